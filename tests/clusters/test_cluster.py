@@ -75,6 +75,21 @@ async def test_a_command_given_to_any_gateway_runs_where_its_runner_is(town: Str
         assert not c.engine.lanes.live()
 
 
+async def test_a_gateway_that_believes_a_runner_elsewhere_is_corrected_by_the_ledger(town: Street) -> None:
+    a, b, c = town.houses
+    async with b.attached() as runner:
+        await settled(town)
+        session_id = (await b.execute()).body["target"]["session_id"]
+        await opened(runner, session_id)
+        there = c.engine.presence.get("local")
+        assert there is not None
+        there.instance_id = a.cluster.instance_id
+        assert (await c.execute(session_id=session_id)).status == 202, "its hint about the runner is late"
+        await a.die()
+        assert (await c.execute(session_id=session_id)).status == 202, "and the gateway it names has died"
+        assert len((await b.ask("GET", "/v1/commands")).body["items"]) == 3
+
+
 @pytest.mark.req("M-1", "M-2")
 async def test_a_request_repeated_at_another_gateway_is_answered_as_before_and_done_once(town: Street) -> None:
     a, b, c = town.houses

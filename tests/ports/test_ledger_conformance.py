@@ -426,6 +426,31 @@ async def test_a_drain_stays_until_it_is_dropped(ledger: Ledger) -> None:
 
 
 # --- commands and approvals ---
+@pytest.mark.req("H-5")
+async def test_a_ballot_has_the_command_that_waits_for_it_and_the_runner_of_its_session(ledger: Ledger) -> None:
+    def about(command_id: str | None, approval_id: str, session_id: str = "S1") -> PutApproval:
+        record = approval(approval_id, session_id=session_id)
+        shown = msgspec.structs.replace(record.approval, command_id=command_id)
+        return PutApproval(msgspec.structs.replace(record, approval=shown))
+
+    await put(ledger, PutSession(session()), PutCommand(command("c1", "pending_approval")),
+              PutCommand(command("c2", "pending_approval")), PutCommand(command("c3", "running")),
+              about("c2", "a2"), about("c3", "a3"), about(None, "a4"), about("c1", "a5", "no session"))
+    found = await ledger.ballot("a2", "t1")
+    assert found is not None
+    assert found.command is not None
+    assert (found.approval.approval.id, found.command.command.id, found.runner_id) == ("a2", "c2", "r1")
+    for name in ("a3", "a4"):
+        other = await ledger.ballot(name)
+        assert other is not None
+        assert (other.approval.approval.id, other.command, other.runner_id) == (name, None, "r1")
+    apart = await ledger.ballot("a5")
+    assert apart is not None
+    assert (apart.command, apart.runner_id) == (None, ""), "it is of no session that has the command"
+    assert await ledger.ballot("a2", "t2") is None
+    assert await ledger.ballot("none") is None
+
+
 @pytest.mark.req("C-5")
 async def test_executes_are_listed_apart_from_orders(ledger: Ledger) -> None:
     order = command("c2")

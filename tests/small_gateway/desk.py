@@ -35,6 +35,7 @@ from interlock.ports.ledger import (
     PutIdempotency,
     PutSession,
     Receipt,
+    StoredBallot,
 )
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
@@ -173,7 +174,10 @@ class SmallDesk:
                                                       body=write.body)])
         return receipt
 
-    async def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Command:
+    def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> None:
+        return None
+
+    async def submit(self, principal: Principal, body: CommandBody, remember: Remember, route: Any = None) -> Command:
         self.entered.set()
         if self.gate is not None:
             await self.gate.wait()
@@ -210,7 +214,14 @@ class SmallDesk:
         await self.commit([PutApproval(ApprovalRecord(approval=approval, expires_ms=NOW + 1))])
         return approval
 
-    async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
+    async def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> StoredBallot:
+        found = await self.ledger.ballot(approval_id, principal.tenant_id)
+        if found is None:
+            raise Problem("NotFound", f"There is no approval {approval_id}.")
+        return found
+
+    async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember,
+                   stored: StoredBallot | None = None) -> Approval:
         record = await self.ledger.approval(approval_id)
         assert record is not None
         if record.approval.state != "pending":
@@ -222,7 +233,8 @@ class SmallDesk:
                            PutIdempotency(remember(approval))])
         return approval
 
-    async def withdraw(self, principal: Principal, approval_id: str, remember: Remember) -> Approval:
+    async def withdraw(self, principal: Principal, approval_id: str, remember: Remember,
+                       stored: StoredBallot | None = None) -> Approval:
         record = await self.ledger.approval(approval_id)
         assert record is not None
         approval = withdraw(record.approval, principal.actor, iso(NOW))
@@ -230,7 +242,8 @@ class SmallDesk:
                            PutIdempotency(remember(approval))])
         return approval
 
-    async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember) -> Approval:
+    async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember,
+                     stored: StoredBallot | None = None) -> Approval:
         record = await self.ledger.approval(approval_id)
         assert record is not None
         if record.approval.kind != "question":

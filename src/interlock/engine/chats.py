@@ -146,7 +146,7 @@ class Chats:
         async with self._turn(principal.tenant_id, message.key) as hold:
             current = await self._current(principal.tenant_id, message.key)
             if current is not None and not _archived(current):
-                route = Route(current.session_id, None)
+                route = Route(current.session_id, None, current.runner_id)
             else:
                 route = await self._router.fresh(principal, message.agent_id, message.key, message.workspace)
 
@@ -227,7 +227,7 @@ class Chats:
             lane.out.writes.append(PutIdempotency(remember(told)))
             return told
 
-        return await (await self._shell(Route(record.session_id, None), hold)).call(decide)
+        return await (await self._shell(Route(record.session_id, None, record.runner_id), hold)).call(decide)
 
     async def _compact(
         self, principal: Principal, session_id: str, message: Message, key: str, instructions: str, remember: Remember
@@ -277,7 +277,7 @@ class Chats:
         if current is None or _archived(current):
             return await self._router.fresh(principal, agent_id, key, self.settings.workspace)
         if cause is None:
-            return Route(current.session_id, None)
+            return Route(current.session_id, None, current.runner_id)
         if current.controller:
             raise Problem("Conflict", f"the session {current.session_id} is controlled by another gateway")
         return self._successor(current)
@@ -286,7 +286,7 @@ class Chats:
         session_id = uuid4(self._entropy(16))
         # Never before the one that it follows, whatever the clock did: the newest session is the key's current one.
         now_ms = max(self._lanes.clock.now_ms(), current.created_ms + 1)
-        return Route(session_id, entries.successor(current, session_id, now_ms))
+        return Route(session_id, entries.successor(current, session_id, now_ms), current.runner_id)
 
     # --- what becomes of the message ---
     async def _say(

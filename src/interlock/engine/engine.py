@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -35,7 +35,6 @@ from interlock.engine.compactor import Compactor
 from interlock.engine.draining import Drains
 from interlock.engine.house import house_id
 from interlock.engine.jobs import Job
-from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
 from interlock.engine.neighbours import Neighbours
 from interlock.engine.presence import Presence
@@ -51,14 +50,14 @@ from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Batch, Ledger, LedgerError, PutIdempotency, SeeRunner
+from interlock.ports.ledger import Batch, Ledger, LedgerError, PutIdempotency, SeeRunner, StoredBallot
 from interlock.ports.objects import Objects
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal, RuleRecord, SigningKeyRecord
+from interlock.protocol.records import CommandRecord, Principal, RuleRecord, SigningKeyRecord
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node
 
 T = TypeVar("T")
@@ -203,11 +202,21 @@ class Engine:
         if self._writer is not None:
             await self._writer.stop()
 
-    async def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Command:
-        """Take a command (C-0)."""
-        route = self._router.at_hand(principal, body.target) if body.type == "execute" else None
+    def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Awaitable[Route] | None:
+        """Begin to find where a command goes, for `submit`, if that is read from a ledger behind a network. With
+        `guess` it raises Elsewhere if the session's runner is known to be attached to another gateway."""
+        if not self.lanes.room.shared or (body.type == "execute" and body.target.session_id is not None
+                                          and self.lanes.peek(body.target.session_id) is not None):
+            return None
+        return self._router.seek(principal, body, guess=guess)
+
+    async def submit(self, principal: Principal, body: CommandBody, remember: Remember, route: Route | None = None
+                     ) -> Command:
+        """Take a command (C-0). `route` is what `seek` found."""
+        if route is None and body.type == "execute":
+            route = self._router.at_hand(principal, body.target)
         if route is None:
-            route = await self._route(principal, body)
+            route = await self._router.find(principal, body)
         if route.fresh is None or body.target.session_key is None:
             return await self._submit(route, principal, body, remember)
         # Two requests that open one key's session at the same time must not make two sessions of it (R-2): the second
@@ -215,7 +224,7 @@ class Engine:
         place = (route.fresh.tenant_id, route.fresh.session_key)
         opening = self._opening.setdefault(place, asyncio.Lock())
         async with opening, self.lanes.room.hold("/".join(place)) as hold:
-            return await self._submit(await self._route(principal, body), principal, body, remember, hold)
+            return await self._submit(await self._router.find(principal, body), principal, body, remember, hold)
 
     async def _submit(self, route: Route, principal: Principal, body: CommandBody, remember: Remember,
                       hold: Hold | None = None) -> Command:
@@ -255,11 +264,16 @@ class Engine:
         return (self.drains.covers(state) or self.signing.reason(state.tenant_id) is not None
                 or self.setbacks.holds(state.tenant_id))
 
-    async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
-        """Count a vote (P-3)."""
-        shell, stored = await self._approval_shell(principal, approval_id)
-        about = stored.approval.command_id
-        command = await self.ledger.command(about) if about is not None else None
+    async def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> StoredBallot:
+        """Read an approval with what a vote on it needs, for `vote`, `withdraw` and `answer`. With `guess` raises
+        Elsewhere if the runner of its session is known to be attached to another gateway."""
+        return await self._router.ballot(principal, approval_id, guess=guess)
+
+    async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember,
+                   stored: StoredBallot | None = None) -> Approval:
+        """Count a vote (P-3). `stored` is what `ballot` read."""
+        stored = stored or await self.ballot(principal, approval_id, guess=False)
+        shell = await self.lanes.need(stored.approval.approval.session_id)
         named = await self._signing_key(body.key_id, principal.tenant_id) if body.key_id else None
         booth = voting.Booth(self.policy, named.key if named is not None else None,
                              self._remembered_counts[principal.tenant_id])
@@ -267,7 +281,7 @@ class Engine:
         def decide(lane: Lane) -> Approval | Problem | None:
             if approval_id not in lane.approvals:
                 return None
-            findings = mismatch.stored_otherwise(lane, stored, command)
+            findings = mismatch.stored_otherwise(lane, stored.approval, stored.command)
             if findings:
                 return mismatch.refuse(lane, findings)
             approval = voting.vote(lane, principal, approval_id, body, booth._replace(policy=self.policy))
@@ -289,9 +303,11 @@ class Engine:
             return None
         return await self.rows.genuine(tenant_id, record, lambda: self.ledger.signing_key(key_id, tenant_id))
 
-    async def withdraw(self, principal: Principal, approval_id: str, remember: Remember) -> Approval:
-        """Take a vote back while it has decided nothing (P-3)."""
-        shell, _ = await self._approval_shell(principal, approval_id)
+    async def withdraw(self, principal: Principal, approval_id: str, remember: Remember,
+                       stored: StoredBallot | None = None) -> Approval:
+        """Take a vote back while it has decided nothing (P-3). `stored` is what `ballot` read."""
+        stored = stored or await self.ballot(principal, approval_id, guess=False)
+        shell = await self.lanes.need(stored.approval.approval.session_id)
 
         def decide(lane: Lane) -> Approval | None:
             if approval_id not in lane.approvals:
@@ -307,12 +323,6 @@ class Engine:
             return withdraw(record.approval, principal.actor, iso(self.clock.now_ms()))
         return taken
 
-    async def _approval_shell(self, principal: Principal, approval_id: str) -> tuple[LaneShell, ApprovalRecord]:
-        record = await self.ledger.approval(approval_id, principal.tenant_id)
-        if record is None:
-            raise Problem("NotFound", f"there is no approval {approval_id}")
-        return await self.lanes.need(record.approval.session_id), record
-
     async def _vote_late(
         self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
     ) -> Approval:
@@ -327,9 +337,11 @@ class Engine:
         await shell.call(lambda lane: lane.out.writes.append(PutIdempotency(remember(approval))))
         return approval
 
-    async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember) -> Approval:
-        """Answer an agent's question (C-8)."""
-        shell, _ = await self._approval_shell(principal, approval_id)
+    async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember,
+                     stored: StoredBallot | None = None) -> Approval:
+        """Answer an agent's question (C-8). `stored` is what `ballot` read."""
+        stored = stored or await self.ballot(principal, approval_id, guess=False)
+        shell = await self.lanes.need(stored.approval.approval.session_id)
 
         def decide(lane: Lane) -> Approval:
             answered = asking_agents.answer(lane, principal, approval_id, text)
@@ -388,7 +400,3 @@ class Engine:
         present = self.presence.get(state.runner_id)
         return present.offer(state.agent_id) if present is not None else None
 
-    async def _route(self, principal: Principal, body: CommandBody) -> Route:
-        if body.type == "execute":
-            return await self._router.execute(principal, body.target)
-        return await self._router.existing(principal, body.target)

@@ -12,12 +12,13 @@ import msgspec
 from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.presence import Presence, Present
+from interlock.engine.room import Elsewhere
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger
+from interlock.ports.ledger import Ledger, StoredBallot
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal, SessionRecord
-from interlock.protocol.resources import Target
+from interlock.protocol.resources import CommandBody, Target
 from interlock.session.keys import BadKey, agent_of, canonical_agent, canonical_key, run_key
 
 DEFAULT_AGENT = "shell"
@@ -40,6 +41,7 @@ class Route(NamedTuple):
 
     session_id: str
     fresh: LaneState | None
+    runner_id: str
 
 
 class Router:
@@ -57,6 +59,33 @@ class Router:
         self._entropy = entropy
         self._live = live
 
+    async def find(self, principal: Principal, body: CommandBody) -> Route:
+        """Return where a command goes. Raises Problem."""
+        return await (self.execute if body.type == "execute" else self.existing)(principal, body.target)
+
+    async def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Route:
+        """As `find`; with `guess` raises Elsewhere if the session's runner is known to be attached to another gateway:
+        its lane is that one's by the rule of `Leases.take`, or soon will be."""
+        route = await self.find(principal, body)
+        if guess and route.fresh is None:
+            self._follow(route.session_id, route.runner_id)
+        return route
+
+    async def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> StoredBallot:
+        """Return an approval with what a vote on it needs. Raises Problem NotFound, with `guess` also Elsewhere."""
+        found = await self._ledger.ballot(approval_id, principal.tenant_id)
+        if found is None:
+            raise Problem("NotFound", f"There is no approval {approval_id}.",
+                          hint="List them with `GET /v1/approvals`.")
+        if guess:
+            self._follow(found.approval.approval.session_id, found.runner_id)
+        return found
+
+    def _follow(self, session_id: str, runner_id: str) -> None:
+        present = self._presence.get(runner_id)
+        if present is not None and present.instance_id and self._live(session_id) is None:
+            raise Elsewhere(present.instance_id)
+
     async def existing(self, principal: Principal, target: Target) -> Route:
         """The session that a cancel is aimed at, by command, session id or key."""
         if target.command_id is not None:
@@ -64,7 +93,7 @@ class Router:
             if record is None:
                 raise Problem("NotFound", f"there is no command {target.command_id}")
             self._check(target, record.command.target)
-            return Route(record.session_id, None)
+            return Route(record.session_id, None, record.command.target.runner_id or "")
         session = await self._named(principal, target)
         if session is not None:
             self._check(target, session)
@@ -73,7 +102,7 @@ class Router:
         if session is None:
             raise Problem("InvalidPayload", "/target: name the command, the session or its key",
                           errors=(Place("/target", "command_id, session_id or session_key is missing"),))
-        return Route(session.session_id, None)
+        return Route(session.session_id, None, session.runner_id)
 
     def at_hand(self, principal: Principal, target: Target) -> Route | None:
         """Where an execute goes that names a session whose lane is in memory; None where it must be looked for."""
@@ -81,14 +110,14 @@ class Router:
         if state is None:
             return None
         self._check(target, state)
-        return Route(state.session_id, None)
+        return Route(state.session_id, None, state.runner_id)
 
     async def execute(self, principal: Principal, target: Target) -> Route:
         """The session that an execute runs in; a new one where none is named."""
         session = await self._named(principal, target)
         if session is not None:
             self._check(target, session)
-            return Route(session.session_id, None)
+            return Route(session.session_id, None, session.runner_id)
         agent_id = self._agent(target)
         named_key = self._key(target, agent_id)
         if named_key is not None and agent_of(named_key) != agent_id:
@@ -96,14 +125,14 @@ class Router:
                           hint="Leave target.agent_id out, or choose another key.")
         target = await self.choose(principal, target, agent_id)
         fresh = self.begin(principal, target, agent_id, named_key)
-        return Route(fresh.session_id, fresh)
+        return Route(fresh.session_id, fresh, fresh.runner_id)
 
     async def fresh(self, principal: Principal, agent_id: str, key: str, workspace: str | None) -> Route:
         """A new session under a key, whatever was there before."""
         target = Target(agent_id=agent_id, session_key=key, workspace=workspace)
         target = await self.choose(principal, target, agent_id)
         begun = self.begin(principal, target, agent_id, key)
-        return Route(begun.session_id, begun)
+        return Route(begun.session_id, begun, begun.runner_id)
 
     async def choose(self, principal: Principal, target: Target, agent_id: str | None = None) -> Target:
         """Return the target with the runner that a new session opens on (decision 35): of those that are online and can

@@ -179,6 +179,16 @@ class Due(NamedTuple):
     state: str
 
 
+class StoredBallot(NamedTuple):
+    """What the ledger has of an approval that is voted on."""
+
+    approval: ApprovalRecord
+    command: CommandRecord | None
+    """The command that waits for this approval; None if it does not wait, or the approval is about no command."""
+    runner_id: str
+    """The runner of its session; "" if it belongs to no session."""
+
+
 class CommandQuery(NamedTuple):
     """Filters of `GET /v1/commands`; newest first; `before` is the id that the last page ended with."""
 
@@ -263,6 +273,18 @@ class Ledger(Upkeep, Protocol):
         ...
 
     async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None: ...
+
+    async def ballot(self, approval_id: str, tenant_id: str | None = None) -> StoredBallot | None:
+        """Return an approval with what a vote on it needs. A store behind a network reads all in one round trip."""
+        found = await self.approval(approval_id, tenant_id)
+        if found is None:
+            return None
+        approval = found.approval
+        command = await self.command(approval.command_id) if approval.command_id is not None else None
+        session = await self.session(approval.session_id)
+        waits = (command is not None and command.command.state == "pending_approval"
+                 and command.session_id == approval.session_id)
+        return StoredBallot(found, command if waits else None, session.runner_id if session is not None else "")
 
     async def approvals(self, tenant_id: str, state: str | None, before: str | None, limit: int
                         ) -> list[ApprovalRecord]:

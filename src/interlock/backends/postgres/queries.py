@@ -68,6 +68,14 @@ def commands(filters: tuple[str, ...], *, paged: bool) -> str:
 
 # --- approvals ---
 APPROVAL = "SELECT body FROM approval WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+BALLOT = """
+SELECT approval.body, command.body, session.runner_id FROM approval
+LEFT JOIN session ON session.session_id = approval.session_id
+LEFT JOIN command ON command.session_id = approval.session_id AND command.ended_ms IS NULL
+    AND command.state = 'pending_approval'
+WHERE approval.id = $1 AND ($2::text IS NULL OR approval.tenant_id = $2)
+"""
+"""One row for each command of the session that waits for a yes: few, by the index of those that have not ended."""
 LIVE_APPROVALS = """
 SELECT body FROM approval WHERE session_id = $1 AND state IN ('pending', 'granted') ORDER BY place
 """

@@ -11,7 +11,7 @@ from interlock.backends.postgres.database import Readers
 from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
-from interlock.ports.ledger import CommandQuery, Due, Ledger, SessionClock
+from interlock.ports.ledger import CommandQuery, Due, Ledger, SessionClock, StoredBallot
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -108,6 +108,15 @@ class PostgresReading(Ledger):
     async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None:
         found = await self._readers.row(queries.APPROVAL, approval_id, tenant_id)
         return rows.approval_of(found) if found else None
+
+    async def ballot(self, approval_id: str, tenant_id: str | None = None) -> StoredBallot | None:
+        found = await self._readers.rows(queries.BALLOT, approval_id, tenant_id)
+        if not found:
+            return None
+        approval = rows.approval_of(found[0])
+        waiting = [rows.command_of(row[1:]) for row in found if row[1] is not None]
+        command = next((one for one in waiting if one.command.id == approval.approval.command_id), None)
+        return StoredBallot(approval, command, found[0][2] or "")
 
     async def approvals(
         self, tenant_id: str, state: str | None, before: str | None, limit: int

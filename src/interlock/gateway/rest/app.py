@@ -44,7 +44,7 @@ from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.elsewhere import Forwarding
 from interlock.gateway.rest.gate import CREDENTIAL, HOPS, Gate, rates_beside
 from interlock.gateway.rest.guard import allow, said
-from interlock.gateway.rest.idempotency import Memory, Once, claim_of, key_of
+from interlock.gateway.rest.idempotency import Claim, Memory, Once, claim_of, key_of
 from interlock.gateway.rest.routes import (
     Call,
     Found,
@@ -250,12 +250,18 @@ class RestApp:
             body = msgspec.structs.replace(body, idempotency_key=key)
         call = Call(self._front, principal, found.path, request, body, Memory(claim, self._front.clock.now_ms()))
         if self._forwarding.alone:
-            answer = await self._once.answer(claim, operation.answer, call)
+            answer = await self._answered_once(claim, operation, call)
         else:
-            answer = await self._forwarding.answer(scope, raw, lambda: self._once.answer(claim, operation.answer, call))
+            answer = await self._forwarding.answer(
+                scope, raw, lambda guess: self._answered_once(claim, operation, call._replace(guess=guess)))
         if (spent := trips.current()) is not None:
             self._front.metrics.waited(operation.name, spent)
         return answer if operation.then is None else await operation.then(call, answer)
+
+    async def _answered_once(self, claim: Claim, operation: Operation, call: Call) -> ASGIApp:
+        """Answer once, with what the operation reads ahead."""
+        return await self._once.answer(claim, lambda found: operation.answer(call._replace(ahead=found)),
+                                       lambda: operation.ahead(call) if operation.ahead is not None else None)
 
     async def _uploading(self, request: Request, principal: Principal, path: str, found: Found) -> ASGIApp:
         """Take a long body, and answer once as any change is answered (M-1). It is not passed on to another gateway:
@@ -267,7 +273,7 @@ class RestApp:
             claim = claim_of(principal, request.scope["method"], path, key, form)
             call = Call(self._front, principal, found.path, request, upload, Memory(claim, self._front.clock.now_ms()))
             try:
-                return await self._once.answer(claim, found.operation.answer, call)
+                return await self._answered_once(claim, found.operation, call)
             except Elsewhere as there:
                 raise Problem("Unavailable", f"The runner is at the gateway {there.instance_id}, and an upload is not "
                               "passed on. Send it there.") from None

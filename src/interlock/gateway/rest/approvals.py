@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, cast, get_args
 
 from starlette.types import ASGIApp
@@ -13,6 +14,7 @@ from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import APPROVERS, OPERATORS, READERS
 from interlock.gateway.rest.policy import explanation
 from interlock.gateway.rest.routes import Call, Operation
+from interlock.ports.ledger import StoredBallot
 from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, ProposedWidth
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Place, Problem
@@ -54,26 +56,31 @@ async def vote(call: Call) -> ASGIApp:
     """POST /approvals/{id}/grants: count a vote; the answer is the approval after it."""
     memory = call.memory
     assert memory is not None
-    approval_id = (await _find(call)).id
+    approval_id = call.path["approval_id"]
 
     def remember(approval: Approval) -> IdempotencyRecord:
         return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
 
-    approval = await call.front.desk.vote(call.principal, approval_id, call.body, remember)
+    approval = await call.front.desk.vote(call.principal, approval_id, call.body, remember, call.ahead)
     answer = memory.record or remember(approval)
     return raw_answer(answer.body, answer.status, answer.headers)
+
+
+def ballot(call: Call) -> Awaitable[StoredBallot]:
+    """Read the approval of the path with what a vote on it needs."""
+    return call.front.desk.ballot(call.principal, call.path["approval_id"], guess=call.guess)
 
 
 async def answer(call: Call) -> ASGIApp:
     """POST /approvals/{id}/answers: answer an agent's question in words (C-8); the answer is the approval after it."""
     memory = call.memory
     assert memory is not None
-    approval_id = (await _find(call)).id
+    approval_id = call.path["approval_id"]
 
     def remember(approval: Approval) -> IdempotencyRecord:
         return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
 
-    approval = await call.front.desk.answer(call.principal, approval_id, call.body.text, remember)
+    approval = await call.front.desk.answer(call.principal, approval_id, call.body.text, remember, call.ahead)
     said = memory.record or remember(approval)
     return raw_answer(said.body, said.status, said.headers)
 
@@ -82,12 +89,12 @@ async def withdraw(call: Call) -> ASGIApp:
     """POST /approvals/{id}/withdrawals: take one's own vote back; the answer is the approval after it (P-3)."""
     memory = call.memory
     assert memory is not None
-    approval_id = (await _find(call)).id
+    approval_id = call.path["approval_id"]
 
     def remember(approval: Approval) -> IdempotencyRecord:
         return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
 
-    await call.front.desk.withdraw(call.principal, approval_id, remember)
+    await call.front.desk.withdraw(call.principal, approval_id, remember, call.ahead)
     assert memory.record is not None
     return raw_answer(memory.record.body, memory.record.status, memory.record.headers)
 
@@ -136,11 +143,11 @@ OPERATIONS: tuple[Operation, ...] = (
               answers=ApprovalPage),
     Operation("GET", "/approvals/{approval_id}", "getApproval", show, READERS, answers=Approval),
     Operation("POST", "/approvals/{approval_id}/grants", "vote", vote, APPROVERS, body=GrantBody,
-              answers=Approval, codes=("Conflict", "QuotaExceeded", "UnsupportedCapability")),
+              answers=Approval, codes=("Conflict", "QuotaExceeded", "UnsupportedCapability"), ahead=ballot),
     Operation("POST", "/approvals/{approval_id}/answers", "answerQuestion", answer, OPERATORS | APPROVERS,
-              body=AnswerBody, answers=Approval, codes=("Conflict",)),
+              body=AnswerBody, answers=Approval, codes=("Conflict",), ahead=ballot),
     Operation("POST", "/approvals/{approval_id}/withdrawals", "withdrawVote", withdraw, APPROVERS,
-              body=WithdrawalBody, body_optional=True, answers=Approval, codes=("Conflict",)),
+              body=WithdrawalBody, body_optional=True, answers=Approval, codes=("Conflict",), ahead=ballot),
     Operation("GET", "/approvals/{approval_id}/rule", "proposeRule", proposal, APPROVERS,
               ("scope", "decision", "width"), answers=ProposedRule, codes=("Conflict",)),
     Operation("GET", "/approvals/{approval_id}/explain", "explainApproval", explain, READERS, answers=Explanation),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import get_args
 
 import msgspec
@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from interlock.command.approval import standing
 from interlock.command.machine import TERMINAL
 from interlock.engine.items import Durable, Item
+from interlock.engine.routing import Route
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import Answer, encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import OPERATORS, READERS, said
@@ -52,11 +53,16 @@ async def submit(call: Call) -> ASGIApp:
 
     if call.body.type == "execute" and call.front.access.quotas.limited:
         async with call.front.access.quotas.counted(call.principal):
-            command = await call.front.desk.submit(call.principal, call.body, remember)
+            command = await call.front.desk.submit(call.principal, call.body, remember, call.ahead)
     else:
-        command = await call.front.desk.submit(call.principal, call.body, remember)
+        command = await call.front.desk.submit(call.principal, call.body, remember, call.ahead)
     answer = memory.record or remember(command)
     return raw_answer(answer.body, answer.status, answer.headers)
+
+
+def seek(call: Call) -> Awaitable[Route] | None:
+    """Find the session of a command while its kept answer is read."""
+    return call.front.desk.seek(call.principal, call.body, guess=call.guess)
 
 
 async def waited(call: Call, answer: ASGIApp) -> ASGIApp:
@@ -208,7 +214,7 @@ def _name(body: bytes) -> str:
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/commands", "submitCommand", submit, OPERATORS, body=CommandBody,
-              answers=Command, status=202, then=waited,
+              answers=Command, status=202, ahead=seek, then=waited,
               codes=("ApprovalRequired", "Conflict", "NotFound", "QuotaExceeded", "Timeout", "UnsupportedCapability"),
               headers=(PREFER,), also=((200, "It has ended within the time that was waited."),)),
     Operation("GET", "/commands", "listCommands", listing, READERS,

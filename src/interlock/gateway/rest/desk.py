@@ -11,6 +11,7 @@ from interlock.engine.bridge.compacting import Asked
 from interlock.engine.chats import Chats
 from interlock.engine.cron import Crons
 from interlock.engine.draining import Drains
+from interlock.engine.routing import Route
 from interlock.engine.setbacks import Setbacks
 from interlock.engine.signing import Signing
 from interlock.engine.standing import Standing
@@ -25,7 +26,7 @@ from interlock.gateway.pairing import Pairings
 from interlock.gateway.retention import Retention
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Ledger
+from interlock.ports.ledger import Ledger, StoredBallot
 from interlock.ports.objects import Objects
 from interlock.protocol.records import CommandRecord, IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
@@ -83,22 +84,28 @@ class Desk(Protocol):
     @property
     def sessions(self) -> Sessions: ...
 
-    def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Awaitable[Command]: ...
+    def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Awaitable[Route] | None: ...
 
-    def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
-             ) -> Awaitable[Approval]: ...
+    def submit(self, principal: Principal, body: CommandBody, remember: Remember, route: Route | None = None
+               ) -> Awaitable[Command]: ...
+
+    def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> Awaitable[StoredBallot]: ...
+
+    def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember,
+             stored: StoredBallot | None = None) -> Awaitable[Approval]: ...
 
     @property
     def policy(self) -> Policy: ...
 
-    def withdraw(self, principal: Principal, approval_id: str, remember: Remember) -> Awaitable[Approval]: ...
+    def withdraw(self, principal: Principal, approval_id: str, remember: Remember, stored: StoredBallot | None = None
+                 ) -> Awaitable[Approval]: ...
 
     def learn_rules(self) -> Awaitable[None]:
         """Take the remembered rules anew, after one was revoked."""
         ...
 
-    def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember
-               ) -> Awaitable[Approval]: ...
+    def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember,
+               stored: StoredBallot | None = None) -> Awaitable[Approval]: ...
 
     @property
     def drains(self) -> Drains: ...

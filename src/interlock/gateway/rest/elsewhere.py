@@ -79,16 +79,19 @@ class Forwarding:
         """Whether every request is answered here."""
         return self._ask is None
 
-    async def answer(self, scope: Scope, body: bytes, here: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
-        """Answer here, or have the gateway answer that can. Raises what `here` raises, and Problem Unavailable."""
+    async def answer(self, scope: Scope, body: bytes, here: Callable[[bool], Awaitable[ASGIApp]]) -> ASGIApp:
+        """Answer here, or have the gateway answer that can. `here` may raise Elsewhere for a gateway that only seems
+        to have the session if it gets true: the first time, and not for a request that was sent here so. Raises what
+        `here` raises, and Problem Unavailable."""
         if self._ask is None:
-            return await here()
+            return await here(False)
         loop = asyncio.get_running_loop()
         until = loop.time() + GIVE_UP_S
         hops, failed = scope.get(HOPS, 0), BusError("nobody was asked")
+        guess = hops == 0
         while loop.time() < until and hops < MAX_HOPS:
             try:
-                return await here()
+                return await here(guess)
             except Moved:
                 continue
             except Elsewhere as there:
@@ -99,6 +102,7 @@ class Forwarding:
                         until = min(until, loop.time() + BUS_GIVE_UP_S)
                     failed = error
                     log.info("gateway_not_reached", instance_id=there.instance_id, error=str(error))
+            guess = False
             await asyncio.sleep(AGAIN_S)
         raise _unavailable(failed)
 

@@ -43,7 +43,7 @@ async def deliver(front: Front, denials: Denials, request: Request, forwarding: 
     if HOPS not in request.scope:
         request.scope[RATE_HEADERS] = front.access.rates.take(principal)
 
-    async def take() -> Answer:
+    async def take(_guess: bool) -> Answer:
         async with front.access.quotas.counted(principal):
             answer, again = await front.hooks.take(hook, headers, body)
         replayed = {"Idempotency-Replayed": "true"} if again else {}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -19,8 +20,6 @@ from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
 
 NONCE_BYTES = 12
-
-T = TypeVar("T")
 
 _KEY = re.compile(rf"[\x21-\x7e]{{{IDEMPOTENCY_KEY_MIN},{IDEMPOTENCY_KEY_MAX}}}")
 
@@ -88,19 +87,23 @@ class Once:
         self._ledger = ledger
         self._in_flight: dict[str, str] = {}
 
-    async def answer(self, claim: Claim, make: Callable[[T], Awaitable[ASGIApp]], call: T) -> ASGIApp:
-        """Give `make(call)`, once. Raises Problem IdempotencyKeyReused or IdempotencyKeyInUse, and what `make` raises.
-        """
+    async def answer(self, claim: Claim, make: Callable[[Any], Awaitable[ASGIApp]],
+                     ahead: Callable[[], Awaitable[Any] | None]) -> ASGIApp:
+        """Return the answer of `make`, once. `ahead` may begin what `make` needs to read; that runs beside the read of
+        the kept answer, and `make` gets what it returned. Raises Problem IdempotencyKeyReused or IdempotencyKeyInUse,
+        and what `ahead` and `make` raise."""
         running = self._in_flight.get(claim.scope)
         if running is not None:
             raise _in_use() if running == claim.fingerprint else _reused()
         self._in_flight[claim.scope] = claim.fingerprint
         try:
-            known = await self._ledger.idempotency(claim.scope)
+            known, found = await self._known(claim, ahead())
             if known is not None:
                 return _replayed(known, claim)
+            if isinstance(found, BaseException):
+                raise found
             try:
-                return await make(call)
+                return await make(found)
             except Taken:
                 # Another gateway on the same ledger was quicker.
                 known = await self._ledger.idempotency(claim.scope)
@@ -109,6 +112,15 @@ class Once:
                 return _replayed(known, claim)
         finally:
             del self._in_flight[claim.scope]
+
+    async def _known(self, claim: Claim, reading: Awaitable[Any] | None) -> tuple[IdempotencyRecord | None, Any]:
+        """The kept answer, and what was read beside it: a result, or the error that it raised."""
+        if reading is None:
+            return await self._ledger.idempotency(claim.scope), None
+        known, found = await asyncio.gather(self._ledger.idempotency(claim.scope), reading, return_exceptions=True)
+        if isinstance(known, BaseException):
+            raise known
+        return known, found
 
 
 def _replayed(known: IdempotencyRecord, claim: Claim) -> Answer:

@@ -31,6 +31,11 @@ class Call(NamedTuple):
     body: Any = None
     memory: Memory | None = None
     """Set where the operation changes state (M-1)."""
+    guess: bool = False
+    """Whether another gateway may be asked because its runner is known to be attached there, before the ledger says
+    whose the session is."""
+    ahead: Any = None
+    """What `Operation.ahead` has found."""
 
     @property
     def reader(self) -> Reader:
@@ -89,6 +94,9 @@ class Operation(NamedTuple):
     """Codes of F-1 that it answers beside those that its form brings with it (`problem_forms.codes_of`)."""
     headers: tuple[tuple[str, dict[str, Any], str], ...] = ()
     """Headers that it reads beside those that its form brings with it: name, JSON Schema, what it says."""
+    ahead: Callable[[Call], Awaitable[Any] | None] | None = None
+    """Begins what `answer` needs to read, beside the read of the kept answer (M-1); None if it needs nothing. It
+    changes nothing: what it raises is dropped if the answer is there already."""
     then: Callable[[Call, ASGIApp], Awaitable[ASGIApp]] | None = None
     """What is done with the answer of a change, also with one that is given again (M-1)."""
 
