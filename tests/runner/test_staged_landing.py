@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.runner.staged.landing import AFTERWARDS, MEANWHILE, chosen
+from interlock.runner.staged.batch import MAX_BATCH_BYTES, MAX_BATCH_FILES, batches
+from interlock.runner.staged.entries import ABSENT, Change, Entry
+from interlock.runner.staged.landing import chosen
+from interlock.runner.staged.moving import AFTERWARDS, MEANWHILE
 from interlock.runner.staged.store import Staged
 from runner.staged_overlay import Overlay, after_now, tree
 
@@ -213,6 +216,89 @@ class TestLanding:
             ("a.txt", "it could not be written: No space left on device")]
         assert tree(over.workspace) == {"a.txt": "one", "b.txt": ""}
         assert found(staged) == {"a.txt": "modified"}
+
+    def test_no_file_takes_its_place_before_it_is_on_the_disk(
+            self, over: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
+        staged = over.begin(**{f"old{number}": "one" for number in range(5)})
+        for number in range(MAX_BATCH_FILES):
+            over.wrote(f"new{number}", str(number))
+        for number in range(5):
+            over.wrote(f"old{number}", "ONE")
+        synced: set[int] = set()
+        early: list[str] = []
+        sync = os.fsync
+
+        def noted(descriptor: int) -> None:
+            sync(descriptor)
+            synced.add(os.fstat(descriptor).st_ino)
+
+        def moved(step: str) -> None:
+            if step == "moved":
+                early.extend(path.name for path in over.workspace.iterdir() if not path.name.startswith(".interlock-")
+                             and path.read_text() != "one" and path.stat().st_ino not in synced)
+
+        changes = staged.look(after_now()).changes
+        monkeypatch.setattr(os, "fsync", noted)
+        assert len(staged.land(changes, after_now(), moved).done) == MAX_BATCH_FILES + 5
+        assert early == []
+        assert over.workspace.stat().st_ino in synced
+
+    def test_a_batch_is_bounded_by_files_and_by_bytes(self) -> None:
+        small = [Change(str(number), ABSENT, Entry("file", 0o644, 1)) for number in range(MAX_BATCH_FILES + 1)]
+        large = [Change(f"large{number}", ABSENT, Entry("file", 0o644, MAX_BATCH_BYTES)) for number in range(2)]
+        assert [len(batch) for batch in batches([*small, *large])] == [MAX_BATCH_FILES, 1, 1, 1]
+
+    def test_what_finds_no_room_beside_the_others_is_tried_again_when_they_have_landed(
+            self, over: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
+        staged = over.begin(a_txt="one", b_txt="two")
+        over.wrote("a.txt", "ONE")
+        over.wrote("b.txt", "TWO")
+        changes = staged.look(after_now()).changes
+        write = os.write
+
+        def crowded(descriptor: int, piece: memoryview) -> int:
+            if bytes(piece) == b"TWO" and (over.workspace / "a.txt").read_text() == "one":
+                _raise(errno.ENOSPC)
+            return write(descriptor, piece)
+
+        with monkeypatch.context() as full:
+            full.setattr(os, "write", crowded)
+            report = staged.land(changes, after_now())
+        assert report.refused == []
+        assert tree(over.workspace) == {"a.txt": "ONE", "b.txt": "TWO"}
+
+    @pytest.mark.parametrize("swap", ["link", "directory", "file", "made"])
+    def test_what_is_swapped_in_while_files_wait_for_their_move_is_left_alone(
+            self, over: Overlay, tmp_path: Path, swap: str) -> None:
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        staged = over.begin(sub__a_txt="one", kept="k")
+        (outside / "a.txt").write_text("one")
+        over.wrote("sub/a.txt", "ONE")
+        over.wrote("sub/new.txt", "NEW")
+        over.wrote("kept", "KEPT")
+        changes = staged.look(after_now()).changes
+
+        def swapped(step: str) -> None:
+            if step != "batch synced":
+                return
+            sub = over.workspace / "sub"
+            if swap in ("link", "directory"):
+                sub.rename(over.workspace / "aside")
+                sub.symlink_to(outside) if swap == "link" else shutil.copytree(outside, sub)
+            elif swap == "file":
+                (sub / "a.txt").unlink()
+                (sub / "a.txt").symlink_to(outside / "a.txt")
+            else:
+                (sub / "new.txt").symlink_to(outside / "made")
+
+        report = staged.land(changes, after_now(), swapped)
+        refused = {"link": {"sub/a.txt", "sub/new.txt"}, "directory": {"sub/a.txt", "sub/new.txt"},
+                   "file": {"sub/a.txt"}, "made": {"sub/new.txt"}}[swap]
+        assert {one.path for one in report.refused} == refused
+        assert tree(outside) == {"a.txt": "one"}
+        assert (over.workspace / "kept").read_text() == "KEPT"
+        assert not list(over.workspace.rglob(".interlock-*"))
 
     def test_twenty_thousand_files(self, over: Overlay) -> None:
         staged = over.begin()

@@ -6,33 +6,26 @@ Everything may be done again after a kill: what stands already as approved count
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.runner.staged.entries import (
-    FILE,
-    PIECE_BYTES,
-    Change,
-    Entry,
-    Remark,
-    below,
-    entry,
-    names,
-    opened,
-    split,
-    status,
+from interlock.runner.staged.batch import Batch, batches
+from interlock.runner.staged.entries import Change, Remark, below, entry, opened, split, status
+from interlock.runner.staged.moving import (
+    AFTERWARDS,
+    NOT_ALONE,
+    Refused,
+    check,
+    gone,
+    holds,
+    move,
+    temporary_name,
+    tidy,
 )
-
-RENAME_EXCHANGE = 2
-MEANWHILE = "it was changed in the workspace meanwhile"
-AFTERWARDS = "the agent changed it after it was shown"
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Report(NamedTuple):
@@ -40,10 +33,6 @@ class Report(NamedTuple):
 
     done: list[Change]
     refused: list[Remark]
-
-
-class _Refused(Exception):
-    """This change does not land; the text says why."""
 
 
 def _nothing(_step: str) -> None:
@@ -56,15 +45,21 @@ def land(upper: Path, workspace: Path, changes: Iterable[Change], token: str,
     names this landing in its temporary files, the same when it is resumed. `after` is called after each step with its
     name. Raises OSError if a tree cannot be opened, or a directory cannot be synced."""
     report = Report([], [])
+    ordered = in_order(changes)
     with opened(upper) as source, opened(workspace) as root:
-        for change in in_order(changes):
+        for change in (one for one in ordered if one.new.kind != "file"):
             try:
                 _land(source, root, change, token, after)
                 report.done.append(change)
-            except _Refused as refused:
+            except Refused as refused:
                 report.refused.append(Remark(change.path, str(refused)))
             except OSError as error:
                 report.refused.append(Remark(change.path, f"it could not be written: {error.strerror}"))
+        for files in batches(one for one in ordered if one.new.kind == "file"):
+            batch = Batch(source, root, token, after)
+            batch.land(files)
+            report.done.extend(batch.done)
+            report.refused.extend(batch.refused)
         for directory in sorted({split(change.path)[0] for change in report.done}):
             _sync(root, directory)
             after("directory synced")
@@ -107,21 +102,22 @@ def _upwards(path: str) -> list[str]:
 
 
 def _land(source: int, root: int, change: Change, token: str, after: Callable[[str], None]) -> None:
+    """Land what is no file."""
     directory, name = split(change.path)
     try:
         with below(root, directory) as parent:
-            temporary = f".interlock-{token[:16]}-{hashlib.sha256(change.path.encode()).hexdigest()[:16]}"
-            _tidy(parent, temporary)
+            temporary = temporary_name(token, change.path)
+            tidy(parent, temporary)
             if entry(parent, name) == change.new:
                 return
-            _check(parent, name, change.base)
+            check(parent, name, change.base)
             try:
                 _put(source, parent, name, temporary, change, after)
             finally:
-                _tidy(parent, temporary)
+                tidy(parent, temporary)
     except (FileNotFoundError, NotADirectoryError) as error:
         if change.new.kind != "absent" or _is_swapped(root, directory):
-            raise _Refused(f"the directory {directory or '.'} is not there any more") from error
+            raise gone(directory) from error
 
 
 def _is_swapped(root: int, directory: str) -> bool:
@@ -139,8 +135,8 @@ def _put(source: int, parent: int, name: str, temporary: str, change: Change, af
     new, base = change.new, change.base
     if new.kind == "absent":
         if base.kind == "directory":
-            if _holds(parent, name):
-                raise _Refused("it holds files that are not part of this")
+            if holds(parent, name):
+                raise Refused(NOT_ALONE)
             os.rmdir(name, dir_fd=parent)
         else:
             os.unlink(name, dir_fd=parent)
@@ -153,61 +149,11 @@ def _put(source: int, parent: int, name: str, temporary: str, change: Change, af
     if new.kind == "directory":
         os.mkdir(temporary, 0o700, dir_fd=parent)
         os.chmod(temporary, new.mode, dir_fd=parent)
-    elif new.kind == "link":
+    else:
         _copy_link(source, parent, temporary, change)
-    else:
-        _copy_file(source, parent, name, temporary, change)
     after("temporary written")
-    _check(parent, name, base)
-    if base.kind == "directory" and _holds(parent, name):
-        raise _Refused("it holds files that are not part of this")
-    _move(parent, temporary, name, new, base)
+    move(parent, temporary, name, new, base)
     after("moved")
-
-
-def _move(parent: int, temporary: str, name: str, new: Entry, base: Entry) -> None:
-    if base.kind == "absent" and new.kind == "file":
-        # A rename would replace what the user makes there in this very moment.
-        os.link(temporary, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-    elif "directory" in (new.kind, base.kind) and base.kind != "absent":
-        result = _libc.renameat2(parent, os.fsencode(temporary), parent, os.fsencode(name), RENAME_EXCHANGE)
-        if result < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-    else:
-        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-
-
-def _copy_file(source: int, parent: int, name: str, temporary: str, change: Change) -> None:
-    directory, last = split(change.path)
-    digest, size = hashlib.sha256(), 0
-    was = status(parent, name)
-    try:
-        with below(source, directory) as above:
-            reading = os.open(last, FILE, dir_fd=above)
-    except OSError as error:
-        raise _Refused(AFTERWARDS) from error
-    try:
-        writing = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600,
-                          dir_fd=parent)
-        try:
-            while piece := os.read(reading, PIECE_BYTES):
-                digest.update(piece)
-                size += len(piece)
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[os.write(writing, rest):]
-            if (size, digest.hexdigest()) != (change.new.size, change.new.sha256):
-                raise _Refused(AFTERWARDS)
-            if was is not None:
-                with suppress(PermissionError):  # The file's owner stays, if we may say so.
-                    os.fchown(writing, was.st_uid, was.st_gid)
-            os.fchmod(writing, change.new.mode)
-            os.fsync(writing)
-        finally:
-            os.close(writing)
-    finally:
-        os.close(reading)
 
 
 def _copy_link(source: int, parent: int, temporary: str, change: Change) -> None:
@@ -216,28 +162,7 @@ def _copy_link(source: int, parent: int, temporary: str, change: Change) -> None
         with below(source, directory) as above:
             target = os.readlink(last, dir_fd=above)
     except OSError as error:
-        raise _Refused(AFTERWARDS) from error
+        raise Refused(AFTERWARDS) from error
     if hashlib.sha256(os.fsencode(target)).hexdigest() != change.new.sha256:
-        raise _Refused(AFTERWARDS)
+        raise Refused(AFTERWARDS)
     os.symlink(target, temporary, dir_fd=parent)
-
-
-def _check(parent: int, name: str, base: Entry) -> None:
-    if base.kind == "unknown" or entry(parent, name) != base:
-        raise _Refused(MEANWHILE)
-
-
-def _holds(parent: int, name: str) -> bool:
-    with below(parent, name) as inner:
-        return bool(names(inner))
-
-
-def _tidy(parent: int, temporary: str) -> None:
-    """Remove what a landing left beside its goal: a part of a new file, or an exchanged old one."""
-    found = status(parent, temporary)
-    if found is None:
-        return
-    try:
-        os.unlink(temporary, dir_fd=parent)
-    except (IsADirectoryError, PermissionError):
-        os.rmdir(temporary, dir_fd=parent)
