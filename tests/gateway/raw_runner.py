@@ -98,11 +98,11 @@ class House(Table):
             serving.cancel()
 
     @contextlib.asynccontextmanager
-    async def attached(self, *sessions: p.HelloSession) -> AsyncIterator[Runner]:
+    async def attached(self, *sessions: p.HelloSession, **changes: Any) -> AsyncIterator[Runner]:
         """A link on which hello and welcome were exchanged."""
         async with self.link() as runner:
             assert (await runner.next())["type"] == "websocket.accept"
-            runner.hello(*sessions)
+            runner.hello(*sessions, **changes)
             await runner.frame("x-interlock.welcome")
             yield runner
 

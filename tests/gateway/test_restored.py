@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.conversation import USAGE
-from gateway.raw_runner import House
+from gateway.raw_runner import CAPABILITIES, House
 from gateway.test_signing import signer
 from interlock.command.policy import Policy, Rule
 from interlock.engine.bridge.restored import CODE
@@ -150,6 +150,78 @@ async def test_a_command_that_may_have_run_since_the_copy_is_not_run_again(house
         assert record is not None
         assert record.command.error is not None
         assert (record.command.state, record.command.error.code) == ("canceled", CODE)
+
+
+@pytest.mark.req("C-5", "C-7", "D-5")
+async def test_a_session_that_its_runner_has_forgotten_is_closed_and_nothing_of_it_runs_again(house: House) -> None:
+    async with house.attached() as runner:
+        first = await approved(house)
+        session_id = first.target.session_id
+        await running(house, runner, session_id)
+        waiting = await house.execute("again", target=first.target)
+        older = copy.deepcopy(house.ledger)
+    await put_back(house, older)
+    gone = p.ForgottenSession(session_id=session_id, acked_seq=9, control_seq=7)
+    async with house.attached(forgotten=[gone]) as runner:
+        states = {}
+        for command in (first, waiting):
+            record = await house.ledger.command(command.id)
+            assert record is not None
+            assert record.command.error is not None
+            states[command.id] = (record.command.state, record.command.error.code)
+        assert states == {first.id: ("failed", CODE), waiting.id: ("canceled", CODE)}
+        assert not await house.ledger.approvals("default", "pending", None, 10)
+        found = house.engine.setbacks.of("default")
+        assert found is not None
+        assert [(one.session_id, one.frames) for one in found.sessions] == [(session_id, 6)]
+        later = await house.execute("after it", target=first.target)
+        await house.vote(later.approval_id or "", "grant")
+        opening = await runner.frame("control.session.open")
+        assert (opening.seq or 0) > 7  # A number that the runner has seen would be taken for an old frame.
+        assert opening.metadata["last_durable_seq"] == 9
+        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=10)
+        await runner.acked(10)
+
+
+@pytest.mark.req("C-7", "D-5")
+async def test_a_closed_session_of_an_older_ledger_numbers_on_from_what_its_runner_forgot(house: House) -> None:
+    async with house.attached() as runner:
+        command = await approved(house)
+        session_id = command.target.session_id
+        await runner.frame("control.prompt.request")
+        runner.say("session.error", p.SessionError(error_code="X", fatal=True, message="no"), session_id=session_id,
+                   seq=1)
+        runner.say("session.closed", p.SessionClosed(reason="failed"), session_id=session_id, seq=2)
+        await runner.acked(2)
+    await put_back(house, copy.deepcopy(house.ledger))
+    assert not await house.ledger.runner_sessions("local"), "closed, so the link does not read it"
+    gone = p.ForgottenSession(session_id=session_id, acked_seq=30, control_seq=20)
+    async with house.attached(forgotten=[gone]) as runner:
+        later = await house.execute("after it", target=command.target)
+        await house.vote(later.approval_id or "", "grant")
+        opening = await runner.frame("control.session.open")
+        assert (opening.seq or 0) > 20
+        assert opening.metadata["last_durable_seq"] == 30
+        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=31)
+        await runner.acked(31)
+        found = house.engine.setbacks.of("default")
+        assert found is not None
+        assert [(one.session_id, one.frames) for one in found.sessions] == [(session_id, 28)]
+
+
+@pytest.mark.req("D-5")
+async def test_a_forgotten_session_that_the_ledger_has_is_no_finding(house: House) -> None:
+    async with house.attached() as runner:
+        command = await approved(house)
+        session_id = command.target.session_id
+        await running(house, runner, session_id)
+    gone = p.ForgottenSession(session_id=session_id, acked_seq=3, control_seq=2)
+    async with house.attached(forgotten=[gone, p.ForgottenSession(session_id="old", acked_seq=9, control_seq=9)]):
+        record = await house.ledger.command(command.id)
+        assert record is not None
+        assert record.command.error is not None
+        assert record.command.error.code == "AgentLost", "the runner must list what runs"
+    assert house.engine.setbacks.of("default") is None
 
 
 @pytest.mark.req("D-5")

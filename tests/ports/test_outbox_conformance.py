@@ -309,6 +309,23 @@ async def test_a_forgotten_session_keeps_its_numbers(outbox: Outbox) -> None:
     assert [r.session_id for r in await outbox.sessions()] == [SESSION]
 
 
+@pytest.mark.req("D-5")
+async def test_forgotten_sessions_are_named_newest_first_with_their_numbers(outbox: Outbox) -> None:
+    for at_ms, session_id in ((2_000, SESSION), (3_000, OTHER)):
+        await outbox.open_session(session_id, 1_000, b"s")
+        await outbox.write([changed(session_id)])
+        await outbox.ack(session_id, 1, "", at_ms)
+    assert await outbox.forgotten(0, 9) == []
+    await outbox.forget(SESSION, {})
+    await outbox.forget(OTHER, {})
+    assert [(row.session_id, row.acked_seq) for row in await outbox.forgotten(0, 9)] == [(OTHER, 1), (SESSION, 1)]
+    assert [row.session_id for row in await outbox.forgotten(0, 1)] == [OTHER]
+    assert [row.session_id for row in await outbox.forgotten(2_001, 9)] == [OTHER]
+    assert [row.acked_seq for row in await outbox.forgotten(0, 9, "never joined")] == [0, 0]
+    await outbox.open_session(OTHER, 9_000, b"")
+    assert [row.session_id for row in await outbox.forgotten(0, 9)] == [SESSION]
+
+
 @pytest.mark.req("D-7")
 async def test_a_session_whose_control_frame_waits_to_be_acted_on_is_not_forgotten(outbox: Outbox) -> None:
     await outbox.write([control(1), control(2)])

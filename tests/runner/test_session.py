@@ -22,7 +22,7 @@ from interlock.runner.journal import Journal
 from interlock.runner.scribe import TurnScribe
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.surroundings import Graces
-from runner.stage import Stage, StillClock, misbehaving, program, raw_input, stage
+from runner.stage import NOW_MS, Stage, StillClock, misbehaving, program, raw_input, stage
 
 pytestmark = pytest.mark.anyio
 QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5, idle_s=900)
@@ -434,7 +434,7 @@ async def test_a_prompt_that_meets_the_close_is_sent_again(tmp_path: Path) -> No
         assert kinds.index("session.closed") < kinds.index("session.error")
 
 
-@pytest.mark.req("L-4")
+@pytest.mark.req("L-4", "D-5")
 async def test_hello_forgets_what_is_closed_and_told(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
@@ -443,9 +443,13 @@ async def test_hello_forgets_what_is_closed_and_told(tmp_path: Path) -> None:
         assert [(s.session_id, s.state) for s in await scene.sessions.hello_sessions()] == [
             (scene.session_id, "terminated")]
         await scene.outflow.flushed()
-        await scene.outbox.ack(scene.session_id, closed.seq or 0, closed.message_id, 0)
+        await scene.outbox.ack(scene.session_id, closed.seq or 0, closed.message_id, NOW_MS)
         assert await scene.sessions.hello_sessions() == []
+        (forgotten,) = await scene.sessions.hello_forgotten()
+        assert (forgotten.session_id, forgotten.acked_seq) == (scene.session_id, closed.seq)
+        assert forgotten.control_seq > 0
         await scene.open("bad")
+        assert await scene.sessions.hello_forgotten() == []
         reopened = await scene.next("session.capabilities")
         assert reopened.seq == (closed.seq or 0) + 1
 

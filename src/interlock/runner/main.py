@@ -116,7 +116,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
                     for offer in offers(offered.agents, os.environ, offered.holdings)],
             features=[BATCH],
             sessions=await sessions.hello_sessions(gateway_id), device_name=config.device_name,
-            roots=offered.roots,
+            roots=offered.roots, forgotten=await sessions.hello_forgotten(gateway_id),
         )
 
     gateways = Gateways(config.gateways, outbox=outbox, objects=objects, outflow=outflow, sessions=sessions,

@@ -11,7 +11,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.integers import whole
-from interlock.protocol.limits import LARGEST_SEQ
+from interlock.protocol.limits import FORGOTTEN_SENT, FORGOTTEN_SENT_MS, LARGEST_SEQ
 from interlock.runner.controlling import Control, TakeRefused, TellRefused
 from interlock.runner.recovery import recover
 from interlock.runner.session import RunnerSession
@@ -138,6 +138,13 @@ class Sessions:
                 agent_id=state.agent_id, workspace=state.workspace,
             ))
         return told
+
+    async def hello_forgotten(self, gateway_id: str = "") -> list[p.ForgottenSession]:
+        """Return the newest sessions that were forgotten, for hello to a gateway whose ledger may be older (L-4)."""
+        since_ms = self._around.clock.now_ms() - FORGOTTEN_SENT_MS
+        return [p.ForgottenSession(session_id=row.session_id, acked_seq=row.acked_seq, control_seq=row.control_seq)
+                for row in await self._outbox.forgotten(since_ms, FORGOTTEN_SENT, gateway_id)
+                if row.acked_seq or row.control_seq]
 
     async def forget_over(self) -> None:
         """Forget every session that is closed and wholly told, so that neither hello nor memory grows with what is

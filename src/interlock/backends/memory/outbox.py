@@ -195,6 +195,13 @@ class MemoryOutbox:
         self._check_open()
         return [session.row(gateway_id) for session in self._sessions.values() if not session.forgotten]
 
+    async def forgotten(self, since_ms: int, limit: int, gateway_id: str | None = None) -> list[SessionRow]:
+        self._check_open()
+        found = [session for session in self._sessions.values()
+                 if session.forgotten and session.seen(None).last_sync_ms >= since_ms]
+        found.sort(key=lambda session: -session.seen(None).last_sync_ms)
+        return [session.row(gateway_id) for session in found[:limit]]
+
     async def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None:
         self._check_open()
         session = self._sessions.get(session_id)

@@ -84,6 +84,7 @@ MIGRATIONS: tuple[str, ...] = (
     DROP TABLE control_of_one;
     """,
     "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
+    "CREATE INDEX session_forgotten ON session (last_sync_ms) WHERE forgotten = 1",
 )
 """Step n brings a file of version n to version n + 1; a step that was released is never changed."""
 

@@ -107,6 +107,9 @@ class SqliteOutbox:
     async def sessions(self, gateway_id: str | None = None) -> list[SessionRow]:
         return await self._call(lambda store: store.sessions(gateway_id))
 
+    async def forgotten(self, since_ms: int, limit: int, gateway_id: str | None = None) -> list[SessionRow]:
+        return await self._call(lambda store: store.forgotten(since_ms, limit, gateway_id))
+
     async def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None:
         return await self._call(lambda store: store.session(session_id, gateway_id))
 

@@ -375,6 +375,11 @@ class Store:
     def sessions(self, gateway_id: str | None = None) -> list[SessionRow]:
         return [session.row(gateway_id) for session in self._sessions.values() if not session.forgotten]
 
+    def forgotten(self, since_ms: int, limit: int, gateway_id: str | None = None) -> list[SessionRow]:
+        rows = self._rows("SELECT * FROM session WHERE forgotten = 1 AND last_sync_ms >= ?"
+                          " ORDER BY last_sync_ms DESC LIMIT ?", (since_ms, limit))
+        return [_read(row, 0).row(gateway_id) for row in rows]
+
     def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None:
         session = self._find(session_id)
         return session.row(gateway_id) if session else None

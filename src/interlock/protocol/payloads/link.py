@@ -58,6 +58,15 @@ class HelloSession(Payload, frozen=True, kw_only=True):
     workspace: str = ""
 
 
+class ForgottenSession(Payload, frozen=True, kw_only=True):
+    """A session that was closed and completely acknowledged, so that the runner holds nothing of it any more (L-4).
+    `acked_seq` and `control_seq` are as in a session of hello: a gateway that has less has lost commits (D-5)."""
+
+    session_id: str
+    acked_seq: int
+    control_seq: int
+
+
 class Hello(Payload, frozen=True, kw_only=True):
     """`x-interlock.hello` (L-4)."""
 
@@ -72,6 +81,8 @@ class Hello(Payload, frozen=True, kw_only=True):
     link_number: int = 0
     """[P] Larger in each later hello of a runner, over its restarts too, so that one which is heard late is known for
     it. 0 where the runner does not number its links."""
+    forgotten: list[ForgottenSession] = []
+    """[P] The newest sessions that the runner has forgotten, as far as it still knows their numbers."""
 
 
 class WelcomeSession(Payload, frozen=True, kw_only=True):
