@@ -38,6 +38,7 @@ from interlock.ports.ledger import (
     EraseAudit,
     LedgerError,
     PutApproval,
+    PutBrowserLogin,
     PutCommand,
     PutControl,
     PutDelivery,
@@ -60,6 +61,7 @@ from interlock.protocol.drains import Drain
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
+    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
@@ -126,6 +128,9 @@ def everything() -> list[Any]:
                                          created_ms=1)),
         PutRunner(RunnerRecord(runner_id="r1", tenant_id="t1", token_sha256="h", device_name="d", created_ms=1,
                                last_seen_ms=2)),
+        PutBrowserLogin(BrowserLoginRecord(
+            id="brs_1", form="session", tenant_id="t1", principal=user, role="owner", key_id="k1", key_sha256="h",
+            created_ms=1, expires_ms=9, last_used_ms=3)),
         PutPairing(PairingRecord(code_sha256="p", tenant_id="t1", by={"id": "u", "role": "owner"}, created_ms=1,
                                  expires_ms=2)),
         PutKey(KeyRecord(key_sha256="h", key_id="k1", tenant_id="t1", role="owner", principal=user, created_ms=1)),

@@ -25,6 +25,7 @@ from interlock.ports.ledger import (
     Batch,
     BeginLane,
     CommandQuery,
+    DropBrowserLogins,
     DropControls,
     DropDrain,
     DropPairings,
@@ -35,6 +36,7 @@ from interlock.ports.ledger import (
     Ledger,
     LedgerError,
     PutApproval,
+    PutBrowserLogin,
     PutCommand,
     PutControl,
     PutDelivery,
@@ -52,9 +54,11 @@ from interlock.ports.ledger import (
     SeeRunner,
     SessionClock,
     Spend,
+    SpendBrowserLogin,
     SpendPairing,
     Spent,
     Taken,
+    UseBrowserLogin,
     UseKey,
     Write,
 )
@@ -64,6 +68,7 @@ from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
+    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
@@ -584,6 +589,37 @@ async def test_that_a_runner_was_seen_changes_nothing_else_of_it(ledger: Ledger)
     assert await ledger.runner("r1") == runner("r1", "h2", revoked=True, last_seen_ms=77)
     assert await ledger.runners("t1") == [runner("r1", "h2", revoked=True, last_seen_ms=77)]
     assert await ledger.runner("nobody") is None
+
+
+def browser_login(login_id: str = "brs_1", expires_ms: int = 20, tenant_id: str = "t1", **changes: Any
+                  ) -> BrowserLoginRecord:
+    return msgspec.structs.replace(BrowserLoginRecord(
+        id=login_id, form="session", tenant_id=tenant_id, principal=Actor(type="user", id="ann"), role="approver",
+        key_id="k1", key_sha256="h", created_ms=10, last_used_ms=10, expires_ms=expires_ms, cookie_sha256="c",
+        half_sha256="f", label="a browser"), **changes)
+
+
+@pytest.mark.req("K-1")
+async def test_a_browser_login_is_spent_once_and_with_its_whole_batch(ledger: Ledger) -> None:
+    await put(ledger, PutBrowserLogin(browser_login()), PutBrowserLogin(browser_login("brs_2", 30)),
+              PutBrowserLogin(browser_login("brs_3", tenant_id="t2")), PutBrowserLogin(browser_login("0code", 30)))
+    with pytest.raises(Taken):
+        await put(ledger, PutBrowserLogin(browser_login()))
+    assert await ledger.browser_login("brs_1") == browser_login()
+    assert [one.id for one in await ledger.browser_logins("t1")] == ["0code", "brs_1", "brs_2"]
+    await put(ledger, UseBrowserLogin("brs_1", 15), UseBrowserLogin("nothing", 15))
+    assert await ledger.browser_login("brs_1") == browser_login(last_used_ms=15)
+    outcomes = await asyncio.gather(*(put(ledger, SpendBrowserLogin("0code", 19),
+                                          PutBrowserLogin(browser_login(f"brs_9{i}", 40))) for i in range(5)),
+                                    return_exceptions=True)
+    assert sorted(type(one).__name__ for one in outcomes if isinstance(one, Exception)) == ["Spent"] * 4
+    assert sum(one.id.startswith("brs_9") for one in await ledger.browser_logins("t1")) == 1
+    for login_id, now_ms in (("0code", 19), ("nothing", 19), ("brs_2", 30)):
+        with pytest.raises(Spent):
+            await put(ledger, SpendBrowserLogin(login_id, now_ms))
+    await put(ledger, DropBrowserLogins(29))
+    assert [await ledger.browser_login(one) for one in ("brs_1", "brs_2", "brs_3")] == [
+        None, browser_login("brs_2", 30), None]
 
 
 def pairing(code: str = "c1", expires_ms: int = 20, tenant_id: str = "t1") -> PairingRecord:

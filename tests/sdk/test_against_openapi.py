@@ -28,6 +28,7 @@ TABLE = Table(OPERATIONS)
 RAW = {"/healthz": "isAlive", "/readyz": "isReady", "/openapi.json": "describeApi"}
 NO_METHOD: dict[str, str] = {
     "readMetrics": "it is Prometheus's text, for Prometheus",
+    "openBrowserSession": "a browser keeps its cookie; a program sends its key",
     "callHook": "other programs call it, with a secret of their own",
 }
 """Operations that no method reaches, and why."""

@@ -14,6 +14,7 @@ from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
+    BrowserLoginRecord,
     CommandRecord,
     DeliveryRecord,
     DrainRecord,
@@ -42,6 +43,7 @@ _runner = msgspec.json.Decoder(RunnerRecord)
 _signing_key = msgspec.json.Decoder(SigningKeyRecord)
 _file = msgspec.json.Decoder(FileRecord)
 _pairing = msgspec.json.Decoder(PairingRecord)
+_browser_login = msgspec.json.Decoder(BrowserLoginRecord)
 _key = msgspec.json.Decoder(KeyRecord)
 _tenant = msgspec.json.Decoder(TenantRecord)
 
@@ -205,6 +207,16 @@ def pairing_row(record: PairingRecord) -> Row:
 def pairing_of(row: Row) -> PairingRecord:
     """Read a code's body."""
     return _pairing.decode(row[0])
+
+
+def browser_login_row(record: BrowserLoginRecord) -> Row:
+    """Columns of ADD_BROWSER_LOGIN."""
+    return record.id, record.tenant_id, record.expires_ms, record.last_used_ms, _encode(record)
+
+
+def browser_login_of(row: Row) -> BrowserLoginRecord:
+    """Read a browser session or code, and when it was last used."""
+    return msgspec.structs.replace(_browser_login.decode(row[0]), last_used_ms=row[1])
 
 
 def key_row(record: KeyRecord) -> Row:

@@ -37,7 +37,7 @@ ACTIONS = frozenset({
     "session_reset", "compact", "pair", "revoke", "audit_read", "audit_export", "redact", "drain", "undrain", "prune",
     "transcript", "session_change", "cron_missed", "audit_resume", "ran_unasked", "tampered", "adopted", "control",
     "asking_stopped", "asking_resumed", "workspace_allowed", "workspace_denied",
-    "changes_landed", "changes_discarded", "reevaluate", "ledger_restored",
+    "changes_landed", "changes_discarded", "reevaluate", "ledger_restored", "login", "logout",
 })  # fmt: skip
 """Every action that a record may name (U-1); the first six are the seed's own."""
 

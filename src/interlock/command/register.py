@@ -17,6 +17,7 @@ from interlock.command.audit import leaf_hash
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.records import (
     AuditRecord,
+    BrowserLoginRecord,
     DrainRecord,
     KeyRecord,
     PairingRecord,
@@ -32,18 +33,19 @@ ADOPTED_AT_ONCE = 500
 """Rows that one `adopted` record binds at most."""
 ADOPTED = "adopted"
 
-BoundRecord = KeyRecord | RuleRecord | SigningKeyRecord | TenantRecord | RunnerRecord | PairingRecord | DrainRecord
+BoundRecord = (KeyRecord | RuleRecord | SigningKeyRecord | TenantRecord | RunnerRecord | PairingRecord | DrainRecord
+               | BrowserLoginRecord)
 
 _UNBOUND = frozenset({"label", "last_used_ms", "last_seen_ms", "device_name", "name"})
 """Fields that decide nothing: free text, which the log must not commit to without a salt (U-4), and times of use."""
 _KINDS: dict[type[msgspec.Struct], tuple[str, str]] = {
     KeyRecord: ("key", "key_id"), RuleRecord: ("rule", "id"), SigningKeyRecord: ("signing_key", "key_id"),
     TenantRecord: ("tenant", "tenant_id"), RunnerRecord: ("runner", "runner_id"),
-    PairingRecord: ("pairing", "code_sha256"),
+    PairingRecord: ("pairing", "code_sha256"), BrowserLoginRecord: ("browser_login", "id"),
 }
 SPOKEN = {"key": "API key", "rule": "remembered rule", "signing_key": "signing key", "tenant": "tenant",
-          "runner": "runner", "pairing": "pairing code", "drain": "drain"}
-_PASSING = ("pairing/", "session/", "frame/")
+          "runner": "runner", "pairing": "pairing code", "browser_login": "browser session or code", "drain": "drain"}
+_PASSING = ("pairing/", "browser_login/", "session/", "frame/")
 """Rows that go once they are used, or are bound by other records later."""
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from interlock.config import RatesSection
 from interlock.engine.rows import Rows
+from interlock.gateway.browsers import Browsers
 from interlock.gateway.credentials import Credentials, Issuers
 from interlock.gateway.keys import Keys
 from interlock.gateway.openings import Openings
@@ -27,6 +28,7 @@ class Access(NamedTuple):
     rates: Rates
     quotas: Quotas
     openings: Openings
+    browsers: Browsers
 
     def configure(self, issuers: Issuers | None, rates: RatesSection) -> None:
         """Take other issuers and other limits."""
@@ -41,8 +43,9 @@ def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers
     """Join the parts over one ledger; `rows` is the engine's own comparison of rows with the log."""
     credentials = Credentials(ledger, clock, issuers, rows)
     section = rates or RatesSection()
+    pace = Rates(clock, section)
     return Access(
         credentials, Keys(ledger, clock, entropy, credentials), Tenants(ledger, clock, credentials),
-        Tickets(clock, entropy), Rates(clock, section), Quotas(ledger, clock, section),
-        Openings(credentials, section),
+        Tickets(clock, entropy), pace, Quotas(ledger, clock, section),
+        Openings(credentials, section), Browsers(ledger, clock, entropy, credentials, pace),
     )

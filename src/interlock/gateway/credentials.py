@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import hmac
 import os
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,16 +20,19 @@ from interlock.command.register import bound
 from interlock.engine.rows import Rows
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutKey, PutTenant, UseKey, Write
-from interlock.protocol.access import OWNER_TENANT
+from interlock.protocol.access import BROWSER_IDLE_MS, OWNER_TENANT, lesser_roles, named_roles, written_roles
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import AuditDraft, KeyRecord, Principal, TenantRecord
+from interlock.protocol.records import AuditDraft, BrowserLoginRecord, KeyRecord, Principal, TenantRecord
 from interlock.protocol.resources import Actor
 
 KEY_PREFIX = "ilk_"
 KEY_BYTES = 32
 RUNNER_PREFIX = "ilr_"
+BROWSER_ID_PREFIX = "brs_"
+BROWSER_PREFIX = "ilb_"
+"""Of the two halves of a browser session, joined. It never travels so: a request that carries it is refused."""
 KEY_CHARS = 256
 """A longer key is refused unread."""
 JWT_CHARS = 16_384
@@ -237,9 +241,57 @@ class Credentials:
             return await self._key(hashed, looked)
         if token.startswith(RUNNER_PREFIX):
             return await self._runner(hashed)
+        if token.startswith(BROWSER_PREFIX):
+            return await self._browser(token)
         if self._issuers is not None and self._is_jwt(token):
             return await self._issuers.principal(token)
         raise Problem("Unauthorized", "This is not a credential of Interlock.")
+
+    async def good_key(self, key_sha256: str) -> KeyRecord | None:
+        """Find a key that is accepted now, by the hash of its secret; None if it is not."""
+        record = await self._ledger.key(key_sha256)
+        if record is not None:
+            record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.key(key_sha256))
+        return record if record is not None and self._is_good(record, key_sha256) else None
+
+    async def principal_of(self, key: KeyRecord, role: str) -> Principal | None:
+        """Give the principal of a good key with what both its roles and `role` allow; None where that is nothing, or
+        its tenant is suspended."""
+        roles = lesser_roles(named_roles(role), named_roles(key.role))
+        try:
+            await self._check_tenant(key.tenant_id, None)
+        except Problem:
+            return None
+        return _principal(key, written_roles(roles)) if roles else None
+
+    async def _browser(self, token: str) -> Principal:
+        """Both halves are compared in constant time, and the key behind them is looked up each time."""
+        session, _, halves = token.removeprefix(BROWSER_PREFIX).partition(".")
+        cookie, _, half = halves.partition(".")
+        login_id = BROWSER_ID_PREFIX + session
+        record = await self._ledger.browser_login(login_id)
+        if record is not None:
+            record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.browser_login(login_id))
+        now = self._clock.now_ms()
+        if record is None or record.id != login_id or record.form != "session":
+            raise _unknown()
+        has_cookie = hmac.compare_digest(record.cookie_sha256, digest(cookie))
+        has_half = hmac.compare_digest(record.half_sha256, digest(half))
+        if not (has_cookie and has_half and is_live(record, now)):
+            raise _unknown()
+        key = await self.good_key(record.key_sha256)
+        if key is None or key.key_id != record.key_id or key.tenant_id != record.tenant_id:
+            raise _unknown()
+        principal = await self.principal_of(key, record.role)
+        if principal is None:
+            raise _unknown()
+        return principal
+
+    def _is_good(self, record: KeyRecord, key_sha256: str) -> bool:
+        """Whether a row is that of a key that is accepted. The digest in the row itself counts, and not the one in the
+        column that it is found by."""
+        return record.key_sha256 == key_sha256 and not record.revoked and (
+            record.expires_ms is None or record.expires_ms > self._clock.now_ms())
 
     async def _key(self, hashed: str, looked: _Looked | None) -> Principal:
         record = looked.key if looked is not None else await self._ledger.key(hashed)
@@ -247,16 +299,13 @@ class Credentials:
             record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.key(hashed),
                                              looked=looked is not None and looked.tenant_id == record.tenant_id)
         now = self._clock.now_ms()
-        # The digest in the row itself counts, and not the one in the column that it is found by.
-        if record is None or record.key_sha256 != hashed or record.revoked or (
-                record.expires_ms is not None and record.expires_ms <= now):
+        if record is None or not self._is_good(record, hashed):
             raise _unknown()
         if record.last_used_ms is None or now - record.last_used_ms >= USED_INTERVAL_MS:
             # A store that cannot take it (a full disk) must not shut out who would mend it.
             with contextlib.suppress(LedgerError):
                 await self._ledger.commit(Batch([UseKey(record.key_id, now)]))
-        return Principal(tenant_id=record.tenant_id, actor=record.principal, role=record.role, key_id=record.key_id,
-                         driver=record.driver, key_makers=tuple(record.makers))
+        return _principal(record, record.role)
 
     async def _runner(self, hashed: str) -> Principal:
         record = await self._ledger.runner_by_token(hashed)
@@ -277,6 +326,16 @@ class Credentials:
         genuine = await self.rows.genuine(OWNER_TENANT, tenant, lambda: self._ledger.tenant(tenant_id), looked=known)
         if genuine is None or genuine.tenant_id != tenant_id or genuine.suspended:
             raise _unknown()
+
+
+def is_live(record: BrowserLoginRecord, now_ms: int) -> bool:
+    """Whether a browser session has neither reached its end nor been idle for too long."""
+    return now_ms < record.expires_ms and now_ms - record.last_used_ms < BROWSER_IDLE_MS
+
+
+def _principal(record: KeyRecord, role: str) -> Principal:
+    return Principal(tenant_id=record.tenant_id, actor=record.principal, role=role, key_id=record.key_id,
+                     driver=record.driver, key_makers=tuple(record.makers))
 
 
 def _unknown() -> Problem:

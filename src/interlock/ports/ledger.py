@@ -11,6 +11,7 @@ from interlock.ports.writes import (
     Append,
     Audit,
     BeginLane,
+    DropBrowserLogins,
     DropControls,
     DropDrain,
     DropPairings,
@@ -18,6 +19,7 @@ from interlock.ports.writes import (
     DropTranscript,
     EraseAudit,
     PutApproval,
+    PutBrowserLogin,
     PutCommand,
     PutControl,
     PutDelivery,
@@ -35,13 +37,16 @@ from interlock.ports.writes import (
     PutTranscript,
     SeeRunner,
     Spend,
+    SpendBrowserLogin,
     SpendPairing,
+    UseBrowserLogin,
     UseKey,
     Write,
 )
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
+    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
@@ -68,6 +73,7 @@ __all__ = [
     "Batch",
     "BeginLane",
     "CommandQuery",
+    "DropBrowserLogins",
     "DropControls",
     "DropDrain",
     "DropPairings",
@@ -81,6 +87,7 @@ __all__ = [
     "LedgerError",
     "MakeRoom",
     "PutApproval",
+    "PutBrowserLogin",
     "PutCommand",
     "PutControl",
     "PutDelivery",
@@ -100,9 +107,11 @@ __all__ = [
     "SeeRunner",
     "SessionClock",
     "Spend",
+    "SpendBrowserLogin",
     "SpendPairing",
     "Spent",
     "Taken",
+    "UseBrowserLogin",
     "UseKey",
     "Write",
     "audited",
@@ -323,6 +332,12 @@ class Ledger(Upkeep, Protocol):
 
     async def pairings(self, tenant_id: str, now_ms: int) -> int:
         """How many codes of a tenant are good at `now_ms`."""
+        ...
+
+    async def browser_login(self, login_id: str) -> BrowserLoginRecord | None: ...
+
+    async def browser_logins(self, tenant_id: str) -> list[BrowserLoginRecord]:
+        """A tenant's browser sessions and codes, by their ids."""
         ...
 
     async def key(self, key_sha256: str) -> KeyRecord | None: ...

@@ -7,6 +7,7 @@ import msgspec
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
+    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
@@ -129,6 +130,33 @@ class PutKey(Write, frozen=True):
     """Insert or replace by key_id."""
 
     record: KeyRecord
+
+
+class PutBrowserLogin(Write, frozen=True):
+    """Insert; an id that exists already fails the whole batch with `Taken` (J-15)."""
+
+    record: BrowserLoginRecord
+
+
+class SpendBrowserLogin(Write, frozen=True):
+    """Forget a session or a code that is there and has not expired at `now_ms`; else the whole batch fails with
+    `Spent`."""
+
+    id: str
+    now_ms: int
+
+
+class UseBrowserLogin(Write, frozen=True):
+    """Note when a session was last used, and nothing else of it; one that is not there is passed over."""
+
+    id: str
+    at_ms: int
+
+
+class DropBrowserLogins(Write, frozen=True):
+    """Forget the sessions and codes that have expired at `now_ms`."""
+
+    now_ms: int
 
 
 class PutRule(Write, frozen=True):

@@ -15,6 +15,16 @@ Role = Literal["viewer", "operator", "approver", "auditor", "admin", "owner", "r
 GIVEN_ROLES: tuple[str, ...] = tuple(role for role in get_args(Role) if role != "runner")
 """The roles that a key or a token of an issuer can have; a runner's comes by pairing alone (L-3)."""
 
+COVERED_ROLES: dict[str, frozenset[str]] = {
+    "owner": frozenset(GIVEN_ROLES),
+    "admin": frozenset(GIVEN_ROLES) - {"owner"},
+    "operator": frozenset({"operator", "viewer"}),
+    "approver": frozenset({"approver", "viewer"}),
+    "auditor": frozenset({"auditor", "viewer"}),
+    "viewer": frozenset({"viewer"}),
+}
+"""By role the roles that allow nothing which it does not."""
+
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PERSON_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}")
 """Whom a key stands for. Without a colon: what stands before one is the name of an issuer."""
@@ -24,6 +34,17 @@ OWNER_TENANT = "default"
 MAX_KEYS = 1_000
 """Keys of a tenant that are not revoked; one more is answered 429 QuotaExceeded."""
 MAX_TENANTS = 1_000
+MAX_BROWSER_CODES = 100
+"""Codes of a tenant that are good at one time; one more is answered 429 QuotaExceeded."""
+MAX_BROWSER_SESSIONS = 1_000
+"""Browser sessions of a tenant; one more is answered 429 QuotaExceeded."""
+MAX_KEY_BROWSER_SESSIONS = 50
+"""Browser sessions of one key; one more ends the one that was not used for longest."""
+BROWSER_CODE_LIFE_MS = 5 * 60 * 1000
+BROWSER_IDLE_MS = 12 * 60 * 60 * 1000
+"""A browser session that is not used for so long has ended."""
+BROWSER_LIFE_MS = 14 * 24 * 60 * 60 * 1000
+"""And so has any other after this, however much it is used."""
 MAX_MAKERS = 32
 """People who made a key, directly or by keys that they made; with more no key is made."""
 KEY_LIFE_MAX_MS = 10 * 366 * 24 * 60 * 60 * 1000
@@ -37,6 +58,14 @@ def written_roles(roles: Iterable[str]) -> str:
 def named_roles(written: str | None) -> frozenset[str]:
     """Read what `written_roles` wrote."""
     return frozenset(written.split("+")) if written else frozenset()
+
+
+def lesser_roles(one: Iterable[str], other: Iterable[str]) -> frozenset[str]:
+    """Return the roles that allow what both allow; none where that is nothing."""
+    first, second = frozenset(one), frozenset(other)
+    covered_by_first = frozenset[str]().union(*(COVERED_ROLES.get(role, frozenset()) for role in first))
+    covered_by_second = frozenset[str]().union(*(COVERED_ROLES.get(role, frozenset()) for role in second))
+    return (first & covered_by_second) | (second & covered_by_first)
 
 
 class Key(Resource, frozen=True, kw_only=True):
@@ -129,3 +158,59 @@ class StreamTicket(Resource, frozen=True, kw_only=True):
     ticket: str
     path: str
     expires_at: str
+
+
+class BrowserSessionBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/browser-sessions`: a one-time code, or an API key; one of the two."""
+
+    code: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
+
+
+class OpenedBrowserSession(Resource, frozen=True, kw_only=True):
+    """A browser session that was just opened. `half` is shown this once: every later request carries it in the header
+    `Interlock-Browser`, beside the cookie that was set with this answer (J-15)."""
+
+    id: str
+    half: str
+    created_at: str
+    expires_at: str
+    """The absolute end."""
+    idle_ms: int
+    """It ends after so many milliseconds without a request, too."""
+    principal: Whoami
+
+
+class BrowserSession(Resource, frozen=True, kw_only=True):
+    """A browser session as it is listed (J-10)."""
+
+    id: str
+    principal: Actor
+    roles: list[str]
+    key_id: str
+    """The key that it stands for; it ends with that."""
+    created_at: str
+    last_used_at: str
+    """Written once a minute at most."""
+    expires_at: str
+    label: str
+    """The browser, as it names itself."""
+    current: bool = False
+    """Whether it is the one that asks."""
+
+
+class BrowserCodeBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/browser-codes`: the roles of the session that the code opens, at most one's own; all of one's own if
+    left out."""
+
+    roles: Annotated[list[str], msgspec.Meta(min_length=1, max_length=8)] | None = None
+    idempotency_key: str | None = None
+
+
+class BrowserCode(Resource, frozen=True, kw_only=True):
+    """A code that opens a browser session once, until `expires_at`; shown this once. It stands in the fragment of
+    `/console/#CODE`, which no server sees."""
+
+    code: str
+    expires_at: str
+    roles: list[str]

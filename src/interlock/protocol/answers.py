@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from interlock.protocol.access import Key, Tenant
+from interlock.protocol.access import BrowserSession, Key, Tenant
 from interlock.protocol.drains import Drain
 from interlock.protocol.payloads import StagedFile
 from interlock.protocol.resources import (
@@ -348,6 +348,12 @@ class KeyList(msgspec.Struct, frozen=True):
     """`GET /v1/keys`: every key that was ever made in the tenant, oldest first."""
 
     keys: list[Key]
+
+
+class BrowserSessionList(msgspec.Struct, frozen=True):
+    """`GET /v1/browser-sessions`: those that are open, newest first."""
+
+    items: list[BrowserSession]
 
 
 class TenantList(msgspec.Struct, frozen=True):

@@ -261,6 +261,34 @@ class KeyRecord(Record, frozen=True, kw_only=True):
     """Who made or rotated it, as `user:ann`, then who made the key that they used, and so on; empty for the file's."""
 
 
+class BrowserLoginRecord(Record, frozen=True, kw_only=True):
+    """A browser's session, or a one-time code that opens one (J-10, J-15). Its secrets are kept as SHA-256 only.
+
+    It ends with the key that it stands for: `key_sha256` is that key's secret when it was opened, so revoking, rotating
+    or replacing the key ends it.
+    """
+
+    id: str
+    """`brs_…` of a session; of a code its SHA-256."""
+    form: Literal["session", "code"]
+    tenant_id: str
+    principal: Actor
+    role: str
+    """At most what the key allows; where the key allows less by now, so does this."""
+    key_id: str
+    key_sha256: str
+    created_ms: int
+    expires_ms: int
+    """The absolute end, however often it is used."""
+    ends_ms: int | None = None
+    """Of a code: the absolute end of the session that it opens, if it comes out of another session."""
+    cookie_sha256: str = ""
+    half_sha256: str = ""
+    last_used_ms: int = 0
+    label: str = ""
+    """The browser, as it names itself."""
+
+
 class TenantRecord(Record, frozen=True, kw_only=True):
     """A tenant. The credentials of a suspended one are refused."""
 

@@ -64,6 +64,10 @@ class AsyncKeys(rooms.Keys, Awaiting):
     __doc__ = rooms.Keys.__doc__
 
 
+class AsyncBrowsers(rooms.Browsers, Awaiting):
+    __doc__ = rooms.Browsers.__doc__
+
+
 class AsyncTenants(rooms.Tenants, Awaiting):
     __doc__ = rooms.Tenants.__doc__
 
@@ -88,6 +92,7 @@ class AsyncInterlock(rooms.Gateway, Awaiting):
         self.audit = AsyncAudit(link)
         self.webhooks = AsyncWebhooks(link)
         self.keys = AsyncKeys(link)
+        self.browsers = AsyncBrowsers(link)
         self.tenants = AsyncTenants(link)
 
     def watch(self) -> Watch:

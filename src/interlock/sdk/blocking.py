@@ -64,6 +64,10 @@ class Keys(rooms.Keys, Blocking):
     __doc__ = rooms.Keys.__doc__
 
 
+class Browsers(rooms.Browsers, Blocking):
+    __doc__ = rooms.Browsers.__doc__
+
+
 class Tenants(rooms.Tenants, Blocking):
     __doc__ = rooms.Tenants.__doc__
 
@@ -88,6 +92,7 @@ class Interlock(rooms.Gateway, Blocking):
         self.audit = Audit(link)
         self.webhooks = Webhooks(link)
         self.keys = Keys(link)
+        self.browsers = Browsers(link)
         self.tenants = Tenants(link)
 
     def watch(self) -> Watch:

@@ -156,6 +156,14 @@ class Keys:
     revoke = Once(access.revoke_key)
 
 
+class Browsers:
+    """Browser sessions of the console."""
+
+    make_code = Once(access.make_browser_code)
+    list = Once(access.browser_sessions)
+    end = Once(access.end_browser_session)
+
+
 class Tenants:
     """Houses of their own on one gateway."""
 
@@ -186,5 +194,5 @@ class Gateway:
 
 ROOMS: dict[str, type] = {kind.__name__.lower(): kind for kind in (
     Commands, Approvals, Sessions, Transcripts, Chats, Cron, Events, Runners, Policy, Audit, Webhooks, Keys,
-    Tenants)}
+    Browsers, Tenants)}
 """The rooms of a gateway, by the names that they have there."""

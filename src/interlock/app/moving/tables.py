@@ -109,6 +109,7 @@ TABLES = (
     Table("runner", ("place", "runner_id", "tenant_id", "token_sha256", "last_seen_ms", "body"), "place",
           counter="place"),
     Table("api_key", ("key_id", "key_sha256", "tenant_id", "last_used_ms", "body"), "key_id"),
+    Table("browser_login", ("id", "tenant_id", "expires_ms", "last_used_ms", "body"), "id"),
     Table("pairing", ("code_sha256", "tenant_id", "expires_ms", "body"), "code_sha256"),
     Table("remembered_rule", ("place", "id", "tenant_id", "revoked", "body"), "place", (), _rule_there, _rule_here,
           "place"),

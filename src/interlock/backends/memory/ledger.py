@@ -25,6 +25,7 @@ from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
+    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
@@ -219,6 +220,13 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
 
     async def runners(self, tenant_id: str) -> list[RunnerRecord]:
         return [record for record in self._runners.values() if record.tenant_id == tenant_id]
+
+    async def browser_login(self, login_id: str) -> BrowserLoginRecord | None:
+        return self._browser_logins.get(login_id)
+
+    async def browser_logins(self, tenant_id: str) -> list[BrowserLoginRecord]:
+        return sorted((one for one in self._browser_logins.values() if one.tenant_id == tenant_id),
+                      key=lambda one: one.id)
 
     async def pairing(self, code_sha256: str) -> PairingRecord | None:
         return self._pairings.get(code_sha256)

@@ -18,6 +18,7 @@ from interlock.ports.ledger import (
     Audit,
     Batch,
     BeginLane,
+    DropBrowserLogins,
     DropControls,
     DropDrain,
     DropPairings,
@@ -27,6 +28,7 @@ from interlock.ports.ledger import (
     Fenced,
     LedgerError,
     PutApproval,
+    PutBrowserLogin,
     PutCommand,
     PutControl,
     PutDelivery,
@@ -45,9 +47,11 @@ from interlock.ports.ledger import (
     Receipt,
     SeeRunner,
     Spend,
+    SpendBrowserLogin,
     SpendPairing,
     Spent,
     Taken,
+    UseBrowserLogin,
     UseKey,
     Write,
     audited,
@@ -55,6 +59,7 @@ from interlock.ports.ledger import (
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
     ApprovalRecord,
+    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
@@ -98,6 +103,7 @@ class MemoryTables:
         self._spending: dict[tuple[str, str, str, int], SpendingRecord] = {}
         self._runners: dict[str, RunnerRecord] = {}
         self._pairings: dict[str, PairingRecord] = {}
+        self._browser_logins: dict[str, BrowserLoginRecord] = {}
         self._keys: dict[str, KeyRecord] = {}
         self._tenants: dict[str, TenantRecord] = {}
         self._audit = MemoryAudit()
@@ -196,6 +202,21 @@ class MemoryTables:
                 drop(self._pairings, [code_sha256], undo)
             case DropPairings(now_ms):
                 drop(self._pairings, [key for key, one in self._pairings.items() if one.expires_ms <= now_ms], undo)
+            case PutBrowserLogin(record):
+                if record.id in self._browser_logins:
+                    raise Taken("This browser session or code exists already.")
+                put(self._browser_logins, record.id, record, undo)
+            case SpendBrowserLogin(login_id, now_ms):
+                there = self._browser_logins.get(login_id)
+                if there is None or there.expires_ms <= now_ms:
+                    raise Spent("This browser session or code is not known, or no longer good.")
+                drop(self._browser_logins, [login_id], undo)
+            case UseBrowserLogin(login_id, at_ms):
+                if (login := self._browser_logins.get(login_id)) is not None:
+                    put(self._browser_logins, login_id, msgspec.structs.replace(login, last_used_ms=at_ms), undo)
+            case DropBrowserLogins(now_ms):
+                drop(self._browser_logins,
+                     [key for key, one in self._browser_logins.items() if one.expires_ms <= now_ms], undo)
             case PutDrain(record):
                 put(self._drains, (record.tenant_id, record.drain.scope, record.drain.id or ""), record, undo)
             case DropDrain(tenant_id, scope, name):

@@ -32,6 +32,7 @@ _TAKEN = {
     "runner_token": "Another runner has this token.",
     "api_key_secret": "Another key has this secret.",
     "pairing_pkey": "This code is given out already.",
+    "browser_login_pkey": "This browser session or code exists already.",
 }
 LINK_FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """All that a statement may raise. The third is what the driver says of a link that the server ended unasked, while

@@ -119,6 +119,8 @@ RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = $1 AND ($2::te
 RUNNER_BY_TOKEN = "SELECT body, last_seen_ms FROM runner WHERE token_sha256 = $1"
 RUNNERS_NAMED = "SELECT body, last_seen_ms FROM runner WHERE runner_id = ANY($1::text[])"
 RUNNERS = "SELECT body, last_seen_ms FROM runner WHERE tenant_id = $1 ORDER BY place"
+BROWSER_LOGIN = "SELECT body, last_used_ms FROM browser_login WHERE id = $1"
+BROWSER_LOGINS = "SELECT body, last_used_ms FROM browser_login WHERE tenant_id = $1 ORDER BY id"
 PAIRING = "SELECT body FROM pairing WHERE code_sha256 = $1"
 PAIRINGS = "SELECT count(*) FROM pairing WHERE tenant_id = $1 AND expires_ms > $2"
 KEY = "SELECT body, last_used_ms FROM api_key WHERE key_sha256 = $1"

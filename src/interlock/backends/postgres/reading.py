@@ -16,6 +16,7 @@ from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
+    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
@@ -195,6 +196,13 @@ class PostgresReading(Ledger):
 
     async def runners(self, tenant_id: str) -> list[RunnerRecord]:
         return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS, tenant_id)]
+
+    async def browser_login(self, login_id: str) -> BrowserLoginRecord | None:
+        found = await self._readers.row(queries.BROWSER_LOGIN, login_id)
+        return rows.browser_login_of(found) if found else None
+
+    async def browser_logins(self, tenant_id: str) -> list[BrowserLoginRecord]:
+        return [rows.browser_login_of(row) for row in await self._readers.rows(queries.BROWSER_LOGINS, tenant_id)]
 
     async def pairing(self, code_sha256: str) -> PairingRecord | None:
         found = await self._readers.row(queries.PAIRING, code_sha256)

@@ -154,6 +154,21 @@ DELETE FROM pairing USING unnest($1::text[], $2::bigint[]) AS spent (code_sha256
 WHERE pairing.code_sha256 = spent.code_sha256 AND pairing.expires_ms > spent.now_ms RETURNING 1
 """
 DROP_PAIRINGS = "DELETE FROM pairing WHERE expires_ms <= (SELECT max(at_ms) FROM unnest($1::bigint[]) AS at_ms)"
+ADD_BROWSER_LOGIN = """
+INSERT INTO browser_login (id, tenant_id, expires_ms, last_used_ms, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[])
+"""
+SPEND_BROWSER_LOGIN = """
+DELETE FROM browser_login USING unnest($1::text[], $2::bigint[]) AS spent (id, now_ms)
+WHERE browser_login.id = spent.id AND browser_login.expires_ms > spent.now_ms RETURNING 1
+"""
+USE_BROWSER_LOGIN = """
+UPDATE browser_login SET last_used_ms = used.at_ms FROM unnest($1::text[], $2::bigint[]) AS used (id, at_ms)
+WHERE browser_login.id = used.id
+"""
+DROP_BROWSER_LOGINS = """
+DELETE FROM browser_login WHERE expires_ms <= (SELECT max(at_ms) FROM unnest($1::bigint[]) AS at_ms)
+"""
 PUT_KEY = """
 INSERT INTO api_key (key_id, key_sha256, tenant_id, last_used_ms, body)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])

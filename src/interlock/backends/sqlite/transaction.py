@@ -22,6 +22,7 @@ from interlock.ports.ledger import (
     Audit,
     Batch,
     BeginLane,
+    DropBrowserLogins,
     DropControls,
     DropDrain,
     DropPairings,
@@ -31,6 +32,7 @@ from interlock.ports.ledger import (
     Fenced,
     LedgerError,
     PutApproval,
+    PutBrowserLogin,
     PutCommand,
     PutControl,
     PutDelivery,
@@ -49,9 +51,11 @@ from interlock.ports.ledger import (
     Receipt,
     SeeRunner,
     Spend,
+    SpendBrowserLogin,
     SpendPairing,
     Spent,
     Taken,
+    UseBrowserLogin,
     UseKey,
     Write,
 )
@@ -316,6 +320,23 @@ class Transaction:
     def drop_pairings(self, write: DropPairings) -> None:
         self._execute(queries.DROP_PAIRINGS, (write.now_ms,))
 
+    def put_browser_login(self, write: PutBrowserLogin) -> None:
+        try:
+            self._execute(queries.ADD_BROWSER_LOGIN, rows.browser_login_row(write.record))
+        except apsw.ConstraintError as error:
+            raise Taken("This browser session or code exists already.") from error
+
+    def spend_browser_login(self, write: SpendBrowserLogin) -> None:
+        self._execute(queries.SPEND_BROWSER_LOGIN, (write.id, write.now_ms))
+        if not self._connection.changes():
+            raise Spent("This browser session or code is not known, or no longer good.")
+
+    def use_browser_login(self, write: UseBrowserLogin) -> None:
+        self._execute(queries.USE_BROWSER_LOGIN, (write.id, write.at_ms))
+
+    def drop_browser_logins(self, write: DropBrowserLogins) -> None:
+        self._execute(queries.DROP_BROWSER_LOGINS, (write.now_ms,))
+
     def put_drain(self, write: PutDrain) -> None:
         self._execute(queries.PUT_DRAIN, rows.drain_row(write.record))
 
@@ -374,6 +395,10 @@ _WRITES: dict[type[Write], Callable[..., None]] = {
     PutSigningKey: Transaction.put_signing_key,
     PutRunner: Transaction.put_runner,
     SeeRunner: Transaction.see_runner,
+    PutBrowserLogin: Transaction.put_browser_login,
+    SpendBrowserLogin: Transaction.spend_browser_login,
+    UseBrowserLogin: Transaction.use_browser_login,
+    DropBrowserLogins: Transaction.drop_browser_logins,
     PutPairing: Transaction.put_pairing,
     SpendPairing: Transaction.spend_pairing,
     DropPairings: Transaction.drop_pairings,

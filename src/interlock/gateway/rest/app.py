@@ -16,6 +16,7 @@ from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest import (
     approvals,
     audit,
+    browsers,
     budgets,
     commands,
     cron,
@@ -70,7 +71,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *drains.OPERATIONS,
     *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
-    *tickets.OPERATIONS, *inbound.OPERATIONS, *cron.OPERATIONS,
+    *tickets.OPERATIONS, *browsers.OPERATIONS, *inbound.OPERATIONS, *cron.OPERATIONS,
     *staged_changes.OPERATIONS,
     *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS, *prune.OPERATIONS,
 )

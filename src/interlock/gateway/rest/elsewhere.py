@@ -39,7 +39,7 @@ BUS_GIVE_UP_S or GIVE_UP_S already."""
 MAX_HOPS = 4
 """A lane that moves is followed so often."""
 LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-encoding", b"connection", b"prefer",
-                      b"origin"})
+                      b"origin", b"cookie", b"interlock-browser"})
 """Headers that do not travel: of this connection alone, or waited for here."""
 log = structlog.get_logger("interlock.gateway")
 

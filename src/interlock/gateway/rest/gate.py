@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from interlock.gateway.credentials import KEY_PREFIX, OWNER_TENANT, RUNNER_PREFIX
+from interlock.gateway.credentials import BROWSER_PREFIX, KEY_PREFIX, OWNER_TENANT, RUNNER_PREFIX
+from interlock.gateway.rest.browser_halves import BROWSER_HEADER, browser_token, cookie_name
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.guard import bearer, said
@@ -28,7 +29,7 @@ HOPS = "interlock.hops"
 DOUBTED_AT_ONCE = 4
 """Credentials from addresses above `refused_a_minute` that are looked up at a time."""
 TICKET = "ticket"
-_NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, "eyJ")).encode())
+_NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, BROWSER_PREFIX, "eyJ")).encode())
 
 
 class Gate:
@@ -37,6 +38,7 @@ class Gate:
     def __init__(self, front: Front, denials: Denials) -> None:
         self._access = front.access
         self._denials = denials
+        self._cookie = cookie_name(front.facts.gateway_id)
         self._doubted = asyncio.Semaphore(DOUBTED_AT_ONCE)
 
     async def known(self, scope: Scope) -> Principal:
@@ -45,7 +47,8 @@ class Gate:
         if HOPS in scope:
             scope[CREDENTIAL] = bearer(said(scope))
             return await self._access.credentials.principal(scope[CREDENTIAL])
-        presented = b"authorization" in said(scope) or b"ticket=" in scope["query_string"]
+        presented = b"ticket=" in scope["query_string"] or not said(scope).keys().isdisjoint(
+            (b"authorization", BROWSER_HEADER))
         try:
             principal = await self._principal(scope, source)
         except Problem as problem:
@@ -72,13 +75,18 @@ class Gate:
             # The key may have been revoked since it asked for the ticket.
             await self._access.credentials.principal(scope[CREDENTIAL])
             return principal
-        token = bearer(said(scope))
+        headers = said(scope)
+        token = browser_token(headers, self._cookie) if BROWSER_HEADER in headers else bearer(headers)
+        if token.startswith(BROWSER_PREFIX) and BROWSER_HEADER not in headers:
+            raise Problem("Unauthorized", "A browser session is not a bearer key.")
         scope[CREDENTIAL] = token
-        known = self._access.credentials.known(token)
-        if known is not None:
-            return known
-        async with self._looking(source):
-            return await self._access.credentials.principal(token)
+        principal = self._access.credentials.known(token)
+        if principal is None:
+            async with self._looking(source):
+                principal = await self._access.credentials.principal(token)
+        if BROWSER_HEADER in headers:
+            await self._access.browsers.note_use(token)
+        return principal
 
     @asynccontextmanager
     async def _looking(self, source: str) -> AsyncGenerator[None]:

@@ -13,14 +13,18 @@ from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.access import EmptyBody, Key, KeyBody, MadeKey, Tenant, TenantBody, Whoami, named_roles
 from interlock.protocol.answers import KeyList, TenantList
 from interlock.protocol.clock import iso
-from interlock.protocol.records import IdempotencyRecord, KeyRecord, TenantRecord
+from interlock.protocol.records import IdempotencyRecord, KeyRecord, Principal, TenantRecord
 
 
 async def whoami(call: Call) -> ASGIApp:
     """GET /whoami."""
-    asking = call.principal
-    return json_answer(Whoami(tenant_id=asking.tenant_id, principal=asking.actor, roles=sorted(asking.roles),
-                              key_id=asking.key_id, driver=asking.driver))
+    return json_answer(whoami_of(call.principal))
+
+
+def whoami_of(principal: Principal) -> Whoami:
+    """Show whom a credential stands for."""
+    return Whoami(tenant_id=principal.tenant_id, principal=principal.actor, roles=sorted(principal.roles),
+                  key_id=principal.key_id, driver=principal.driver)
 
 
 async def listing(call: Call) -> ASGIApp:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from interlock.gateway.rest.app import OPERATIONS
+from interlock.gateway.rest.browser_halves import COOKIE
 from interlock.gateway.rest.guard import EVERYBODY, READERS
 from interlock.gateway.rest.parameters import parameter
 from interlock.gateway.rest.problem_forms import codes_of, name_of, problem_responses, problem_schema
@@ -54,7 +55,23 @@ TAGS = {
     "gateway": "The gateway itself.",
 }
 _TAG_OF = {"edge": "runners", "status": "gateway", "signing-keys": "access", "keys": "access", "tenants": "access",
-           "whoami": "access", "stream-tickets": "access", "inbound": "messages", "hooks": "messages"}
+           "whoami": "access", "stream-tickets": "access",
+           "browser-codes": "access", "browser-sessions": "access", "inbound": "messages", "hooks": "messages"}
+
+
+_SECURITY: Schema = {
+    "bearer": {
+        "type": "http", "scheme": "bearer",
+        "description": "An API key (`ilk_…`), or a token of a connected OIDC issuer. Never in a URL; a stream opened "
+                       "by a browser takes a ticket."},
+    "browserCookie": {
+        "type": "apiKey", "in": "cookie", "name": COOKIE + "ID",
+        "description": "Set by `openBrowserSession`; `ID` names the gateway."},
+    "browserHalf": {
+        "type": "apiKey", "in": "header", "name": "Interlock-Browser",
+        "description": "`half` of `openBrowserSession`. A browser session is the cookie and this header together, with "
+                       "`Sec-Fetch-Site: same-origin`."},
+}
 
 
 def openapi() -> Schema:
@@ -69,13 +86,10 @@ def openapi() -> Schema:
                  "license": {"name": "Apache-2.0", "url": LICENSE_URL}},
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
-        "security": [{"bearer": []}],
+        "security": [{"bearer": []}, {"browserCookie": [], "browserHalf": []}],
         "paths": paths | RAW_PATHS,
         "components": {
-            "securitySchemes": {"bearer": {
-                "type": "http", "scheme": "bearer",
-                "description": "An API key (`ilk_…`), or a token of a connected OIDC issuer. Never in a URL; a stream "
-                               "opened by a browser takes a ticket."}},
+            "securitySchemes": _SECURITY,
             "schemas": _schemas(),
             "responses": problem_responses(codes),
         },

@@ -5,7 +5,8 @@ from __future__ import annotations
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer
-from interlock.gateway.rest.guard import READERS, bearer, said
+from interlock.gateway.rest.gate import CREDENTIAL
+from interlock.gateway.rest.guard import READERS
 from interlock.gateway.rest.routes import Call, Operation, unversioned
 from interlock.ports.ledger import Batch, PutIdempotency
 from interlock.protocol.access import StreamTicket, TicketBody
@@ -15,7 +16,7 @@ async def give(call: Call) -> ASGIApp:
     """POST /stream-tickets: 201 and a ticket for one path, good once and for 30 seconds."""
     memory = call.memory
     assert memory is not None
-    token = bearer(said(call.request.scope))
+    token = call.request.scope[CREDENTIAL]
     ticket = call.front.access.tickets.give(call.principal, unversioned(call.body.path), token)
     await call.front.desk.ledger.commit(Batch([PutIdempotency(memory.keep(201, encode(ticket), {}))]))
     return json_answer(ticket, 201)

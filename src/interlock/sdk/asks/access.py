@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from interlock.protocol.access import EmptyBody, Key, KeyBody, MadeKey, Tenant, TenantBody, Whoami
-from interlock.protocol.answers import KeyList, TenantList
+from interlock.protocol.access import (
+    BrowserCode,
+    BrowserCodeBody,
+    BrowserSession,
+    EmptyBody,
+    Key,
+    KeyBody,
+    MadeKey,
+    Tenant,
+    TenantBody,
+    Whoami,
+)
+from interlock.protocol.answers import BrowserSessionList, KeyList, TenantList
 from interlock.protocol.resources import Actor
-from interlock.sdk.asks.base import get, post, segment
+from interlock.sdk.asks.base import delete, get, post, segment
 from interlock.sdk.exchange import Ask
 
 
@@ -38,6 +49,23 @@ def rotate_key(key_id: str, *, idempotency_key: str | None = None) -> Ask[MadeKe
 def revoke_key(key_id: str, *, idempotency_key: str | None = None) -> Ask[Key]:
     """End a key."""
     return post(f"/v1/keys/{segment(key_id)}/revoke", Key, EmptyBody(), idempotency_key)
+
+
+def make_browser_code(*, roles: Sequence[str] | None = None, idempotency_key: str | None = None) -> Ask[BrowserCode]:
+    """Make a one-time code that opens a browser session of the console, as oneself with `roles` at most. It is shown
+    this once and is good for five minutes."""
+    body = BrowserCodeBody(roles=list(roles) if roles is not None else None)
+    return post("/v1/browser-codes", BrowserCode, body, idempotency_key)
+
+
+def browser_sessions() -> Ask[BrowserSessionList]:
+    """The browser sessions that are open: one's own; those of the tenant for an admin."""
+    return get("/v1/browser-sessions", BrowserSessionList)
+
+
+def end_browser_session(browser_session_id: str, *, idempotency_key: str | None = None) -> Ask[BrowserSession]:
+    """End a browser session; its streams end with it."""
+    return delete(f"/v1/browser-sessions/{segment(browser_session_id)}", BrowserSession, EmptyBody(), idempotency_key)
 
 
 def tenants() -> Ask[TenantList]:
