@@ -191,6 +191,19 @@ async def test_a_session_ends_with_its_key(gateway: Gateway) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.req("K-1")
+async def test_a_session_ends_with_its_tenant(gateway: Gateway) -> None:
+    async with browser(gateway) as page, gateway.as_role("admin", "other") as admin:
+        await logged_in(page, key="ilk_other_admin")
+        headers = {"Idempotency-Key": "before-the-end-01"}
+        code = (await admin.post("/v1/browser-codes", headers=headers)).json()["code"]
+        assert (await gateway.post("/v1/tenants/other/suspend")).status_code == 200
+        assert not await works(page)
+        refused(await page.post(LOGIN, json={"code": code}), "Unauthorized")
+        refused(await page.post(LOGIN, json={"key": "ilk_other_admin"}), "Unauthorized")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1")
 async def test_a_code_of_a_key_that_was_revoked_meanwhile_opens_nothing(gateway: Gateway) -> None:
     made = (await gateway.post("/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["operator"]})).json()
     async with httpx2.AsyncClient(base_url=gateway.base, headers={"Authorization": f"Bearer {made['key']}"}) as ann:
