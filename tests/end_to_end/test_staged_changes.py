@@ -113,3 +113,57 @@ def test_a_file_that_the_user_changed_meanwhile_is_refused_and_named(house: Hous
         notice = viewer.until(lambda event: event.get("notice", {}).get("code") == "ChangesLanded")["notice"]
     assert "old: " in notice["message"]
     assert state_of(filled) == {"a": "644 new\n", "old": "644 mine\n", "script": "644 #!/bin/sh\n"}
+
+
+def land_again(errand: Errand) -> Errand:
+    """Have what is still staged asked about, without a prompt."""
+    body = {"type": "execute", "target": {"session_id": errand.session_id}, "payload": {"messages": [], "land": True}}
+    answer = errand.house.post("/v1/commands", body, new_key())
+    assert answer.status_code == 202, answer.text
+    return Errand(errand.house, answer.json())
+
+
+@pytest.mark.req("H-17")
+def test_what_stayed_staged_is_asked_about_again_without_a_prompt(house: House, filled: Path) -> None:
+    before = state_of(filled)
+    errand = submit(house, "staging", EDITS, workspace=filled)
+    errand.vote("deny", asked(errand))
+    errand.ended()
+    assert state_of(filled) == before
+
+    again = land_again(errand)
+    again.vote("grant", asked(again))
+    assert again.ended()["state"] == "succeeded"
+    assert again.text() == ""
+    assert state_of(filled) == {"a": "644 new\n", "d/b": "644 b\n", "script": "700 #!/bin/sh\n"}
+    landed = [line["record"] for line in house.pages("/v1/audit", "items")
+              if line["record"]["action"] == "changes_landed"]
+    assert landed[-1]["command_id"] == again.id
+
+    refused = errand.house.post("/v1/commands", {
+        "type": "execute", "target": {"session_id": errand.session_id}, "payload": {"messages": [], "land": True}},
+        new_key())
+    assert (refused.status_code, refused.json()["detail"]) == (409, "nothing is staged in this session")
+
+
+def is_staged(event: dict[str, Any], count: int) -> bool:
+    """Whether the runner reports so many staged changes."""
+    payload = event.get("frame", {}).get("payload", {})
+    return (payload.get("event"), payload.get("count")) == ("staged", count)
+
+
+@pytest.mark.req("H-17")
+def test_after_the_runner_died_in_a_turn_its_staged_changes_are_reported_and_land(house: House, filled: Path) -> None:
+    errand = submit(house, "staging", "echo new > a; echo written; read forever < /dev/zero", workspace=filled)
+    with watching(errand) as viewer:
+        viewer.until(lambda event: "written" in event.get("frame", {}).get("payload", {}).get("text", ""))
+        house.kill("runner")
+        house.start("runner")
+        viewer.until(lambda event: is_staged(event, 1))
+    house.ready()
+    errand.ended()
+
+    again = land_again(errand)
+    again.vote("grant", asked(again))
+    again.ended()
+    assert state_of(filled) == {"a": "644 new\n", "old": "644 was here\n", "script": "644 #!/bin/sh\n"}

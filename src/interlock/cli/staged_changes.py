@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Annotated, Any
 
 import msgspec
@@ -19,9 +20,12 @@ from interlock.command.card.reading import lines_of_approval
 from interlock.command.landing import chosen_input
 from interlock.protocol.answers import StagedChanges
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import Approval, Session
+from interlock.protocol.resources import Approval, Command, Session
 
 DIGEST_CHARS = 12
+QUESTION_S = 60.0
+"""The question of a landing that was asked for again comes within this: the agent's start is part of it."""
+LOOK_S = 0.3
 
 
 def changes(
@@ -52,6 +56,8 @@ def land(
     where: Here = NOWHERE,
 ) -> int:
     """Allow what is staged to land in the workspace: all of it, or the named files. It is a vote like `approve`.
+
+    If no question waits, as after a turn that failed, it is asked again first.
 
     Parameters
     ----------
@@ -102,7 +108,7 @@ async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
         if found.count > len(found.files):
             say(f"and {found.count - len(found.files)} more; sha256 {found.digest} covers all")
         if found.approval_id is None:
-            say("not asked about now; the end of the next turn asks again")
+            say(f"not asked about now; to have it asked about: interlock land {session.session_id}")
             return Exit.DONE
         if diff:
             approval = await link.read(f"/v1/approvals/{found.approval_id}", Approval)
@@ -117,9 +123,10 @@ async def _land(named: str, files: tuple[str, ...], comment: str | None, where: 
         session = await naming.session(link, named)
         found = await link.read(f"/v1/sessions/{session.session_id}/changes", StagedChanges)
         if found.approval_id is None:
-            raise Trouble("Conflict", f"No staged changes of session {session.session_id} wait for a yes.",
-                          "They are asked about at the end of the next turn; see them with: interlock changes "
-                          f"{session.session_id}")
+            found = await _asked(link, session.session_id, found)
+        if found.approval_id is None:
+            say(f"nothing waits for a yes; see what is left: interlock changes {session.session_id}")
+            return Exit.DONE
         more: dict[str, Any] = {}
         if files:
             approval = await link.read(f"/v1/approvals/{found.approval_id}", Approval)
@@ -128,6 +135,32 @@ async def _land(named: str, files: tuple[str, ...], comment: str | None, where: 
             except Problem as problem:
                 raise usage(f"{problem.detail}.", problem.hint or "") from None
     return await decide((found.approval_id,), "grant", comment, where, more, sign=False, yes=yes, json=json)
+
+
+async def _asked(link: GatewayLink, session_id: str, found: StagedChanges) -> StagedChanges:
+    """Have the runner ask whether what is staged lands, and return the changes with the question; without one if the
+    command ended first, as when a rule lets them land. Raises Trouble."""
+    if not found.count:
+        raise Trouble("Conflict", f"Nothing is staged in session {session_id}.", "See it with: interlock changes "
+                      f"{session_id}")
+    body: dict[str, Any] = {"type": "execute", "target": {"session_id": session_id},
+                            "payload": {"messages": [], "land": True}}
+    command = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
+    say("the question is asked again; the agent starts, but gets no prompt", "dim")
+    end = time.monotonic() + QUESTION_S
+    while not command.ended_at:
+        found = await link.read(f"/v1/sessions/{session_id}/changes", StagedChanges)
+        if found.approval_id is not None:
+            return found
+        if time.monotonic() > end:
+            raise Trouble("Timeout", f"The question did not come within {QUESTION_S:g} s.",
+                          f"Follow it with: interlock attach {command.id}")
+        await asyncio.sleep(LOOK_S)
+        command = await link.read(f"/v1/commands/{command.id}", Command)
+    if command.error is not None:
+        raise Trouble(command.error.code, command.error.message, "The changes stay staged. See them with: interlock "
+                      f"changes {session_id}")
+    return await link.read(f"/v1/sessions/{session_id}/changes", StagedChanges)
 
 
 async def _discard(named: str, files: tuple[str, ...], where: Where, *, json: bool) -> int:

@@ -14,6 +14,7 @@ from interlock.ports.agent import (
     Opening,
     Prompt,
     SettingRefused,
+    Settings,
     Started,
     SwitchesMode,
 )
@@ -243,17 +244,21 @@ class RunnerSession:
         if agent is None or started is None:
             await self._refuse(frame, Code.SESSION_NOT_FOUND, "The session is not open on this runner.")
             return
+        lands = payload.input_type == "landing"
+        if lands and self._staged is None:
+            await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, "Changes of this agent are not staged.")
+            return
         try:
             check_box(self._box, payload)
             content, settings = await take_prompt(self._uploads, agent, started.features, payload,
-                                                  reads_only=self._reads_by_asking)
+                                                  reads_only=self._reads_by_asking) if not lands else ([], Settings())
         except PromptRefused as refused:
             await self._refuse(frame, refused.code, str(refused))
             return
         self._uploads.discard(files_of(payload))
         self._rest(cancel=True)
         prompt = Prompt(payload.prompt_id, self.journal.new_uuid(), content, payload.timeout_ms, settings=settings)
-        turn, told = self._begin_turn(agent, prompt, payload.mode or self.state.mode)
+        turn, told = self._begin_turn(agent, prompt, payload.mode or self.state.mode, lands=lands)
         self._handled(frame)
         written = asyncio.Event()
         self._working = asyncio.create_task(self._work(agent, turn, prompt, told, written),
@@ -261,7 +266,8 @@ class RunnerSession:
         self._working.add_done_callback(_report)
         await written.wait()
 
-    def _begin_turn(self, agent: Agent, prompt: Prompt, mode: str | None) -> tuple[Turn, list[Frame]]:
+    def _begin_turn(self, agent: Agent, prompt: Prompt, mode: str | None, *, lands: bool = False
+                    ) -> tuple[Turn, list[Frame]]:
         """The turn, and the frames that start it."""
         journal, state = self.journal, self.state
         opened = state.turn = TurnState(prompt.turn_id, prompt.prompt_id, journal.now_ms,
@@ -269,7 +275,7 @@ class RunnerSession:
         start = p.TurnStart(turn_id=opened.turn_id, turn_index=state.next_turn_index, mode=mode)
         turn = self._turn = Turn(agent, journal, opened, self._interactions, self._around.graces,
                                  single_process=self._features.single_turn_process,
-                                 asks=asks(agent, self._features), staged=self._staged)
+                                 asks=asks(agent, self._features), staged=self._staged, lands=lands)
         return turn, [
             *journal.state_changed("running"),
             journal.frame("session.turn.start", start, {"prompt_id": prompt.prompt_id}),
@@ -340,13 +346,17 @@ class RunnerSession:
         except OSError as error:
             await self._refuse(frame, Code.INTERNAL, f"The staged changes could not be thrown away: {error.strerror}.")
 
-    async def recover_landing(self) -> None:
-        """Finish the landing of staged changes that the last life broke off (H-17)."""
+    async def recover_landing(self, *, in_turn: bool) -> None:
+        """Finish the landing of staged changes that the last life broke off, and report what is staged if a turn was
+        under way: it had no end that would have (H-17)."""
         if not self._around.boxing.staged or not self.state.workspace:
             return
         staged = Staged(Path(self._around.boxing.staged), self.session_id, self.state.workspace)
         try:
-            await StagedTurns(self.journal, staged).resume()
+            turns = StagedTurns(self.journal, staged)
+            await turns.resume()
+            if in_turn:
+                await turns.report()
         except OSError as error:
             log.warning("a landing could not be finished", session_id=self.session_id, error=str(error))
 

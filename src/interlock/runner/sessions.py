@@ -48,8 +48,9 @@ class Sessions:
                 self._around, row.session_id, decode_state(row.state)
             )
             session.controlled_by(row.controller)
+            in_turn = session.state.turn is not None
             await recover(session.journal, self._outbox)
-            await session.recover_landing()
+            await session.recover_landing(in_turn=in_turn)
         await self._around.flow.flushed()
         needed = set[str]().union(*(held_by(session.state) for session in self.all.values()))
         for name in set(await self._around.objects.names()) - needed:

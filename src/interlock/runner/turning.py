@@ -29,10 +29,12 @@ log = structlog.get_logger()
 
 
 class Turn:
-    """A started turn. `run` returns when its end and its usage are written."""
+    """A started turn. `run` returns when its end and its usage are written. One that `lands` asks the agent nothing,
+    and people only whether what is staged lands (H-17)."""
 
     def __init__(self, agent: Agent, journal: Journal, turn: TurnState, interactions: Interactions, graces: Graces,
-                 *, single_process: bool, asks: bool = False, staged: StagedTurns | None = None) -> None:
+                 *, single_process: bool, asks: bool = False, staged: StagedTurns | None = None,
+                 lands: bool = False) -> None:
         self._agent = agent
         self._journal = journal
         self._turn = turn
@@ -40,6 +42,7 @@ class Turn:
         self._graces = graces
         self._single_process = single_process
         self._staged = staged
+        self._lands = lands
         self.overflow = Overflow(journal, turn.turn_id)
         self._scribe = TurnScribe(journal, turn, interactions, self.overflow, asks=asks)
         self._cancelled = asyncio.Event()
@@ -94,7 +97,7 @@ class Turn:
         try:
             if self._staged is not None:
                 await self._staged.begin()
-            outcome = await self._drive(prompt)
+            outcome = await self._drive(prompt) if not self._lands else TurnOutcome("end_turn")
             if self._staged is not None:
                 outcome = await self._settle(self._staged, outcome)
         finally:

@@ -96,9 +96,10 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
         prompt_id=prompt_id, origin=record.origin, command_id=command.id, timeout_ms=command.timeout_ms,
         silent=record.origin == "flush", only_if_asks=record.needs_asking, only_in_box=record.needs_box,
     )
-    payload = with_wishes(lane, payload)
-    context = _context(lane, again=command.attempt > 0)
-    if command.attempt == 0:
+    lands = payload.input_type == "landing"
+    payload = payload if lands else with_wishes(lane, payload)
+    context = None if lands else _context(lane, again=command.attempt > 0)
+    if command.attempt == 0 and not lands:
         # what was asked is in the transcript before the agent can run; sent again, it is not asked again.
         lane.transcribe([prompt_draft(payload, lane.now)])
         lane.state.context.turn_entry = lane.state.transcript_leaf or ""

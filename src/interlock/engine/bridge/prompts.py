@@ -38,6 +38,8 @@ def read_payload(raw: bytes) -> ExecutePayload:
         raise _mismatch("/payload", error) from None
     except msgspec.DecodeError as error:
         raise malformed("/payload", f"not JSON: {error}") from None
+    if payload.land:
+        return _landing(payload)
     if not payload.messages:
         raise malformed("/payload/messages", "there is no message")
     for index, message in enumerate(payload.messages):
@@ -46,6 +48,14 @@ def read_payload(raw: bytes) -> ExecutePayload:
     parts = (part for message in payload.messages for part in message.content)
     if all(part.contentType == "text" and isinstance(part.value, str) and not part.value.strip() for part in parts):
         raise malformed("/payload/messages", "no message says anything")
+    return payload
+
+
+def _landing(payload: ExecutePayload) -> ExecutePayload:
+    """Return a payload that only lands what is staged. Raises Problem if it says more."""
+    if payload != ExecutePayload(messages=[], land=True):
+        raise malformed("/payload", "a payload with `land` has an empty list of messages, and nothing else",
+                        hint="Ask the agent by a command of its own; its turn asks about landing by itself.")
     return payload
 
 
@@ -69,6 +79,8 @@ def prompt_content(raw: bytes) -> PromptRequest:
 
 def prompt_of(payload: ExecutePayload) -> PromptRequest:
     """Do what `prompt_content` does, with a payload that was read. Raises Problem."""
+    if payload.land:
+        return PromptRequest(prompt_id="", input_type="landing", origin="user")
     parts = [(f"/payload/messages/{m}/content/{c}", part)
              for m, message in enumerate(payload.messages) for c, part in enumerate(message.content)]
     if len(parts) > MAX_CONTENT_PARTS and any(part.contentType != "text" for _, part in parts):

@@ -36,11 +36,16 @@ def reported(lane: Lane, payload: p.ChangesReport) -> None:
                        message=_sentence(payload)))
 
 
+def check_staged(lane: Lane) -> None:
+    """Raise Problem unless the runner reported staged changes of this session."""
+    if not lane.state.staged_n:
+        raise Problem("Conflict", "nothing is staged in this session")
+
+
 def discard(lane: Lane, who: dict[str, str], files: list[str] | None) -> None:
     """Have the runner throw staged changes away; its report says what became of it. Raises Problem."""
     check_controlled(lane)
-    if not lane.state.staged_n:
-        raise Problem("Conflict", "nothing is staged in this session")
+    check_staged(lane)
     if lane.active is not None:
         raise Problem("Conflict", "the session works on a command, or asks whether its changes land",
                       hint="Answer the question, or wait for the end of the turn; then discard.")

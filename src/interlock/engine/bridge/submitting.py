@@ -17,6 +17,7 @@ from interlock.engine.bridge.held import expected_box, holding_now
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import target_of, who_is
 from interlock.engine.bridge.prompts import check_prompt, read_payload
+from interlock.engine.bridge.staged_changes import check_staged
 from interlock.protocol.holding import phrase
 from interlock.protocol.limits import MAX_QUEUED_COMMANDS
 from interlock.protocol.problems import Problem, malformed
@@ -44,6 +45,8 @@ def submit_execute(
         raise malformed("/payload", "an execute needs a payload with messages")
     payload = read_payload(raw)
     check_prompt(payload)
+    if payload.land:
+        check_staged(lane)
     digest, who = hashlib.sha256(raw).hexdigest(), who_is(principal)
     if len(lane.commands) >= MAX_QUEUED_COMMANDS and len(queued(lane)) >= MAX_QUEUED_COMMANDS:
         raise Problem("QuotaExceeded", f"{MAX_QUEUED_COMMANDS} commands already wait in this session")
@@ -55,12 +58,15 @@ def submit_execute(
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     required = body.approval.required if body.approval is not None else 0
-    asks = verdict.effect == "ask" or required > 0
-    lane.state.let_through = "" if asks or lane.state.permission == "asks" else verdict.rule
-    needs_asking = not asks and lane.state.permission == "asks" and policy.decide(
+    # A landing asks the agent nothing: what people decide on is its own question (H-17).
+    asks = (verdict.effect == "ask" and not payload.land) or required > 0
+    if not payload.land:
+        lane.state.let_through = "" if asks or lane.state.permission == "asks" else verdict.rule
+    needs_asking = not asks and not payload.land and lane.state.permission == "asks" and policy.decide(
         subject(lane, principal.actor, principal.driver, origin, digest, "never")).effect != "allow"
     box = expected_box(lane.state)
-    needs_box = box if asks or (on.box and policy.decide(on._replace(box=())).effect != "allow") else None
+    by_box = on.box and not payload.land and policy.decide(on._replace(box=())).effect != "allow"
+    needs_box = box if asks or by_box else None
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
         actor=principal.actor, driver=principal.driver, type="execute", target=target_of(lane), priority=body.priority,

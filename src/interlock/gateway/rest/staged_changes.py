@@ -51,8 +51,8 @@ async def land(call: Call) -> ASGIApp:
     approval = await _question(call, session)
     if approval is None:
         raise Problem("Conflict", f"no staged changes of session {session.session_id} wait for a yes",
-                      hint="They are asked about at the end of the next turn; see them with "
-                           "`GET /v1/sessions/{id}/changes`.")
+                      hint='To have them asked about, submit an execute with the payload {"messages": [], "land": '
+                           "true}; the end of the next turn asks, too. See them with `GET /v1/sessions/{id}/changes`.")
     changed = msgspec.UNSET if body.files is None else msgspec.Raw(chosen_input(approval, body.files))
     wanted = GrantBody(decision="grant", comment=body.comment, updated_input=changed,
                        digest=body.digest if body.files is None else None)

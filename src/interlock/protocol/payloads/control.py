@@ -9,10 +9,11 @@ from interlock.protocol.payloads.base import Count, Payload
 
 
 class PromptRequest(Payload, frozen=True, kw_only=True):
-    """`control.prompt.request`; `content` is the blocks of `input_type` "blocks"."""
+    """`control.prompt.request`; `content` is the blocks of `input_type` "blocks". A prompt of `input_type` "landing"
+    asks the agent nothing: its turn asks whether what is staged lands (H-17)."""
 
     prompt_id: str
-    input_type: Literal["text", "blocks"]
+    input_type: Literal["text", "blocks", "landing"]
     origin: Literal["user", "cron", "hook", "flush", "system"]
     text: str | None = None
     content: list[dict[str, Any]] | None = None

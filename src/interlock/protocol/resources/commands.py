@@ -121,6 +121,8 @@ class ExecutePayload(Body, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     """Options of the agent for this prompt, such as `{"thinking": "high"}`."""
     system_append: str | None = None
+    land: bool = False
+    """Ask the agent nothing: the turn asks only whether what is staged lands (H-17). There are no messages then."""
 
 
 class Failure(Resource, frozen=True, kw_only=True):

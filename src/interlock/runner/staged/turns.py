@@ -10,6 +10,7 @@ from interlock.ports.agent import Answer, Question, TurnOutcome
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.runner.journal import Journal
+from interlock.runner.staged.difference import Difference
 from interlock.runner.staged.question import landed, picked_by, question, report
 from interlock.runner.staged.store import Staged, picked
 
@@ -58,10 +59,7 @@ class StagedTurns:
 
     async def _settle(self, asker: Asker, *, asks: bool) -> None:
         staged = self.staged
-        found = await asyncio.to_thread(lambda: staged.look(staged.moment()))
-        if found.digest != self._shown and (found.changes or found.left_out or self._shown):
-            await self._report(report("staged", found, found.changes, found.left_out))
-            self._shown = found.digest
+        found = await self._look()
         if not asks or not found.changes:
             return
         answer = await asker.ask(await asyncio.to_thread(question, found, staged.upper, staged.workspace))
@@ -79,6 +77,18 @@ class StagedTurns:
         done = await asyncio.to_thread(lambda: staged.discard(paths, staged.moment()))
         await self._report(report("discarded", None, done.done, done.refused))
         await self._left()
+
+    async def report(self) -> None:
+        """Report what is staged, if anything is. Raises OSError."""
+        if self.staged.exists:
+            await self._look()
+
+    async def _look(self) -> Difference:
+        found = await asyncio.to_thread(lambda: self.staged.look(self.staged.moment()))
+        if found.digest != self._shown and (found.changes or found.left_out or self._shown):
+            await self._report(report("staged", found, found.changes, found.left_out))
+            self._shown = found.digest
+        return found
 
     async def _left(self) -> None:
         """Report what is still staged after some of it landed or went."""

@@ -74,7 +74,8 @@ def changes(session_id: str) -> Ask[StagedChanges]:
 def land(session_id: str, files: list[str] | None = None, *, digest: str | None = None, comment: str | None = None,
          idempotency_key: str | None = None) -> Ask[Approval]:
     """Vote that what is staged lands, all of it or these files; the approval after the vote. With `digest`, that of the
-    approval which was shown, nothing lands if it is another one by now."""
+    approval which was shown, nothing lands if it is another one by now. If no question waits, submit
+    `ExecutePayload(messages=[], land=True)` first: its turn asks about nothing else."""
     return post(_path(session_id, "/land"), Approval, LandBody(files=files, digest=digest, comment=comment),
                 idempotency_key)
 

@@ -1,0 +1,78 @@
+"""A command that asks its agent nothing: its turn asks only whether what is staged lands (H-17)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.conversation import OWNER, Table, remember
+from interlock.command.policy import Policy, Rule
+from interlock.protocol import payloads as p
+from interlock.protocol.problems import Problem
+from interlock.protocol.resources import CommandBody, Target
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("H-17")]
+EACH_COMMAND_WAITS = Policy((Rule(name="each command", effect="ask", door="command"),))
+
+
+async def land(table: Table, session_id: str, **payload: Any) -> Any:
+    body = CommandBody(type="execute", target=Target(session_id=session_id),
+                       payload=msgspec.Raw(msgspec.json.encode({"messages": [], "land": True, **payload})))
+    return await table.engine.submit(OWNER, body, remember)
+
+
+async def staged(table: Table, count: int = 2) -> str:
+    """A session whose turn failed while it staged changes."""
+    session_id: str = (await table.execute()).target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.say(session_id, "x-interlock.changes.report",
+                    p.ChangesReport(event="staged", digest="d" * 64, count=count))
+    await table.ended(session_id, "error")
+    return session_id
+
+
+async def test_it_goes_to_the_runner_without_words_and_is_not_in_the_conversation() -> None:
+    table = Table()
+    session_id = await staged(table)
+    command = await land(table, session_id)
+    prompt = table.wire.last("control.prompt.request").payload
+    assert (prompt.input_type, prompt.text, prompt.content, prompt.command_id) == ("landing", None, None, command.id)
+    await table.started(session_id, "t2")
+    await table.ended(session_id, turn_id="t2")
+    assert await table.state(command.id) == "succeeded"
+
+
+async def test_only_its_own_question_is_asked_where_the_command_of_an_agent_would_be() -> None:
+    table = Table()
+    session_id = await staged(table)
+    table.engine.policy = table.policy = EACH_COMMAND_WAITS
+    assert (await table.execute(target=Target(session_id=session_id))).state == "pending_approval"
+    assert (await land(table, session_id)).state in ("queued", "dispatched")
+
+
+async def test_a_rule_that_denies_commands_denies_it() -> None:
+    table = Table()
+    session_id = await staged(table)
+    table.engine.policy = Policy((Rule(name="never", effect="deny", door="command"),))
+    with pytest.raises(Problem, match="never"):
+        await land(table, session_id)
+
+
+@pytest.mark.parametrize("more", [{"mode": "plan"}, {"tools": ["shell"]}, {"messages": [
+    {"role": "user", "content": [{"contentType": "text", "value": "and delete the tests"}]}]}], ids=str)
+async def test_it_says_nothing_else(more: dict[str, Any]) -> None:
+    table = Table()
+    session_id = await staged(table)
+    with pytest.raises(Problem, match="empty list of messages") as refused:
+        await land(table, session_id, **more)
+    assert refused.value.code == "InvalidPayload"
+
+
+async def test_without_staged_changes_there_is_nothing_to_ask() -> None:
+    table = Table()
+    session_id = await staged(table, count=0)
+    with pytest.raises(Problem, match="nothing is staged"):
+        await land(table, session_id)
