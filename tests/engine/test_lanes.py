@@ -16,7 +16,7 @@ from interlock.command.policy import Policy, Rule
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS
 from interlock.engine.jobs import Job, RecentIds
-from interlock.ports.ledger import Batch, Full, Receipt
+from interlock.ports.ledger import Batch, Full, OutcomeUnknown, Receipt
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
@@ -41,6 +41,27 @@ class Disk(MemoryLedger):
         if self.full:
             raise Full("no space left on the disk")
         return await super().commit(batch)
+
+
+class Doubtful(MemoryLedger):
+    """A ledger whose next commit loses its reply, and becomes durable only when its lane is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loses_reply = False
+        self.in_doubt: Batch | None = None
+
+    async def commit(self, batch: Batch) -> Receipt:
+        if self.loses_reply:
+            self.loses_reply, self.in_doubt = False, batch
+            raise OutcomeUnknown("The reply was lost.")
+        return await super().commit(batch)
+
+    async def take(self, lane: str) -> int:
+        if self.in_doubt is not None:
+            batch, self.in_doubt = self.in_doubt, None
+            await super().commit(batch)
+        return await super().take(lane)
 
 
 class Place(Table):
@@ -110,6 +131,26 @@ async def test_a_lane_that_another_owner_took_tells_nobody_and_is_read_again() -
         await table.execute(target=Target(session_id=session_id))
     assert len(table.wire.sent) == sent
     await table.execute(target=Target(session_id=session_id))
+
+
+@pytest.mark.req("C-4", "D-1")
+async def test_a_commit_that_was_in_doubt_until_the_lane_was_taken_is_in_the_lane_that_is_read() -> None:
+    table = Table()
+    table.ledger = ledger = Doubtful()
+    table.begin()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    ledger.loses_reply = True
+    with pytest.raises(Problem) as caught:
+        await table.say(session_id, "agent.error", warn("in doubt"))
+    assert "The reply was lost." in caught.value.detail
+    shell = await table.lane(session_id)
+    assert shell.lane.state.last_seq == 2, "the session is read after the lane is taken, also without other gateways"
+    assert shell.told == shell.lane.state.n == (await ledger.events(f"s/{session_id}", 0, 100))[-1].n
+    table.seqs[session_id] = 2
+    await table.say(session_id, "agent.error", warn("after it"))
+    assert shell.lane.state.last_seq == 3
 
 
 @pytest.mark.req("C-4")

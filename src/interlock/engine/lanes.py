@@ -243,16 +243,17 @@ class Lanes:
             fresh.attached = shell.link is not None
             return shell
         state = _state_decoder.decode(record.machine)
-        commands = await self.ledger.live_commands(session_id)
-        approvals = await self.ledger.live_approvals(session_id)
-        recent = await self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS)
+        # Side by side, and only now that the lane is taken: what was read before may have been written since.
+        commands, approvals, recent, controls = await asyncio.gather(
+            self.ledger.live_commands(session_id), self.ledger.live_approvals(session_id),
+            self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS),
+            self.ledger.controls(session_id, state.control_acked))
         transcriber = await self._transcriber(state)
         fold = await refold(state, transcriber, self.ledger, self.objects)
         lane = Lane(state, commands, approvals, fold, self.entropy, self.limits, transcriber)
         lane.keeps_objects = self.objects is not None
         findings = await self._examined(lane)
         lane.digests = await digests(state, self.objects)
-        controls = await self.ledger.controls(session_id, state.control_acked)
         broken = await self._unsealed(lane, controls)
         for control in controls:
             if control.seq not in broken.changed and control.seq not in broken.inserted:
@@ -278,8 +279,9 @@ class Lanes:
         """Compare the rows of a lane that was read with their audit records (H-5). Only here: what a lane has in memory
         it wrote itself."""
         tenant_id = lane.state.tenant_id
-        records = {one: await self.ledger.audit_about(tenant_id, one) for one in subjects(lane)}
-        return examine(lane, records)
+        about = subjects(lane)
+        found = await asyncio.gather(*(self.ledger.audit_about(tenant_id, one) for one in about))
+        return examine(lane, dict(zip(about, found, strict=True)))
 
     async def sealable(self) -> dict[str, str]:
         """Name and digest the rows of every session that is not closed."""

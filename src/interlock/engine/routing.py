@@ -65,9 +65,10 @@ class Router:
 
     async def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Route:
         """As `find`; with `guess` raises Elsewhere if the session's runner is known to be attached to another gateway:
-        its lane is that one's by the rule of `Leases.take`, or soon will be."""
+        its lane is that one's by the rule of `Leases.take`, or soon will be. A new session is opened there, too: a
+        gateway that held its key first would have to let go of it again, while others wait for the key."""
         route = await self.find(principal, body)
-        if guess and route.fresh is None:
+        if guess:
             self._follow(route.session_id, route.runner_id)
         return route
 

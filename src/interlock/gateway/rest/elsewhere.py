@@ -87,7 +87,7 @@ class Forwarding:
             return await here(False)
         loop = asyncio.get_running_loop()
         until = loop.time() + GIVE_UP_S
-        hops, failed = scope.get(HOPS, 0), BusError("nobody was asked")
+        hops, failed = scope.get(HOPS, 0), BusError("it moves from gateway to gateway")
         guess = hops == 0
         while loop.time() < until and hops < MAX_HOPS:
             try:
