@@ -11,6 +11,7 @@
 | `asyncapi`   | `INTERLOCK_TEST_ASYNCAPI`, else `.ci/node_modules` has the schemas  | `.ci/install-agents`      |
 | `toktok`     | the package `toktok-rs` can be imported                             | `pip install '.[tokens]'` |
 | `llm-bridge` | `INTERLOCK_TEST_NODE_MODULES`, else `.ci/node_modules` has its types| `.ci/install-agents`      |
+| `pgbouncer`  | PATH or `/usr/sbin` has it, else `.ci/debian`                       | `.ci/install-agents`      |
 
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
 so a machine that must have everything cannot pass without it. `-m needs` selects exactly these tests: what a run
@@ -30,8 +31,11 @@ import pytest
 
 CI_VARIABLE = "INTERLOCK_CI"
 PACKAGES = Path(__file__).resolve().parents[1] / ".ci/node_modules"
+UNPACKED = PACKAGES.with_name("debian")
+"""Debian's packages, as `.ci/install-agents` unpacks them; their libraries are below `usr/lib`."""
 CI_REMEDY, EXTRA_REMEDY = "run .ci/install-agents", "pip install '.[agents]'"
-FIXTURES = {"goose": "goose", "claude": "claude", "official": "asyncapi", "packages": "llm-bridge"}
+FIXTURES = {"goose": "goose", "claude": "claude", "official": "asyncapi", "packages": "llm-bridge",
+            "pooled": "pgbouncer"}
 """A fixture that cannot be made without an installation, and the name of that installation."""
 
 
@@ -98,6 +102,13 @@ def find_toktok() -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
+def find_pgbouncer() -> Path | None:
+    """The pool's program; on Debian it is where only root's PATH leads."""
+    on_path = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    candidates = [*([Path(on_path)] if on_path else []), UNPACKED / "usr/sbin/pgbouncer"]
+    return next((path for path in map(_executable, candidates) if path), None)
+
+
 FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "claude-sdk": (find_claude_sdk, EXTRA_REMEDY),
     "claude": (find_claude, EXTRA_REMEDY),
@@ -108,6 +119,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "asyncapi": (find_asyncapi, CI_REMEDY),
     "toktok": (find_toktok, "pip install '.[tokens]'"),
     "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),
+    "pgbouncer": (find_pgbouncer, f"{CI_REMEDY}, or Debian: apt install pgbouncer"),
 }
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from backends.postgres.statements import all_statements
 from backends.postgres.test_postgres_ledger import StandingClock, append, draft
+from installed import UNPACKED, require
 from interlock.backends.postgres import single
 from interlock.backends.postgres.database import Settings
 from interlock.backends.postgres.leases import open_leases
@@ -24,7 +25,6 @@ from interlock.ports.leases import Instance
 from interlock.ports.ledger import Audit, Batch, Fenced
 
 pytestmark = [pytest.mark.req("C-4")]
-PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 CONFIG = """
 [databases]
 * = host={server} user=interlock
@@ -54,8 +54,6 @@ def test_no_statement_leaves_anything_on_its_connection() -> None:
 
 @pytest.fixture
 async def pooled(postgres: Settings) -> AsyncIterator[Settings]:
-    if PGBOUNCER is None:
-        pytest.skip("needs pgbouncer (Debian: apt install pgbouncer)")
     server = parse_qs(urlsplit(postgres.dsn).query)["host"][0]
     with tempfile.TemporaryDirectory(prefix="ilk-pool-") as made:
         sockets = Path(made)
@@ -64,8 +62,10 @@ async def pooled(postgres: Settings) -> AsyncIterator[Settings]:
         user = 65534 if os.getuid() == 0 else None  # It refuses to run as root.
         if user is not None:
             os.chown(sockets, user, user)
-        process = subprocess.Popen([PGBOUNCER, str(config)], user=user, group=user, extra_groups=[] if user else None,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        program, libraries = runnable(require("pgbouncer"), sockets)
+        process = subprocess.Popen([program, config], user=user, group=user, extra_groups=[] if user else None,
+                                   env={**os.environ, **libraries}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             async with asyncio.timeout(20):
                 while not (sockets / ".s.PGSQL.5432").exists():
@@ -76,6 +76,16 @@ async def pooled(postgres: Settings) -> AsyncIterator[Settings]:
         finally:
             process.terminate()
             process.wait()
+
+
+def runnable(program: Path, place: Path) -> tuple[Path, dict[str, str]]:
+    """Return the program and its environment. One that was only unpacked is copied with its libraries: the checkout may
+    be closed to the user that it runs as."""
+    if not program.is_relative_to(UNPACKED):
+        return program, {}
+    for found in (program, *(UNPACKED / "usr/lib").glob("*/*.so.*")):
+        shutil.copy(found, place)
+    return place / program.name, {"LD_LIBRARY_PATH": str(place)}
 
 
 @pytest.mark.anyio
