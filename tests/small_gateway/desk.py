@@ -208,8 +208,8 @@ class SmallDesk:
     async def add_approval(self, approval_id: str, tenant: str = "default", **fields: Any) -> Approval:
         approval = Approval(
             id=approval_id, tenant_id=tenant, created_at=iso(NOW), expires_at=iso(NOW + 1), title="run it",
-            agent_id="shell", session_id="s1", digest="00", rule="ask",
-            **{"state": "pending", "door": "command", "input": msgspec.Raw(b"{}"), **fields},
+            agent_id="shell", session_id="s1", rule="ask",
+            **{"state": "pending", "door": "command", "input": msgspec.Raw(b"{}"), "digest": "00", **fields},
         )
         await self.commit([PutApproval(ApprovalRecord(approval=approval, expires_ms=NOW + 1))])
         return approval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sys
 from typing import Annotated, Any, get_args
 
@@ -21,7 +22,7 @@ from interlock.cli.restored import restored_lines
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.session_list import WAITING, context, session_table, standing, terminal_width
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, write
-from interlock.cli.trouble import usage
+from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import ago, between, count, until
 from interlock.protocol.answers import ClusterHealth, RestoredLedger
 from interlock.protocol.drains import Drain
@@ -62,12 +63,18 @@ def approvals(
     all_: Annotated[bool, Parameter(name="--all", help="The decided ones, too.")] = False,
     only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
     limit: Limit = SHOWN_BY_DEFAULT,
+    bytes_: Annotated[bool, Parameter(name="--bytes", help="Write the exact bytes that the digest of this one is of, "
+                                      "and nothing else.")] = False,
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
     """List what waits for a yes, or show one approval."""
     _check_limit(limit)
     _check_state(only, get_args(ApprovalState))
+    if bytes_:
+        if id_ is None or json:
+            raise usage("--bytes writes the bytes of one approval.", "Name it: interlock approvals ID --bytes")
+        return asyncio.run(_voted_bytes(id_, where))
     asked = {"state": only} if only else {} if all_ else {"state": "pending"}
     return asyncio.run(_approvals(id_, asked, limit, where, json=json))
 
@@ -111,6 +118,19 @@ async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: W
     print_table([[one.id, _state(one.state), one.type, one.target.agent_id or "", one.actor.id, ago(one.created_at),
                   between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found],
                 ("COMMAND", "STATE", "TYPE", "AGENT", "BY", "CREATED", "TOOK", "ERROR"))
+    return Exit.DONE
+
+
+async def _voted_bytes(id_: str, where: Where) -> int:
+    async with GatewayLink(where) as link:
+        approval = await naming.approval(link, id_)
+        raw = await link.get(f"/v1/approvals/{approval.id}/input")
+    if hashlib.sha256(raw).hexdigest() != approval.digest:
+        raise Trouble("UpstreamError", f"The bytes of {approval.id} that came are not those of its digest.",
+                      "Do not vote on it; see: interlock audit verify")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(raw)
+    sys.stdout.buffer.flush()
     return Exit.DONE
 
 

@@ -30,6 +30,7 @@ class Approvals:
     list = Once(approvals.listing)
     every = Every(approvals.listing)
     get = Once(approvals.show)
+    input = Once(approvals.voted_bytes)
     vote = Once(approvals.vote)
     grant = Once(approvals.grant)
     deny = Once(approvals.deny)

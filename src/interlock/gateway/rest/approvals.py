@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Awaitable
 from typing import Any, cast, get_args
 
+import msgspec
 from starlette.types import ASGIApp
 
 from interlock.command.remembering import Width, offers, plain
 from interlock.engine.bridge.judging import subject_of_approval
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.files import BINARY, disposition
 from interlock.gateway.rest.guard import APPROVERS, OPERATORS, READERS
 from interlock.gateway.rest.policy import explanation
 from interlock.gateway.rest.routes import Call, Operation
@@ -50,6 +54,21 @@ async def listing(call: Call) -> ASGIApp:
 async def show(call: Call) -> ASGIApp:
     """GET /approvals/{id}."""
     return json_answer(await _find(call))
+
+
+async def voted_bytes(call: Call) -> ASGIApp:
+    """GET /approvals/{id}/input: the very bytes whose SHA-256 is the approval's digest, and so what a vote is about
+    (P-2). `Repr-Digest` states their SHA-256 again (RFC 9530)."""
+    approval = await _find(call)
+    raw = bytes(approval.input if isinstance(approval.subject, msgspec.UnsetType) else approval.subject)
+    found = hashlib.sha256(raw)
+    if found.hexdigest() != approval.digest:
+        raise Problem("Conflict", f"The stored input of the approval {approval.id} is not the one of its digest.",
+                      hint="Deny it, and see `interlock audit verify`: somebody edited the database.")
+    return raw_answer(raw, 200, {
+        "Repr-Digest": f"sha-256=:{base64.b64encode(found.digest()).decode()}:", "ETag": f'"{approval.digest}"',
+        "Content-Disposition": disposition(f"{approval.id}.json"), "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox"}, BINARY.encode())
 
 
 async def vote(call: Call) -> ASGIApp:
@@ -142,6 +161,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/approvals", "listApprovals", listing, READERS, ("state", "cursor", "limit"),
               answers=ApprovalPage),
     Operation("GET", "/approvals/{approval_id}", "getApproval", show, READERS, answers=Approval),
+    Operation("GET", "/approvals/{approval_id}/input", "getApprovalInput", voted_bytes, READERS, media=(BINARY,),
+              codes=("Conflict",)),
     Operation("POST", "/approvals/{approval_id}/grants", "vote", vote, APPROVERS, body=GrantBody,
               answers=Approval, codes=("Conflict", "QuotaExceeded", "UnsupportedCapability"), ahead=ballot),
     Operation("POST", "/approvals/{approval_id}/answers", "answerQuestion", answer, OPERATORS | APPROVERS,

@@ -19,7 +19,7 @@ from interlock.protocol.resources import (
     SigningKeyBody,
     WithdrawalBody,
 )
-from interlock.sdk.asks.base import get, post, segment
+from interlock.sdk.asks.base import get, post, raw, segment
 from interlock.sdk.exchange import Ask
 
 
@@ -32,6 +32,11 @@ def listing(*, state: ApprovalState | None = None, cursor: str | None = None, li
 def show(approval_id: str) -> Ask[Approval]:
     """An approval as it is."""
     return get(_path(approval_id), Approval)
+
+
+def voted_bytes(approval_id: str) -> Ask[bytes]:
+    """The very bytes that the approval's digest is of: what a vote is about. Hash them before you show them."""
+    return raw(f"{_path(approval_id)}/input", "application/octet-stream")
 
 
 def vote(
