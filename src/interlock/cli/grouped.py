@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cyclopts import App
 
 from interlock.cli.agents import agents as list_agents
+from interlock.cli.console import console as open_console
 from interlock.cli.cron_verbs import jobs as list_jobs
 from interlock.cli.keys import keys as list_keys
 from interlock.cli.lists import sessions as list_sessions
@@ -19,6 +20,8 @@ from interlock.cli.trusted_workspaces import trusted as list_trusted
 from interlock.cli.verbs import (
     AGENTS,
     AGENTS_VERBS,
+    CONSOLE,
+    CONSOLE_VERBS,
     CRON,
     CRON_VERBS,
     KEYS,
@@ -60,6 +63,7 @@ runners = _group(RUNNERS, list_runners, RUNNERS_VERBS)
 policy = _group(POLICY, show_policy, POLICY_VERBS)
 trust = _group(TRUST, list_trusted, TRUST_VERBS)
 signing_keys = _group(SIGNING, list_signing_keys, SIGNING_VERBS)
+console = _group(CONSOLE, open_console, CONSOLE_VERBS)
 keys = _group(KEYS, list_keys, KEYS_VERBS)
 tenants = _group(TENANTS, list_tenants, TENANTS_VERBS)
 webhooks = _group(WEBHOOKS, list_webhooks, WEBHOOK_VERBS)

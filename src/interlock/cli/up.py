@@ -23,6 +23,7 @@ from interlock.cli.agents import boxes, unwalled
 from interlock.cli.children import STOP_GRACE_S, Child, Mended, ending, keep_alive, keep_apart, prepare_log
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.config_verbs import load_config
+from interlock.cli.console import offered, public_url, qr_code
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import (
@@ -35,7 +36,7 @@ from interlock.cli.place import (
     write_private,
 )
 from interlock.cli.processes import checked_port, checked_roots
-from interlock.cli.terminal import printable, say, write
+from interlock.cli.terminal import is_terminal, printable, say, write
 from interlock.cli.trouble import Trouble, usage
 from interlock.config.hangup import on_hangup
 from interlock.protocol.limits import READY_TIMEOUT_S
@@ -79,7 +80,8 @@ def up(
 def _made(cluster: int | None, state: Path, port: int, roots: list[str], loaded: config.Config, aside: list[str], *,
           verbose: bool) -> Up:
     if cluster is None:
-        return Up(state, port, roots, loaded.runner.drain_ms, aside, verbose=verbose)
+        return Up(state, port, roots, loaded.runner.drain_ms, aside, verbose=verbose,
+                  public=public_url(loaded.gateway))
     from interlock.cli.up_cluster import MAX_GATEWAYS, UpCluster
 
     if not 1 <= cluster <= MAX_GATEWAYS:
@@ -137,9 +139,11 @@ class Up:
     """Both processes, from their start to their end."""
 
     def __init__(self, state: Path, port: int, roots: list[str], drain_ms: int, aside: list[str], *,
-                 verbose: bool) -> None:
+                 verbose: bool, public: str | None = None) -> None:
         """`roots` are those of the command line; without any the runner takes its config's. `aside` are verbs that run
-        beside gateway and runner, which do without them where they fail."""
+        beside gateway and runner, which do without them where they fail. `public` is the URL by which other machines
+        reach the gateway."""
+        self._public = public
         self._state = state
         self._port = port
         self._roots = roots
@@ -258,8 +262,27 @@ class Up:
             say(f"walls    {sentence}", "bold", "walls")
         say(f"roots    {', '.join(node.roots)}")
         say(f"state    {self._state} · logs in {self._state / LOGS}")
+        await self._say_console()
         say(f"ready after {time.monotonic() - began:.1f} s. In another terminal: {self._next()}", "green", "ready")
         say("Ctrl-C ends all of it.", "dim")
+
+    async def _say_console(self) -> None:
+        """Show a link that logs in, and for a phone as a QR code; not in a log, which others may read meanwhile."""
+        try:
+            link = await offered(self._url, self._state)
+        except Trouble as trouble:
+            say(f"console  no link could be made: {trouble.sentence}")
+            return
+        if link is None:
+            return
+        if not is_terminal(sys.stderr):
+            say(f"console  {link.partition('#')[0]} · log in with: interlock console")
+            return
+        say(f"console  {link} (good once, for 5 minutes; another: interlock console)")
+        if self._public is not None:
+            phone = await offered(self._url, self._state, self._public)
+            say(f"phone    {phone}")
+            write(sys.stderr, qr_code(str(phone), sys.stderr.encoding), safe=True)
 
     async def _start_gateways(self) -> None:
         """Start what gives the runner its URL."""

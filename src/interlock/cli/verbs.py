@@ -56,7 +56,8 @@ THING_VERBS: tuple[Verb, ...] = (
     Verb("commands", "interlock.cli.lists:commands", "List commands, or show one.",
          ("interlock commands", "interlock commands --only running", "interlock commands @last --json")),
     Verb("approvals", "interlock.cli.lists:approvals", "List what waits for a yes, or show one approval.",
-         ("interlock approvals", "interlock approvals @last", "interlock approvals --all")),
+         ("interlock approvals", "interlock approvals @last", "interlock approvals --all",
+          "interlock approvals @last --bytes | sha256sum")),
     Verb("changes", "interlock.cli.staged_changes:changes", "List what an agent staged and what has not landed.",
          ("interlock changes", "interlock changes 3f2a --diff")),
     Verb("land", "interlock.cli.staged_changes:land", "Allow what is staged, all or the named files, to land.",
@@ -197,6 +198,13 @@ RUNNERS_VERBS: tuple[Verb, ...] = (
          ("interlock runners revoke rnr_01K9",)),
 )
 
+CONSOLE = Verb("console", "interlock.cli.grouped:console", "Open the console in a browser, logged in.",
+               ("interlock console", "interlock console --no-open", "interlock console --role approver --qr"))
+CONSOLE_VERBS: tuple[Verb, ...] = (
+    Verb("sessions", "interlock.cli.console:sessions", "List the browsers that are logged in.",
+         ("interlock console sessions",)),
+    Verb("end", "interlock.cli.console:end", "Log a browser out, at once.", ("interlock console end brs_01K9",)),
+)
 POLICY = Verb("policy", "interlock.cli.grouped:policy", "Show the rules in force; try them; see what is remembered.",
               ("interlock policy", 'interlock policy test goose "git push"'))
 POLICY_VERBS: tuple[Verb, ...] = (
@@ -275,6 +283,7 @@ TENANTS_VERBS: tuple[Verb, ...] = (
          ("interlock tenants restore acme",)),
 )
 GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
+    (CONSOLE, CONSOLE_VERBS, DAILY),
     (AGENTS, AGENTS_VERBS, THINGS), (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS),
     (POLICY, POLICY_VERBS, THINGS), (TRUST, TRUST_VERBS, THINGS),
     (CRON, CRON_VERBS, THINGS),

@@ -1,0 +1,163 @@
+"""`interlock console`: a link that logs a browser in once, the sessions that are open, and their end (J-10)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import LOOPBACK, GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say, write
+from interlock.cli.trouble import Trouble
+from interlock.cli.values import ago, until
+from interlock.config import GatewaySection
+from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
+
+CODES = "/v1/browser-codes"
+SESSIONS = "/v1/browser-sessions"
+CONSOLE = "/console/"
+BROWSER_SESSION = naming.Kind("console session", SESSIONS, "brs_")
+QR_BORDER = 2
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
+
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+Id = Annotated[str, Parameter(name="ID", help="The browser session: its id, a unique beginning, or @last.")]
+
+
+def console(
+    *,
+    no_open: Annotated[bool, Parameter(name="--no-open", help="Print the link; open no browser.")] = False,
+    role: Annotated[list[str] | None, Parameter(name="--role", help="What the browser may do, at most what you may: "
+                                                f"{', '.join(GIVEN_ROLES)}; may be repeated.")] = None,
+    qr: Annotated[bool, Parameter(name="--qr", help="Draw the link for a phone, also one that leads to this machine "
+                                  "alone.")] = False,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Open the console in a browser, logged in; the link is good once, for 5 minutes."""
+    return asyncio.run(_open(role, where, opens=not no_open, qr=qr, json=json))
+
+
+def sessions(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """List the browsers that are logged in."""
+    return asyncio.run(_list(where, json=json))
+
+
+def end(id_: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """Log a browser out, at once."""
+    return asyncio.run(_end(id_, where, json=json))
+
+
+def link_for(url: str, code: str) -> str:
+    """Write the link that logs in. The code is in the fragment, which no server sees; a gateway on this machine is
+    named `localhost`, for which alone browsers accept passkeys."""
+    parts = urlsplit(url)
+    place = parts.netloc if parts.hostname not in LOOPBACK else f"localhost:{parts.port}" if parts.port else "localhost"
+    return urlunsplit((parts.scheme, place, CONSOLE, "", code))
+
+
+def public_url(section: GatewaySection) -> str | None:
+    """Name the gateway as other machines reach it, by its config; None if they do not."""
+    if not section.hosts or not (section.tls_cert is not None or section.behind_proxy):
+        return None
+    host = section.hosts[0]
+    port = f":{section.port}" if section.tls_cert is not None and ":" not in host and section.port != 443 else ""
+    return f"https://{host}{port}"
+
+
+def qr_code(text: str, encoding: str | None) -> str:
+    """Draw a text as a QR code for a terminal; "" if its encoding has no blocks."""
+    import segno  # Only a person at a terminal needs it.
+
+    drawn = io.StringIO()
+    segno.make(text, error="m", micro=False).terminal(drawn, compact=True, border=QR_BORDER)
+    try:
+        drawn.getvalue().encode(encoding or "ascii")
+    except UnicodeEncodeError:
+        return ""
+    return drawn.getvalue()
+
+
+async def has_console(link: GatewayLink) -> bool:
+    """Whether the gateway was installed with the console."""
+    try:
+        await link.get(CONSOLE)
+    except Trouble as trouble:
+        if trouble.status is not Exit.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+async def offered(url: str, state: Path, shown: str | None = None) -> str | None:
+    """Make a link for the gateway at `url`, or as others reach it at `shown`; None if it has no console. Raises
+    Trouble."""
+    async with GatewayLink(Where(state=state, url=url)) as link:
+        if not await has_console(link):
+            return None
+        return link_for(shown or url, decoded(await link.send(CODES, {}), BrowserCode, CODES).code)
+
+
+async def _open(roles: list[str] | None, where: Where, *, opens: bool, qr: bool, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        if not await has_console(link):
+            raise Trouble("NotFound", f"The gateway at {link.address.url} was installed without the console.",
+                          "Install Interlock with it: CONSOLE=1 pip install . in a checkout, with npm reachable.")
+        raw = await link.send(CODES, {"roles": roles} if roles else {})
+        url = link.address.url
+    made = decoded(raw, BrowserCode, CODES)
+    shown = link_for(url, made.code)
+    if json:
+        print_json(msgspec.json.encode({"url": shown, **msgspec.to_builtins(made)}))
+        return Exit.DONE
+    result(shown)
+    if is_terminal(sys.stderr) and (qr or urlsplit(url).hostname not in LOOPBACK):
+        write(sys.stderr, qr_code(shown, sys.stderr.encoding), safe=True)
+    opened = opens and _has_display() and await asyncio.to_thread(webbrowser.open, shown)
+    say(f"good once, for {until(made.expires_at)}, as {', '.join(made.roles)}" + (" · opened in a browser" if opened
+        else ""), "dim")
+    return Exit.DONE
+
+
+def _has_display() -> bool:
+    """Whether a browser can show itself: elsewhere one in text mode would take over the terminal."""
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in DISPLAYS)
+
+
+async def _list(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get(SESSIONS)
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    found = decoded(raw, dict[str, list[BrowserSession]], SESSIONS)["items"]
+    if not found:
+        say("no browser is logged in; log one in with: interlock console", "dim")
+        return Exit.DONE
+    print_table([[one.id, one_line(f"{one.principal.type}:{one.principal.id}"), ", ".join(one.roles),
+                  one_line(one.label, 60), ago(one.last_used_at), until(one.expires_at)] for one in found],
+                ("BROWSER SESSION", "FOR", "ROLES", "BROWSER", "LAST USED", "TIME LEFT"))
+    return Exit.DONE
+
+
+async def _end(id_: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        known = (await link.read(SESSIONS, dict[str, list[BrowserSession]]))["items"]
+        found = naming.pick(id_, known, BROWSER_SESSION, lambda one: one.id, lambda one: one.created_at)
+        raw = await link.send(f"{SESSIONS}/{found.id}", {}, method="DELETE")
+    if json:
+        print_json(raw)
+    else:
+        result(f"{found.id} ({one_line(found.label, 60)}) is logged out")
+    return Exit.DONE
