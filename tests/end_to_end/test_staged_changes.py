@@ -146,6 +146,20 @@ def test_what_stayed_staged_is_asked_about_again_without_a_prompt(house: House, 
     assert (refused.status_code, refused.json()["detail"]) == (409, "nothing is staged in this session")
 
 
+@pytest.mark.req("H-17")
+def test_a_hook_among_many_files_is_marked_on_the_card_and_in_the_data(house: House, filled: Path) -> None:
+    errand = submit(house, "staging", "mkdir -p z/.git/hooks; echo x > z/.git/hooks/pre-commit; touch $(seq 2000)",
+                    workspace=filled)
+    approval = asked(errand)
+    assert "RUNS PROGRAMS UNASKED LATER: 1" in approval["title"]
+    assert (approval["input"]["files"][0]["path"], approval["input"]["runsUnasked"]) == ("z/.git/hooks/pre-commit", 1)
+    assert approval["input"]["notListed"] > 0
+    marked = [one["path"] for one in staged(errand)["files"] if one.get("unasked")]
+    assert marked == ["z/.git/hooks/pre-commit"]
+    errand.vote("deny", approval)
+    errand.ended()
+
+
 def is_staged(event: dict[str, Any], count: int) -> bool:
     """Whether the runner reports so many staged changes."""
     payload = event.get("frame", {}).get("payload", {})

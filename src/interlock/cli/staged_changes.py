@@ -16,9 +16,11 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.trouble import Trouble, usage
+from interlock.command.card.landing_request import UNASKED_LATER
 from interlock.command.card.reading import lines_of_approval
 from interlock.command.landing import chosen_input
 from interlock.protocol.answers import StagedChanges
+from interlock.protocol.payloads import StagedFile
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Approval, Command, Session
 
@@ -102,7 +104,7 @@ async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
             say(f"nothing is staged in session {session.session_id}")
             return Exit.DONE
         rows = [(file.change, one_line(file.path), "" if file.change == "deleted" else str(file.size), file.mode,
-                 file.sha256[:DIGEST_CHARS], file.why or "") for file in found.files]
+                 file.sha256[:DIGEST_CHARS], _note(file)) for file in found.files]
         rows += [("never", one_line(file.path), "", "", "", file.why or "") for file in found.refused]
         print_table(rows, ("CHANGE", "PATH", "BYTES", "MODE", "SHA256", "NOTE"))
         if found.count > len(found.files):
@@ -116,6 +118,12 @@ async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
                 result(line.text)
         say(f"waits for a yes: interlock land {session.session_id} [FILES]", "bold", "waits for a yes:")
         return Exit.DONE
+
+
+def _note(file: StagedFile) -> str:
+    """Why a change does not land, or what a tool does with it later without asking."""
+    later = f"{UNASKED_LATER}: {file.unasked}" if file.unasked else ""
+    return one_line("; ".join(note for note in (file.why or "", later) if note))
 
 
 async def _land(named: str, files: tuple[str, ...], comment: str | None, where: Where, *, yes: bool, json: bool) -> int:

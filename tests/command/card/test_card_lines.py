@@ -171,6 +171,26 @@ def test_staged_changes_are_a_list_of_files_and_then_their_differences() -> None
     ]
 
 
+HOOK = {"path": ".git/hooks/pre-commit", "change": "added", "kind": "file", "sha256": "e" * 64, "size": 20,
+        "mode": "755", "unasked": "git runs it as a hook"}
+
+
+@pytest.mark.req("H-17", "Y-1")
+def test_staged_files_that_run_programs_later_come_first_and_are_counted_in_the_title() -> None:
+    request_ = asked("land_changes", landing(FILES[2], HOOK, runsUnasked=3) | {"changes": 9, "notListed": 7})
+    assert title(request_) == "land 9 changes · RUNS PROGRAMS UNASKED LATER: 3 · in /srv/work"
+    assert [line.text for line in lines(request_)][:4] == [
+        "RUNS PROGRAMS UNASKED LATER: .git/hooks/pre-commit (git runs it as a hook)",
+        "RUNS PROGRAMS UNASKED LATER: 2 more that are not listed", "deleted  old",
+        f"added    .git/hooks/pre-commit · 20 bytes, not shown, sha256 {'e' * 64}, mode 755"]
+
+
+@pytest.mark.req("H-17")
+def test_chosen_files_without_hooks_are_not_said_to_run_anything() -> None:
+    request_ = asked("land_changes", landing(FILES[2], runsUnasked=1) | {"changes": 2})
+    assert title(request_) == "land 1 change of 2 in /srv/work"
+
+
 @pytest.mark.req("H-4")
 def test_what_else_such_a_request_holds_is_shown_too() -> None:
     more = {"type": "content", "content": {"type": "text", "text": "read this"}}

@@ -10,9 +10,13 @@ import msgspec
 from interlock.command.card.request import Asked
 from interlock.protocol.box import LANDING
 
+UNASKED_LATER = "RUNS PROGRAMS UNASKED LATER"
+"""How each surface marks a hook, or settings that name programs."""
+
 
 class LandingFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One change that is listed. `mode` is octal, `sha256` (hex) and `size` are of the new content."""
+    """One change that is listed. `mode` is octal, `sha256` (hex) and `size` are of the new content. `unasked` is why it
+    makes a tool run programs later without asking."""
 
     path: str
     change: str
@@ -21,6 +25,7 @@ class LandingFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: int = 0
     mode: str = ""
     why: str = ""
+    unasked: str = ""
 
 
 class LandingRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -32,6 +37,14 @@ class LandingRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     files: list[LandingFile]
     not_listed: int = 0
     never_lands: list[str] = []
+    runs_unasked: int = 0
+    """Changes that make a tool run programs later without asking, also those that are not listed."""
+
+    @property
+    def later(self) -> int:
+        """How many of those that would land make a tool run programs without asking."""
+        listed = sum(bool(file.unasked) for file in self.files)
+        return listed if self.chosen else max(listed, self.runs_unasked)
 
     @property
     def runners_title(self) -> str:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from interlock.command.card.landing_request import LandingFile, LandingRequest, landing_request
+from interlock.command.card.landing_request import UNASKED_LATER, LandingFile, LandingRequest, landing_request
 from interlock.command.card.request import Asked, Edit, Parts, labelled, parts
 from interlock.command.card.text import one_line, visible
 from interlock.protocol.payloads import WorkspaceFiles
@@ -121,18 +121,28 @@ def _landing_title(landing: LandingRequest, edits: list[Edit]) -> str:
     what = ("1 change" if count == 1 else f"{count:,} changes") + (f" of {landing.changes:,}" if landing.chosen else "")
     added, removed = (sum(_count(edit, style) for edit in edits) for style in ("added", "removed"))
     lines_ = f" (+{added} −{removed})" if edits else ""
-    return f"land {what}{lines_} in {landing.workspace}"
+    # Before the directory, whose length may cut the title.
+    later = f" · {UNASKED_LATER}: {landing.later:,} ·" if landing.later else ""
+    return f"land {what}{lines_}{later} in {landing.workspace}"
 
 
 def _landing_lines(landing: LandingRequest, edits: list[Edit]) -> list[Line]:
     """List what would land, one row for each path, then the differences of texts (H-17)."""
     shown = {edit.path: edit for edit in edits}
-    rows = [Line(_landing_row(file, shown.get(file.path))) for file in landing.files]
+    rows = [_warning(file) for file in landing.files if file.unasked]
+    if landing.later > len(rows):
+        rows.append(Line(f"{UNASKED_LATER}: {landing.later - len(rows):,} more that are not listed", "note"))
+    rows += [Line(_landing_row(file, shown.get(file.path))) for file in landing.files]
     if landing.not_listed:
         rows.append(Line(f"and {landing.not_listed:,} more that are not listed", "note"))
     rows += [line for text in landing.never_lands for line in _split(f"never lands: {text}", "note")]
     rows += _split(f"in {landing.workspace} · sha256 {landing.digest}")
     return [*rows, *(line for edit in edits for line in _edit(edit))]
+
+
+def _warning(file: LandingFile) -> Line:
+    text = f"{UNASKED_LATER}: {file.path} ({file.unasked})"
+    return Line(visible(text).replace("\n", "<U+000A>"), "note")
 
 
 def _landing_row(file: LandingFile, edit: Edit | None) -> str:

@@ -130,7 +130,8 @@ class Progress(Payload, frozen=True, kw_only=True):
 
 class StagedFile(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """One path of an agent's staged changes (H-17), from the workspace. `sha256` (hex) and `size` are of its new
-    content, or of a link's target; `mode` is octal. `why` is why it did not land, or never can."""
+    content, or of a link's target; `mode` is octal. `why` is why it did not land, or never can. `unasked`
+    is why it makes a tool run programs later without asking, as a hook does."""
 
     path: str
     change: Literal["added", "modified", "deleted", "mode", "none"] = "none"
@@ -139,6 +140,7 @@ class StagedFile(Payload, frozen=True, kw_only=True, omit_defaults=True):
     size: Count = 0
     mode: str = ""
     why: str | None = None
+    unasked: str = ""
 
 
 class ChangesReport(Payload, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.agents.unasked_later import unasked_later
 from interlock.ports.agent import Answer, Option, Question
 from interlock.protocol import payloads as p
 from interlock.protocol.box import LANDING
@@ -35,14 +36,17 @@ class _Chosen(msgspec.Struct):
 
 def question(found: Difference, upper: Path, workspace: Path) -> Question:
     """Ask whether what is staged lands."""
-    listed = files_of(found.changes)
+    changes = _in_view(found.changes)
+    listed = files_of(changes)
     asked: dict[str, Any] = {"workspace": str(workspace), "digest": found.digest, "changes": len(found.changes),
                              "files": [_listed(one) for one in listed]}
     if len(listed) < len(found.changes):
         asked["notListed"] = len(found.changes) - len(listed)
+    if (later := sum(bool(_unasked(change)) for change in changes)) > 0:
+        asked["runsUnasked"] = later
     if found.left_out:
         asked["neverLands"] = [f"{one.path}: {one.why}" for one in found.left_out[:20]]
-    shown = list(_shown(found.changes[:len(listed)], upper, workspace))
+    shown = list(_shown(changes[:len(listed)], upper, workspace))
     return Question(
         None, LANDING, f"land {len(found.changes)} staged changes in {workspace}", msgspec.json.encode(asked),
         list(OPTIONS), "edit", takes_input=True, content_json=msgspec.json.encode(shown) if shown else None)
@@ -62,8 +66,8 @@ def picked_by(answer: Answer, found: Difference) -> list[str] | None:
 
 def report(event: str, found: Difference | None, done: Sequence[Change], refused: Sequence[Remark]) -> dict[str, Any]:
     """Return the fields of ChangesReport."""
-    changes = list(done)
-    return {"event": event, "digest": found.digest if found is not None else digest_of(changes),
+    changes = _in_view(done)
+    return {"event": event, "digest": found.digest if found is not None else digest_of(list(done)),
             "count": len(changes), "files": files_of(changes), "refused_count": len(refused),
             "refused": _bounded([p.StagedFile(path=one.path, why=one.why) for one in refused])}
 
@@ -94,7 +98,17 @@ def _file(change: Change) -> p.StagedFile:
     kind = "other" if new.kind == "unknown" else new.kind
     return p.StagedFile(path=change.path, change=change.what, kind=kind, sha256=new.sha256, size=new.size,
                         mode=f"{new.mode:o}" if new.kind in ("file", "directory") else "",
-                        why="changed in the workspace meanwhile" if change.base.kind == "unknown" else None)
+                        why="changed in the workspace meanwhile" if change.base.kind == "unknown" else None,
+                        unasked=_unasked(change))
+
+
+def _in_view(changes: Sequence[Change]) -> list[Change]:
+    """Put what runs programs later first, so that it is listed however many others there are."""
+    return sorted(changes, key=lambda change: not _unasked(change))
+
+
+def _unasked(change: Change) -> str:
+    return unasked_later(change.path, change.new.kind) or ""
 
 
 def _listed(file: p.StagedFile) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""Files of a workspace that make a tool run programs later without asking: hooks and settings (H-17).
+
+Whether staged changes land is asked about once; what such a file starts afterwards, when the user commits, opens an
+editor or starts an agent, is not. So the question marks them. A directory of hooks that only `core.hooksPath` names is
+not known here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from interlock.agents.workspace_files import ANYTHING, READS
+
+_GIT = "git reads it: settings can name programs that git runs"
+_HOOK = "git runs it as a hook"
+_PLACES: Mapping[str, str] = {
+    ".git": "git takes another repository's hooks and settings from it",
+    ".git/hooks/": _HOOK,
+    ".git/config": _GIT,
+    ".git/config.worktree": _GIT,
+    ".git/commondir": _GIT,
+    ".husky/": _HOOK,
+    ".githooks/": _HOOK,
+    ".vscode/tasks.json": "an editor runs its tasks, some when the folder is opened",
+    ".vscode/settings.json": "an editor reads it: settings can name programs that it runs",
+}
+_INNER = (".git/modules/", ".git/worktrees/")
+"""Below these lie repositories, with hooks and settings of their own."""
+_SETTINGS = frozenset({"config", "config.worktree", "commondir", "gitdir"})
+
+
+def _agents() -> dict[str, str]:
+    """The agents' places, each with who reads it and what it could do."""
+    readers: dict[str, list[str]] = defaultdict(list)
+    for name, reads in READS.items():
+        for place in reads.places:
+            readers[place.path].append(name)
+    return {place.path: f"it configures {', '.join(sorted(readers[place.path]))}: {', '.join(place.could)}"
+            for place in ANYTHING.places}
+
+
+def _by_first() -> dict[str, list[tuple[list[str], bool, str]]]:
+    found: dict[str, list[tuple[list[str], bool, str]]] = defaultdict(list)
+    for place, why in {**_agents(), **_PLACES}.items():
+        parts = place.rstrip("/").casefold().split("/")
+        found[parts[0]].append((parts, place.endswith("/"), why))
+    return found
+
+
+_KNOWN = _by_first()
+
+
+def unasked_later(path: str, kind: str) -> str | None:
+    """Return why a file or a link at a path makes a tool run programs unasked, None if it does not. `path` is from the
+    workspace; a tool may be started in any directory of it, so each place counts at any depth, in any case."""
+    if kind not in ("file", "link"):
+        return None
+    parts = path.casefold().split("/")
+    for start, first in enumerate(parts):
+        rest = parts[start:]
+        for place, is_directory, why in _KNOWN.get(first, ()):
+            if _is_at(rest, place, kind, is_directory=is_directory):
+                return why
+    return _inner(parts)
+
+
+def _is_at(path: list[str], place: list[str], kind: str, *, is_directory: bool) -> bool:
+    if path == place or (is_directory and path[:len(place)] == place):
+        return True
+    # A link in the place of a directory brings what lies where it leads.
+    return kind == "link" and place[:len(path)] == path
+
+
+def _inner(parts: list[str]) -> str | None:
+    path = "/".join(["", *parts])
+    for place in _INNER:
+        _, found, rest = path.partition(f"/{place}")
+        names = rest.split("/")
+        if found and "hooks" in names[:-1]:
+            return _HOOK
+        if found and names[-1] in _SETTINGS:
+            return _GIT
+    return None
