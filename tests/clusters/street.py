@@ -101,10 +101,11 @@ class House:
             await shell.stop()
 
     async def ask(self, method: str, path: str, body: Any = None, key: str | None = None, **headers: str) -> Answer:
-        """Ask the API, with a fresh idempotency key or the one given."""
+        """Ask the API, with a fresh idempotency key or the one given; "" is none."""
         self.street.keys += 1
         given = {"authorization": f"Bearer {KEY}", "content-type": "application/json",
-                 "idempotency-key": key or f"test-key-number-{self.street.keys:04d}", **headers}
+                 "idempotency-key": f"test-key-number-{self.street.keys:04d}" if key is None else key, **headers}
+        given = {name: value for name, value in given.items() if value}
         raw = json.dumps(body).encode() if body is not None else b""
         taken = asyncio.Event()
         status, answered, out = 0, dict[str, str](), bytearray()

@@ -124,6 +124,23 @@ async def test_one_key_opened_at_three_gateways_at_the_same_time_is_one_session(
         assert len({answer.body["target"]["session_id"] for answer in answers}) == 1
 
 
+@pytest.mark.req("R-2", "R-4")
+@pytest.mark.parametrize("begins", [False, True])
+async def test_messages_of_one_chat_at_three_gateways_at_the_same_time_are_all_taken(
+    town: Street, monkeypatch: pytest.MonkeyPatch, begins: bool
+) -> None:
+    monkeypatch.setattr(MemoryLeases, "begins", begins)
+    a, b, c = town.houses
+    async with b.attached():
+        await settled(town)
+        for round_ in ("first", "second"):
+            answers = await asyncio.gather(*(house.ask("POST", "/v1/inbound", {
+                "channel": "telegram", "chat_type": "direct", "account_id": "bot", "sender": "kim", "text": house.name,
+                "message_id": f"{round_} {house.name}"}, "") for house in (a, b, c)))
+            assert [answer.status for answer in answers] == [202, 202, 202], [answer.body for answer in answers]
+            assert len({answer.body["session_id"] for answer in answers}) == 1
+
+
 @pytest.mark.req("R-2")
 async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(town: Street) -> None:
     a, b, c = town.houses
@@ -356,6 +373,22 @@ async def test_a_hook_that_knocks_at_any_gateway_is_told_once(town: Street) -> N
         assert len({answer.body["command_id"] for answer in told}) == 1
         refused = await a.ask("POST", "/v1/hooks/ci", {"run": 8}, authorization="Bearer another")
         assert refused.status == 401
+
+
+@pytest.mark.req("R-2", "R-4")
+async def test_deliveries_of_a_hook_at_three_gateways_at_the_same_time_are_all_taken(
+    town: Street, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryLeases, "begins", True)
+    town.hooks["ci"] = Hook(name="ci", tenant_id="default", agent_id="shell", key="agent:shell:ci", auth="token",
+                            secret=b"s3cret-s3cret-s3cret", message="CI said:")
+    async with town.houses[1].attached():
+        await settled(town)
+        answers = await asyncio.gather(*(
+            house.ask("POST", "/v1/hooks/ci", {"by": house.name}, authorization="Bearer s3cret-s3cret-s3cret")
+            for house in town.houses))
+        assert [answer.status for answer in answers] == [202, 202, 202]
+        assert len({answer.body["session_id"] for answer in answers}) == 1
 
 
 @pytest.mark.req("R-4")

@@ -120,6 +120,15 @@ class Chats:
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """New session → what ends the work of the one before it, where a gateway ended in between."""
 
+    async def seek(self, principal: Principal, message: Message | SystemMessage) -> None:
+        """Raise Elsewhere if the runner of a message's session is known to be attached to another gateway. Otherwise
+        messages of one key at several gateways would take the key from each other, each to find the session elsewhere.
+        """
+        if isinstance(message, SystemMessage):
+            await self._router.follow_key(principal, message.agent_id, message.key, message.workspace)
+        else:
+            await self._router.follow_key(principal, *self._named(message), self.settings.workspace)
+
     async def arrive(self, principal: Principal, message: Message, remember: Remember) -> Received:
         """Take a message: its command waits in the session of its key, or nothing runs where policy keeps silent."""
         agent_id, key = self._named(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import NamedTuple
@@ -71,6 +72,17 @@ class Router:
         if guess:
             self._follow(route.session_id, route.runner_id)
         return route
+
+    async def follow_key(self, principal: Principal, agent_id: str, key: str, workspace: str | None) -> None:
+        """Raise Elsewhere if the runner of a key's session, or of the one that would be opened, is known to be attached
+        to another gateway."""
+        record = await self._ledger.session_by_key(principal.tenant_id, key)
+        if record is not None:
+            self._follow(record.session_id, record.runner_id)
+            return
+        with suppress(Problem):  # What is wrong with it is found out when it is opened.
+            route = await self.fresh(principal, agent_id, key, workspace)
+            self._follow(route.session_id, route.runner_id)
 
     async def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> StoredBallot:
         """Return an approval with what a vote on it needs. Raises Problem NotFound, with `guess` also Elsewhere."""

@@ -75,10 +75,11 @@ class Hooks:
         return Principal(tenant_id=hook.tenant_id, actor=Actor(type="agent", id=f"hook:{hook.name}"), role="operator",
                          key_id="")
 
-    async def take(self, hook: Hook, headers: Mapping[str, str], body: bytes) -> tuple[IdempotencyRecord, bool]:
+    async def take(self, hook: Hook, headers: Mapping[str, str], body: bytes, *, guess: bool = False
+                   ) -> tuple[IdempotencyRecord, bool]:
         """Give a delivery to its agent, once: the answer, and whether it is one that was given before. Raises
         Problem; Unavailable for what cannot begin now, of which nothing is kept: it is the sender's to deliver
-        again."""
+        again. With `guess` raises Elsewhere if the runner is known to be attached to another gateway."""
         delivery = _delivery(hook, headers)
         fingerprint = hashlib.sha256(body).hexdigest()
         now_ms = self._clock.now_ms()
@@ -94,7 +95,10 @@ class Hooks:
                         raise Problem("IdempotencyKeyReused", f"The delivery {delivery} came before with another body.")
                     return before, True
             try:
-                return await self._tell(hook, delivery, body, scopes[0], fingerprint), False
+                message = self._message(hook, delivery, body)
+                if guess:
+                    await self._chats.seek(self.principal(hook), message)
+                return await self._tell(hook, message, scopes[0], fingerprint), False
             except Problem as problem:
                 if problem.code != "Conflict":
                     raise
@@ -102,7 +106,13 @@ class Hooks:
                 raise Problem("Unavailable", problem.detail, hint=problem.hint,
                               headers={"Retry-After": str(RETRY_S)}) from None
 
-    async def _tell(self, hook: Hook, delivery: str, body: bytes, scope: str, fingerprint: str) -> IdempotencyRecord:
+    def _message(self, hook: Hook, delivery: str, body: bytes) -> SystemMessage:
+        key = (canonical_key(hook.key, hook.agent_id) if hook.key is not None
+               else hook_key(hook.agent_id, uuid4(self._entropy(16))))
+        return SystemMessage(key, hook.agent_id, hook_text(hook.message, hook.name, delivery, body), "hook",
+                             hook.workspace)
+
+    async def _tell(self, hook: Hook, message: SystemMessage, scope: str, fingerprint: str) -> IdempotencyRecord:
         kept: list[IdempotencyRecord] = []
 
         def writes(told: Received) -> list[Write]:
@@ -112,10 +122,6 @@ class Hooks:
                                           command_id=told.command_id))
             return [PutIdempotency(kept[-1])]
 
-        key = (canonical_key(hook.key, hook.agent_id) if hook.key is not None
-               else hook_key(hook.agent_id, uuid4(self._entropy(16))))
-        text = hook_text(hook.message, hook.name, delivery, body)
-        message = SystemMessage(key, hook.agent_id, text, "hook", hook.workspace)
         await self._chats.system(self.principal(hook), message, writes)
         return kept[-1]
 

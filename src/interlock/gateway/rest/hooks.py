@@ -43,9 +43,9 @@ async def deliver(front: Front, denials: Denials, request: Request, forwarding: 
     if HOPS not in request.scope:
         request.scope[RATE_HEADERS] = front.access.rates.take(principal)
 
-    async def take(_guess: bool) -> Answer:
+    async def take(guess: bool) -> Answer:
         async with front.access.quotas.counted(principal):
-            answer, again = await front.hooks.take(hook, headers, body)
+            answer, again = await front.hooks.take(hook, headers, body, guess=guess)
         replayed = {"Idempotency-Replayed": "true"} if again else {}
         return raw_answer(answer.body, answer.status, {**answer.headers, **replayed})
 

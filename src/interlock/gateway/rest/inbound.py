@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from starlette.types import ASGIApp
 
 from interlock.engine.chats import Message
@@ -30,6 +32,11 @@ async def arrive(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
+def seek(call: Call) -> Awaitable[None] | None:
+    """Find the gateway of a message's session while its kept answer is read."""
+    return call.front.desk.chats.seek(call.principal, _message(call.body)) if call.guess else None
+
+
 def _message(body: InboundBody) -> Message:
     # In a direct chat, who writes is who one talks with.
     peer = body.peer or (body.sender if body.chat_type == "direct" else None)
@@ -48,5 +55,6 @@ def _part(attachment: Attachment) -> dict[str, object]:
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/inbound", "receiveMessage", arrive, OPERATORS, body=InboundBody, answers=Received, status=202,
+              ahead=seek,
               codes=("ApprovalRequired", "Conflict", "QuotaExceeded")),
 )
