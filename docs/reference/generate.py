@@ -440,6 +440,8 @@ MEANING = {
     "box.hold": "with `programs` each program that its processes start waits for policy or a person",
     "box.between_turns": "with held programs: beginnings of command lines that start without a question while the "
                          "agent works on no command, as when a session opens",
+    "box.sockets": "sockets of other programs that stay open to it, of `ssh-agent`, `gpg-agent`, `docker`, `dbus`, "
+                   "`tmux`; in a mount namespace all others of these are hidden",
     "box.changes": "`staged`: what it writes in its workspace lands there only after a yes",
     "box.network": "`all`: the host's; `none`: one of its own with loopback alone; `model`: that, and a proxy to its "
                    "model's hosts; or a list of hosts and ports that the proxy leads to",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from functools import cache
 from pathlib import Path
@@ -50,6 +51,21 @@ async def ran(walls: Walls, place: Path, script: str) -> list[str]:
     lines = [line.decode() async for line in agent.lines()]
     await agent.terminate()
     return lines
+
+
+@pytest.mark.req("H-15")
+async def test_a_hidden_socket_answers_nobody_in_a_namespace(kind: Kind, place: Path) -> None:
+    if kind == "landlock":
+        return  # Landlock does not decide on connections; the threat model says so.
+    path = place / "agent"
+    connect = (f"{sys.executable} -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{path}\")' 2>&1"
+               " | tail -n 1; echo over")
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(path))
+        agent.listen()
+        assert await ran(Walls(kind), place, connect) == ["over"]
+        refused = await ran(Walls(kind, (str(path),)), place, connect)
+    assert refused == ["ConnectionRefusedError: [Errno 111] Connection refused", "over"]
 
 
 ESCAPES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.protocol.box import Box, covers, is_closed, parts, phrase
+from interlock.protocol.box import SPEAKERS, Box, covers, is_closed, parts, phrase
 
 pytestmark = pytest.mark.req("H-18")
 CLOSED = Box(walls="namespace", limited=True, network="model")
@@ -18,6 +18,11 @@ CLOSED = Box(walls="namespace", limited=True, network="model")
         (Box(walls="namespace", limited=True, network="model", staged=True),
          "in a box (namespace): no network but its model; writes are staged"),
         (CLOSED, "in a box (namespace): no network but its model; writes only in its workspace and listed paths"),
+        (Box(walls="namespace", no_sockets=list(SPEAKERS)),
+         "behind walls (namespace): open network; writes are not held; other programs' sockets hidden"),
+        (Box(walls="namespace", no_sockets=["gpg-agent", "docker", "dbus", "tmux"]),
+         "behind walls (namespace): open network; writes are not held; other programs' sockets hidden but for "
+         "ssh-agent"),
         (Box(walls="namespace", network="none", access="ro"),
          "behind walls (namespace): no network; workspace read-only, writes elsewhere are not held"),
         (Box(walls="namespace", network=["a.example", "443"], programs=True),
@@ -57,6 +62,8 @@ def test_it_is_closed_only_with_walls_around_its_writes_and_its_network() -> Non
         (CLOSED, Box(walls="namespace"), True),
         (CLOSED, Box(walls="namespace", access="ro"), False),
         (CLOSED, Box(walls="namespace", staged=True), False),
+        (Box(walls="namespace"), Box(walls="namespace", no_sockets=["docker"]), False),
+        (Box(walls="namespace", no_sockets=list(SPEAKERS)), Box(walls="namespace", no_sockets=["docker"]), True),
     ],
 )
 def test_an_opening_must_hold_all_that_was_promised(stated: Box | None, promised: Box | None, holds: bool) -> None:

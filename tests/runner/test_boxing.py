@@ -11,7 +11,7 @@ from interlock.box.reach import PROXY_PORT
 from interlock.box.spec import BoxSpec
 from interlock.box.walls import NO_WALLS
 from interlock.ports.agent import AgentSpec
-from interlock.protocol.box import Box
+from interlock.protocol.box import SPEAKERS, Box
 from interlock.runner import boxing as boxing_module
 from interlock.runner.boxing import Boxing, BoxRefused
 
@@ -115,7 +115,8 @@ def test_a_person_may_choose_no_walls(place: Path) -> None:
 @pytest.mark.req("H-18")
 def test_it_states_what_holds_and_nothing_without_walls() -> None:
     spec = boxed(write=["/w"])
-    assert Boxing(ABLE).box(spec, "ro") == Box(walls="namespace", access="ro", limited=True)
+    assert Boxing(ABLE).box(spec, "ro") == Box(
+        walls="namespace", access="ro", limited=True, no_sockets=list(SPEAKERS))
     assert Boxing(LANDLOCK).box(PLAIN, "none") == Box(walls="landlock"), "Landlock shows its names"
     assert Boxing(BARE).box(boxed(write=["/w"], on_unavailable="start"), "ro") == Box(walls="none")
 
@@ -136,8 +137,10 @@ def test_programs_are_held_where_the_host_can_and_else_the_box_says(place: Path)
 def test_a_box_states_held_programs_only_if_this_host_holds_them() -> None:
     able, unable = Boxing(Host(("namespace",), programs=None)), Boxing(Host(("namespace",), programs="no seccomp"))
 
-    assert able.box(boxed(hold="programs"), "rw") == Box(walls="namespace", programs=True)
-    assert able.box(PLAIN, "rw") == unable.box(boxed(hold="programs"), "rw") == Box(walls="namespace")
+    assert able.box(boxed(hold="programs"), "rw") == Box(
+        walls="namespace", programs=True, no_sockets=list(SPEAKERS))
+    assert able.box(PLAIN, "rw") == Box(walls="namespace")
+    assert not unable.box(boxed(hold="programs"), "rw").programs
 
 
 NETWORK = Host(("namespace",), network=None)
@@ -166,6 +169,28 @@ def test_without_a_network_namespace_it_does_not_start_or_says_that_it_has_none(
         assert Boxing(host).walls("x", spec, work, "rw", {}).network is None
         assert Boxing(host).box(spec, "rw").network == "all"
     assert Boxing(NETWORK).box(boxed(network=["a.example"]), "rw").network == ["a.example"]
+
+
+@pytest.mark.req("H-15")
+def test_sockets_of_programs_that_hold_keys_are_hidden_from_a_boxed_agent_unless_left_open(
+        place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, bus = place / "agent.1", place / "bus"
+    keys.touch()
+    bus.touch()
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(keys))
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", f"unix:path={bus},guid=0f")
+
+    def seen(host: Host, spec: AgentSpec) -> set[str]:
+        walls = Boxing(host).walls("x", spec, str(place / "work"), "rw", {})
+        return {Path(path).name for path in walls.hidden} & {"agent.1", "bus"}
+
+    assert seen(ABLE, boxed()) == {"agent.1", "bus"}
+    assert seen(ABLE, boxed(sockets=["ssh-agent"])) == {"bus"}
+    assert seen(ABLE, PLAIN) == set()
+    assert seen(LANDLOCK, boxed()) == set()
+    assert Boxing(ABLE).box(boxed(sockets=["ssh-agent"]), "rw").no_sockets == ["gpg-agent", "docker", "dbus", "tmux"]
+    assert Boxing(LANDLOCK).box(boxed(), "rw").no_sockets == []
+    assert Boxing(ABLE).box(PLAIN, "rw").no_sockets == []
 
 
 @pytest.mark.req("H-19")

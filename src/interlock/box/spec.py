@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from interlock.box.reach import from_entries
+from interlock.protocol.box import Speaker
 
 
 class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,6 +38,10 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What it reaches (H-19): `all` leaves the host's network; `none` is a network of its own with loopback alone;
     `model` adds a proxy to its model's hosts; a list adds one to these hosts (`api.example.com`, `example.com:8443`)
     and to any public host at these ports (`443`)."""
+
+    sockets: list[Speaker] = []
+    """Sockets of other programs that stay open to it; all others of these are hidden in a mount namespace:
+    `ssh-agent`, `gpg-agent`, `docker` (and podman, containerd), `dbus` (and systemd's) and `tmux` (and screen)."""
 
     def __post_init__(self) -> None:
         if isinstance(self.network, list):

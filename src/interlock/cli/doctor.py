@@ -222,6 +222,9 @@ def _agents(state: Path, host: Host) -> Iterator[Finding]:
             yield Finding(f"box of {name}", held, f"{phrase(box)}." if held else
                           f"it does not start, since {boxing.why_not(spec.box)}.",
                           f'Change [agents.{name}.box], or set on_unavailable = "start" there.')
+            if box.walls == "landlock":
+                yield Finding(f"sockets of {name}", True, "ssh-agent's, gpg-agent's, Docker's, D-Bus's and tmux's are "
+                              "open to it: Landlock does not hide sockets.")
         if spec.command:
             where = shutil.which(spec.command)
             yield Finding(f"agent {name}", where is not None, where or f"{spec.command} is not on PATH.",

@@ -5,7 +5,7 @@ Pure. The runner states a box in hello for each agent, and in the capabilities t
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -20,6 +20,9 @@ Part = Literal["walls", "writes", "network", "programs", "staged"]
 """What a policy rule's `box` may name; see `parts`."""
 CLOSED: tuple[Part, ...] = ("walls", "writes", "network")
 """What `box = true` in a rule asks for."""
+Speaker = Literal["ssh-agent", "gpg-agent", "docker", "dbus", "tmux"]
+"""Programs that listen on sockets, and would act for an agent outside of its walls."""
+SPEAKERS: tuple[Speaker, ...] = get_args(Speaker)
 MAX_HOSTS_SHOWN = 4
 MAX_HOST_CHARS = 80
 
@@ -37,6 +40,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Every program that it starts waits for policy (H-16)."""
     staged: bool = False
     """What it writes in its workspace lands there after a yes (H-17)."""
+    no_sockets: list[Speaker] = []
+    """The programs whose sockets are hidden from it: keys, containers and services that it does not reach by them."""
 
 
 def parts(box: Box | None) -> tuple[Part, ...]:
@@ -67,6 +72,8 @@ def covers(stated: Box | None, promised: Box | None) -> bool:
     if stated is None or not set(parts(promised)) <= set(parts(stated)):
         return False
     network = promised.network == "all" or stated.network in (promised.network, "none")
+    if not set(promised.no_sockets) <= set(stated.no_sockets):
+        return False
     return network and promised.access in ("rw", stated.access)
 
 
@@ -77,6 +84,9 @@ def phrase(box: Box) -> str:
     held = [_network(box.network), _writes(box)]
     if box.programs:
         held.append("each program that it starts is held")
+    if box.no_sockets:
+        left = [name for name in SPEAKERS if name not in box.no_sockets]
+        held.append("other programs' sockets hidden" + (f" but for {', '.join(left)}" if left else ""))
     return f"{'in a box' if is_closed(box) else 'behind walls'} ({box.walls}): {'; '.join(held)}"
 
 

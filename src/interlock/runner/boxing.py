@@ -12,10 +12,12 @@ import msgspec
 from interlock.agents.model_hosts import NoModel, model_endpoints
 from interlock.box.host import Host
 from interlock.box.reach import Reach, from_entries
+from interlock.box.speakers import sockets
 from interlock.box.spec import BoxSpec
 from interlock.box.walls import NO_WALLS, Walls, inside, mounted_below, with_aliases, without_nested
 from interlock.ports.agent import AgentSpec
-from interlock.protocol.box import Box
+from interlock.protocol.box import SPEAKERS as SPEAKER_NAMES
+from interlock.protocol.box import Box, Speaker
 from interlock.protocol.payloads import AgentOffer
 from interlock.runner.staged.store import Staged
 
@@ -76,6 +78,9 @@ class Boxing(NamedTuple):
         if reach is not None:
             hidden += [path for path in (*SPEAKERS, *(path.format(user=os.getuid()) for path in OF_A_USER))
                        if inside(workspace, [path]) is None]
+        if kind == "namespace" and spec.box is not None:
+            found = sockets(box.sockets, (os.environ, environment), os.getuid(), str(Path.home()))
+            hidden += [path for path in found if inside(workspace, [os.path.realpath(path)]) is None]
         hidden = [os.path.realpath(path) for path in hidden if os.path.lexists(path)]
         overlay = None
         if staged is not None:
@@ -188,11 +193,19 @@ class Boxing(NamedTuple):
             return Box(walls="none")
         return Box(walls=kind, access=access if spec is not None and self.holds(spec, access) else "rw",
                    limited=box.write is not None, network=box.network if self.limits_network(box) else "all",
-                   programs=self.why_no_programs(box) is None, staged=self._stages(spec, access))
+                   programs=self.why_no_programs(box) is None, staged=self._stages(spec, access),
+                   no_sockets=_no_sockets(spec) if kind == "namespace" else [])
 
     def _stages(self, spec: AgentSpec | None, access: str) -> bool:
         return spec is not None and spec.box is not None and spec.box.changes == "staged" and access == "rw" \
             and not self.why_not_staged(spec)
+
+
+def _no_sockets(spec: AgentSpec | None) -> list[Speaker]:
+    """The programs whose sockets are hidden from an agent: none without a box of its own in the config."""
+    if spec is None or spec.box is None:
+        return []
+    return [name for name in SPEAKER_NAMES if name not in spec.box.sockets]
 
 
 NO_BOX = Boxing(Host((), {"platform": "this runner raises no walls"}))
