@@ -12,6 +12,7 @@
 | `toktok`     | the package `toktok-rs` can be imported                             | `pip install '.[tokens]'` |
 | `llm-bridge` | `INTERLOCK_TEST_NODE_MODULES`, else `.ci/node_modules` has its types| `.ci/install-agents`      |
 | `pgbouncer`  | PATH or `/usr/sbin` has it, else `.ci/debian`                       | `.ci/install-agents`      |
+| `unshare`    | Linux, and PATH has it                                              | the machine (util-linux)  |
 
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
 so a machine that must have everything cannot pass without it. `-m needs` selects exactly these tests: what a run
@@ -23,6 +24,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,12 @@ def find_pgbouncer() -> Path | None:
     return next((path for path in map(_executable, candidates) if path), None)
 
 
+def find_unshare() -> Path | None:
+    """util-linux's program that makes namespaces."""
+    found = shutil.which("unshare") if sys.platform == "linux" else None
+    return Path(found) if found else None
+
+
 FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "claude-sdk": (find_claude_sdk, EXTRA_REMEDY),
     "claude": (find_claude, EXTRA_REMEDY),
@@ -119,6 +127,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "asyncapi": (find_asyncapi, CI_REMEDY),
     "toktok": (find_toktok, "pip install '.[tokens]'"),
     "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),
+    "unshare": (find_unshare, "walls need Linux; Debian: apt install util-linux"),
     "pgbouncer": (find_pgbouncer, f"{CI_REMEDY}, or Debian: apt install pgbouncer"),
 }
 
