@@ -53,6 +53,7 @@ from interlock.ports.ledger import (
     PutTranscript,
     SeeRunner,
     SessionClock,
+    SessionFilter,
     Spend,
     SpendBrowserLogin,
     SpendPairing,
@@ -375,6 +376,12 @@ async def test_sessions_are_found_by_every_key(ledger: Ledger) -> None:
     assert await ledger.session_by_key("t2", "other") is None
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S3", "S1", "S2"]
     assert [record.session_id for record in await ledger.sessions("t1", 1, before=(60, ""))] == ["S1"]
+    for only, ids in ((SessionFilter(runner_id="r1"), ["S3", "S1", "S2"]),
+                      (SessionFilter(runner_id="r2"), []), (SessionFilter(state="closed"), ["S3"]),
+                      (SessionFilter(agent_id="other"), []), (SessionFilter(workspace="/w"), ["S3", "S1", "S2"]),
+                      (SessionFilter(session_key="other"), ["S3"]), (SessionFilter(session_ids=()), []),
+                      (SessionFilter(session_ids=("S1", "S3", "S9"), agent_id="shell"), ["S3", "S1"])):
+        assert [record.session_id for record in await ledger.sessions("t1", 10, None, only)] == ids, only
     assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1", "S2"]
     assert await ledger.due_sessions() == [Due("S2", 800, "open"), Due("S1", 900, "open")]
     assert await ledger.session_clocks(["S3", "none", "S1", "S1"]) == [

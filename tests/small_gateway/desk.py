@@ -124,7 +124,7 @@ class SmallSessions:
     def shown(self, record: SessionRecord) -> Session:
         return Session(
             session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
-            agent_id=record.agent_id, state=record.state, created_at=iso(record.created_ms),
+            agent_id=record.agent_id, workspace=record.workspace, state=record.state, created_at=iso(record.created_ms),
             updated_at=iso(record.updated_ms),
         )
 
@@ -207,10 +207,9 @@ class SmallDesk:
 
     async def add_approval(self, approval_id: str, tenant: str = "default", **fields: Any) -> Approval:
         approval = Approval(
-            id=approval_id, tenant_id=tenant, created_at=iso(NOW), expires_at=iso(NOW + 1), title="run it",
-            agent_id="shell", session_id="s1", rule="ask",
-            **{"state": "pending", "door": "command", "input": msgspec.Raw(b"{}"), "digest": "00", **fields},
-        )
+            **{"id": approval_id, "tenant_id": tenant, "created_at": iso(NOW), "expires_at": iso(NOW + 1),
+               "title": "run it", "agent_id": "shell", "session_id": "s1", "rule": "ask", "state": "pending",
+               "door": "command", "input": msgspec.Raw(b"{}"), "digest": "00", **fields})
         await self.commit([PutApproval(ApprovalRecord(approval=approval, expires_ms=NOW + 1))])
         return approval
 
@@ -260,12 +259,12 @@ class SmallDesk:
     async def learn_rules(self) -> None:
         self.policy = self.policy.remembering([read(record.rule) for record in await self.ledger.rules()])
 
-    async def add_session(self, session_id: str = "s1", tenant: str = "default", updated_ms: int = NOW) -> None:
-        record = SessionRecord(
-            session_id=session_id, tenant_id=tenant, session_key=f"agent:shell:run:{session_id}", agent_id="shell",
-            runner_id="r1", workspace="/w", state="idle", created_ms=NOW, updated_ms=updated_ms, deadline_ms=None,
-            machine=b"{}", usage={},
-        )
+    async def add_session(self, session_id: str = "s1", tenant: str = "default", updated_ms: int = NOW,
+                          **fields: Any) -> None:
+        record = SessionRecord(**{
+            "session_id": session_id, "tenant_id": tenant, "session_key": f"agent:shell:run:{session_id}",
+            "agent_id": "shell", "runner_id": "r1", "workspace": "/w", "state": "idle", "created_ms": NOW,
+            "updated_ms": updated_ms, "deadline_ms": None, "machine": b"{}", "usage": {}, **fields})
         await self.commit([PutSession(record)])
 
     async def frame(self, frame: Frame, kind: str = "C") -> None:

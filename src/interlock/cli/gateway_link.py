@@ -201,7 +201,8 @@ class GatewayLink:
             page = decoded(await self.get(path, asked), dict[str, msgspec.Raw], path)
             rows, cursor = _rows(page, path)
             found += rows
-            if cursor is None or not rows or len(found) >= most:
+            # A page of a search may be empty while there are more; the same cursor again would never end.
+            if cursor is None or len(found) >= most or cursor == asked.get("cursor"):
                 return found[:most]
             asked["cursor"] = cursor
 

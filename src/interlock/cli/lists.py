@@ -33,6 +33,9 @@ Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 SHOWN_BY_DEFAULT = 50
 """A list at the terminal shows so many unless --limit says otherwise."""
 Limit = Annotated[int, Parameter(help="How many to show.")]
+Agent = Annotated[str | None, Parameter(help="Only those for this agent.")]
+Search = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, agent, "
+                                         "directory and the like.")]
 
 
 def commands(
@@ -40,7 +43,7 @@ def commands(
     /,
     *,
     only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
-    agent: Annotated[str | None, Parameter(help="Only those for this agent.")] = None,
+    agent: Agent = None,
     session: Annotated[str | None, Parameter(help="Only those of this session's id.")] = None,
     by: Annotated[str | None, Parameter(name="--by", help="Only those that this person or agent gave.")] = None,
     all_: Annotated[bool, Parameter(name="--all", help="Cancels, pauses and resumes, too.")] = False,
@@ -62,6 +65,10 @@ def approvals(
     *,
     all_: Annotated[bool, Parameter(name="--all", help="The decided ones, too.")] = False,
     only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
+    agent: Agent = None,
+    session: Annotated[str | None, Parameter(help="Only those of this session's id.")] = None,
+    by: Annotated[str | None, Parameter(name="--by", help="Only those that this person voted on or decided.")] = None,
+    search: Search = None,
     limit: Limit = SHOWN_BY_DEFAULT,
     bytes_: Annotated[bool, Parameter(name="--bytes", help="Write the exact bytes that the digest of this one is of, "
                                       "and nothing else.")] = False,
@@ -75,7 +82,8 @@ def approvals(
         if id_ is None or json:
             raise usage("--bytes writes the bytes of one approval.", "Name it: interlock approvals ID --bytes")
         return asyncio.run(_voted_bytes(id_, where))
-    asked = {"state": only} if only else {} if all_ else {"state": "pending"}
+    asked = {"state": only} if only else {} if all_ or by else {"state": "pending"}
+    asked |= _given(agent=agent, session=session, by=by, q=search)
     return asyncio.run(_approvals(id_, asked, limit, where, json=json))
 
 
@@ -86,6 +94,12 @@ def sessions(
     *,
     active: Annotated[int | None, Parameter(name="--active", help="Only those in which something happened in the last "
                                             "MIN minutes.")] = None,
+    waiting: Annotated[bool, Parameter(name="--waiting", help="Only those that wait for a person.")] = False,
+    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state: running, idle, closed.")]
+    = None,
+    agent: Agent = None,
+    runner: Annotated[str | None, Parameter(help="Only those on this runner.")] = None,
+    search: Search = None,
     limit: Limit = SHOWN_BY_DEFAULT,
     json: Json = False,
     where: Here = NOWHERE,
@@ -94,7 +108,9 @@ def sessions(
     _check_limit(limit)
     if active is not None and active < 1:
         raise usage(f"--active {active} shows nothing.", "Give a number of minutes from 1.")
-    return asyncio.run(_sessions(id_, active, limit, where, json=json))
+    asked = _given(active=str(active) if active is not None else None, waiting="true" if waiting else None, state=only,
+                   agent=agent, runner=runner, q=search)
+    return asyncio.run(_sessions(id_, asked, limit, where, json=json))
 
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:
@@ -161,16 +177,23 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
     return Exit.DONE
 
 
-async def _sessions(id_: str | None, active: int | None, limit: int, where: Where, *, json: bool) -> int:
+def _given(**filters: str | None) -> dict[str, str]:
+    return {name: value for name, value in filters.items() if value is not None}
+
+
+async def _sessions(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         if id_ is not None:
             return await _show(link, f"/v1/sessions/{(await naming.session(link, id_)).session_id}", json=json)
-        raw = await link.pages("/v1/sessions", {"active": str(active)} if active is not None else None, limit)
+        raw = await link.pages("/v1/sessions", asked, limit)
     if json:
         return _document("sessions", raw)
     found = [msgspec.json.decode(one, type=Session) for one in raw]
-    if not found and active is not None:
-        say(f"no session was active in the last {count(active, 'minute')}", "dim")
+    if not found and asked.keys() == {"active"}:
+        say(f"no session was active in the last {count(int(asked['active']), 'minute')}", "dim")
+        return Exit.DONE
+    if not found and asked:
+        say("no session of that kind", "dim")
         return Exit.DONE
     if not found:
         say("no sessions yet; open one with: interlock run AGENT \"…\"", "dim")

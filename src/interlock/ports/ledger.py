@@ -67,6 +67,7 @@ from interlock.protocol.records import (
 )
 
 __all__ = [
+    "EVERY_SESSION",
     "FIRST_EPOCH",
     "Append",
     "Audit",
@@ -106,6 +107,7 @@ __all__ = [
     "Receipt",
     "SeeRunner",
     "SessionClock",
+    "SessionFilter",
     "Spend",
     "SpendBrowserLogin",
     "SpendPairing",
@@ -198,6 +200,20 @@ class StoredBallot(NamedTuple):
     """The runner of its session; "" if it belongs to no session."""
 
 
+class SessionFilter(NamedTuple):
+    """Which sessions a list has; what is None does not matter."""
+
+    state: str | None = None
+    agent_id: str | None = None
+    runner_id: str | None = None
+    workspace: str | None = None
+    session_key: str | None = None
+    session_ids: Sequence[str] | None = None
+
+
+EVERY_SESSION = SessionFilter()
+
+
 class CommandQuery(NamedTuple):
     """Filters of `GET /v1/commands`; newest first; `before` is the id that the last page ended with."""
 
@@ -252,8 +268,8 @@ class Ledger(Upkeep, Protocol):
         """The sessions that a key has had, newest first (I-3)."""
         ...
 
-    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
-                       ) -> list[SessionRecord]:
+    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None,
+                       only: SessionFilter = EVERY_SESSION) -> list[SessionRecord]:
         """Newest activity first, then larger ids; `before` is (updated_ms, session_id) of the last page's last."""
         ...
 

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from gateway.rest.test_rest_door import refused
+from interlock.gateway.rest.scanning import SCAN_MAX
+from interlock.protocol.resources import Vote
 from small_gateway.running import Gateway
 
 pytestmark = pytest.mark.anyio
@@ -40,3 +42,43 @@ async def test_the_bytes_of_an_approval_are_those_of_its_digest_to_the_last_blan
 async def test_bytes_that_are_not_those_of_the_digest_are_not_shown(gateway: Gateway) -> None:
     await gateway.desk.add_approval("apr_1", digest=sha(SUBJECT), subject=msgspec.Raw(SUBJECT + b" "))
     refused(await gateway.http.get("/v1/approvals/apr_1/input"), "Conflict")
+
+
+async def ids(gateway: Gateway, **query: str) -> list[str]:
+    """Every approval that fits, over as many pages as it takes."""
+    found: list[str] = []
+    while True:
+        page = (await gateway.http.get("/v1/approvals", params=query)).json()
+        found += [one["id"] for one in page["items"]]
+        assert page["has_more"] is (page["next_cursor"] is not None)
+        if not page["has_more"]:
+            return found
+        query["cursor"] = page["next_cursor"]
+
+
+async def test_approvals_are_found_by_agent_session_person_and_text(gateway: Gateway) -> None:
+    voted = Vote(by="user:ann", at="2026-11-01T00:00:00.000Z", decision="grant", method="acl")
+    gone = msgspec.structs.replace(voted, by="user:bob", withdrawn_at="2026-11-01T00:00:01.000Z")
+    await gateway.desk.add_approval("apr_1", title="git push origin", workspace="/srv/Work")
+    await gateway.desk.add_approval("apr_2", state="granted", votes=[voted, gone], decided_by="user:ann")
+    await gateway.desk.add_approval("apr_3", state="denied", session_id="s2", decided_by="user:bob", comment="too much")
+    await gateway.desk.add_approval("apr_4", "other", title="git push")
+    assert await ids(gateway) == ["apr_3", "apr_2", "apr_1"]
+    assert await ids(gateway, decided="true") == ["apr_3", "apr_2"]
+    assert await ids(gateway, session="s2") == ["apr_3"]
+    assert await ids(gateway, agent="shell", limit="1") == ["apr_3", "apr_2", "apr_1"]
+    assert await ids(gateway, agent="goose") == []
+    assert await ids(gateway, by="ann") == await ids(gateway, by="user:ann") == ["apr_2"]
+    assert await ids(gateway, by="bob") == ["apr_3"], "a vote that was withdrawn is none"
+    assert await ids(gateway, q="GIT PUSH") == await ids(gateway, q="/srv/work") == ["apr_1"]
+    assert await ids(gateway, q="too much", state="denied") == ["apr_3"]
+    refused(await gateway.http.get("/v1/approvals", params={"decided": "maybe"}), "InvalidPayload")
+    refused(await gateway.http.get("/v1/approvals", params={"q": "x" * 4_097}), "InvalidPayload")
+
+
+async def test_a_search_looks_at_so_many_rows_a_request_and_goes_on_from_there(gateway: Gateway) -> None:
+    for number in range(SCAN_MAX + 5):
+        await gateway.desk.add_approval(f"apr_{number:05}", agent_id="old" if number < 2 else "shell")
+    first = (await gateway.http.get("/v1/approvals", params={"agent": "old"})).json()
+    assert (first["items"], first["has_more"]) == ([], True)
+    assert await ids(gateway, agent="old") == ["apr_00001", "apr_00000"]

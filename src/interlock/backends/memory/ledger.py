@@ -15,11 +15,13 @@ from interlock.command.audit_tree import Span
 from interlock.command.machine import TERMINAL
 from interlock.command.register import MARK
 from interlock.ports.ledger import (
+    EVERY_SESSION,
     CommandQuery,
     Due,
     Ledger,
     MakeRoom,
     SessionClock,
+    SessionFilter,
 )
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
@@ -87,10 +89,10 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
                  if record.tenant_id == tenant_id and record.session_key == session_key]
         return sorted(found, key=lambda record: record.created_ms, reverse=True)[:limit]
 
-    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
-                       ) -> list[SessionRecord]:
+    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None,
+                       only: SessionFilter = EVERY_SESSION) -> list[SessionRecord]:
         found = [record for record in reversed(self._sessions.values()) if record.tenant_id == tenant_id
-                 and (before is None or (record.updated_ms, record.session_id) < before)]
+                 and _fits(record, only) and (before is None or (record.updated_ms, record.session_id) < before)]
         return sorted(found, key=lambda record: (record.updated_ms, record.session_id), reverse=True)[:limit]
 
     async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
@@ -330,3 +332,10 @@ def _matches(record: CommandRecord, query: CommandQuery) -> bool:
         (query.type, command.type),
     ]
     return all(wanted is None or wanted == has for wanted, has in pairs)
+
+
+def _fits(record: SessionRecord, only: SessionFilter) -> bool:
+    return (only.state in (None, record.state) and only.agent_id in (None, record.agent_id)
+            and only.runner_id in (None, record.runner_id) and only.workspace in (None, record.workspace)
+            and only.session_key in (None, record.session_key)
+            and (only.session_ids is None or record.session_id in only.session_ids))

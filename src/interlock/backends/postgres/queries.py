@@ -36,6 +36,9 @@ ORDER BY session_key LIMIT $4
 """
 SESSIONS = f"""
 {_SESSION} WHERE tenant_id = $1 AND (updated_ms, session_id) < ($2, $3)
+  AND ($5::text IS NULL OR state = $5) AND ($6::text IS NULL OR agent_id = $6)
+  AND ($7::text IS NULL OR runner_id = $7) AND ($8::text IS NULL OR workspace = $8)
+  AND ($9::text IS NULL OR session_key = $9) AND ($10::text[] IS NULL OR session_id = ANY ($10))
 ORDER BY updated_ms DESC, session_id DESC LIMIT $4
 """
 RUNNER_SESSIONS = f"{_SESSION} WHERE runner_id = $1 AND state <> 'closed' ORDER BY place"

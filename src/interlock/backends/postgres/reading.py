@@ -11,7 +11,15 @@ from interlock.backends.postgres.database import Readers
 from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
-from interlock.ports.ledger import CommandQuery, Due, Ledger, SessionClock, StoredBallot
+from interlock.ports.ledger import (
+    EVERY_SESSION,
+    CommandQuery,
+    Due,
+    Ledger,
+    SessionClock,
+    SessionFilter,
+    StoredBallot,
+)
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -71,9 +79,11 @@ class PostgresReading(Ledger):
         found = await self._readers.rows(queries.KEY_SESSIONS, tenant_id, session_key, limit)
         return [rows.session_of(row) for row in found]
 
-    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
-                       ) -> list[SessionRecord]:
-        found = await self._readers.rows(queries.SESSIONS, tenant_id, *(before or (_END_OF_TIME, "")), limit)
+    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None,
+                       only: SessionFilter = EVERY_SESSION) -> list[SessionRecord]:
+        ids = None if only.session_ids is None else list(only.session_ids)
+        found = await self._readers.rows(
+            queries.SESSIONS, tenant_id, *(before or (_END_OF_TIME, "")), limit, *only[:-1], ids)
         return [rows.session_of(row) for row in found]
 
     async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:

@@ -24,6 +24,7 @@ from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import (
+    EVERY_SESSION,
     Batch,
     CommandQuery,
     Due,
@@ -32,6 +33,7 @@ from interlock.ports.ledger import (
     MakeRoom,
     Receipt,
     SessionClock,
+    SessionFilter,
     audited,
 )
 from interlock.protocol.clock import iso
@@ -151,9 +153,11 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         found = await self._readers.rows(queries.KEY_SESSIONS, (tenant_id, session_key, limit))
         return [rows.session_of(row) for row in found]
 
-    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
-                       ) -> list[SessionRecord]:
-        found = await self._readers.rows(queries.SESSIONS, (tenant_id, *(before or (_END_OF_TIME, "")), limit))
+    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None,
+                       only: SessionFilter = EVERY_SESSION) -> list[SessionRecord]:
+        ids = None if only.session_ids is None else msgspec.json.encode(list(only.session_ids)).decode()
+        found = await self._readers.rows(
+            queries.SESSIONS, (tenant_id, *(before or (_END_OF_TIME, "")), limit, *only[:-1], ids))
         return [rows.session_of(row) for row in found]
 
     async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:

@@ -81,8 +81,11 @@ SELECT {SESSION_COLUMNS} FROM session AS s WHERE tenant_id = ? AND session_key >
 ORDER BY session_key LIMIT ?
 """
 SESSIONS = f"""
-SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND (updated_ms, session_id) < (?, ?)
-ORDER BY updated_ms DESC, session_id DESC LIMIT ?
+SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ?1 AND (updated_ms, session_id) < (?2, ?3)
+  AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR agent_id = ?6) AND (?7 IS NULL OR runner_id = ?7)
+  AND (?8 IS NULL OR workspace = ?8) AND (?9 IS NULL OR session_key = ?9)
+  AND (?10 IS NULL OR session_id IN (SELECT value FROM json_each(?10)))
+ORDER BY updated_ms DESC, session_id DESC LIMIT ?4
 """
 RUNNER_SESSIONS = f"SELECT {SESSION_COLUMNS} FROM session WHERE runner_id = ? AND state <> 'closed' ORDER BY place"
 SESSION_CLOCKS = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast, get_args
 
 import msgspec
@@ -18,6 +18,7 @@ from interlock.gateway.rest.files import BINARY, disposition
 from interlock.gateway.rest.guard import APPROVERS, OPERATORS, READERS
 from interlock.gateway.rest.policy import explanation
 from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.scanning import contains, scan
 from interlock.ports.ledger import StoredBallot
 from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, ProposedWidth
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
@@ -37,18 +38,36 @@ LIST = "list/approvals"
 
 
 async def listing(call: Call) -> ASGIApp:
-    """GET /approvals: the inbox with `state=pending`, everything without."""
+    """GET /approvals: the inbox with `state=pending`, what was decided with `decided=true`, everything without. A page
+    of a search may have fewer items than asked for while `has_more` says that there are more."""
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
-    before = call.query("cursor")
-    records = await call.front.desk.ledger.approvals(
-        call.principal.tenant_id,
-        call.choice("state", get_args(ApprovalState)),
-        cursors.place(LIST, before, "cursor") if before else None,
-        limit + 1,
-    )
-    has_more = len(records) > limit
-    items = [record.approval for record in records[:limit]]
-    return json_answer(ApprovalPage(items, cursors.cursor(LIST, items[-1].id) if has_more else None, has_more))
+    before, state = call.query("cursor"), call.choice("state", get_args(ApprovalState))
+    ledger, tenant = call.front.desk.ledger, call.principal.tenant_id
+    records, after = await scan(
+        lambda place, count: ledger.approvals(tenant, state, place, count), lambda record: record.approval.id,
+        _filter(call), cursors.place(LIST, before, "cursor") if before else None, limit)
+    items = [record.approval for record in records]
+    following = cursors.cursor(LIST, after) if after is not None else None
+    return json_answer(ApprovalPage(items, following, after is not None))
+
+
+def _filter(call: Call) -> Callable[[ApprovalRecord], bool] | None:
+    """Make the test of what the ledger does not filter by; None if nothing of that is asked for."""
+    agent, session, by, wanted = (call.text(name) for name in ("agent", "session", "by", "q"))
+    decided = call.choice("decided", ("true",)) is not None
+    if not (agent or session or by or wanted or decided):
+        return None
+
+    def fits(record: ApprovalRecord) -> bool:
+        one = record.approval
+        people = {one.decided_by, *(vote.by for vote in one.votes if vote.withdrawn_at is None)}
+        return (agent in (None, one.agent_id) and session in (None, one.session_id)
+                and (by is None or not people.isdisjoint((by, f"user:{by}")))
+                and not (decided and one.state == "pending")
+                and (wanted is None or contains(wanted, one.id, one.title, one.agent_title, one.tool_name, one.agent_id,
+                                                one.workspace, one.comment, one.rule)))
+
+    return fits
 
 
 async def show(call: Call) -> ASGIApp:
@@ -158,8 +177,8 @@ async def _record(call: Call) -> ApprovalRecord:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/approvals", "listApprovals", listing, READERS, ("state", "cursor", "limit"),
-              answers=ApprovalPage),
+    Operation("GET", "/approvals", "listApprovals", listing, READERS,
+              ("state", "decided", "agent", "session", "by", "q", "cursor", "limit"), answers=ApprovalPage),
     Operation("GET", "/approvals/{approval_id}", "getApproval", show, READERS, answers=Approval),
     Operation("GET", "/approvals/{approval_id}/input", "getApprovalInput", voted_bytes, READERS, media=(BINARY,),
               codes=("Conflict",)),

@@ -52,6 +52,15 @@ PARAMETERS: dict[str, Parameter] = {
     "listCommands.type": Parameter(_one_of(*get_args(CommandType)), "Commands of this type alone."),
     "listApprovals.state": Parameter(_one_of(*get_args(ApprovalState)), "Approvals in this state; the inbox is "
                                      "`pending`."),
+    "listApprovals.decided": Parameter(_one_of("true"), "Those that are no longer pending alone."),
+    "listApprovals.by": Parameter(_TEXT, "Those that this person has voted on or decided: `ann` or `user:ann`."),
+    "listApprovals.q": Parameter(_TEXT, "Those with this text in title, tool, agent, directory, comment or rule."),
+    "listSessions.state": Parameter(_TEXT, "Sessions in this state alone: `running`, `idle`, `closed` and others."),
+    "listSessions.key": Parameter(_TEXT, "The sessions that this key has had."),
+    "listSessions.runner": Parameter(_TEXT, "The runner's id."),
+    "listSessions.workspace": Parameter(_TEXT, "The directory on the runner."),
+    "listSessions.waiting": Parameter(_one_of("true"), "Those with an approval that waits for a person alone."),
+    "listSessions.q": Parameter(_TEXT, "Those with this text in title, key, id, agent or directory."),
     "listDeliveries.state": Parameter(_one_of(*get_args(DeliveryState)), "Deliveries in this state; `dead` never "
                                       "arrived."),
     "getTranscript.last": Parameter(_whole(1, PAGE_MAX), "Begin so many entries before the end; not with `cursor`."),

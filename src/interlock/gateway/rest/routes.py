@@ -15,6 +15,9 @@ from interlock.gateway.rest.idempotency import Memory
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
 
+FILTER_CHARS = 4_096
+"""A longer filter finds nothing that there could be: paths are not longer."""
+
 
 def reader_of(principal: Principal) -> Reader:
     """Name a principal as a reader of streams."""
@@ -55,6 +58,14 @@ class Call(NamedTuple):
             raise Problem("InvalidPayload", f"`{name}` is a whole number from {low} to {high}.",
                           errors=(Place(name, f"{low} to {high}"),))
         return int(text)
+
+    def text(self, name: str) -> str | None:
+        """Give a query parameter that is a short text; an empty one is none. Raises Problem InvalidPayload."""
+        text = self.query(name) or None
+        if text is not None and len(text) > FILTER_CHARS:
+            raise Problem("InvalidPayload", f"`{name}` has at most {FILTER_CHARS} characters.",
+                          errors=(Place(name, "too long"),))
+        return text
 
     def choice(self, name: str, known: Sequence[str]) -> str | None:
         """Give a query parameter that is one of `known`. Raises Problem InvalidPayload."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -14,7 +15,9 @@ from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.desk import Remember
 from interlock.gateway.rest.guard import OPERATORS, RAW_VIEWERS, READERS, allow
 from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.scanning import contains, scan
 from interlock.gateway.rest.views import View, deliver
+from interlock.ports.ledger import SessionFilter
 from interlock.protocol.answers import FeedPage, FramePage, SessionPage
 from interlock.protocol.bodies import CloseBody, CompactBody, ReleaseBody
 from interlock.protocol.identifiers import session_stream, tenant_stream
@@ -33,25 +36,48 @@ VIEWS = ("delivered", "raw")
 
 
 async def listing(call: Call) -> ASGIApp:
-    """GET /sessions: newest activity first; with `active` those of the last minutes alone."""
+    """GET /sessions: newest activity first; with `active` those of the last minutes alone. A page of a search may have
+    fewer items than asked for while `has_more` says that there are more."""
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
     minutes = call.number("active", 0, 1, ACTIVE_MAX)
-    text = call.query("cursor")
-    before = _place(text) if text else None
-    desk = call.front.desk
-    records = await desk.ledger.sessions(call.principal.tenant_id, limit + 1, before)
+    text, wanted = call.query("cursor"), call.text("q")
+    desk, tenant = call.front.desk, call.principal.tenant_id
+    waiting = await _waiting(call)
+    only = SessionFilter(call.text("state"), call.text("agent"), call.text("runner"), call.text("workspace"),
+                         call.text("key"), sorted(waiting) if call.choice("waiting", ("true",)) else None)
+
+    def found(record: SessionRecord) -> bool:
+        shown = desk.sessions.shown(record)
+        return contains(wanted or "", shown.session_id, shown.session_key, shown.title, shown.agent_id, shown.workspace)
+
+    records, after = await scan(
+        lambda before, count: desk.ledger.sessions(tenant, count, before, only),
+        lambda record: (record.updated_ms, record.session_id), found if wanted else None,
+        _place(text) if text else None, limit)
     if minutes:
         since_ms = call.front.clock.now_ms() - minutes * MINUTE_MS
+        after = after if after is not None and after[0] >= since_ms else None
         records = [record for record in records if record.updated_ms >= since_ms]
-    has_more = len(records) > limit
-    shown = records[:limit]
-    following = cursors.cursor(LIST, f"{shown[-1].updated_ms}/{shown[-1].session_id}") if has_more else None
-    return json_answer(SessionPage([desk.sessions.shown(record) for record in shown], following, has_more))
+    items = [_counted(desk.sessions.shown(record), waiting[record.session_id]) for record in records]
+    following = cursors.cursor(LIST, f"{after[0]}/{after[1]}") if after is not None else None
+    return json_answer(SessionPage(items, following, after is not None))
 
 
 async def show(call: Call) -> ASGIApp:
     """GET /sessions/{id}."""
-    return json_answer(call.front.desk.sessions.shown(await find_session(call)))
+    record, desk = await find_session(call), call.front.desk
+    waiting = sum(one.approval.state == "pending" for one in await desk.ledger.live_approvals(record.session_id))
+    return json_answer(_counted(desk.sessions.shown(record), waiting))
+
+
+async def _waiting(call: Call) -> Counter[str]:
+    """Count the approvals that wait for a person, by session: the newest PAGE_MAX of them."""
+    pending = await call.front.desk.ledger.approvals(call.principal.tenant_id, "pending", None, PAGE_MAX)
+    return Counter(record.approval.session_id for record in pending)
+
+
+def _counted(session: Session, waiting: int) -> Session:
+    return msgspec.structs.replace(session, waiting=waiting)
 
 
 async def close(call: Call) -> ASGIApp:
@@ -213,7 +239,8 @@ async def find_session(call: Call) -> SessionRecord:
 _STREAMED = ("application/json", streams.SSE)
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/sessions", "listSessions", listing, READERS, ("cursor", "limit", "active"),
+    Operation("GET", "/sessions", "listSessions", listing, READERS,
+              ("cursor", "limit", "active", "state", "agent", "runner", "workspace", "key", "waiting", "q"),
               answers=SessionPage),
     Operation("GET", "/sessions/{session_id}", "getSession", show, READERS, answers=Session),
     Operation("POST", "/sessions/{session_id}/close", "closeSession", close, OPERATORS, body=CloseBody,

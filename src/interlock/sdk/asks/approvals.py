@@ -23,10 +23,13 @@ from interlock.sdk.asks.base import get, post, raw, segment
 from interlock.sdk.exchange import Ask
 
 
-def listing(*, state: ApprovalState | None = None, cursor: str | None = None, limit: int | None = None
-            ) -> Ask[ApprovalPage]:
-    """A page of approvals, newest first; `state="pending"` is the inbox."""
-    return get("/v1/approvals", ApprovalPage, state=state, cursor=cursor, limit=limit)
+def listing(*, state: ApprovalState | None = None, decided: bool = False, agent: str | None = None,
+            session: str | None = None, by: str | None = None, q: str | None = None, cursor: str | None = None,
+            limit: int | None = None) -> Ask[ApprovalPage]:
+    """A page of approvals, newest first; `state="pending"` is the inbox. `by` is a person who voted or decided, `q` a
+    text in title, tool, agent, directory, comment or rule."""
+    return get("/v1/approvals", ApprovalPage, state=state, decided="true" if decided else None, agent=agent,
+               session=session, by=by, q=q, cursor=cursor, limit=limit)
 
 
 def show(approval_id: str) -> Ask[Approval]:

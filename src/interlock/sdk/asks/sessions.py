@@ -40,9 +40,14 @@ _frame = msgspec.json.Decoder(FrameEvent)
 _feed = msgspec.json.Decoder(FeedEvent)
 
 
-def listing(*, cursor: str | None = None, limit: int | None = None, active: int | None = None) -> Ask[SessionPage]:
-    """A page of sessions, newest activity first; with `active` those of the last so many minutes."""
-    return get("/v1/sessions", SessionPage, cursor=cursor, limit=limit, active=active)
+def listing(*, cursor: str | None = None, limit: int | None = None, active: int | None = None,
+            state: str | None = None, agent: str | None = None, runner: str | None = None,
+            workspace: str | None = None, key: str | None = None, waiting: bool = False, q: str | None = None
+            ) -> Ask[SessionPage]:
+    """A page of sessions, newest activity first; with `active` those of the last so many minutes, with `waiting` those
+    that wait for a person, with `q` those with this text in title, key, id, agent or directory."""
+    return get("/v1/sessions", SessionPage, cursor=cursor, limit=limit, active=active, state=state, agent=agent,
+               runner=runner, workspace=workspace, key=key, waiting="true" if waiting else None, q=q)
 
 
 def show(session_id: str) -> Ask[Session]:
