@@ -41,6 +41,7 @@ MEANT = {
     "GET /v1/audit/proof/consistency": "the sizes must be of this log, the first at most the second",
     "POST /v1/approvals/{approval_id}/grants": "a signature, a changed input and a rule fit one approval or another",
     "POST /v1/audit/erasures": "one of the two fields, and not both",
+    "POST /v1/browser-sessions": "a code or a key, and not both",
     "POST /v1/commands": "each type has its own target, and a payload must be a message of theirs",
     "POST /v1/drain": "each scope but the gateway's has its own name",
     "POST /v1/undrain": "each scope but the gateway's has its own name",

@@ -95,6 +95,10 @@ SETUP_VERBS: tuple[Verb, ...] = (
          ("interlock telegram",)),
 )
 AUDIT_VERBS: tuple[Verb, ...] = (
+    Verb("list", "interlock.cli.audit_list:records", "List records of the audit log, newest first.",
+         ("interlock audit list --since 2h", "interlock audit list --who ann --action vote --json")),
+    Verb("show", "interlock.cli.audit_list:show", "Show one record of the audit log, whole.",
+         ("interlock audit show 17",)),
     Verb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its checkpoint.",
          ("interlock audit export audit.ndjson",)),
     Verb("verify", "interlock.cli.audit_verbs:verify", "Check an audit log offline.",
@@ -318,7 +322,7 @@ def build() -> App:
     for verb, _, group in GROUPED:
         # Each is an app that says the rest itself.
         app.command(verb.place, name=verb.name, help=verb.line, group=group, sort_key=len(SETUP_VERBS))
-    for name, verbs, line in (("audit", AUDIT_VERBS, "Export, verify or witness the audit log."),
+    for name, verbs, line in (("audit", AUDIT_VERBS, "Search, export, verify or witness the audit log."),
                               ("config", CONFIG_VERBS, "Check or show the config file."),
                               ("completion", COMPLETION_VERBS, "Complete verbs, options and ids in your shell.")):
         part = App(name=name, help=line, group=SETUP, help_epilogue="",

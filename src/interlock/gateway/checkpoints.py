@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 import structlog
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from interlock.command.audit import checkpoint_line
 from interlock.command.audit_lines import parse_checkpoint_line
@@ -96,6 +96,11 @@ class CheckpointSigner:
         """Whether it is this gateway that signs now and then for all on its ledger; set where there are others."""
         ledger.on_audit(self._grew)
         ledger.bound_audit(self.make_room)
+
+    @property
+    def public_key(self) -> Ed25519PublicKey:
+        """The key that verifies its checkpoints."""
+        return self._key.public_key()
 
     def _grew(self, tenant_id: str, seq: int) -> None:
         known = self._signed.get(tenant_id)

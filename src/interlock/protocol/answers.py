@@ -220,12 +220,24 @@ class NodeList(msgspec.Struct, frozen=True):
 
 class AuditLine(Resource, frozen=True, kw_only=True):
     """One record of an audit log. `record` is its bytes, whose hash `hash` is (hex); `personal` the values that its
-    commitments stand for, as [value, salt], until they are erased (U-2, U-4)."""
+    commitments stand for, as [salt in hex, value], until they are erased (U-2, U-4)."""
 
     seq: int
     hash: str
     personal: dict[str, list[str]] | None = None
     record: msgspec.Raw
+
+
+class AuditKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The key that signs a tenant's audit log. `public_key` is its 32 bytes in base64, `sha256` their hash in hex;
+    `origin` is the first line of each checkpoint, `note_key_id` the four bytes in hex that its signature begins
+    with."""
+
+    origin: str
+    algorithm: Literal["Ed25519"]
+    public_key: str
+    sha256: str
+    note_key_id: str
 
 
 class AuditPage(msgspec.Struct, frozen=True):

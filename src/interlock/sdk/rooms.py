@@ -130,6 +130,8 @@ class Audit:
     """The log, its checkpoints and its proofs."""
 
     read = Once(gateway.audit)
+    record = Once(gateway.audit_record)
+    key = Once(gateway.audit_key)
     export = Pieces(gateway.export_audit)
     checkpoint = Once(gateway.checkpoint)
     prove_inclusion = Once(gateway.prove_inclusion)

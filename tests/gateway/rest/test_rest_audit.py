@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from tests.small_gateway.desk import SmallDesk
 from tests.small_gateway.running import Gateway, running
 
@@ -156,3 +158,89 @@ async def test_a_log_that_nothing_leads_up_to_is_accepted_by_an_auditor_and_says
                    if b'"audit_resume"' in one.body]
         assert [(one["who"]["id"], one["meta"]["accepted"], one["meta"]["root"]) for one in said_so] == [
             ("owner", 3, now["root"])]
+
+
+async def wrote(gateway: Gateway, action: str, who: str = "user:ann", at: str = "2026-11-21T10:00:00.000Z",
+                **about: str) -> None:
+    draft = AuditDraft(tenant_id="default", at=at, who={"id": who, "role": "operator"}, action=action,
+                       **about)  # type: ignore[arg-type]
+    await gateway.desk.ledger.commit(Batch([Audit(draft)]))
+
+
+async def searched(gateway: Gateway, **query: str) -> list[int]:
+    """The numbers of all records that fit, over as many pages as it takes, but those of the reading itself."""
+    found: list[int] = []
+    query.setdefault("limit", "2")
+    while True:
+        page = await got(gateway, "/v1/audit", **query)
+        found += [item["seq"] for item in page["items"] if item["record"]["action"] != "audit_read"]
+        if not page["has_more"]:
+            return found
+        query["since"] = page["next_cursor"]
+
+
+@pytest.mark.req("U-5")
+async def test_records_are_found_by_who_what_and_when_in_either_order(gateway: Gateway) -> None:
+    await wrote(gateway, "enqueue", command_id="cmd_1", session_id="s1")
+    await wrote(gateway, "vote", "user:bob", approval_id="apr_1", session_id="s1")
+    await wrote(gateway, "vote", "agent:ann", "2026-11-22T10:00:00.000Z", approval_id="apr_2")
+    await wrote(gateway, "complete", "user:ann", "2026-11-23T10:00:00.000Z", command_id="cmd_1", session_id="s1")
+    for query, seqs in (
+        ({}, [1, 2, 3, 4]), ({"actor": "user:ann"}, [1, 4]), ({"actor": "ann"}, [1, 3, 4]), ({"actor": "an"}, []),
+        ({"action": "vote"}, [2, 3]), ({"command": "cmd_1"}, [1, 4]), ({"session": "s1", "action": "vote"}, [2]),
+        ({"approval": "apr_2"}, [3]), ({"from": "2026-11-22T00:00:00Z", "to": "2026-11-23T00:00:00Z"}, [3]),
+        ({"from": "2026-11-21T10:00:00Z", "to": "2026-11-21T10:00:00Z"}, []),
+        ({"to": "2026-11-21T12:00:00+01:00"}, [1, 2]),
+    ):
+        assert await searched(gateway, **query) == seqs, query
+        assert await searched(gateway, order="newest", **query) == seqs[::-1], query
+    for query in ({"action": "voted"}, {"from": "yesterday"}, {"order": "up"}, {"actor": "x" * 5000},
+                  {"order": "newest", "since": stream_cursor("a/default", 1)}):
+        answer = await gateway.http.get("/v1/audit", params=query)
+        assert (answer.status_code, answer.json()["code"]) == (400, "InvalidPayload"), query
+
+
+@pytest.mark.req("U-5")
+async def test_a_clock_that_was_set_back_hides_nothing_from_a_search(gateway: Gateway) -> None:
+    await wrote(gateway, "vote", at="2026-11-21T10:00:00.000Z")
+    await wrote(gateway, "vote", at="2026-11-21T09:30:00.000Z")
+    await wrote(gateway, "vote", at="2026-11-21T10:01:00.000Z")
+    since = {"from": "2026-11-21T10:00:00Z", "limit": "100"}
+    assert await searched(gateway, **since) == [1, 3]
+    assert await searched(gateway, order="newest", **since) == [3, 1]
+
+
+@pytest.mark.req("U-1", "U-5")
+async def test_a_search_is_recorded_and_its_following_pages_are_not(gateway: Gateway) -> None:
+    for _ in range(3):
+        await wrote(gateway, "vote")
+    first = await got(gateway, "/v1/audit", order="newest", limit=1)
+    await got(gateway, "/v1/audit", order="newest", limit=1, since=first["next_cursor"])
+    assert (await gateway.desk.ledger.audit_head("default"))[0] == 4
+    await got(gateway, "/v1/audit", order="newest", since=stream_cursor("newest/a/default", 900))
+    assert (await gateway.desk.ledger.audit_head("default"))[0] == 5, "no cursor is a way around it"
+    record = await got(gateway, "/v1/audit/records/2")
+    assert (record["seq"], record["record"]["action"]) == (2, "vote")
+    assert (await gateway.desk.ledger.audit_head("default"))[0] == 6
+    for seq in ("0", "99", "x", "-1", "1" * 40):
+        assert (await gateway.http.get(f"/v1/audit/records/{seq}")).status_code == 404
+    async with gateway.as_role("operator") as operator:
+        for path in ("/v1/audit/records/2", "/v1/audit/key"):
+            assert (await operator.get(path)).status_code == 403
+
+
+@pytest.mark.req("U-3")
+async def test_the_key_that_is_published_verifies_the_checkpoints(tmp_path: Path) -> None:
+    desk = SmallDesk()
+    async with running(10, desk=desk) as gateway:
+        assert (await gateway.http.get("/v1/audit/key")).status_code == 404, "nothing signs here"
+    desk = SmallDesk()
+    desk.signer = CheckpointSigner(desk.ledger, Ed25519PrivateKey.from_private_bytes(bytes(range(32))), "gw_1",
+                                   CheckpointFiles(tmp_path), desk.signing)
+    async with running(10, desk=desk) as gateway:
+        shown = await got(gateway, "/v1/audit/key")
+        raw = base64.b64decode(shown["public_key"])
+        assert hashlib.sha256(raw).hexdigest() == shown["sha256"]
+        signed = parse_checkpoint((await gateway.http.get("/v1/audit/checkpoint")).text)
+        assert is_genuine(signed, Ed25519PublicKey.from_public_bytes(raw))
+        assert (signed.origin, signed.signatures[0].key_id.hex()) == (shown["origin"], shown["note_key_id"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import itertools
 from typing import Any
 
 import msgspec
@@ -12,37 +15,100 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from interlock.command.audit import MAX_REDACTED, record_line
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.canonical import MAX_INTEGER
+from interlock.command.note import ED25519, key_id, origin_of
 from interlock.gateway.rest import audit_proofs, audit_resume, cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.audit_filters import NAMES, Search, search_of
 from interlock.gateway.rest.denials import personal_of
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.guard import ADMINS, AUDITORS
 from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.scanning import scan
 from interlock.ports.ledger import Audit, Batch, EraseAudit, PutIdempotency
-from interlock.protocol.answers import AuditPage, ConsistencyProof, Erased, InclusionProof
+from interlock.protocol.answers import AuditKey, AuditLine, AuditPage, ConsistencyProof, Erased, InclusionProof
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Place, Problem
-from interlock.protocol.records import AuditDraft
+from interlock.protocol.records import AuditDraft, AuditRecord
 from interlock.protocol.resources import AuditErasureBody
 
 NDJSON = "application/x-ndjson"
+ORDERS = ("oldest", "newest")
 
 
 async def reading(call: Call) -> ASGIApp:
-    """GET /audit: one page. A read from the start is recorded; its following pages belong to the same read."""
+    """GET /audit: one page, oldest first, or with `order=newest` newest first. A read from the start is recorded; its
+    following pages belong to the same read. A page of a search may have fewer records than asked for, or none, while
+    `has_more` says that there are more."""
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
-    tenant = call.principal.tenant_id
-    since = call.query("since")
-    after = cursors.number(_scope(tenant), since) if since else 0
+    search = search_of(call)
+    if call.choice("order", ORDERS) == "newest":
+        return await _newest_first(call, search, limit)
+    ledger, tenant, since = call.front.desk.ledger, call.principal.tenant_id, call.query("since")
+    start = cursors.number(_scope(tenant), since) if since else 0
     # The cursor of the very beginning is no way around it.
-    if after == 0:
+    if start == 0:
         await _record(call, "audit_read")
-    records = await call.front.desk.ledger.audit(tenant, after, limit + 1)
-    shown = records[:limit]
-    last = shown[-1].seq if shown else after
-    items = [msgspec.Raw(record_line(record).rstrip()) for record in shown]
-    return json_answer(AuditPage(items, cursors.stream_cursor(_scope(tenant), last), len(records) > limit))
+    last = start
+
+    async def read(after: int | None, count: int) -> list[AuditRecord]:
+        nonlocal last
+        if after and search.to_ms is not None and any(map(search.is_after, await ledger.audit(tenant, after - 1, 1))):
+            return []
+        records = await ledger.audit(tenant, after or 0, count)
+        last = records[-1].seq if records else last
+        return records
+
+    shown, after = await scan(read, lambda record: record.seq, search.test, start, limit)
+    return _page(shown, cursors.stream_cursor(_scope(tenant), last if after is None else after), after is not None)
+
+
+async def _newest_first(call: Call, search: Search, limit: int) -> ASGIApp:
+    """Read the log from its end. The cursor is the number of the last record that was looked at."""
+    ledger, tenant, since = call.front.desk.ledger, call.principal.tenant_id, call.query("since")
+    scope = "newest/" + _scope(tenant)
+    head, _ = await ledger.audit_head(tenant)
+    start = cursors.number(scope, since) if since else head + 1
+    if start > head:
+        await _record(call, "audit_read")
+
+    async def read(before: int | None, count: int) -> list[AuditRecord]:
+        last = (before or 1) - 1
+        first = max(0, last - count)
+        records = (await ledger.audit(tenant, first, last - first))[::-1] if last > first else []
+        # Only what is old enough for sure ends the search: it is the last of a page that is shorter than asked for.
+        return [*itertools.takewhile(lambda record: not search.is_before(record), records)]
+
+    shown, after = await scan(read, lambda record: record.seq, search.test, start, limit)
+    return _page(shown, cursors.stream_cursor(scope, after or 1), after is not None)
+
+
+def _page(records: list[AuditRecord], cursor: str, has_more: bool) -> ASGIApp:
+    return json_answer(AuditPage([msgspec.Raw(record_line(record).rstrip()) for record in records], cursor, has_more))
+
+
+async def show(call: Call) -> ASGIApp:
+    """GET /audit/records/{seq}: one record, byte by byte. Reading it is recorded."""
+    text = call.path["seq"]
+    seq = int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else 0
+    found = await call.front.desk.ledger.audit(call.principal.tenant_id, seq - 1, 1) if seq else []
+    if not found:
+        raise Problem("NotFound", f"The audit log has no record {text}.", hint="List them with `GET /v1/audit`.")
+    await _record(call, "audit_read", {"seq": seq})
+    return raw_answer(record_line(found[0]).rstrip())
+
+
+async def key(call: Call) -> ASGIApp:
+    """GET /audit/key: the public key that signs this log, and the name that its checkpoints carry. Whoever relies on it
+    compares it with one that came another way: the same gateway sends both."""
+    signer, tenant = call.front.signer, call.principal.tenant_id
+    if signer is None:
+        raise Problem("NotFound", "This gateway signs no audit log.", hint="Ask a gateway that was started as such.")
+    raw = signer.public_key.public_bytes_raw()
+    origin = origin_of(call.front.facts.gateway_id, tenant)
+    return json_answer(AuditKey(origin=origin, algorithm="Ed25519", public_key=base64.b64encode(raw).decode(),
+                                sha256=hashlib.sha256(raw).hexdigest(),
+                                note_key_id=key_id(origin, ED25519, signer.public_key).hex()))
 
 
 async def export(call: Call) -> ASGIApp:
@@ -112,9 +178,9 @@ class _Export:
         return after
 
 
-async def _record(call: Call, action: str) -> None:
+async def _record(call: Call, action: str, meta: dict[str, Any] | None = None) -> None:
     """Write who reads before anything is read: where it cannot be written, the reading is refused (U-1)."""
-    await call.front.desk.ledger.commit(Batch([Audit(_draft(call, action, {}))]))
+    await call.front.desk.ledger.commit(Batch([Audit(_draft(call, action, meta or {}))]))
 
 
 def _draft(call: Call, action: str, meta: dict[str, Any]) -> AuditDraft:
@@ -128,7 +194,9 @@ def _scope(tenant: str) -> str:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/audit", "readAudit", reading, AUDITORS, ("since", "limit"), answers=AuditPage),
+    Operation("GET", "/audit", "readAudit", reading, AUDITORS, ("since", "limit", "order", *NAMES), answers=AuditPage),
+    Operation("GET", "/audit/records/{seq}", "getAuditRecord", show, AUDITORS, answers=AuditLine),
+    Operation("GET", "/audit/key", "auditKey", key, AUDITORS, answers=AuditKey, codes=("NotFound",)),
     Operation("GET", "/audit/export", "exportAudit", export, AUDITORS, media=(NDJSON,)),
     Operation("GET", "/audit/checkpoint", "auditCheckpoint", audit_proofs.checkpoint, AUDITORS, media=("text/plain",)),
     Operation("GET", "/audit/proof/inclusion", "proveInclusion", audit_proofs.inclusion_proof, AUDITORS,

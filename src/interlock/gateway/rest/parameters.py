@@ -34,6 +34,7 @@ def _whole(low: int, high: int, default: int | None = None) -> dict[str, Any]:
 
 
 _CURSOR: dict[str, Any] = {"type": "string", "maxLength": CURSOR_CHARS}
+_INSTANT: dict[str, Any] = {"type": "string", "format": "date-time"}
 _TEXT: dict[str, Any] = {"type": "string"}
 
 PARAMETERS: dict[str, Parameter] = {
@@ -91,6 +92,13 @@ PARAMETERS: dict[str, Parameter] = {
     "decide.origin": Parameter(_one_of(*get_args(Origin)), "Who gave the command."),
     "decide.permission": Parameter(_one_of(*get_args(Permission)), "Whether the agent asks before its tools."),
     "decide.cost_usd": Parameter(_whole(0, MAX_COST_USD, 0), "What the session has cost so far."),
+    "readAudit.order": Parameter(_one_of("oldest", "newest"), "Which records come first; `oldest` if left out."),
+    "readAudit.actor": Parameter(_TEXT, "Who did it: `ann` or `user:ann`."),
+    "readAudit.action": Parameter(_TEXT, "What was done, such as `vote`."),
+    "readAudit.command": Parameter(_TEXT, "The id of the command that it is about."),
+    "readAudit.approval": Parameter(_TEXT, "The id of the approval that it is about."),
+    "readAudit.from": Parameter(_INSTANT, "Records from this instant on."),
+    "readAudit.to": Parameter(_INSTANT, "Records before this instant."),
     "proveInclusion.seq": Parameter(_whole(1, MAX_SIZE), "The record's number.", required=True),
     "size": Parameter(_whole(0, MAX_SIZE), "The tree's size; that of the newest checkpoint where it is left out."),
     "first": Parameter(_whole(0, MAX_SIZE), "The size of the earlier tree.", required=True),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from interlock.protocol.answers import (
     Arrived,
+    AuditKey,
+    AuditLine,
     AuditPage,
     BudgetList,
     ConsistencyProof,
@@ -135,9 +137,23 @@ def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> Ask[Reme
 
 
 # --- audit ---
-def audit(*, since: str | None = None, limit: int | None = None) -> Ask[AuditPage]:
-    """A page of the audit log, oldest first."""
-    return get("/v1/audit", AuditPage, since=since, limit=limit)
+def audit(*, since: str | None = None, limit: int | None = None, order: Literal["oldest", "newest"] | None = None,
+          actor: str | None = None, action: str | None = None, command: str | None = None, session: str | None = None,
+          approval: str | None = None, from_: str | None = None, to: str | None = None) -> Ask[AuditPage]:
+    """A page of the audit log, oldest first unless `order` says otherwise. `from_` and `to` are ISO 8601 instants. A
+    page of a search may be short, or empty, while `has_more` says that there are more."""
+    return get("/v1/audit", AuditPage, since=since, limit=limit, order=order, actor=actor, action=action,
+               command=command, session=session, approval=approval, to=to, **{"from": from_})
+
+
+def audit_record(seq: int) -> Ask[AuditLine]:
+    """One record of the audit log."""
+    return get(f"/v1/audit/records/{seq}", AuditLine)
+
+
+def audit_key() -> Ask[AuditKey]:
+    """The public key that signs the audit log. Compare it with one that came another way."""
+    return get("/v1/audit/key", AuditKey)
 
 
 def export_audit() -> Ask[bytes]:
