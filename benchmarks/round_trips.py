@@ -81,6 +81,14 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
             PutIdempotency(IdempotencyRecord(scope=f"k{number}", fingerprint="f", status=202, headers={}, body=b"",
                                              created_ms=1))], held))
 
+    async def vote(number: int) -> None:
+        await asyncio.gather(ledger.idempotency(f"v{number}"), ledger.ballot("a"))
+        await ledger.commit(Batch([
+            Append("s/S0", "C", 1, b"." * 400, "m"), Append("t/t", "feed", 1, b"{}"),
+            Audit(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="vote")),
+            PutIdempotency(IdempotencyRecord(scope=f"v{number}", fingerprint="f", status=200, headers={}, body=b"",
+                                             created_ms=1))], held))
+
     async def session(number: int) -> None:
         await ledger.idempotency(f"o{number}")
         await asyncio.gather(ledger.session(f"O{number}"), leases.begin(f"O{number}", "i_bench", "r"))
@@ -94,7 +102,8 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
         await leases.take("S1", "i_bench")
 
     operations: dict[str, Operation] = {
-        "a batch of frames": frames, "a command": command, "a command that opens a session": session,
+        "a batch of frames": frames, "a command": command, "a vote": vote,
+        "a command that opens a session": session,
         "a runner attaches": attach, "a lane is taken": take}
     numbers = iter(range(1_000_000))
     figures: list[Figure] = []

@@ -93,7 +93,8 @@ def main() -> int:
                              "still, lose the bus, its notes or the store, of links cut and runners killed; "
                              f"{FAILURES_A_SECOND} where none is given")
     parser.add_argument("--rtt", type=float, nargs="+", default=None, metavar="MS",
-                        help="milliseconds of a round trip. Of cascade: one part at each of them. Of the simulation: "
+                        help="milliseconds of a round trip. Of cascade: one part at each of them. With --cluster: "
+                             "between the gateways and PostgreSQL and NATS. Of the simulation: "
                              "one, by which operations hold each other up; else each takes some random milliseconds")
     parser.add_argument("--kills", type=int, default=None,
                         help="of cascade: how many in all; the full count is 100, under 1,000 --sessions")
@@ -113,11 +114,17 @@ def main() -> int:
         parser.error(f"--break {given.broken} is for one proof alone, the one that has it")
     if alone := [name for name in given.names if name not in proofs]:
         parser.error(f"--cluster is for {', '.join(CLUSTERED)}, and not for {', '.join(alone)}")
+    if given.rtt and not given.cluster and not {*given.names} <= {"cascade", "simulation"}:
+        parser.error("--rtt is for cascade, simulation and what runs with --cluster")
+    if given.rtt and len(given.rtt) > 1 and given.names != ["cascade"]:
+        parser.error("--rtt has several values for cascade alone")
     if given.store and given.names != ["tamper-database"]:
         parser.error("--store is for tamper-database alone")
     signal.signal(signal.SIGTERM, _end)
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
     passed = True
+    if given.cluster and given.rtt:
+        importlib.import_module("proof.clustered").delay(given.rtt[0])
     for name in given.names:
         print(f"== {name} (seed {seed})", flush=True)
         try:

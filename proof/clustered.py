@@ -14,17 +14,21 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
 from interlock import config
-from interlock.app.own_servers import OwnServer, start_nats, start_postgres
+from interlock.app.own_servers import SOCKET, OwnServer, start_nats, start_postgres
 from interlock.backends.postgres import database
 from interlock.command.audit_check import verify
 from interlock.gateway.signing import PUBLIC_NAME, load_public_key
+from proof.slow_link import SlowLink
 
 GONE_TIMEOUT_S = 10.0
 _numbers = itertools.count(1)
+_rtt_ms = 0.0
+"""Of the links between gateways and their servers; 0 is none (`delay`)."""
 
 
 @cache
@@ -39,6 +43,31 @@ def nats() -> OwnServer:
     """NATS of this process; it ends with it. Raises ServerMissing."""
     directory = _directory()
     return _ended_at_exit(start_nats(directory), directory)
+
+
+@cache
+def slow(rtt_ms: float) -> tuple[Path, int]:
+    """Links that take so long to PostgreSQL and NATS: the directory of the one's socket and the port of the other.
+    They end with this process. Raises ServerMissing."""
+    place, port = _directory(), urlsplit(nats().url).port
+    assert port is not None, "a server listens somewhere"
+    links = (SlowLink(place / SOCKET, sockets() / SOCKET), SlowLink(0, port))
+    for link in links:
+        link.rtt_s = rtt_ms / 1000
+        link.start()
+        atexit.register(link.stop)
+    return place, links[1].port
+
+
+def delay(rtt_ms: float) -> None:
+    """Have every house that is made from now on reach its servers over links that take so long."""
+    global _rtt_ms
+    _rtt_ms = rtt_ms
+
+
+def sockets() -> Path:
+    """Return the directory of PostgreSQL's socket."""
+    return Path(parse_qs(urlsplit(postgres().url).query)["host"][0])
 
 
 def _directory() -> Path:
@@ -60,8 +89,11 @@ def section() -> str:
     """A config's `[cluster]` with a database of its own."""
     name = f"house_{os.getpid()}_{next(_numbers)}"
     asyncio.run(_make(postgres().url, name))
-    store = postgres().url.replace("/postgres?", f"/{name}?")
-    return f'\n[cluster]\nstore = "{store}"\nbus = "{nats().url}"\n'
+    store, bus = postgres().url.replace("/postgres?", f"/{name}?"), nats().url
+    if _rtt_ms:
+        place, port = slow(_rtt_ms)
+        store, bus = store.replace(f"host={sockets()}", f"host={place}"), f"nats://127.0.0.1:{port}"
+    return f'\n[cluster]\nstore = "{store}"\nbus = "{bus}"\n'
 
 
 async def _make(url: str, name: str) -> None:

@@ -11,7 +11,7 @@ def test_each_operation_takes_its_round_trips_and_their_time(monkeypatch: pytest
     monkeypatch.delenv("INTERLOCK_BENCH_DIR", raising=False)
     report = round_trips.run([20.0], times=2)
     assert {one["what"]: one["trips"] for one in report["figures"]} == {
-        "a batch of frames": 1, "a command": 2, "a command that opens a session": 3, "a runner attaches": 2,
-        "a lane is taken": 4}
+        "a batch of frames": 1, "a command": 2, "a vote": 2, "a command that opens a session": 3,
+        "a runner attaches": 2, "a lane is taken": 4}
     assert all(one["p50_ms"] >= one["trips"] * 20.0 for one in report["figures"])
-    assert len(round_trips.table(report).splitlines()) == 6
+    assert len(round_trips.table(report).splitlines()) == 7

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from itertools import islice
 
 import structlog
 
@@ -21,7 +22,7 @@ from interlock.ports.ledger import Audit, Batch, CommandQuery, LedgerError, PutF
 from interlock.protocol import payloads as p
 from interlock.protocol.answers import MissingSession
 from interlock.protocol.clock import iso
-from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.limits import FORGOTTEN_SENT, PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import AuditDraft
 from interlock.protocol.resources import CommandState
@@ -37,8 +38,10 @@ FORGOT = ("The runner has closed and forgotten a session that goes on in this le
 
 
 def forgotten(hello: p.Hello, session_id: str) -> p.HelloSession | None:
-    """Return a session that the runner has forgotten, as hello would list it. None if hello does not name it."""
-    found = next((one for one in hello.forgotten if one.session_id == session_id), None)
+    """Return a session that the runner has forgotten, as hello would list it. None if hello does not name it among the
+    first FORGOTTEN_SENT."""
+    named = islice(hello.forgotten, FORGOTTEN_SENT)
+    found = next((one for one in named if one.session_id == session_id), None)
     if found is None:
         return None
     return p.HelloSession(session_id=session_id, last_seq_sent=found.acked_seq, acked_seq=found.acked_seq,
