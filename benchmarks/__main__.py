@@ -25,6 +25,12 @@ def main() -> None:
                         help="how often cluster kills a gateway (default: %(default)s)")
     parser.add_argument("--stops", type=int, default=10,
                         help="how often it stops one for longer than its lease lives (default: %(default)s)")
+    parser.add_argument("--sources", type=int, default=200,
+                        help="source files of the project that box builds (default: %(default)s)")
+    parser.add_argument("--builds", type=int, default=5,
+                        help="how often box builds it behind each kind of wall (default: %(default)s)")
+    parser.add_argument("--files", type=int, default=100_000,
+                        help="files of the workspace that box stages (default: %(default)s)")
     parser.add_argument("--rtt", type=float, nargs="+", metavar="MS",
                         help="of cluster: only the round trips of each operation, over links that take so long")
     asked = parser.parse_args()
@@ -43,7 +49,7 @@ def main() -> None:
         report = transcripts.run(asked.seconds)
         text = transcripts.table(report)
     elif asked.what == "box":
-        report = box.run(asked.seconds)
+        report = box.run(asked.seconds, box.Counts(asked.sources, asked.builds, asked.files))
         text = box.table(report)
     elif asked.what == "house":
         report = house.run()
