@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -218,3 +218,35 @@ def test_files_that_configure_an_agent_are_shown_with_what_each_would_do(width: 
                  "--- .mcp.json", "a link to /etc/x", "not read: it is too large", "starts MCP servers"):
         assert said in flat
     assert "starts a turn with this prompt" not in flat
+
+
+WRONG = "f" * 64
+
+
+@pytest.mark.req("Y-3", "P-2")
+@pytest.mark.parametrize("more", [
+    {"digest": WRONG}, {"subject": subject(input={"command": "ls"}), "digest": WRONG},
+    {"subject": subject(input={"command": "rm -rf build"}), "input": {"command": "ls"}},
+], ids=["input", "subject", "both"])
+def test_what_is_not_of_the_gateways_digest_gets_no_yes(desk: Desk, more: dict[str, Any]) -> None:
+    desk.waiting = [approval() | approval(**more) | more]
+    for yes in (False, True):
+        with pytest.raises(Trouble, match=r"^What the gateway sent of apr_a does not match the digest") as caught:
+            desk.approve("apr_a", yes=yes)
+        assert caught.value.remedy.startswith("Deny it with: interlock deny apr_a;")
+    assert desk.votes == []
+    assert decide.deny("apr_a", where=desk.where) == Exit.DONE
+    assert [one["decision"] for one in desk.votes] == ["deny"], "a no needs no digest to be right"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("Y-3", "P-2")
+@pytest.mark.parametrize("how", ["ask", "yes"])
+async def test_a_run_leaves_open_what_is_not_of_the_gateways_digest(
+    how: Literal["ask", "yes"], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script({})
+    async with link_to(script, tmp_path) as link:
+        assert not await Asker(link, how, Lines("y")).answer(read(digest=WRONG))
+    assert script.asked == []
+    assert "left open; What the gateway sent of apr_a does not match" in capsys.readouterr().err

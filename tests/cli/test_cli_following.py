@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from cli.scripted import Script, answer, broken, event, link_to, problem, stream
@@ -36,11 +37,14 @@ def command(state: str = "succeeded", **more: Any) -> dict[str, Any]:
 
 
 def approval(state: str = "pending", **more: Any) -> dict[str, Any]:
+    shown = {"input": {"command": "rm -rf build"}, **more}
+    if "subject" in shown:
+        shown["input"] = shown["subject"].get("input", {})
+    covered = msgspec.json.encode(shown.get("subject", shown["input"]))
     return {"id": "apr_a", "tenant_id": "t", "door": "tool", "state": state, "created_at": AT, "expires_at": LATER,
             "title": "rm -rf build", "tool_name": "Bash", "agent_id": "claude", "runner_id": "local", "workspace": "/w",
             "session_id": "s", "command_id": "cmd_a", "requested_by": {"type": "user", "id": "me"},
-            "digest": hashlib.sha256(b"x").hexdigest(), "input": {"command": "rm -rf build"}, "rule": "ask",
-            "required": 1, **more}
+            "digest": hashlib.sha256(covered).hexdigest(), "rule": "ask", "required": 1, **shown}
 
 
 def state(name: str) -> str:
@@ -166,7 +170,7 @@ async def test_a_person_is_asked_and_the_vote_names_what_was_shown(
     expected = {"decision": decision, "digest": approval()["digest"], "method": "acl"}
     assert bodies == [expected | ({"comment": comment} if comment else {})]
     for shown in ("user me", "claude", "local:/w", "$ rm -rf build", "rule: ask", "0 of 1 needed",
-                  "sha256 2d711642b726b044…", "approval apr_a · waits for you", "by user:me"):
+                  "sha256 ad1686665270a1d1…", "approval apr_a · waits for you", "by user:me"):
         assert shown in err
 
 

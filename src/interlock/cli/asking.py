@@ -17,6 +17,7 @@ from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, one_line, say, write
 from interlock.cli.trouble import Trouble
 from interlock.cli.values import rule_line
+from interlock.command.card.reading import not_of_its_digest
 from interlock.protocol.resources import Approval, Decision, RememberedRule
 
 Answering = Literal["ask", "yes", "elsewhere"]
@@ -136,12 +137,22 @@ _DECIDED = {"granted": "granted", "consumed": "granted", "denied": "denied", "ex
             "void": "withdrawn, since what asked for it is gone", "superseded": "replaced by a new one"}
 
 
+def check_digest(approval: Approval) -> None:
+    """Check that what is shown of an approval is what a yes would cover (Y-3). Raises Trouble."""
+    why = not_of_its_digest(approval)
+    if why is not None:
+        raise Trouble("UpstreamError", why, f"Deny it with: interlock deny {approval.id}; then see: "
+                      "interlock audit verify")
+
+
 async def vote(
     link: GatewayLink, approval: Approval, decision: Decision, comment: str | None = None,
     more: dict[str, Any] | None = None,
 ) -> Approval:
-    """Cast a vote on exactly what was shown; `more` are other members of its body (GrantBody). Raises Trouble; after
-    `Unreachable` the vote may not have counted."""
+    """Cast a vote on exactly what was shown; `more` are other members of its body (GrantBody). Raises Trouble, for a
+    yes to what is not of its digest before it is sent (Y-3); after `Unreachable` the vote may not have counted."""
+    if decision == "grant":
+        check_digest(approval)
     members: dict[str, Any] = {"decision": decision, "method": "acl", "digest": approval.digest, **(more or {})}
     if comment:
         members["comment"] = comment
@@ -195,6 +206,10 @@ class Asker:
 
         Cancel it once it is decided elsewhere. Raises Trouble for a vote that was refused.
         """
+        why = not_of_its_digest(approval) if approval.kind == "permission" and approval.state == "pending" else None
+        if why is not None and self._how != "elsewhere":
+            say(f"left open; {why} Deny it with: interlock deny {approval.id}", "bold", "left open;")
+            return False
         if self._how == "yes" and approval.kind == "permission":
             say(f"--yes allows {approval.id}: {one_line(approval.title)} · sha256:{approval.digest}", "dim")
             return await self._vote(approval, "grant", "allowed by --yes")

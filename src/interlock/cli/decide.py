@@ -14,6 +14,7 @@ from interlock.cli.approval_card import Reading, grants, show, show_json
 from interlock.cli.asking import (
     Answers,
     answer_question,
+    check_digest,
     decided,
     more_to_read,
     not_read,
@@ -237,6 +238,8 @@ async def decide(
             if approval.state != "pending":
                 raise Trouble("Conflict", f"It is too late: {decided(approval)}.",
                               f"Look at it with: interlock approvals {approval.id}")
+            if decision == "grant":
+                check_digest(approval)
             seen.add([approval.id])
             agreed, unread = await _agreed(approval, decision, more, None if yes else person)
             if not agreed:

@@ -65,3 +65,11 @@ def test_hidden_characters_are_written_as_code_points_and_secrets_are_not_writte
     text = "\n".join(asked("echo \u202etxt\u200b s3cret").messages)
     assert "<U+202E>txt<U+200B> [redacted]" in text
     assert "s3cret" not in text
+
+
+@pytest.mark.req("Y-3", "P-2")
+def test_what_is_not_of_the_gateways_digest_can_only_be_denied() -> None:
+    shown = asked("ls", digest="f" * 64)
+    assert labels(shown) == ["Deny"]
+    assert "⚠️ What the gateway sent of apr_1 does not match the digest" in shown.messages[0]
+    assert labels(asked("s3cret")) == ["Allow", "Deny"], "what is redacted in the chat is compared before that"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, NamedTuple
 
 import msgspec
@@ -127,21 +128,23 @@ def test_a_cut_is_at_a_paragraph_before_a_line_before_a_word() -> None:
 
 
 def approval(**fields: Any) -> Approval:
+    shown = {"input": msgspec.Raw(b"{}"), **fields}
+    digest = hashlib.sha256(bytes(shown.get("subject", shown["input"]))).hexdigest()
     return Approval(**{
         "id": "apr_1", "tenant_id": "default", "door": "tool", "state": "pending", "created_at": "t", "rule": "r",
-        "expires_at": "later", "title": "rm -r x", "agent_id": "shell", "session_id": "s1", "digest": "ab" * 32,
-        "input": msgspec.Raw(b"{}"), **fields})
+        "expires_at": "later", "title": "rm -r x", "agent_id": "shell", "session_id": "s1", "digest": digest, **shown})
 
 
 @pytest.mark.req("P-2", "P-8")
 def test_a_question_shows_title_digest_and_input_and_its_buttons_name_what_they_decide() -> None:
-    (asked,) = question(approval(required=2, input=msgspec.Raw(b'{"command": "rm -r x"}')), str).messages
+    held = approval(required=2, input=msgspec.Raw(b'{"command": "rm -r x"}'))
+    (asked,) = question(held, str).messages
     assert "│ $ rm -r x" in asked
-    assert "abababab" in asked
+    assert f"sha256 {held.digest[:DIGEST_SHOWN]}…" in asked
     assert "needs 2 yeses" in asked
     allow, deny = buttons(approval())
-    assert read_press(allow.data) == ("grant", "apr_1", ("ab" * 32)[:DIGEST_SHOWN], False)
-    assert read_press(deny.data) == ("deny", "apr_1", ("ab" * 32)[:DIGEST_SHOWN], False)
+    assert read_press(allow.data) == ("grant", "apr_1", approval().digest[:DIGEST_SHOWN], False)
+    assert read_press(deny.data) == ("deny", "apr_1", approval().digest[:DIGEST_SHOWN], False)
     longest = buttons(approval(id="apr_" + "0" * 26))[0]
     assert len(longest.data.encode()) <= 64  # The Bot API takes no more.
 
@@ -152,7 +155,7 @@ def test_a_yes_to_every_described_call_of_a_kind_is_a_button_that_says_what_it_c
     assert [button.label for button in asked.buttons] == ["Allow", "Allow this kind", "Deny"]
     assert "allows every call of the kind execute that this agent describes in this session" in asked.messages[-1]
     pressed = read_press(asked.buttons[1].data)
-    assert pressed == ("grant", "apr_1", ("ab" * 32)[:DIGEST_SHOWN], True)
+    assert pressed == ("grant", "apr_1", approval().digest[:DIGEST_SHOWN], True)
     assert "Allow this kind" not in [button.label for button in question(approval(), str).buttons]
 
 

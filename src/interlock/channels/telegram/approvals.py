@@ -12,7 +12,7 @@ from interlock.channels.telegram.bot import BotRefused, TelegramBot
 from interlock.channels.telegram.hearing import Pressed, Said, Spot
 from interlock.channels.telegram.places import Asked, Places
 from interlock.channels.telegram.speaking import counted, decided, read_press, refused
-from interlock.command.card.reading import request_of_approval
+from interlock.command.card.reading import not_of_its_digest, request_of_approval
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, FeedEvent, Remembering, RuleMatch
 from interlock.sdk import AsyncInterlock
@@ -141,6 +141,8 @@ class Approvals:
                 approval = await person.approvals.get(wanted.approval_id)
                 if not approval.digest.startswith(wanted.digest):
                     told = "What it would do has changed since; see the newer question."
+                elif wanted.decision == "grant" and (why := not_of_its_digest(approval)) is not None:
+                    told = f"✖️ {why}"
                 else:
                     told = counted(await person.approvals.vote(
                         wanted.approval_id, wanted.decision, digest=approval.digest, comment="by Telegram",

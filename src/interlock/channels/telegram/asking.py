@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from interlock.channels.telegram.speaking import DIGEST_SHOWN, MAX_UNITS, Button, buttons, units
 from interlock.command.card.asked_by import names
-from interlock.command.card.reading import lines_of_approval, redacted, request_of_approval
+from interlock.command.card.reading import lines_of_approval, not_of_its_digest, redacted, request_of_approval
 from interlock.command.card.text import one_line, visible
 from interlock.protocol.resources import Approval
 
@@ -43,7 +43,12 @@ def question(approval: Approval, redact: _Redact, kind: str | None = None) -> Qu
                        "describes in this session, without asking again.")
     text = redact("\n".join(line.text for line in lines_of_approval(shown)))
     quoted = [row for line in text.split("\n") for row in _quoted(line)]
+    why = not_of_its_digest(approval) if approval.kind == "permission" else None
+    if why is not None:
+        head.append(f"⚠️ {why}")
     messages = _messages(head, quoted, foot)
+    if messages is not None and why is not None:
+        return Question(messages, [one for one in buttons(approval) if one.data.startswith("d:")], True)
     if messages is not None:
         return Question(messages, buttons(approval, with_kind=kind is not None), True)
     elsewhere = (f"Only a part of it fits here, so it cannot be allowed here. Read all and answer at a terminal: "

@@ -68,6 +68,15 @@ def request_of_approval(approval: Approval) -> PermissionRequest:
     return PermissionRequest(Asked(name, bytes(approval.input), approval.agent_title), None)
 
 
+def not_of_its_digest(approval: Approval) -> str | None:
+    """Return, as one sentence, why a yes would not be on what an approval shows: the digest that its gateway states is
+    not that of the bytes that came with it. None if it is (Y-3, P-2). Call it before anything is redacted."""
+    request = request_of_approval(approval)
+    if request.digest == approval.digest and request.input == bytes(approval.input):
+        return None
+    return f"What the gateway sent of {approval.id} does not match the digest that it states, so it cannot be allowed."
+
+
 def with_input(request: PermissionRequest, changed: bytes) -> PermissionRequest:
     """The same request with another input, as a person wants it to run (P-2)."""
     if request.subject is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.card.reading import request_of_approval
+from interlock.command.card.reading import not_of_its_digest, request_of_approval
 from interlock.doors.acp.view import of_subject, text_content
 from interlock.jsonrpc import PeerLost, Rpc, RpcError
 from interlock.protocol.resources import Approval, Remembering, RuleMatch
@@ -48,6 +48,9 @@ class Permissions:
                 return
             if approval.kind == "question" or approval.signed or not await self._votes():
                 await self._show(editor_session, approval, _waits(approval))
+                return
+            if (why := not_of_its_digest(approval)) is not None:
+                await self._show(editor_session, approval, f"{why} Deny it with: interlock deny {approval.id}")
                 return
             await self._vote(editor_session, approval)
         except InterlockError as error:
