@@ -27,13 +27,16 @@ NOBODY = 65_534
 ESCAPE_TIMEOUT_S = 30.0
 KEY = b"the-key-itself"
 FILES = {"owner.key": KEY, "ledger.db": b"a ledger"}
-BESIDE_BOTH = frozenset({"Connect to an abstract socket of the gateway's user", "Send the gateway a signal"})
+BESIDE_BOTH = frozenset({"Connect to an abstract socket of the gateway's user", "Send the gateway a signal",
+                         "Have a program outside pass its descriptor of it (SCM_RIGHTS)"})
+BESIDE_NAMESPACE = frozenset({"Trace an agent in a box of the same kind (ptrace)"})
 BESIDE_LANDLOCK = frozenset({"List its names", "Connect to a socket that lies in it",
                              "Change the mode of a file of it",
                              "Read what is typed at a terminal of its user's (/dev/pts)",
                              "Write to a terminal of its user's (/dev/pts)"})
-BESIDE: Mapping[str, frozenset[str]] = {"namespace": BESIDE_BOTH, "landlock": BESIDE_BOTH | BESIDE_LANDLOCK,
-          "network": frozenset({"Connect to a socket by a path that is not hidden"})}
+BESIDE: Mapping[str, frozenset[str]] = {
+    "namespace": BESIDE_BOTH | BESIDE_NAMESPACE, "landlock": BESIDE_BOTH | BESIDE_LANDLOCK,
+    "network": frozenset({"Connect to a socket by a path that is not hidden"})}
 """What each wall does not promise."""
 Tried = Literal["none", "namespace", "landlock", "network"]
 """A kind of wall; `network` is a mount namespace with a network of its own."""
@@ -131,7 +134,8 @@ class Stage:
         self._orders = json.loads(self._gateway.stdout.readline()) | {
             "state": str(self.state), "work": str(self.work), "alias": str(self.place / "alias"), "abstract": abstract,
             "handle": handle_of(self.state / "owner.key").hex(), "device": self.state.stat().st_dev,
-            "suid": str(self.place / "suid-cat"), "open_socket": str(self.home / "work.sock")}
+            "suid": str(self.place / "suid-cat"), "open_socket": str(self.home / "work.sock"),
+            "passing_socket": str(self.home / "pass.sock")}
         self._before = self.snapshot()
 
     def end(self) -> None:
@@ -150,21 +154,34 @@ class Stage:
         except OSError:
             return {}
 
+    def _behind(self, walls: Walls, *program: str) -> list[str]:
+        """The command that runs a Python program behind walls, as this stage's user."""
+        return self.run_as(self.python, "-I", "-S", str(self.code / "box_stage.py"), "keeper", str(self.code),
+                           json.dumps(walls.fields()), self.python, "-I", "-S", *program)
+
+    @contextlib.contextmanager
+    def _sibling(self, walls: Walls) -> Generator[int]:
+        """Another agent in a box of its own: its pid, until the end of the context."""
+        waits = "import os, sys; print(os.getpid(), flush=True); sys.stdin.read()"
+        with subprocess.Popen(self._behind(walls, "-c", waits), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            yield int(other.stdout.readline())
+            other.communicate()
+
     def tried(self, name: str, kind: Tried) -> Cell:
         """Try one escape behind a wall."""
         hidden = with_aliases([str(self.state)], Path("/proc/self/mountinfo").read_text())
         walls = Walls("namespace", hidden, network=()) if kind == "network" else Walls(kind, hidden)
-        orders = self.place / "orders.json"
-        orders.write_text(json.dumps(self._orders))
-        orders.chmod(0o644)
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir()
         os.chown(self.work, self.uid, self.uid)
-        ran = subprocess.run(
-            self.run_as(self.python, "-I", "-S", str(self.code / "box_stage.py"), "keeper", str(self.code),
-                        json.dumps(walls.fields()), self.python, "-I", "-S",
-                        str(self.code / "box_hostile.py"), str(orders), name),
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=ESCAPE_TIMEOUT_S, check=False, text=True)
+        with self._sibling(walls) as sibling:
+            orders = self.place / "orders.json"
+            orders.write_text(json.dumps(self._orders | {"sibling": sibling}))
+            orders.chmod(0o644)
+            ran = subprocess.run(
+                self._behind(walls, str(self.code / "box_hostile.py"), str(orders), name),
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=ESCAPE_TIMEOUT_S, check=False, text=True)
         said = json.loads(ran.stdout) if ran.stdout else f"not tried: {ran.returncode}: {ran.stderr[-200:]}"
         changed = self.snapshot() != self._before
         if changed:

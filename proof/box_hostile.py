@@ -287,17 +287,15 @@ def by_watching() -> bytes:
     return b"a watch"
 
 
-@escape("read")
-def by_ring() -> bytes:
-    """Open it by a ring, without the call (io_uring)."""
+def by_way_of_a_ring(entry: bytes) -> int:
+    """Have the kernel do what one entry of an io_uring says; what it returned."""
     parameters = ctypes.create_string_buffer(120)
     ring = call(libc.syscall(ctypes.c_long(425), ctypes.c_uint(2), parameters))
     offsets = struct.unpack_from("=10I", parameters.raw, 40)  # Of the submissions: head, tail, mask, …, array.
     completed = struct.unpack_from("=10I", parameters.raw, 80)
     room = completed[5] + 16 * 8
     with mmap.mmap(ring, room, offset=0) as both, mmap.mmap(ring, 64 * 2, offset=0x1000_0000) as entries:
-        path = ctypes.create_string_buffer(state().encode())
-        entries[:64] = struct.pack("=BBHiQQIIQ24x", 18, 0, 0, -100, 0, ctypes.addressof(path), 0, os.O_RDONLY, 7)
+        entries[:64] = entry
         struct.pack_into("=I", both, offsets[6], 0)
         struct.pack_into("=I", both, offsets[1], 1)
         call(libc.syscall(ctypes.c_long(426), ctypes.c_uint(ring), ctypes.c_uint(1), ctypes.c_uint(1), ctypes.c_uint(1),
@@ -305,7 +303,30 @@ def by_ring() -> bytes:
         mark, result = struct.unpack_from("=Qi", both, completed[5])
     if mark != 7 or result < 0:
         raise OSError(-result, os.strerror(-result))
-    return read(result)
+    return result
+
+
+@escape("read")
+def by_ring() -> bytes:
+    """Open it by a ring, without the call (io_uring)."""
+    path = ctypes.create_string_buffer(state().encode())
+    return read(by_way_of_a_ring(struct.pack(
+        "=BBHiQQIIQ24x", 18, 0, 0, -100, 0, ctypes.addressof(path), 0, os.O_RDONLY, 7)))
+
+
+@escape("read")
+def by_passed_descriptor() -> bytes:
+    """Have a program outside pass its descriptor of it (SCM_RIGHTS)."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(ORDERS["passing_socket"])
+        _, descriptors, _, _ = socket.recv_fds(link, 16, 1)
+        return os.pread(descriptors[0], 4096, 0)
+
+
+@escape("read")
+def by_sibling() -> None:
+    """Trace an agent in a box of the same kind (ptrace)."""
+    system("ptrace", 0x4206, ORDERS["sibling"], 0, 0)  # PTRACE_SEIZE
 
 
 # --- by mounts ---
@@ -587,6 +608,17 @@ def seen_packets() -> None:
 def machine_socket() -> None:
     """Make a socket to the machine below this one (AF_VSOCK)."""
     socket.socket(40, socket.SOCK_STREAM).close()
+
+
+@escape("network")
+def connected_by_ring() -> bytes:
+    """Connect to the gateway's port by a ring, without the call (io_uring)."""
+    address = ctypes.create_string_buffer(
+        struct.pack("=H", socket.AF_INET) + struct.pack(">H", ORDERS["port"]) + bytes([127, 0, 0, 1]) + bytes(8), 16)
+    with socket.socket(socket.AF_INET) as link:
+        by_way_of_a_ring(struct.pack(
+            "=BBHiQQIIQ24x", 16, 0, 0, link.fileno(), 16, ctypes.addressof(address), 0, 0, 7))
+        return link.recv(16)
 
 
 @escape("network")

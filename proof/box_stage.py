@@ -41,6 +41,10 @@ def gateway(state: str, abstract: str) -> None:
     for listener in listeners:
         listener.listen()
         threading.Thread(target=answer, args=(listener,), daemon=True).start()
+    passing = socket.socket(socket.AF_UNIX)
+    passing.bind("../pass.sock")
+    passing.listen()
+    threading.Thread(target=hand_out, args=(passing, key), daemon=True).start()
     print(json.dumps({"outside": os.getpid(), "key_fd": key, "address": ctypes.addressof(held),
                       "terminal": os.ttyname(terminal), **ports}), flush=True)
     sys.stdin.read()
@@ -50,6 +54,13 @@ def resolve(datagrams: socket.socket) -> None:
     while True:
         _, sender = datagrams.recvfrom(64)
         datagrams.sendto(b"an address", sender)
+
+
+def hand_out(listener: socket.socket, descriptor: int) -> None:
+    while True:
+        link, _ = listener.accept()
+        socket.send_fds(link, [b"it"], [descriptor])
+        link.close()
 
 
 def answer(listener: socket.socket) -> None:
