@@ -11,14 +11,19 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
+from starlette.types import ASGIApp
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin
 
 from gateway.rest.test_rest_door import refused
+from gateway.rest.test_rest_keys import asking
+from interlock.engine.room import Elsewhere
 from interlock.gateway.credentials import CACHE_MS, digest
 from interlock.gateway.rest.app import OPERATIONS
-from interlock.ports.ledger import Batch, PutBrowserLogin, PutKey, SpendBrowserLogin
+from interlock.gateway.rest.elsewhere import Answered, Forwarding, Sent
+from interlock.gateway.rest.gate import CREDENTIAL
+from interlock.ports.ledger import Batch, PutBrowserLogin, PutKey, PutRunner, SpendBrowserLogin
 from interlock.protocol.access import (
     BROWSER_CODE_LIFE_MS,
     BROWSER_IDLE_MS,
@@ -28,6 +33,8 @@ from interlock.protocol.access import (
     MAX_KEY_BROWSER_SESSIONS,
     lesser_roles,
 )
+from interlock.protocol.records import Principal, RunnerRecord
+from interlock.protocol.resources import Actor
 from small_gateway.running import Gateway
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -374,6 +381,49 @@ async def test_codes_and_sessions_are_bounded(gateway: Gateway) -> None:
         await waited(gateway, 0)
         assert not await works(first), "the one that was not used for longest gave way"
         assert len((await gateway.http.get(LOGIN)).json()["items"]) == MAX_KEY_BROWSER_SESSIONS
+
+
+class Corp:
+    """An issuer whose every token is Ann's."""
+
+    async def principal(self, token: str) -> Principal:
+        return Principal(tenant_id="default", actor=Actor(type="user", id="corp:ann"), role="admin", key_id="corp")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1", "L-3")
+async def test_only_keys_open_browser_sessions(gateway: Gateway) -> None:
+    gateway.access.credentials.trust(Corp())
+    async with asking(gateway, "a.token.ofanissuer") as ann, browser(gateway) as page:
+        assert (await ann.get("/v1/whoami")).json()["key_id"] == "corp"
+        refused(await ann.post("/v1/browser-codes", headers={"Idempotency-Key": "by-a-token-00001"}),
+                "UnsupportedCapability")
+        await gateway.desk.ledger.commit(Batch([PutRunner(RunnerRecord(
+            runner_id="rnr_1", tenant_id="default", token_sha256=digest("ilr_1"), device_name="", created_ms=1,
+            last_seen_ms=1))]))
+        for key in ("a.token.ofanissuer", "ilr_1", "ilk_\u00e4", "ilb_x.y.z"):
+            refused(await page.post(LOGIN, json={"key": key}), "Unauthorized")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("C-4", "K-2")
+async def test_a_request_that_goes_to_another_gateway_carries_one_credential_and_no_cookie() -> None:
+    sent: list[bytes] = []
+
+    async def ask(_instance: str, _what: str, raw: bytes, _wait_ms: int) -> bytes:
+        sent.append(raw)
+        return msgspec.msgpack.encode(Answered(200, [], b"{}"))
+
+    async def elsewhere(_guess: bool) -> ASGIApp:
+        raise Elsewhere("gw_2")
+
+    scope = {"method": "POST", "path": "/v1/commands", "query_string": b"", CREDENTIAL: "ilb_a.b.c", "client": None,
+             "headers": [(b"cookie", b"interlock_browser_1=b"), (b"interlock-browser", b"a.c"),
+                         (b"content-type", b"application/json"), (b"sec-fetch-site", b"same-origin")]}
+    await Forwarding(ask).answer(scope, b"{}", elsewhere)
+    headers = msgspec.msgpack.decode(sent[0], type=Sent).headers
+    assert [name for name, _ in headers] == [b"content-type", b"sec-fetch-site", b"authorization"]
+    assert headers[-1][1] == b"Bearer ilb_a.b.c"
 
 
 @pytest.mark.req("K-1")
