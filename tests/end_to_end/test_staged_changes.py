@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from proof.house import House
 
-from end_to_end.errands import Errand, new_key, submit, watching
+from end_to_end.errands import PATIENCE_S, Errand, new_key, submit, watching
 from interlock.box.host import survey
 
 HOST = survey()
@@ -144,6 +146,20 @@ def test_what_stayed_staged_is_asked_about_again_without_a_prompt(house: House, 
         "type": "execute", "target": {"session_id": errand.session_id}, "payload": {"messages": [], "land": True}},
         new_key())
     assert (refused.status_code, refused.json()["detail"]) == (409, "nothing is staged in this session")
+
+
+@pytest.mark.req("H-17")
+def test_the_verb_has_it_asked_again_and_lands_the_named_file(house: House, filled: Path) -> None:
+    errand = submit(house, "staging", EDITS, workspace=filled)
+    errand.vote("deny", asked(errand))
+    errand.ended()
+    with watching(errand) as viewer:
+        ran = subprocess.run([sys.executable, "-m", "interlock", "land", errand.session_id, "a", "--yes", "--state",
+                              str(house.state)], text=True, capture_output=True, timeout=PATIENCE_S, check=False)
+        assert ran.returncode == 0, ran.stderr
+        viewer.until(lambda event: event.get("frame", {}).get("payload", {}).get("event") == "landed")
+    assert "the question is asked again; the agent starts, but gets no prompt" in ran.stderr
+    assert state_of(filled) == {"a": "644 new\n", "old": "644 was here\n", "script": "644 #!/bin/sh\n"}
 
 
 @pytest.mark.req("H-17")
