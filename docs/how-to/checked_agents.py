@@ -32,10 +32,10 @@ BEGIN, END = "<!-- checked: begin -->", "<!-- checked: end -->"
 NOTE = "<!-- Written by docs/how-to/checked_agents.py from spec/checked-agents.json. -->"
 COLUMNS = ("shell", "write", "edit", "fetch", "MCP tool", "sub-agent")
 WORDS: Mapping[str, str] = {"asked": "asked", "ran unasked": "**unasked**", "ran after a no": "**after a no**",
-                            "refused": "refuses", "not offered": "–", "not tried": "–"}
+                            "refused": "refuses", "not offered": "–", "not tried": "?"}
 EXPLAINED = ("“asked” means: it asked before, and a no held. “refuses” means: it did not do it, and did not ask. “–” "
-             "means: it offers its model no such tool, as it is set up here. “described” means: its question does not "
-             "contain all of what the call does.")
+             "means: it offered its model no such tool when the model was to use it, as it is set up here. “?” means: "
+             "not tried. “described” means: its question does not contain all of what the call does.")
 
 
 def records() -> dict[str, Evidence]:

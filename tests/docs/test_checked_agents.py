@@ -50,6 +50,17 @@ def test_a_record_that_differs_changes_the_page(generator: ModuleType) -> None:
     assert "Checked on 2031-01-02." in rows[4]
 
 
+def test_what_was_not_tried_is_not_shown_as_not_offered(generator: ModuleType) -> None:
+    slow = Evidence(agent_id="goose", verdict="asks", because="It asked.", version="9", checked="2031-01-02T00:00:00Z",
+                    digest="", cut_short=True, tools=[
+                        Seen(tool="shell", state="asked", shown="input"), Seen(tool="fetch", state="not tried"),
+                        Seen(tool="MCP tool", state="not offered")])
+    rows = list(generator.table({"goose": slow}))
+
+    assert rows[2].startswith("| goose 9 | asks | asked | – | – | ? | – | – | input |")
+    assert "“?” means: not tried." in rows[4]
+
+
 def test_a_page_without_its_marks_is_refused(generator: ModuleType) -> None:
     with pytest.raises(ValueError, match=r"agents\.md has no <!-- checked: begin -->"):
         generator.page("nothing", {})

@@ -5,6 +5,8 @@
 | `asks`       | asks before each tool, and obeys                               |
 | `vague`      | asks before each tool with an input of its directory alone     |
 | `loose`      | asks until the prompt `/yolo`; its mode `plan` asks for nothing |
+| `slow`       | asks, and never answers a change of its mode                   |
+| `hides`      | asks, and offers the tool `fetch` in its first request alone   |
 | `serves`     | asks, and offers the tools of the MCP servers that it is sent  |
 | `opens`      | asks, but not before a tool of an MCP server                   |
 | `never`      | asks about nothing                                             |
@@ -38,6 +40,7 @@ KINDS = {"shell": "execute", "write": "edit", "edit": "edit", "fetch": "fetch", 
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask"}, {"id": "plan"}, {"id": "yolo"}]}
 WORD = sys.argv[1]
 NUMBERS = itertools.count(1)
+REQUESTS = itertools.count(1)
 SERVERS: list[subprocess.Popen[str]] = []
 OPEN: set[str] = set()
 """Why it asks for nothing any more."""
@@ -56,9 +59,10 @@ def read() -> dict[str, Any]:
 
 
 def next_message(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    hidden = WORD == "hides" and next(REQUESTS) > 1
     tools = [{"type": "function", "function": {"name": name, "parameters": {
         "type": "object", "properties": {field: {"type": "string"} for field in fields}, "required": list(fields)}}}
-        for name, fields in FIELDS.items() if SERVERS or name != MARK]
+        for name, fields in FIELDS.items() if (SERVERS or name != MARK) and not (hidden and name == "fetch")]
     body = json.dumps({"model": "m", "messages": messages, "tools": tools}).encode()
     request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body,
                                      {"content-type": "application/json"})
@@ -168,7 +172,10 @@ def main() -> None:
                 if WORD == "tells":
                     Path(os.environ["INTO"]).write_text(json.dumps(dict(os.environ)))
                 start(message["params"]["mcpServers"])
-                send(id=message["id"], result={"sessionId": "s", **({"modes": MODES} if WORD == "loose" else {})})
+                modes = {"modes": MODES} if WORD in ("loose", "slow") else {}
+                send(id=message["id"], result={"sessionId": "s", **modes})
+            case "session/set_mode" if WORD == "slow":
+                continue
             case "session/set_mode":
                 OPEN.discard("mode")
                 OPEN.update({"mode"} if message["params"]["modeId"] != "ask" else ())

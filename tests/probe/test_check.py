@@ -158,6 +158,27 @@ async def test_modes_and_prompts_that_end_the_asking_are_named() -> None:
         ("plan", "ran unasked"), ("yolo", "ran unasked"), ("/yolo", "ran unasked"), ("/mode auto", "ran unasked")}
 
 
+async def test_a_tool_that_was_not_offered_when_it_was_to_be_called_is_not_taken_for_refused() -> None:
+    found = await checked(modelled("hides"))
+
+    assert [one.state for one in found.tools if one.tool == "fetch"] == ["not offered"]
+    assert {name for name, state in states(found).items() if state == "asked"} >= {"shell", "write", "edit"}
+    assert found.verdict == "asks"
+
+
+async def test_a_mode_that_was_not_reached_in_time_is_not_taken_for_one_that_was_refused(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "SWITCH_TIMEOUT_S", 0.2)
+
+    found = await checked(modelled("slow"))
+
+    assert found.verdict == "asks"
+    assert {(one.how, one.state) for one in found.tools if one.tool == "mode change"} == {
+        ("plan", "not tried"), ("yolo", "not tried")}
+    assert found.cut_short, "so that it replaces no fuller record"
+
+
 @pytest.mark.parametrize("program", ["cline", "auggie", "droid"])
 async def test_an_agent_that_needs_an_account_is_said_to_be_unpointable(program: str) -> None:
     found = await checked(AgentSpec(adapter="acp", command=f"/opt/{program}"))

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import CoroutineType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -294,27 +294,31 @@ def _skipped(step: Step, tried: Sequence[Tried], scene: Scene) -> bool:
 async def _attempt(agent: Agent, step: Step, name: str, scene: Scene) -> tuple[Tried, str]:
     """One step, and why the agent cannot go on after it; "" if it can."""
     witness = Witness(step.allow, step.happened, step.tool == SUB_AGENT_TOOLS, step.effect)
-    if step.mode and not await _switched(agent, step.mode):
-        return Tried(step, witness, offered=False, happened=False, refused=True), ""
+    if step.mode and (switched := await _switched(agent, step.mode)) != "switched":
+        return Tried(step, witness, offered=False, happened=False, refused=switched == "refused",
+                     late=switched == "late"), ""
     stopped, late = "", False
     if step.first:
         stopped, late = await _turn(agent, f"{name}-first", step.first, step, witness)
     if not stopped:
         stopped, late_again = await _turn(agent, name, f"Please: {step.words}", step, witness)
         late = late or late_again
-    return Tried(step, witness, _offered(step, scene), step.happened(), late=late), stopped
+    offered = _offered(step, scene, words=step.words)
+    return Tried(step, witness, offered, step.happened(), late=late), stopped
 
 
-async def _switched(agent: Agent, mode: str) -> bool:
-    """Whether the agent is in that mode now."""
+async def _switched(agent: Agent, mode: str) -> Literal["switched", "refused", "late"]:
+    """Switch the mode; `late` if nothing was answered in time, which shows nothing of the mode."""
     if not isinstance(agent, SwitchesMode):
-        return False
+        return "refused"
     try:
         async with asyncio.timeout(SWITCH_TIMEOUT_S):
             await agent.switch_mode(mode)
-    except (SettingRefused, TimeoutError):
-        return False
-    return True
+    except SettingRefused:
+        return "refused"
+    except TimeoutError:
+        return "late"
+    return "switched"
 
 
 async def _turn(agent: Agent, name: str, words: str, step: Step, witness: Witness) -> tuple[str, bool]:
@@ -337,9 +341,11 @@ async def _turn(agent: Agent, name: str, words: str, step: Step, witness: Witnes
             await asyncio.gather(turn, return_exceptions=True)
 
 
-def _offered(step: Step, scene: Scene) -> bool:
-    """Whether the agent has offered the model a tool that the step's words call."""
-    tools = {tool.name: tool for one in scene.model.recording.turns() for tool in one.asked.tools}.values()
+def _offered(step: Step, scene: Scene, words: str = "") -> bool:
+    """Whether the agent has offered the model a tool that the step's words call. With `words`, only in requests with
+    these in their prompt: a tool that a sub-agent alone is offered was not called, so its agent refused nothing."""
+    asked = [one.asked for one in scene.model.recording.turns() if words in one.asked.prompt]
+    tools = {tool.name: tool for one in asked for tool in one.tools}.values()
     match step.tool:
         case tool if tool in ("shell", MODE_CHANGE, SLASH_COMMAND):
             found = shell_call(tools, "true")
