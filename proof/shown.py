@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import io
 import json
+import sys
 import unicodedata
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr
@@ -142,8 +143,9 @@ class Person:
     def __init__(self, *lines: str) -> None:
         self._lines = list(lines)
 
-    async def line(self) -> str | None:
+    async def line(self, question: str = "") -> str | None:
         """Return the next line."""
+        sys.stderr.write(question)
         return self._lines.pop(0) if self._lines else None
 
 

@@ -1,4 +1,4 @@
-"""What is typed in a chat: answers go to who asks, all else is a message (V-1)."""
+"""What is typed in a chat: an answer while a question is open, a message else (V-1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from cli.scripted import Script, answer, link_to, problem
 from interlock.cli import chat
-from interlock.cli.asking import Answers
 from interlock.cli.chat import Lines
 from interlock.cli.exit_status import Exit
 from interlock.cli.trouble import Trouble
@@ -20,40 +19,46 @@ from interlock.cli.trouble import Trouble
 pytestmark = pytest.mark.anyio
 
 
-class Typed(Answers):
-    """A person's lines, as they come."""
+class Typed:
+    """A person's lines, as they come, and the questions that were shown in between."""
 
     def __init__(self, *lines: str | None) -> None:
         self.queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self.questions: list[str | None] = []
         for line in lines:
             self.queue.put_nowait(line)
 
     async def line(self) -> str | None:
         return await self.queue.get()
 
+    def show_question(self, question: str | None) -> None:
+        self.questions.append(question)
+
 
 @pytest.mark.req("V-1")
-async def test_a_line_answers_who_asks_and_is_a_message_else() -> None:
+async def test_a_line_is_an_answer_while_a_question_is_open_and_a_message_else() -> None:
     typed = Typed("hello")
     lines = Lines(typed)
     reading = asyncio.create_task(lines.read())
-    assert await lines.said.get() == "hello"
-    asking = asyncio.create_task(lines.line())
+    assert await lines.messages.get() == "hello"
+    asking = asyncio.create_task(lines.line("Allow it? "))
     await asyncio.sleep(0)
     typed.queue.put_nowait("y")
     assert await asking == "y"
+    assert typed.questions == ["Allow it? ", None]
     # A question that is taken back leaves the next line to be a message.
-    taken_back = asyncio.create_task(lines.line())
+    taken_back = asyncio.create_task(lines.line("And this? "))
     await asyncio.sleep(0)
     taken_back.cancel()
     await asyncio.gather(taken_back, return_exceptions=True)
+    assert typed.questions[2:] == ["And this? ", None]
     typed.queue.put_nowait("more")
-    assert await lines.said.get() == "more"
+    assert await lines.messages.get() == "more"
     last = asyncio.create_task(lines.line())
     await asyncio.sleep(0)
     typed.queue.put_nowait(None)
     assert await last is None
-    assert await lines.said.get() is None
+    assert await lines.messages.get() is None
     await reading
     assert await lines.line() is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ class Lines:
         self._lines = list(lines)
         self.asked = asyncio.Event()
 
-    async def line(self) -> str | None:
+    async def line(self, question: str = "") -> str | None:
+        sys.stderr.write(question)
         self.asked.set()
         if not self._lines:
             await asyncio.Event().wait()

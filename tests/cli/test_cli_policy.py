@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ class Says:
     def __init__(self, *lines: str) -> None:
         self._lines = list(lines)
 
-    async def line(self) -> str | None:
+    async def line(self, question: str = "") -> str | None:
+        sys.stderr.write(question)
         return self._lines.pop(0) if self._lines else None
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
 import subprocess
 import sys
 
@@ -56,3 +58,73 @@ def test_status_says_where_things_are_and_which_session_was_last(house: House) -
     assert said["state directory"].strip() in states
     assert said["store"].strip() in stores
     assert "last session     agent:shell:where · " in told
+
+
+class Terminal:
+    """`interlock chat` on a pseudo terminal."""
+
+    def __init__(self, house: House, *options: str) -> None:
+        self._pid, self._descriptor = pty.fork()
+        if self._pid == 0:
+            os.execvpe(sys.executable, [sys.executable, "-m", "interlock", "chat", *options, "--state",
+                                        str(house.state)],
+                       {**os.environ, "INTERLOCK_URL": house.url, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"})
+        self.seen = ""
+        self._read_to = 0
+
+    def press(self, keys: str) -> None:
+        os.write(self._descriptor, keys.encode())
+
+    def read_until(self, text: str) -> None:
+        """Read until this text, which follows what was read before."""
+        while text not in self.seen[self._read_to:]:
+            ready = select.select([self._descriptor], [], [], PATIENCE_S)[0]
+            assert ready, f"{text!r} did not come after: {self.seen[self._read_to:]!r}"
+            self.seen += os.read(self._descriptor, 65_536).decode("utf-8", "replace")
+        self._read_to = self.seen.index(text, self._read_to) + len(text)
+
+    def status(self) -> int:
+        try:
+            while data := os.read(self._descriptor, 65_536):
+                self.seen += data.decode("utf-8", "replace")
+        except OSError:
+            pass  # The other end is closed: everything was read.
+        os.close(self._descriptor)
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+@pytest.mark.req("Y-7", "V-1")
+def test_at_a_terminal_approvals_are_answered_in_line_and_ctrl_c_ends_the_turn_alone(house: House) -> None:
+    terminal = Terminal(house, "shell", "--session", "typed")
+    terminal.read_until("/help lists commands")
+    terminal.press("echo first\r")
+    terminal.read_until("as JSON:")
+    terminal.press("y\r")
+    terminal.read_until("was \x1b[32mgranted")
+    terminal.read_until("ran 1 command")
+    terminal.press("echo begun # free\x1b\rsleep 60 # free\r")
+    terminal.read_until("\nbegun")
+    terminal.press("\x03")
+    terminal.read_until("canceled by user:owner")
+    terminal.press("echo again # free\r")
+    terminal.read_until("\nagain")
+    terminal.press("/quit\r")
+    assert terminal.status() == 0
+    assert "\x1b[2J" not in terminal.seen
+
+
+@pytest.mark.req("Y-7", "G-4")
+def test_a_chat_that_is_opened_again_follows_what_still_runs(house: House) -> None:
+    first = Terminal(house, "shell", "--session", "left")
+    first.read_until("/help lists commands")
+    first.press("echo begun # free\x1b\rsleep 60 # free\r")
+    first.read_until("\nbegun")
+    first.press("\x04")
+    assert first.status() == 0
+    second = Terminal(house, "shell", "--session", "left")
+    second.read_until("agent:shell:left is still working")
+    second.read_until("working")
+    second.press("\x03")
+    second.read_until("canceled by user:owner")
+    second.press("\x04")
+    assert second.status() == 4

@@ -35,8 +35,9 @@ _WIDTHS = {"exact": "exactly this", "program": "this program and first word", "b
 class Answers(Protocol):
     """Where a person's answers come from."""
 
-    async def line(self) -> str | None:
-        """Wait for one line, without its end; None when no more will come. A wait that is cancelled loses nothing."""
+    async def line(self, question: str = "") -> str | None:
+        """Ask, and wait for one line, without its end; None when no more will come. A wait that is cancelled loses
+        nothing."""
         ...
 
 
@@ -47,8 +48,18 @@ class TerminalAnswers:
         self._descriptor = descriptor
         self._rest = b""
 
-    async def line(self) -> str | None:
-        """Wait for a line."""
+    async def line(self, question: str = "") -> str | None:
+        """Write the question, and wait for a line. The question's row ends, also if no line comes."""
+        write(sys.stderr, question)
+        line = None
+        try:
+            line = await self._line()
+        finally:
+            if line is None and question:
+                write(sys.stderr, "\n")
+        return line
+
+    async def _line(self) -> str | None:
         loop = asyncio.get_running_loop()
         while b"\n" not in self._rest:
             readable = asyncio.Event()
@@ -308,13 +319,7 @@ class Asker:
         return True
 
     async def _line(self, question: str, answers: Answers, *, lower: bool = True) -> str | None:
-        write(sys.stderr, question)
-        line = None
-        try:
-            line = await answers.line()
-        finally:
-            if line is None:  # No more answers, or decided elsewhere: the question's line ends here.
-                write(sys.stderr, "\n")
+        line = await answers.line(question)
         return line.lower() if line is not None and lower else line
 
     async def _vote(

@@ -1,37 +1,54 @@
-"""`interlock chat`: a conversation at the terminal, by the same door as every other chat's (R-4, V-1)."""
+"""`interlock chat`: a conversation at the terminal, by the same door as every other chat's (R-4, V-1, Y-7)."""
 
 from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import sys
-from contextlib import suppress
-from typing import Annotated, Any
+import time
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Annotated, Any, Protocol, get_args
 
 from cyclopts import Parameter
 
+from interlock.cli import naming
 from interlock.cli.asking import Answering, Answers, Asker, TerminalAnswers
 from interlock.cli.cursors import Cursors, Place
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import BY_STATE, Exit
 from interlock.cli.following import Follower
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.outcome import close_line, exit_of
-from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.place import CHAT_HISTORY_FILE, NOWHERE, Here, Where
 from interlock.cli.run import canonical, entry_of
 from interlock.cli.screen import Screen
 from interlock.cli.seen_approvals import SeenApprovals
-from interlock.cli.terminal import is_terminal, printable, result, say, write
+from interlock.cli.terminal import is_terminal, one_line, printable, result, say, write
 from interlock.cli.trouble import Trouble, usage
+from interlock.cli.values import span
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.inbound import Received
-from interlock.protocol.resources import Command
+from interlock.protocol.resources import Command, CommandState
 from interlock.session.entry import verbosity
 
 CHANNEL = "terminal"
 MAX_WAITING = 100
 """Lines that may wait to be sent, and commands that may wait to be shown."""
 BYE = ("/quit", "/exit")
-HELP = "/new [MODEL] begins anew · /status · /stop · /compact [WHAT TO KEEP] · /quit leaves, what runs goes on"
+HELP = "/help"
+COMMANDS = {
+    "/new": "[MODEL] starts a new session; text after it is the first message", "/reset": "the same as /new",
+    "/status": "agent, model, tokens, cost, what runs and what waits", "/stop": "ends what runs and what waits",
+    "/compact": "[WHAT TO KEEP] makes a long conversation shorter", HELP: "shows this",
+    "/quit": "leaves; what runs goes on",
+}
+"""The chat's own commands. All but the last two are for the gateway."""
+KEYS = (("Enter", "sends"), ("Alt-Enter", "new line"), ("Tab", "completes commands and paths"),
+        ("Up, Ctrl-R", "earlier messages"), ("Ctrl-C", "clears the line; on an empty line ends the turn"),
+        ("Ctrl-D", "leaves"))
+WELCOME = "/help lists commands and keys · /quit leaves, what runs goes on"
+PROMPT = "> "
+_LIVE = [state for state in get_args(CommandState) if state not in BY_STATE]
 
 
 def chat(
@@ -41,7 +58,7 @@ def chat(
     session: Annotated[str | None, Parameter(help="Talk in the session of this key, such as main.")] = None,
     no_input: Annotated[bool, Parameter(help="Answer no approvals here.")] = False, where: Here = NOWHERE,
 ) -> int:
-    """Talk with an agent: a line is a message, and what needs a yes is asked here.
+    """Talk with an agent: a line is a message, and approvals are asked for here.
 
     `/new`, `/reset`, `/status`, `/stop` and `/compact` are for the gateway; all else is for the agent. What you type
     while it works is sent at once, and waits its turn there.
@@ -56,44 +73,103 @@ def chat(
         return Exit.INTERRUPTED
 
 
-class Lines(Answers):
-    """One reader of what is typed, for two: who asks for an answer is given the next line, else it is a message."""
-
-    def __init__(self, source: Answers) -> None:
-        self._source = source
-        self._asked: asyncio.Future[str | None] | None = None
-        self.said: asyncio.Queue[str | None] = asyncio.Queue(MAX_WAITING)
-        self.over = False
+class Source(Protocol):
+    """Where lines come from."""
 
     async def line(self) -> str | None:
-        """Wait for an answer."""
-        if self.over:
+        """Wait for one line; None when no more will come."""
+        ...
+
+    def show_question(self, question: str | None) -> None:
+        """Show that the next line answers a question; None when none is asked any more."""
+        ...
+
+
+class Lines(Answers):
+    """One reader of a source with two kinds of lines: answers while a question is open, messages else."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._answer: asyncio.Future[str | None] | None = None
+        self.messages: asyncio.Queue[str | None] = asyncio.Queue(MAX_WAITING)
+        self.ended = False
+
+    async def line(self, question: str = "") -> str | None:
+        """Ask, and wait for the answer."""
+        if self.ended:
             return None
-        self._asked = asyncio.get_running_loop().create_future()
+        self._answer = asyncio.get_running_loop().create_future()
+        self._source.show_question(question)
         try:
-            return await self._asked
+            return await self._answer
         finally:
-            self._asked = None
+            self._answer = None
+            self._source.show_question(None)
 
     async def read(self) -> None:
         """Read until no more will come."""
-        while not self.over:
+        while not self.ended:
             line = await self._source.line()
-            self.over = line is None
-            if self._asked is not None and not self._asked.done():
-                self._asked.set_result(line)
+            self.ended = line is None
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_result(line)
                 if line is not None:
                     continue
-            await self.said.put(line)
+            await self.messages.put(line)
 
 
-class PipedLines(Answers):
+class PipedLines:
     """Lines of a pipe or file."""
 
     async def line(self) -> str | None:
-        """Read the next line; nobody waits at a terminal."""
+        """Read the next line."""
         line = await asyncio.to_thread(sys.stdin.readline)
         return line.rstrip("\r\n") if line else None
+
+    def show_question(self, question: str | None) -> None:
+        """Nobody is asked through a pipe."""
+
+
+class PlainLines:
+    """Lines of a terminal that cannot be edited on: a dumb one, or one whose output is redirected."""
+
+    def __init__(self) -> None:
+        self._answers = TerminalAnswers(sys.stdin.fileno())
+
+    async def line(self) -> str | None:
+        """Read the next line."""
+        return await self._answers.line()
+
+    def show_question(self, question: str | None) -> None:
+        """Write the question; the line that was typed ends its row."""
+        if question is not None:
+            write(sys.stderr, question)
+
+
+class _Working:
+    """The command that is being shown, for the row below the editor."""
+
+    def __init__(self) -> None:
+        self._command: Command | None = None
+        self._screen: Screen | None = None
+        self._since_s = 0.0
+
+    @property
+    def command_id(self) -> str | None:
+        return self._command.id if self._command is not None else None
+
+    def begin(self, command: Command, screen: Screen) -> None:
+        self._command, self._screen, self._since_s = command, screen, time.monotonic()
+
+    def end(self) -> None:
+        self._command = self._screen = None
+
+    def status(self) -> str:
+        if self._command is None or self._screen is None:
+            return ""
+        parts = [self._command.target.agent_id or "", f"working {span(time.monotonic() - self._since_s)}",
+                 self._screen.current_tool(), "Ctrl-C ends the turn"]
+        return one_line(" · ".join(part for part in parts if part), 200)
 
 
 class _Talk:
@@ -104,69 +180,128 @@ class _Talk:
         self._key = key
         self._is_person = is_terminal(sys.stdin)
         self._how: Answering = how if self._is_person else "elsewhere"
-        self._lines = Lines(TerminalAnswers(sys.stdin.fileno()) if self._is_person else PipedLines())
+        self._working = _Working()
+        self._interrupted = asyncio.Event()
+        self._is_edited = False
         self._cursors = Cursors(where.directory())
         self._commands: asyncio.Queue[str | None] = asyncio.Queue(MAX_WAITING)
         self._status: int = Exit.DONE
 
     async def run(self) -> int:
         """Talk until the person leaves; piped in, until the last command has ended, whose exit status it is."""
+        source, output = self._source()
+        self._lines = Lines(source)
         async with GatewayLink(self._where) as link:
-            if self._is_person:
-                say(HELP, "dim")
-            reading = asyncio.create_task(self._lines.read())
-            showing = asyncio.create_task(self._show_all(link))
-            try:
-                await self._hear(link, showing)
-                if not self._is_person:
-                    await self._commands.put(None)
-                    await showing
-            finally:
-                for task in (reading, showing):
-                    task.cancel()
-                await asyncio.gather(reading, showing, return_exceptions=True)
+            with output:
+                return await self._run(link)
+
+    def _source(self) -> tuple[Source, AbstractContextManager[None]]:
+        if not self._is_person:
+            return PipedLines(), nullcontext()
+        if not (is_terminal(sys.stdout) and is_terminal(sys.stderr)) or os.environ.get("TERM", "dumb") == "dumb":
+            return PlainLines(), nullcontext()
+        from interlock.cli.line_editor import EditedLines
+
+        self._is_edited = True
+        directory = self._where.directory()
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        editor = EditedLines(directory / CHAT_HISTORY_FILE, tuple(COMMANDS), self._interrupt, self._working.status)
+        return editor, editor.below_output()
+
+    async def _run(self, link: GatewayLink) -> int:
+        if self._is_person:
+            say(WELCOME, "dim")
+            await self._rejoin(link)
+        tasks = [asyncio.create_task(work) for work in (
+            self._lines.read(), self._show_all(link), self._end_turns(link))]
+        try:
+            await self._listen(link, tasks[1])
+            if not self._is_person:
+                await self._commands.put(None)
+                await tasks[1]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         return self._status
 
-    async def _hear(self, link: GatewayLink, showing: asyncio.Task[None]) -> None:
+    async def _rejoin(self, link: GatewayLink) -> None:
+        """Show what still runs in the session of this key, from where this terminal left off."""
+        if self._key is None:
+            return
+        try:
+            session = await naming.session(link, self._key)
+        except Trouble as trouble:
+            if trouble.code != "NotFound":
+                raise
+            return
+        lists = await asyncio.gather(*(
+            link.list("/v1/commands", Command, {"session": session.session_id, "state": state}) for state in _LIVE))
+        live = sorted((one for some in lists for one in some if one.type == "execute"), key=lambda one: one.created_at)
+        for one in live[:MAX_WAITING]:
+            self._commands.put_nowait(one.id)
+        if not self._commands.empty():
+            say(f"{session.session_key} is still working; here is what it does", "dim")
+
+    async def _listen(self, link: GatewayLink, showing: asyncio.Task[None]) -> None:
         self._prompt()
         while True:
-            hearing = asyncio.create_task(self._lines.said.get())
-            await asyncio.wait([hearing, showing], return_when=asyncio.FIRST_COMPLETED)
-            if not hearing.done():
-                hearing.cancel()
-                showing.result()  # It ends by itself only where it failed.
+            reading = asyncio.create_task(self._lines.messages.get())
+            await asyncio.wait([reading, showing], return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                reading.cancel()
+                showing.result()  # It ends by itself only if it failed.
                 return
-            line = hearing.result()
-            if line is None or line.strip().lower() in BYE:
+            line = reading.result()
+            word = line.strip().lower() if line is not None else ""
+            if line is None or word in BYE:
                 return
-            if line.strip():
+            if word == HELP and self._is_person:
+                show_help()
+            elif word:
                 await self._send(link, line)
             self._prompt()
 
     def _prompt(self) -> None:
-        if self._is_person and self._commands.empty():
-            write(sys.stderr, "> ", safe=True)
+        if self._is_person and not self._is_edited and self._commands.empty():
+            write(sys.stderr, PROMPT, safe=True)
+
+    def _interrupt(self) -> None:
+        if self._working.command_id is None:
+            say("nothing runs; leave with /quit or Ctrl-D", "dim")
+        else:
+            self._interrupted.set()
+
+    async def _end_turns(self, link: GatewayLink) -> None:
+        """Cancel the command that is shown, each time that the person presses Ctrl-C."""
+        while True:
+            await self._interrupted.wait()
+            self._interrupted.clear()
+            command_id = self._working.command_id
+            if command_id is None:
+                continue
+            body = {"type": "cancel", "target": {"command_id": command_id}}
+            with self._refusals():
+                await link.send("/v1/commands", body)
+
+    def _refusals(self) -> AbstractContextManager[None]:
+        return _Shown() if self._is_person else nullcontext()
 
     async def _send(self, link: GatewayLink, text: str) -> None:
         # Without a message_id: the request's own key is what makes it count once.
-        body: dict[str, Any] = {"channel": CHANNEL, "chat_type": "direct", "sender": _who(), "text": text}
+        body: dict[str, Any] = {"channel": CHANNEL, "chat_type": "direct", "sender": _user(), "text": text}
         if self._key is not None:
             body["session_key"] = self._key
-        try:
-            told = decoded(await link.send("/v1/inbound", body), Received, "/v1/inbound")
-        except Trouble as trouble:
-            if not self._is_person or trouble.code == "Unreachable":
-                raise
-            say(trouble.line(), "red", trouble.label)
-            return
-        if told.reply is not None:
-            result(printable(told.reply))
-        elif told.denied:
-            say("sendPolicy keeps silent here: it is in the transcript, and nothing answers")
-        elif told.reset is not None:
-            say(f"a new session begins: {told.session_id}", "dim")
-        if told.command_id is not None:
-            await self._commands.put(told.command_id)
+        with self._refusals():
+            received = decoded(await link.send("/v1/inbound", body), Received, "/v1/inbound")
+            if received.reply is not None:
+                result(printable(received.reply))
+            elif received.denied:
+                say("sendPolicy keeps silent here: it is in the transcript, and nothing answers")
+            elif received.reset is not None:
+                say(f"a new session begins: {received.session_id}", "dim")
+            if received.command_id is not None:
+                await self._commands.put(received.command_id)
 
     async def _show_all(self, link: GatewayLink) -> None:
         """Show commands one after another, as their session runs them."""
@@ -176,16 +311,39 @@ class _Talk:
             screen = Screen(command.target.agent_id or "", detail=detail)
             asker = Asker(link, self._how, self._lines if self._is_person else None,
                           SeenApprovals(self._where.directory()))
-            place = Place(cursor=self._cursors.session(command.target.session_id or ""))
+            shown = self._cursors.command(command.id)
+            place = shown or Place(cursor=self._cursors.session(command.target.session_id or ""))
             follower = Follower(link, command, screen, asker, self._cursors, place=place)
-            ended = await follower.follow()
+            self._working.begin(command, screen)
+            try:
+                ended = await follower.follow()
+            finally:
+                self._working.end()
             self._status = exit_of(ended)
             if ended.state != "succeeded" or ended.denials:
                 close_line(ended, shown=True)
             self._prompt()
 
 
-def _who() -> str:
+class _Shown(AbstractContextManager[None]):
+    """Show a refusal, and go on; without a gateway there is nothing to go on with."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if not isinstance(error, Trouble) or error.code == "Unreachable":
+            return False
+        say(error.line(), "red", error.label)
+        return True
+
+
+def show_help() -> None:
+    """List the chat's commands and keys."""
+    rows = [*COMMANDS.items(), *KEYS]
+    width = max(len(name) for name, _ in rows)
+    for name, what in rows:
+        say(f"{name:<{width}}  {what}", "bold", name)
+
+
+def _user() -> str:
     with suppress(OSError, KeyError):
         return getpass.getuser()
     return "terminal"

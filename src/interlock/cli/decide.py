@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -28,7 +27,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.signing import Signer
-from interlock.cli.terminal import print_json, result, say, write
+from interlock.cli.terminal import print_json, result, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.resources import Approval, Command, Decision
 
@@ -269,10 +268,8 @@ async def _agreed(
         say(f"with this input instead: {msgspec.json.encode(more['updated_input']).decode()}", "bold",
             "with this input instead:")
     while True:
-        write(sys.stderr, _question(reading, decision))
-        match await answers.line():
+        match await answers.line(_question(reading, decision)):
             case None:
-                say("")
                 return False, None
             case "" if not reading.whole:
                 show(reading.next_rows())

@@ -23,6 +23,8 @@ LOGS = "logs"
 UP_LOCK = "up.lock"
 """Held, with its process id in it, by the `up` of a state directory."""
 CURSORS_FILE = "cursors.json"
+CHAT_HISTORY_FILE = "chat-history"
+"""What was typed in `interlock chat`, to be found again with the arrow keys."""
 
 
 class GatewayFile(msgspec.Struct, frozen=True):

@@ -98,6 +98,10 @@ class Screen:
         """Go on from what an earlier terminal showed."""
         self._blocks = {name: Block(length) for name, length in shown.items()}
 
+    def current_tool(self) -> str:
+        """Return the name of the newest tool call that has not ended, "" for none."""
+        return next(reversed(self._tools.values()), "")
+
     # --- frames ---
     def frame(self, frame_type: str, payload: p.Payload) -> None:
         """Show a frame; one that is not for people's eyes is passed over."""
