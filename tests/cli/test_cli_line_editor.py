@@ -142,6 +142,8 @@ async def test_standard_streams_are_as_before_afterwards(tmp_path: Path) -> None
     async with chat(tmp_path / "history") as person:
         before = sys.stdout, sys.stderr
         with person.editor.below_output():
-            assert sys.stdout is sys.stderr
-            assert sys.stdout is not before[0]
+            assert sys.stdout is not sys.stderr
+            assert sys.stdout not in before
+            sys.stdout.write("held")
+            assert person.editor._output.partial() == "held"
         assert (sys.stdout, sys.stderr) == before

@@ -12,6 +12,8 @@ import pytest
 from proof.house import House
 
 PATIENCE_S = 60
+EDITING = "\x1b[?2004h"
+"""The editor has taken the terminal over: it marks what is pasted."""
 
 
 def chat(house: House, text: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -96,18 +98,18 @@ class Terminal:
 @pytest.mark.req("Y-7", "V-1")
 def test_at_a_terminal_approvals_are_answered_in_line_and_ctrl_c_ends_the_turn_alone(house: House) -> None:
     terminal = Terminal(house, "shell", "--session", "typed")
-    terminal.read_until("/help lists commands")
+    terminal.read_until(EDITING)
     terminal.press("echo first\r")
     terminal.read_until("as JSON:")
     terminal.press("y\r")
     terminal.read_until("was \x1b[32mgranted")
     terminal.read_until("ran 1 command")
     terminal.press("echo begun # free\x1b\rsleep 60 # free\r")
-    terminal.read_until("\nbegun")
+    terminal.read_until("begun\r\n")
     terminal.press("\x03")
     terminal.read_until("canceled by user:owner")
     terminal.press("echo again # free\r")
-    terminal.read_until("\nagain")
+    terminal.read_until("again\r\n")
     terminal.press("/quit\r")
     assert terminal.status() == 0
     assert "\x1b[2J" not in terminal.seen
@@ -116,9 +118,9 @@ def test_at_a_terminal_approvals_are_answered_in_line_and_ctrl_c_ends_the_turn_a
 @pytest.mark.req("Y-7", "G-4")
 def test_a_chat_that_is_opened_again_follows_what_still_runs(house: House) -> None:
     first = Terminal(house, "shell", "--session", "left")
-    first.read_until("/help lists commands")
+    first.read_until(EDITING)
     first.press("echo begun # free\x1b\rsleep 60 # free\r")
-    first.read_until("\nbegun")
+    first.read_until("begun\r\n")
     first.press("\x04")
     assert first.status() == 0
     second = Terminal(house, "shell", "--session", "left")

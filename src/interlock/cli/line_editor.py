@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -92,7 +92,7 @@ class EditedLines(Answers):
     def below_output(self) -> Generator[None]:
         """Print above the editor all that is written to standard output and standard error."""
         before = sys.stdout, sys.stderr
-        sys.stdout = sys.stderr = self._output
+        sys.stdout, sys.stderr = (cast("TextIO", _Stream(self._output)) for _ in before)
         try:
             yield
         finally:
@@ -143,6 +143,17 @@ class _LinesAbove(StdoutProxy):
         if not self.closed:
             super().flush()
         super().close()
+
+
+class _Stream:
+    """Standard output or standard error above the editor: two objects, since code that ends a row before it changes
+    from one to the other tells them apart."""
+
+    def __init__(self, above: _LinesAbove) -> None:
+        self._above = above
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._above, name)
 
 
 class _Messages(FileHistory):
