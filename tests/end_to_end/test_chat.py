@@ -14,6 +14,8 @@ from proof.house import House
 PATIENCE_S = 60
 EDITING = "\x1b[?2004h"
 """The editor has taken the terminal over: it marks what is pasted."""
+WHERE = "\x1b[6n"
+"""The editor asks the terminal where the cursor is."""
 
 
 def chat(house: House, text: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -70,7 +72,7 @@ class Terminal:
         if self._pid == 0:
             os.execvpe(sys.executable, [sys.executable, "-m", "interlock", "chat", *options, "--state",
                                         str(house.state)],
-                       {**os.environ, "INTERLOCK_URL": house.url, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"})
+                       {**os.environ, "INTERLOCK_URL": house.url, "TERM": "xterm"})
         self.seen = ""
         self._read_to = 0
 
@@ -82,7 +84,10 @@ class Terminal:
         while text not in self.seen[self._read_to:]:
             ready = select.select([self._descriptor], [], [], PATIENCE_S)[0]
             assert ready, f"{text!r} did not come after: {self.seen[self._read_to:]!r}"
-            self.seen += os.read(self._descriptor, 65_536).decode("utf-8", "replace")
+            data = os.read(self._descriptor, 65_536).decode("utf-8", "replace")
+            if WHERE in data:
+                self.press("\x1b[1;1R")
+            self.seen += data
         self._read_to = self.seen.index(text, self._read_to) + len(text)
 
     def status(self) -> int:
@@ -125,7 +130,7 @@ def test_a_chat_that_is_opened_again_follows_what_still_runs(house: House) -> No
     assert first.status() == 0
     second = Terminal(house, "shell", "--session", "left")
     second.read_until("agent:shell:left is still working")
-    second.read_until("working")
+    second.read_until("Ctrl-C ends the turn")
     second.press("\x03")
     second.read_until("canceled by user:owner")
     second.press("\x04")
