@@ -7,11 +7,12 @@ import pty
 import select
 import subprocess
 import sys
+import time
 
 import pytest
 from proof.house import House
 
-PATIENCE_S = 60
+PATIENCE_S = 20
 EDITING = "\x1b[?2004h"
 """The editor has taken the terminal over: it marks what is pasted."""
 WHERE = "\x1b[6n"
@@ -81,8 +82,9 @@ class Terminal:
 
     def read_until(self, text: str) -> None:
         """Read until this text, which follows what was read before."""
+        until_s = time.monotonic() + PATIENCE_S
         while text not in self.seen[self._read_to:]:
-            ready = select.select([self._descriptor], [], [], PATIENCE_S)[0]
+            ready = select.select([self._descriptor], [], [], max(0.0, until_s - time.monotonic()))[0]
             assert ready, f"{text!r} did not come after: {self.seen[self._read_to:]!r}"
             data = os.read(self._descriptor, 65_536).decode("utf-8", "replace")
             if WHERE in data:
@@ -126,12 +128,12 @@ def test_a_chat_that_is_opened_again_follows_what_still_runs(house: House) -> No
     first.read_until(EDITING)
     first.press("echo begun # free\x1b\rsleep 60 # free\r")
     first.read_until("begun\r\n")
-    first.press("\x04")
+    first.press("/quit\r")
     assert first.status() == 0
     second = Terminal(house, "shell", "--session", "left")
     second.read_until("agent:shell:left is still working")
     second.read_until("Ctrl-C ends the turn")
     second.press("\x03")
     second.read_until("canceled by user:owner")
-    second.press("\x04")
+    second.press("/quit\r")
     assert second.status() == 4

@@ -19,6 +19,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import StdoutProxy
 
 from interlock.cli.asking import Answers
@@ -55,8 +56,7 @@ class EditedLines(Answers):
         draft = self._take_draft() if self._question is None else Document()
         redrawing = asyncio.create_task(self._redraw())
         try:
-            return await self._session.prompt_async(
-                self._message, default=draft, bottom_toolbar=lambda: self._status() or None)
+            return await self._session.prompt_async(self._message, default=draft)
         except EOFError:
             return None
         finally:
@@ -64,13 +64,12 @@ class EditedLines(Answers):
 
     async def _redraw(self) -> None:
         """Keep the row below the input current while there is one; an idle terminal is sent nothing."""
-        shown = ""
         while True:
-            await asyncio.sleep(STATUS_EVERY_S)
-            status = self._status()
-            if status != shown:
+            status = self._status() or None
+            if status != self._session.bottom_toolbar:
+                self._session.bottom_toolbar = status
                 self._session.app.invalidate()
-            shown = status
+            await asyncio.sleep(STATUS_EVERY_S)
 
     def show_question(self, question: str | None) -> None:
         """Ask in place of the prompt. An unfinished message is put aside, and comes back after the answer."""
@@ -115,6 +114,7 @@ class EditedLines(Answers):
             event.current_buffer.insert_text("\n")
 
         @keys.add("c-c")
+        @keys.add(Keys.SIGINT)  # While a line is printed above the editor, the terminal makes a signal of the key.
         def _(event: KeyPressEvent) -> None:
             if event.current_buffer.text:
                 event.current_buffer.reset()
