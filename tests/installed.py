@@ -12,6 +12,8 @@
 | `toktok`     | the package `toktok-rs` can be imported                             | `pip install '.[tokens]'` |
 | `llm-bridge` | `INTERLOCK_TEST_NODE_MODULES`, else `.ci/node_modules` has its types| `.ci/install-agents`      |
 | `pgbouncer`  | PATH or `/usr/sbin` has it, else `.ci/debian`                       | `.ci/install-agents`      |
+| `chromium`   | `INTERLOCK_TEST_CHROMIUM`, else PATH has it; and `playwright`        | `.ci/install-agents`, dev |
+| `console`    | the package holds a build of the console                            | `CONSOLE=1 pip install .` |
 | `unshare`    | Linux, and PATH has it                                              | the machine (util-linux)  |
 
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
@@ -111,6 +113,21 @@ def find_pgbouncer() -> Path | None:
     return next((path for path in map(_executable, candidates) if path), None)
 
 
+def find_chromium() -> Path | None:
+    """A Chromium, if Python's playwright is there to drive it."""
+    if importlib.util.find_spec("playwright") is None:
+        return None
+    named = os.environ.get("INTERLOCK_TEST_CHROMIUM") or shutil.which("chromium")
+    return _executable(Path(named)) if named else None
+
+
+def find_console() -> Path | None:
+    """The directory of the console's assets in the package under test."""
+    spec = importlib.util.find_spec("interlock")
+    assets = Path(spec.origin).parent / "console_assets" if spec and spec.origin else None
+    return assets if assets and (assets / "index.html").is_file() else None
+
+
 def find_unshare() -> Path | None:
     """util-linux's program that makes namespaces."""
     found = shutil.which("unshare") if sys.platform == "linux" else None
@@ -128,6 +145,8 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "toktok": (find_toktok, "pip install '.[tokens]'"),
     "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),
     "unshare": (find_unshare, "walls need Linux; Debian: apt install util-linux"),
+    "chromium": (find_chromium, f"pip install '.[dev]', and {CI_REMEDY} or Debian: apt install chromium"),
+    "console": (find_console, "CONSOLE=1 pip install ."),
     "pgbouncer": (find_pgbouncer, f"{CI_REMEDY}, or Debian: apt install pgbouncer"),
 }
 

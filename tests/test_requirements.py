@@ -20,6 +20,7 @@ SPECIFIED = {
     "hold": {"H": 20},
     "face": {"Y": 7},
     "doors": {"O": 6},
+    "console": {"J": 18},
 }
 """How many requirements each specification has under each letter; they count from 1, and C from 0."""
 

@@ -21,7 +21,7 @@ class Requirement(msgspec.Struct, frozen=True):
     """One requirement. `reason` says what is missing, and is there unless `status` is `carried`."""
 
     id: str
-    source: Literal["rawp", "racp", "sessions", "running", "hold", "face", "doors"]
+    source: Literal["rawp", "racp", "sessions", "running", "hold", "face", "doors", "console"]
     status: Status
     clause: str
     reason: str | None = None

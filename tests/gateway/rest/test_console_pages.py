@@ -43,7 +43,7 @@ def answered(pages: ConsolePages, path: str, **headers: str) -> tuple[int, dict[
     return answer.status, found, answer.body
 
 
-@pytest.mark.req("K-2")
+@pytest.mark.req("K-2", "J-9")
 def test_files_are_sent_with_their_type_and_how_long_they_keep(directory: Path) -> None:
     pages = ConsolePages(directory)
     status, headers, body = answered(pages, "/console/")

@@ -21,7 +21,7 @@ def sha(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-@pytest.mark.req("P-2")
+@pytest.mark.req("J-12", "P-2")
 async def test_the_bytes_of_an_approval_are_those_of_its_digest_to_the_last_blank(gateway: Gateway) -> None:
     await gateway.desk.add_approval("apr_1", digest=sha(SUBJECT), subject=msgspec.Raw(SUBJECT))
     await gateway.desk.add_approval("apr_2", digest=sha(b'{"a" : 1.0}'), input=msgspec.Raw(b'{"a" : 1.0}'))

@@ -179,7 +179,7 @@ async def searched(gateway: Gateway, **query: str) -> list[int]:
         query["since"] = page["next_cursor"]
 
 
-@pytest.mark.req("U-5")
+@pytest.mark.req("J-13", "U-5")
 async def test_records_are_found_by_who_what_and_when_in_either_order(gateway: Gateway) -> None:
     await wrote(gateway, "enqueue", command_id="cmd_1", session_id="s1")
     await wrote(gateway, "vote", "user:bob", approval_id="apr_1", session_id="s1")

@@ -76,7 +76,7 @@ async def waited(gateway: Gateway, ms: int) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.req("K-1", "K-2")
+@pytest.mark.req("K-1", "K-2", "J-10", "J-15")
 async def test_a_code_opens_one_session_that_is_cookie_and_header_together(gateway: Gateway) -> None:
     code = await coded(gateway)
     async with browser(gateway) as page:

@@ -16,7 +16,7 @@ async def ids(gateway: Gateway, **query: str) -> list[str]:
     return [one["session_id"] for one in page["items"]]
 
 
-@pytest.mark.req("N-3")
+@pytest.mark.req("J-11", "N-3")
 async def test_sessions_are_found_by_what_they_are_and_by_what_waits_in_them(gateway: Gateway) -> None:
     await gateway.desk.add_session("s1", updated_ms=30)
     await gateway.desk.add_session("s2", updated_ms=20, agent_id="Goose", state="closed", runner_id="r2")

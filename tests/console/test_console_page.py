@@ -1,0 +1,188 @@
+"""The console in real Chromium, at a phone's width: log in, read, allow, deny, and nothing hostile runs (J-5, J-15)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proof.house import House
+
+from installed import require
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
+PHONE = {"width": 360, "height": 740}
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+             "--disable-sync", "--no-first-run"]
+PATIENCE_MS = 20_000
+HOSTILE = (
+    "<script>window.ran=1</script>", "<img src=x onerror=window.ran=1>", "<svg onload=window.ran=1>",
+    "<iframe srcdoc='<script>parent.ran=1</script>'>", "<a href=javascript:window.ran=1>x</a>",
+    "<style>@import 'http://127.0.0.2:9/x'</style>", "<link rel=stylesheet href=http://127.0.0.2:9/x>",
+    "<object data=http://127.0.0.2:9/x></object>", "<math><mi xlink:href=javascript:window.ran=1>x",
+    "{{constructor.constructor('window.ran=1')()}}", "{@html '<b>x'}", "${window.ran=1}",
+    "</pre><script>ran=1</script>",
+    "![x](http://127.0.0.2:9/x.png)", "[x](javascript:window.ran=1)", "\x1b]8;;http://127.0.0.2:9\x07x\x1b]8;;\x07",
+    "<form action=http://127.0.0.2:9><button>Allow once</button></form>", "<base href=http://127.0.0.2:9/>",
+    "<meta http-equiv=refresh content='0;url=http://127.0.0.2:9'>", "<template><script>ran=1</script></template>",
+    "‮ gpj.exe", "a​b", "<details open ontoggle=window.ran=1>",
+)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    """A gateway and a runner with the shell agent."""
+    house = House(tmp_path_factory.mktemp("console"), "")
+    try:
+        house.up()
+        yield house
+    finally:
+        house.down()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real browser, with its security as it ships."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(require("chromium")), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+def interlock(house: House, *words: str) -> str:
+    run = subprocess.run([sys.executable, "-m", "interlock", *words, "--state", str(house.state), "--url", house.url],
+                         capture_output=True, text=True, cwd=house.workspace, check=True)
+    return run.stdout.strip()
+
+
+def link(house: House) -> str:
+    return next(word for word in interlock(house, "console", "--no-open").split() if word.startswith("http"))
+
+
+@contextmanager
+def page_of(browser: Any, house: House) -> Iterator[Any]:
+    """A phone's page, logged in; what it asked of other origins, and its errors, must be nothing."""
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    elsewhere: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda one: None if one.url.startswith(origin(house)) else elsewhere.append(one.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(link(house))
+    page.get_by_role("heading", name="Waiting for you").wait_for()
+    try:
+        yield page
+        assert elsewhere == []
+        assert errors == []
+        assert page.evaluate("window.ran") is None
+    finally:
+        context.close()
+
+
+def origin(house: House) -> str:
+    return house.url.replace("127.0.0.1", "localhost")
+
+
+def asked(house: House, line: str, session: str) -> str:
+    """Have the shell ask for one line; the approval's id."""
+    interlock(house, "run", "shell", line, "--detach", "--session", session)
+    found: list[str] = []
+    house.until(lambda: bool(found) or found.extend(
+        one["id"] for one in house.get("/v1/approvals?state=pending")["items"] if one["session_id"] in {
+            each["session_id"] for each in house.get("/v1/sessions")["items"]
+            if each["session_key"] == f"agent:shell:{session}"}) or bool(found))
+    return found[0]
+
+
+@pytest.mark.req("J-10", "J-15", "J-16")
+def test_a_link_logs_in_once_and_its_code_leaves_the_address(browser: Any, house: House) -> None:
+    address = link(house)
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    page.goto(address)
+    page.get_by_role("heading", name="Waiting for you").wait_for()
+    assert page.url == address.partition("#")[0]
+    context.close()
+    second = browser.new_context(viewport=PHONE)
+    page = second.new_page()
+    page.goto(address)
+    page.get_by_role("alert").wait_for()
+    assert "not valid" in page.get_by_role("alert").inner_text()
+    page.get_by_label("Key").fill((house.state / "owner.key").read_text().strip())
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("heading", name="Waiting for you").wait_for()
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_label("Key").wait_for()
+    second.close()
+
+
+@pytest.mark.req("J-5", "J-17")
+def test_a_yes_and_a_no_from_a_phone(browser: Any, house: House) -> None:
+    made: dict[str, Path] = {name: house.workspace / name for name in ("allowed", "denied")}
+    with page_of(browser, house) as page:
+        for name, button in (("allowed", "Allow once"), ("denied", "Deny")):
+            approval = asked(house, f"touch {name}", f"phone-{name}")
+            page.get_by_text(f"touch {name}").first.click()
+            page.wait_for_url(f"**/console/a/{approval}")
+            deny, allow = (page.get_by_role("button", name=one) for one in ("Deny", "Allow once"))
+            left, right = deny.bounding_box(), allow.bounding_box()
+            assert min(left["height"], right["height"]) >= 48
+            assert right["x"] - (left["x"] + left["width"]) >= 24
+            if name == "denied":
+                page.get_by_label("Reason").fill("not today")
+            page.get_by_text("sha256").wait_for()
+            page.mouse.wheel(0, 5_000)
+            page.get_by_role("button", name=button, disabled=False).click()
+            page.get_by_text("Decided by").wait_for()
+            page.goto(f"{origin(house)}/console/")
+        house.until(lambda: made["allowed"].exists())
+    assert not made["denied"].exists()
+    denied = next(one for one in house.get("/v1/approvals?state=denied")["items"])
+    assert denied["comment"] == "not today"
+
+
+@pytest.mark.req("J-5")
+def test_a_long_request_is_allowed_only_after_its_end_was_shown(browser: Any, house: House) -> None:
+    approval = asked(house, "echo " + "long " * 900, "long")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/a/{approval}")
+        allow = page.get_by_role("button", name="Allow once")
+        page.get_by_text("More waits below").wait_for()
+        assert allow.is_disabled()
+        page.locator("dl").scroll_into_view_if_needed()
+        page.mouse.wheel(0, 50_000)
+        page.get_by_role("button", name="Allow once", disabled=False).wait_for()
+    interlock(house, "deny", approval, "--yes")
+
+
+@pytest.mark.req("J-5")
+def test_what_is_decided_elsewhere_disappears(browser: Any, house: House) -> None:
+    approval = asked(house, "touch elsewhere", "elsewhere")
+    with page_of(browser, house) as page:
+        page.get_by_text("touch elsewhere").wait_for()
+        interlock(house, "deny", approval, "--yes")
+        page.get_by_text("touch elsewhere").wait_for(state="detached")
+        page.goto(f"{origin(house)}/a/{approval}")
+        page.get_by_text("Denied").wait_for()
+        assert page.get_by_role("button", name="Allow once").count() == 0
+
+
+@pytest.mark.req("J-16")
+def test_nothing_hostile_in_a_request_runs_or_asks_anything(browser: Any, house: House) -> None:
+    line = "printf '%s' " + " ".join("'" + one.replace("'", '"') + "'" for one in HOSTILE)
+    approval = asked(house, line, "hostile")
+    with page_of(browser, house) as page:
+        page.get_by_text("printf").first.wait_for()
+        page.goto(f"{origin(house)}/a/{approval}")
+        page.get_by_text("<U+202E>").first.wait_for()
+        shown = page.locator("pre").all_inner_texts()
+        assert any("<script>window.ran=1</script>" in text for text in shown)
+        assert any("<U+200B>" in text for text in shown)
+    interlock(house, "deny", approval, "--yes")
