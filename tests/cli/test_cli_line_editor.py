@@ -62,6 +62,7 @@ async def test_enter_sends_and_alt_enter_begins_another_row(tmp_path: Path) -> N
     async with chat(tmp_path / "history") as person:
         assert await person.typed("hello\r") == "hello"
         assert await person.typed("one\x1b\rtwo\r") == "one\ntwo"
+        assert await person.typed("one\x1b\ntwo\n") == "one\ntwo"  # As a terminal in line mode sends them.
         assert await person.typed("\x04") is None
 
 

@@ -110,6 +110,7 @@ class EditedLines(Answers):
             event.current_buffer.validate_and_handle()
 
         @keys.add("escape", "enter")
+        @keys.add("escape", "c-j")  # While a line is printed above the editor, the terminal makes this of Alt-Enter.
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
