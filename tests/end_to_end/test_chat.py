@@ -136,4 +136,4 @@ def test_a_chat_that_is_opened_again_follows_what_still_runs(house: House) -> No
     second.press("\x03")
     second.read_until("canceled by user:owner")
     second.press("/quit\r")
-    assert second.status() == 4
+    assert second.status() == 0

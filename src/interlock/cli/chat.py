@@ -188,7 +188,8 @@ class _Talk:
         self._status: int = Exit.DONE
 
     async def run(self) -> int:
-        """Talk until the person leaves; piped in, until the last command has ended, whose exit status it is."""
+        """Talk until the person leaves, which is a success; piped in, until the last command has ended, whose exit
+        status it is."""
         source, output = self._source()
         self._lines = Lines(source)
         async with GatewayLink(self._where) as link:
@@ -223,7 +224,7 @@ class _Talk:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        return self._status
+        return Exit.DONE if self._is_person else self._status
 
     async def _rejoin(self, link: GatewayLink) -> None:
         """Show what still runs in the session of this key, from where this terminal left off."""
