@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 
 from benchmarks.offline import offline_session
-from interlock.runner.asking import Interactions, Presence, Waits
 from interlock.runner.environment import environment
+from interlock.runner.interactions import Interactions, Presence, Waits
 from interlock.runner.outflow import FLUSH_BYTES
 from interlock.runner.process import AgentProcess
-from interlock.runner.scribe import TurnScribe
 from interlock.runner.state import TurnState
+from interlock.runner.turn_writer import TurnScribe
 
 LINE = b"x" * 119 + b"\n"
 WRITER = """

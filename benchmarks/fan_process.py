@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from benchmarks.post_process import api
 from interlock.app.place import SystemClock
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.engine.items import durable
+from interlock.engine.stream_items import durable
 from interlock.engine.viewers import Viewers
 from interlock.gateway.server import serve
 from interlock.ports.ledger import Append, Batch, PutSession

@@ -16,7 +16,7 @@ from interlock.engine.bridge.frames import take_frame
 from interlock.engine.bridge.lane import Lane, Out, Told
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
-from interlock.engine.items import durable
+from interlock.engine.stream_items import durable
 from interlock.engine.viewers import Viewer, Viewers
 from interlock.gateway.outflow import RunnerOutflow
 from interlock.gateway.rest.sessions import frames_rendering

@@ -18,7 +18,7 @@ from benchmarks.driver import drive
 from benchmarks.processes import Listening, listening
 from benchmarks.scripted_runner import ScriptedRunner, prepared
 from interlock.gateway.credentials import new_key
-from interlock.gateway.signing import KEY_NAME, PUBLIC_NAME, load_or_make_key
+from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
 
 RUNNERS = 3
 SESSIONS = 4

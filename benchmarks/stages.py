@@ -21,7 +21,7 @@ from interlock.command.policy import Policy, Subject
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.prompts import prompt_of, read_payload
 from interlock.gateway.rest.idempotency import claim_of
-from interlock.gateway.rest.strict import read, typed
+from interlock.gateway.rest.json_body import read, typed
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.records import AuditDraft, CommandRecord, IdempotencyRecord, Principal
 from interlock.protocol.resources import Actor, Command, CommandBody, Target

@@ -24,7 +24,7 @@ import msgspec
 
 from benchmarks import session_rows
 from interlock.backends.jsonl.files import TranscriptFiles
-from interlock.backends.jsonl.indexed import Indexed, index_path
+from interlock.backends.jsonl.transcript_index import Indexed, index_path
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine

@@ -25,7 +25,7 @@ from interlock.command.audit_tail import CHECKPOINT_FACT, write_noted
 from interlock.command.audit_tree import Frontier
 from interlock.gateway.audit_state import CHECKPOINTS_NAME, verify_ledger_file
 from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.gateway.signing import load_or_make_key
+from interlock.gateway.signing_key import load_or_make_key
 from interlock.ports.ledger import Audit, Batch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX, UNSIGNED_SPAN_MS_MAX

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from interlock.box.host import survey
 from interlock.box.walls import Kind, Walls
-from interlock.runner import keeper
+from interlock.runner import supervisor
 from interlock.runner.process import encode_order
 from proof import box_programs_hostile
 from proof.box import Cell, Seen, Tried, users
@@ -56,7 +56,7 @@ class Place:
         os.chown(self.work, self.uid, self.uid)
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            program = str(self.code / "interlock/runner/keeper.py")
+            program = str(self.code / "interlock/runner/supervisor.py")
             command = [self.python, "-I", "-S", program, str(theirs.fileno()), "0"]
             if self.uid != os.geteuid():
                 command = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", *command]
@@ -114,7 +114,7 @@ def placed(uid: int, python: str) -> Generator[Place]:
         shutil.copytree(Path(survey.__code__.co_filename).parent, package / "box",
                         ignore=shutil.ignore_patterns("__pycache__"))
         (package / "__init__.py").touch()
-        shutil.copy(keeper.__file__, package / "runner")
+        shutil.copy(supervisor.__file__, package / "runner")
         shutil.copy(str(box_programs_hostile.__file__), place.code)
         for path in (place.code, *place.code.rglob("*")):
             path.chmod(0o755)

@@ -73,7 +73,7 @@ def answer(listener: socket.socket) -> None:
 def keeper(code: str, fields: str, program: list[str]) -> None:
     """Run a program behind walls, and end as it does."""
     sys.path.append(code)
-    from interlock.box.raising import raise_walls
+    from interlock.box.wall_setup import raise_walls
 
     pid = os.fork()
     if pid == 0:

@@ -17,7 +17,7 @@ import msgspec
 from interlock.cli.known_agents import KNOWN, Known
 from interlock.ports.agent import AgentSpec
 from interlock.probe import mcp_server
-from interlock.probe.pointing import pointing_of
+from interlock.probe.model_endpoint import pointing_of
 
 AGENTS = ("opencode", "codex-acp", "gemini", "qwen", "copilot", "kimi", "vibe", "hermes", "pi", "kilo", "goose",
           "claude-acp", "claude")

@@ -31,7 +31,7 @@ from interlock.ports.ledger import (
 )
 from interlock.ports.outbox import Piece, StoreControl
 from interlock.protocol.envelope import Frame
-from interlock.runner.sending import Sending
+from interlock.runner.send_queue import Sending
 from proof import part
 from proof.house import Part
 

@@ -18,8 +18,8 @@ from interlock.gateway.access import make_access
 from interlock.gateway.credentials import Issuers, digest
 from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairing import Pairings
-from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.pairings import Pairings
+from interlock.gateway.rest.service import Facts, Front
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app
 from interlock.gateway.webhooks import Webhooks

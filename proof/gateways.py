@@ -13,12 +13,12 @@ from pathlib import Path
 
 import httpx2
 
-from interlock.app import last_will
+from interlock.app import child_cleanup
 from interlock.app.own_servers import free_port
-from interlock.cli.balancing import Balancer
+from interlock.cli.balancer import Balancer
 from interlock.cli.up_cluster import SHARED_DIRECTORIES
 from interlock.gateway.credentials import new_key
-from interlock.gateway.signing import KEY_NAME, PUBLIC_NAME, load_or_make_key
+from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
 from proof.clustered import section
 
 GATEWAYS = 3
@@ -31,7 +31,7 @@ def process(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
     with log.open("ab") as out:
         started = subprocess.Popen([sys.executable, "-m", *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                    start_new_session=True, cwd=REPOSITORY)
-    last_will.leave(started.pid)
+    child_cleanup.leave(started.pid)
     return started
 
 
@@ -46,7 +46,7 @@ def end(processes: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             one.kill()
             one.wait()
-        last_will.take_back(one.pid)
+        child_cleanup.take_back(one.pid)
 
 
 class Gateways:
@@ -95,7 +95,7 @@ class Gateways:
         running = self.running(number)
         running.kill()
         running.wait()
-        last_will.take_back(running.pid)
+        child_cleanup.take_back(running.pid)
 
     def running(self, number: int) -> subprocess.Popen[bytes]:
         """The process of one that was started."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import httpx2
 
-from interlock.app import last_will
+from interlock.app import child_cleanup
 from interlock.cli.place import gateway_file
 from proof.swift import Forked, Swift
 
@@ -83,7 +83,7 @@ class House:
                 self.processes[part] = subprocess.Popen([sys.executable, "-m", *arguments], stdout=log, stderr=log,
                                                         stdin=subprocess.DEVNULL, start_new_session=True,
                                                         cwd=REPOSITORY)
-        last_will.leave(self.processes[part].pid)
+        child_cleanup.leave(self.processes[part].pid)
 
     def up(self) -> None:
         """Start both and wait until the runner is attached."""
@@ -134,7 +134,7 @@ class House:
         process = self.processes[part]
         process.send_signal(signal.SIGKILL)
         process.wait()
-        last_will.take_back(process.pid)
+        child_cleanup.take_back(process.pid)
         if self.clustered and part == "gateway":
             from proof import clustered
 
@@ -241,7 +241,7 @@ class House:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            last_will.take_back(process.pid)
+            child_cleanup.take_back(process.pid)
 
     def leftovers(self, workspace: Path | None = None) -> list[int]:
         """Processes of this house's agents that are still there, those of one workspace or all, and where all are asked
@@ -252,7 +252,7 @@ class House:
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(OSError):
                     kept = any(map(within.fullmatch, (entry / "environ").read_bytes().split(b"\0")))
-                    keeps = workspace is None and b"keeper.py" in (entry / "cmdline").read_bytes() \
+                    keeps = workspace is None and b"supervisor.py" in (entry / "cmdline").read_bytes() \
                         and (entry / "cwd").readlink() == self.place
                     if kept or keeps:
                         found.append(int(entry.name))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 from interlock.backends.outgoing.http import HttpOutgoing, Resolve
-from interlock.ports.outgoing import Unreached, UrlRefused
+from interlock.ports.outbound_http import Unreached, UrlRefused
 from proof.issuer import Issuer
 
 INSIDE = (

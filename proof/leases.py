@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock.app.own_servers import free_port
-from interlock.cli.balancing import Balancer
+from interlock.cli.balancer import Balancer
 from interlock.gateway.credentials import new_key
-from interlock.gateway.signing import KEY_NAME, PUBLIC_NAME, load_or_make_key
+from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
 from proof.clustered import section, verified
 from proof.house import REPOSITORY
 

@@ -21,7 +21,7 @@ from interlock.command.facts import programs, request, shell
 from interlock.command.facts.request import Request, facts
 from interlock.command.policy import Policy, Rule, Subject
 from interlock.command.presets import PRESETS
-from interlock.command.remembering import offers
+from interlock.command.remembered_rule import offers
 from interlock.command.rule import concerns, listed
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Actor, Approval, Remembering

@@ -21,11 +21,11 @@ from typing import Any
 
 import msgspec
 
-from interlock.channels.telegram import asking as telegram
-from interlock.channels.telegram.speaking import MAX_UNITS, units
+from interlock.channels.telegram import question as telegram
+from interlock.channels.telegram.messages import MAX_UNITS, units
 from interlock.cli import approval_card, decide
 from interlock.command.card import lines as card
-from interlock.command.card import reading
+from interlock.command.card import permission_request
 from interlock.engine.notifier import Notifier
 from interlock.protocol.resources import Actor, Approval
 from proof.shown_terminal import watch
@@ -192,7 +192,7 @@ def _asked(given: dict[str, Any] | bytes, title: str = "", subject: dict[str, An
         runner_id="here", workspace="/srv/w", session_id="s1", digest=hashlib.sha256(covered or raw).hexdigest(),
         input=msgspec.Raw(raw), subject=msgspec.Raw(covered) if covered else msgspec.UNSET, rule="ask",
         requested_by=Actor(type="user", id="ann"))
-    return msgspec.structs.replace(approval, title=reading.request_of_approval(approval).title)
+    return msgspec.structs.replace(approval, title=permission_request.request_of_approval(approval).title)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import msgspec
 from rich.cells import cell_len
 
 from interlock.cli import decide
-from interlock.cli.asking import TerminalAnswers
+from interlock.cli.approval_prompt import TerminalAnswers
 from interlock.protocol.resources import Approval
 
 ROWS = 24

@@ -20,7 +20,7 @@ from interlock.engine.presence import Present
 from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import CACHE_MS, Credentials, digest
 from interlock.gateway.keys import Keys
-from interlock.gateway.pairing import Pairings
+from interlock.gateway.pairings import Pairings
 from interlock.gateway.row_state import StoredRows, compare_rows
 from interlock.gateway.tenants import Tenants
 from interlock.ports.ledger import Audit, Batch, Ledger, PutRule, PutTenant

@@ -23,7 +23,7 @@ from interlock.agents.evidence import Evidence, Seen, kept
 from interlock.cli.known_agents import KNOWN, Known
 from interlock.ports.agent import AgentSpec
 from interlock.probe.check import check
-from interlock.probe.pointing import NOT_POINTED
+from interlock.probe.model_endpoint import NOT_POINTED
 
 HERE = Path(__file__).parent
 PAGE = HERE / "agents.md"

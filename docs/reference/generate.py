@@ -21,15 +21,15 @@ from interlock.cli import verbs
 from interlock.cli.exit_status import BY_CODE, BY_STATE, Exit
 from interlock.command import machine
 from interlock.gateway.rest.app import OPERATIONS
-from interlock.gateway.rest.guard import READERS
+from interlock.gateway.rest.request_guard import READERS
 from interlock.protocol.codes import MEANINGS
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import ENVELOPE, FRAMES, Direction, FrameType, Origin
 from interlock.protocol.problems import PROBLEMS
-from interlock.sdk import problems, rooms
+from interlock.sdk import problems, resources
 from interlock.sdk.exchange import ATTEMPTS, PATIENT_CODES, PAUSE_MAX_S, RETRY_AFTER_MAX_S, STREAM_GIVE_UP_S
 from interlock.sdk.methods import Every, Pieces, Stream
-from interlock.sdk.watching import Watched
+from interlock.sdk.multiplexer import Watched
 from interlock.session import turn
 
 HERE = Path(__file__).parent
@@ -476,8 +476,8 @@ def config_page() -> str:
         DefaultsSection,
         MemoryFlushSection,
     )
-    from interlock.session.resetting import ResetRule
-    from interlock.session.routing import Binding
+    from interlock.session.chat_route import Binding
+    from interlock.session.resets import ResetRule
 
     lines += ["## [[policy.rules]]", "", *paragraph(
         "The first rule that matches decides: shipped denials, then denials and quorums (`required` above 1), then",
@@ -625,12 +625,12 @@ def sdk() -> str:
         "streams are read with `async for`. Both have these rooms and methods; the arguments and the types of the",
         "answers are the same. Every change takes `idempotency_key` too, and makes one where none is given; the key",
         "stays the same however often the request must be sent. [Tutorial](../sdk-tutorial.md).")
-    for name, room in {**rooms.ROOMS, "": rooms.Gateway}.items():
+    for name, room in {**resources.ROOMS, "": resources.Gateway}.items():
         path = f"gateway.{name}" if name else "gateway"
         rows = [(f"`{path}.{method}({_arguments(verb.ask)})`", _given(verb), _first(verb.ask))
                 for method, verb in vars(room).items() if hasattr(verb, "ask")]
-        if room is rooms.Commands:
-            rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(rooms.wait)))
+        if room is resources.Commands:
+            rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(resources.wait)))
         lines += [f"## {room.__name__}", "", _first(room), "", *table(("method", "gives", "what it does"), rows), ""]
     watched = [method for name, method in vars(Watched).items() if name in ("command", "session", "events", "drop")]
     lines += ["## Watching many streams", "", *paragraph(

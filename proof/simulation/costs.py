@@ -26,7 +26,7 @@ class Cost(NamedTuple):
 READ = Cost("readers", 1, "beside")
 LEDGER = {"commit": Cost("ledger", 3, "together")}
 """What writes to the ledger. Whatever is not listed reads."""
-LEASES = {"renew": Cost("renewing", 1), "take": Cost("leases", 5, "together"), "claim": Cost("leases", 4),
+LEASES = {"renew": Cost("lease_renewal", 1), "take": Cost("leases", 5, "together"), "claim": Cost("leases", 4),
           "begin": Cost("leases", 1), "release": Cost("leases", 1), "pass_on": Cost("leases", 1),
           "join": Cost("leases", 1), "leave": Cost("leases", 1), "attach": Cost("leases", 1),
           "update": Cost("leases", 1), "detach": Cost("leases", 1)}

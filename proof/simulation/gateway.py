@@ -22,14 +22,14 @@ from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
+from interlock.gateway.cluster_member import share
 from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairing import Pairings
+from interlock.gateway.pairings import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.rest.service import Facts, Front
 from interlock.gateway.retention import Retention
-from interlock.gateway.sharing import share
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.envelope import DPS_VERSION

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from interlock.engine.items import Durable
+from interlock.engine.stream_items import Durable
 from interlock.engine.viewers import Behind
 from interlock.ports.ledger import LedgerError
 from proof.simulation.gateway import Answer, Gateway

@@ -1,7 +1,7 @@
 """Real ACP agents that a developer has installed, pointed at the tests' model server; no test needs them.
 
 Each is looked for in the `bin` directory of INTERLOCK_TEST_LAB: a slow agent that happens to be on PATH is left alone.
-It gets a home of its own and the settings of `interlock.probe.pointing`, and is configured as `interlock agents`
+It gets a home of its own and the settings of `interlock.probe.model_endpoint`, and is configured as `interlock agents`
 prints it.
 """
 
@@ -18,7 +18,7 @@ import pytest
 from interlock.cli.known_agents import KNOWN, Known
 from interlock.model_stand_in import ModelServer
 from interlock.ports.agent import AgentSpec
-from interlock.probe.pointing import pointing_of
+from interlock.probe.model_endpoint import pointing_of
 from interlock.probe.scratch import furnish
 
 LAB_VARIABLE = "INTERLOCK_TEST_LAB"

@@ -22,7 +22,7 @@ from interlock.ports.agent import (
     TurnOutcome,
     TurnUsage,
 )
-from interlock.runner.scribe import merge_usage
+from interlock.runner.turn_writer import merge_usage
 
 SESSION = "s1"
 

@@ -10,8 +10,8 @@ import pytest
 from agents.scripted_acp import SESSION, Recorder, content, opened, permission, prompted, update
 from interlock.command.card.request import same_effect
 from interlock.ports.agent import Answer, Question
-from interlock.runner.tooling import Allowed, ToolCall
-from interlock.runner.unasked import allowed_input, without_yes
+from interlock.runner.allowed_input import allowed_input, without_yes
+from interlock.runner.tool_calls import Allowed, ToolCall
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-2")]
 OPTIONS = [("once", "allow_once"), ("no", "reject_once")]

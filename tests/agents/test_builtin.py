@@ -21,7 +21,7 @@ from interlock.runner.process import AgentProcess
 from lazily import lazily
 from runner.stage import Stage, raw_input, stage
 
-asking, builtin_agent = lazily("interlock.agents.builtin.asking"), lazily("interlock.agents.builtin.agent")
+asking, builtin_agent = lazily("interlock.agents.builtin.model_request"), lazily("interlock.agents.builtin.agent")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
 
@@ -283,7 +283,7 @@ async def test_the_key_is_the_agents_alone(model_server: ModelServer, tmp_path: 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = asking.Patience
-    monkeypatch.setattr("interlock.agents.builtin.asking.Patience",
+    monkeypatch.setattr("interlock.agents.builtin.model_request.Patience",
                         lambda: usual(first_event_s=0.25, idle_s=0.25, again_s=0.01))
 
 

@@ -17,12 +17,12 @@ from agents.test_builtin import allowed, errors, opened, results
 from agents.transcribed import Transcribed, plain
 from interlock.agents.builtin.cache import Cache, ContextUnknown, Entry
 from interlock.model_stand_in import AFTER_TOOL, ModelServer
-from interlock.model_stand_in.answering import OUTPUT_TOKENS
+from interlock.model_stand_in.answers import OUTPUT_TOKENS
 from interlock.protocol import payloads as p
 from interlock.session.compaction_plan import CompactionSettings, plan
 from interlock.session.compaction_plan import Path as EntryPath
 from interlock.session.entries import AssistantMessage, TextPart, TokenFigures, UserMessage
-from interlock.session.hygiene import cleaned
+from interlock.session.provider_context import cleaned
 from interlock.session.transfers import File, chunks
 from lazily import lazily
 from runner.stage import Stage, stage
@@ -238,7 +238,7 @@ async def test_the_head_of_a_split_turn_is_summed_up_for_itself_and_files_are_ca
 async def test_half_a_summary_is_none(
     model_server: ModelServer, form: str, word: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.agents.builtin.asking.MAX_TRIES", 1)
+    monkeypatch.setattr("interlock.agents.builtin.model_request.MAX_TRIES", 1)
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)
         kept = Transcribed(scene)

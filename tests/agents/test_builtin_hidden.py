@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.builtin import files, searching
+from interlock.agents.builtin import files, search_tool
 from interlock.agents.builtin.places import ToolFailed, Workspace
 
 pytestmark = pytest.mark.req("H-15")
@@ -26,14 +26,14 @@ def workspace(tmp_path: Path) -> Workspace:
 def test_what_is_hidden_is_neither_read_nor_written_nor_listed(workspace: Workspace, path: str) -> None:
     for tool in (files.read, files.listing, lambda place, name: files.write(place, name, "mine"),
                  lambda place, name: files.edit(place, name, "the", "my"),
-                 lambda place, name: searching.search(place, "key", name)):
+                 lambda place, name: search_tool.search(place, "key", name)):
         with pytest.raises(ToolFailed, match="is hidden from agents"):
             tool(workspace, path)
     assert (workspace.resolve() / "state" / "owner.key").read_text() == "the key"
 
 
 def test_a_search_of_the_whole_workspace_passes_over_what_is_hidden(workspace: Workspace) -> None:
-    assert searching.search(workspace, "the") == "file:1: the file"
+    assert search_tool.search(workspace, "the") == "file:1: the file"
 
 
 def test_a_deep_listing_names_a_hidden_directory_and_nothing_in_it(workspace: Workspace) -> None:

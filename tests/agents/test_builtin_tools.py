@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.agents.builtin import files, searching
+from interlock.agents.builtin import files, search_tool
 from interlock.agents.builtin.choice import NoModel, choose
 from interlock.agents.builtin.places import ToolFailed, opened, resolved
 from interlock.agents.builtin.tools import TOOLS, offered, understood
@@ -85,13 +85,13 @@ def test_listing_and_searching_show_links_and_follow_none(place: Path) -> None:
     listed = files.listing(place, ".", 9).split("\n")
     assert f"outside -> {place.parent}" in listed
     assert "inner/" in listed
-    assert searching.search(place, "^tw.$") == "a.txt:2: two\na.txt:3: two"
-    assert searching.search(place, "TWO", ignore_case=True).count("\n") == 1
-    assert searching.search(place, "line").endswith("(the first 200 matches; narrow the pattern or the path)")
-    assert searching.search(place, "x", "inner") == "(no match)"
+    assert search_tool.search(place, "^tw.$") == "a.txt:2: two\na.txt:3: two"
+    assert search_tool.search(place, "TWO", ignore_case=True).count("\n") == 1
+    assert search_tool.search(place, "line").endswith("(the first 200 matches; narrow the pattern or the path)")
+    assert search_tool.search(place, "x", "inner") == "(no match)"
     for pattern, path in (("(", "."), ("x", "none"), ("x", "outside")):
         with pytest.raises(ToolFailed):
-            searching.search(place, pattern, path)
+            search_tool.search(place, pattern, path)
 
 
 @pytest.mark.parametrize("given", [

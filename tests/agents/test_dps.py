@@ -14,7 +14,7 @@ from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import InvalidFrame
-from interlock.runner.surroundings import Graces
+from interlock.runner.session_context import Graces
 from runner.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio

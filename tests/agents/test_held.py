@@ -11,7 +11,7 @@ from interlock.agents.evidence import Evidence, Seen
 from interlock.agents.held import as_held, holding_of, needs_check
 from interlock.agents.registry import BUILTIN, SHELL, offers
 from interlock.ports.agent import AgentSpec
-from interlock.protocol.holding import MEANINGS, Held, Holding, phrase
+from interlock.protocol.hold import MEANINGS, Held, Holding, phrase
 
 pytestmark = pytest.mark.req("H-10")
 Verdict = Literal["asks", "command"]

@@ -17,8 +17,8 @@ from interlock.app import agent_checks
 from interlock.app.agent_checks import AgentChecks, CheckFailed, in_own_process
 from interlock.config import Config
 from interlock.probe.scratch import digest_of
-from interlock.protocol.holding import phrase
-from interlock.runner.offered import Offering
+from interlock.protocol.hold import phrase
+from interlock.runner.agent_catalog import Offering
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-10")]
 

@@ -20,11 +20,11 @@ from interlock.backends.postgres.ledger import open_ledger
 from interlock.cli import audit_verbs
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import Where
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.config import AuditSection
 from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.gateway.settings_noted import note_policy
-from interlock.gateway.signing import load_or_make_key
+from interlock.gateway.settings_audit import note_policy
+from interlock.gateway.signing_key import load_or_make_key
 
 pytestmark = pytest.mark.req("U-5", "C-4")
 

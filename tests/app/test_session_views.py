@@ -24,7 +24,7 @@ from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.chats import ChatSettings, Message
 from interlock.protocol import payloads as p
 from interlock.protocol.records import IdempotencyRecord
-from interlock.session.routing import Chat, Naming
+from interlock.session.chat_route import Chat, Naming
 
 pytestmark = pytest.mark.anyio
 KEY = "agent:shell:dm:ann"

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from engine.conversation import ManualClock
 from interlock.backends.bucket import Bucket
 from interlock.backends.checkpoints.files import CheckpointFiles
-from interlock.backends.checkpoints.locked import Both, LockedCheckpoints
+from interlock.backends.checkpoints.object_lock import Both, LockedCheckpoints
 from interlock.command.audit import checkpoint_line
 from interlock.command.note import origin_of, sign_checkpoint
 from lazily import lazily

@@ -15,7 +15,7 @@ import pytest
 from engine.conversation import ManualClock
 from interlock.channels.compaction_hook import ANSWER_BYTES, Hook, HttpCompactionHook
 from interlock.ports.compaction_hook import BeforeCompact, Cancel, Supply
-from interlock.ports.outgoing import Answer, Outgoing, Unreached, UrlRefused
+from interlock.ports.outbound_http import Answer, Outgoing, Unreached, UrlRefused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Z-6")]
 SECRET = b"s" * 32

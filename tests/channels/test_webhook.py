@@ -11,7 +11,7 @@ import pytest
 
 from interlock.channels.webhook import WebhookChannel, read_secret, signature
 from interlock.ports.channel import Asking, NotAsked
-from interlock.ports.outgoing import Answer, Outgoing, Unreached, UrlRefused
+from interlock.ports.outbound_http import Answer, Outgoing, Unreached, UrlRefused
 
 pytestmark = pytest.mark.anyio
 SECRET = bytes(range(24))

@@ -16,12 +16,12 @@ from cli.scripted import Script, answer, link_to
 from cli.test_cli_following import Lines, approval
 from interlock.cli import decide
 from interlock.cli.approval_card import CARD_LINES, Reading, card
-from interlock.cli.asking import Answers, Asker
+from interlock.cli.approval_prompt import Answers, Asker
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.seen_approvals import IDS_KEPT, SeenApprovals
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import Approval
 
 LONG = "\n".join(f"echo {number}" for number in range(CARD_LINES + 40))

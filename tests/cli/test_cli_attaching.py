@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.attaching import attached, image_type
 from interlock.cli.dispatch import dispatch
+from interlock.cli.prompt_files import attached, image_type
 from interlock.cli.session_files import local_name
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.protocol.limits import MAX_COMMAND_BINARY_BYTES, MAX_INLINE_BINARY_BYTES
 
 pytestmark = pytest.mark.req("E-5")

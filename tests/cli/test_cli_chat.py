@@ -14,7 +14,7 @@ from cli.scripted import Script, answer, link_to, problem
 from interlock.cli import chat
 from interlock.cli.chat import Lines
 from interlock.cli.exit_status import Exit
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from interlock.cli import completing
-from interlock.cli.completing import BASH, FISH, ZSH, candidates
+from interlock.cli import completion
+from interlock.cli.completion import BASH, FISH, ZSH, candidates
 from interlock.cli.dispatch import dispatch
 
 pytestmark = pytest.mark.req("G-7")
@@ -54,7 +54,7 @@ def test_ids_are_offered_by_what_follows_their_prefix_and_only_those_not_given_y
     async def ids(_: object) -> list[str]:
         return ["apr_01K9A", "apr_02B"]
 
-    monkeypatch.setattr(completing, "_ids", ids)
+    monkeypatch.setattr(completion, "_ids", ids)
     assert candidates(["approve", ""]) == ["@last", "apr_01K9A", "apr_02B"]
     assert candidates(["approve", "01"]) == ["apr_01K9A"]
     assert candidates(["approve", "apr_02B", "apr"]) == ["apr_01K9A"]

@@ -16,11 +16,11 @@ from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.cli.config_import import import_
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import Where
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.config.openclaw import translate
-from interlock.session.resetting import ResetRule
-from interlock.session.routing import Chat, agent_for, chat_key
-from interlock.session.sending import may_send
+from interlock.session.chat_route import Chat, agent_for, chat_key
+from interlock.session.resets import ResetRule
+from interlock.session.send_policy import may_send
 
 OPENCLAW = """
 // ~/.openclaw/openclaw.json

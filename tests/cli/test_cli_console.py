@@ -16,7 +16,7 @@ from interlock.cli.console import link_for, public_url, qr_code
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.config import GatewaySection
 
 Answers = dict[str, list[Callable[[httpx2.Request], httpx2.Response]]]

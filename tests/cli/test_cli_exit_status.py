@@ -6,7 +6,7 @@ import pytest
 
 from interlock.cli.exit_status import BY_HTTP, Exit, of_command
 from interlock.cli.gateway_link import refusal
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import PROBLEMS
 
 STATES = [

@@ -13,15 +13,15 @@ import msgspec
 import pytest
 
 from cli.scripted import Script, answer, broken, event, link_to, problem, stream
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.approval_card import card
-from interlock.cli.asking import Answering, Asker
+from interlock.cli.approval_prompt import Answering, Asker
 from interlock.cli.cursors import Cursors, Place
-from interlock.cli.following import Follower
+from interlock.cli.follower import Follower
 from interlock.cli.outcome import close_line, exit_of
 from interlock.cli.place import Where
 from interlock.cli.screen import Screen
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import Approval, Command
 
 TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
@@ -275,15 +275,15 @@ async def test_a_unique_beginning_names_a_thing_and_an_ambiguous_one_does_not(tm
              command(id="cmd_01B", type="cancel", created_at="2027-01-01T00:00:00.000Z")]
     script = Script({"GET /v1/commands": [answer({"items": found, "next_cursor": None, "has_more": False})]})
     async with link_to(script, tmp_path) as link:
-        assert (await naming.command(link, "cmd_01AA")).id == "cmd_01AA"
-        assert (await naming.command(link, "01b")).id == "cmd_01B"
-        assert (await naming.command(link, "@last")).id == "cmd_01AB"
+        assert (await short_ids.command(link, "cmd_01AA")).id == "cmd_01AA"
+        assert (await short_ids.command(link, "01b")).id == "cmd_01B"
+        assert (await short_ids.command(link, "@last")).id == "cmd_01AB"
         for text, status in (("01A", 2), ("zz", 7), ("", 2)):
             with pytest.raises(Trouble) as caught:
-                await naming.command(link, text)
+                await short_ids.command(link, text)
             assert caught.value.status == status
         with pytest.raises(Trouble):
-            await naming.live_command(link, "@last")
+            await short_ids.live_command(link, "@last")
 
 
 @pytest.mark.anyio

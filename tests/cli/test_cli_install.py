@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.install import install, plist, unit
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("L-3", "G-4")
 WORDS = ["/opt/a b/python", "-m", "interlock", "runner", "--state", '/s/50% "x"', "--root", "/w/$HOME"]

@@ -12,8 +12,8 @@ import pytest
 
 from cli.scripted import Script, answer, link_to, problem
 from cli.test_cli_following import AT, TURN, approval
-from interlock.cli.asking import Asker
-from interlock.cli.replaying import Replayed, replay_sessions, rules_in_force
+from interlock.cli.approval_prompt import Asker
+from interlock.cli.rule_replay import Replayed, replay_sessions, rules_in_force
 from interlock.command.policy import Policy, Rule
 from interlock.protocol.resources import Approval, Session
 

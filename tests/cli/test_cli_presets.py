@@ -9,7 +9,7 @@ import pytest
 from interlock import config
 from interlock.cli.place import Where
 from interlock.cli.presets import use_presets, with_presets
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 
 RULE = '[[policy.rules]]\nname = "mine"\neffect = "deny"\n'
 

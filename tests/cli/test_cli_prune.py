@@ -13,7 +13,7 @@ from interlock.cli import prune
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("G-5")
 DAY_MS = 24 * 3_600_000

@@ -14,13 +14,13 @@ import pytest
 
 from engine.test_chats import Room
 from gateway.rest.test_rest_session_entries import EngineDesk
-from interlock.cli import session_editing
+from interlock.cli import session_edit
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
-from interlock.cli.trouble import Trouble
-from interlock.cli.working import _SoFar
-from interlock.session.routing import Naming
+from interlock.cli.progress import _SoFar
+from interlock.cli.verb_error import Trouble
+from interlock.session.chat_route import Naming
 from small_gateway.running import running
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ class Person:
         script = ("import json, sys; path = sys.argv[1]; v = json.load(open(path));" + change
                   + "; isinstance(v, str) or json.dump(v, open(path, 'w')); isinstance(v, str) and "
                     "open(path, 'w').write(v)")
-        return await session_editing._edit(GatewayLink(self._where), agent, [sys.executable, "-S", "-c", script],
+        return await session_edit._edit(GatewayLink(self._where), agent, [sys.executable, "-S", "-c", script],
                                            json=True)
 
     async def entry(self, name: str = "ann") -> dict[str, Any]:
@@ -115,9 +115,9 @@ async def test_an_agent_without_sessions_and_an_editor_that_is_not_there_are_sai
         await person.edit("v", agent="goose")
     monkeypatch.setenv("VISUAL", "/nowhere/at/all --wait")
     with pytest.raises(Trouble, match="There is no editor"):
-        session_editing._editor()
+        session_edit._editor()
     monkeypatch.setenv("VISUAL", shlex.join([sys.executable, "-S", "-c", "pass # "]))
-    assert session_editing._editor()[:2] == [sys.executable, "-S"]
+    assert session_edit._editor()[:2] == [sys.executable, "-S"]
 
 
 @pytest.mark.req("N-1", "G-7")
@@ -125,12 +125,12 @@ async def test_nothing_is_printed_while_the_editor_has_the_terminal(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
-    run = session_editing.subprocess.run
+    run = session_edit.subprocess.run
 
     def watched(*words: Any, **more: Any) -> Any:
         seen.append(_SoFar.suspended)
         return run(*words, **more)
 
-    monkeypatch.setattr(session_editing.subprocess, "run", watched)
+    monkeypatch.setattr(session_edit.subprocess, "run", watched)
     assert await person.edit("v") == Exit.DONE
     assert (seen, _SoFar.suspended) == ([True], False)

@@ -11,7 +11,7 @@ from cli.scripted import Script, answer, broken, event, link_to, problem, stream
 from interlock.cli import sse
 from interlock.cli.gateway_link import READ_ATTEMPTS
 from interlock.cli.sse import GIVE_UP_S, MAX_EVENT_CHARS, Forgotten, Heard, Lines, Lost, Reattached, Stream, Told
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 
 PATH = "/v1/sessions/s/frames"
 

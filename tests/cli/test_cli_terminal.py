@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import interlock
+from interlock.cli.progress import LASTING, so_far, suspended, working
 from interlock.cli.terminal import has_colour, one_line, printable, result, say, styled, table, write
 from interlock.cli.values import between, count, milliseconds, span
 from interlock.cli.verbs import below, names
-from interlock.cli.working import LASTING, so_far, suspended, working
 
 
 class Terminal(io.StringIO):

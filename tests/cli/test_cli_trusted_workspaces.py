@@ -12,7 +12,7 @@ from cli.test_cli_following import AT
 from interlock.cli import trusted_workspaces
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import NOWHERE
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-13")]
 RULES = "/v1/policy/rules"

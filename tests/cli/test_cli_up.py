@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import pytest
 
-from interlock.cli import completing
+from interlock.cli import completion
 from interlock.cli.children import Child
 from interlock.cli.dispatch import dispatch
 
@@ -127,7 +127,7 @@ def test_tab_offers_the_commands_that_there_are(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # At a terminal a slow gateway is not waited for; here the machine may be busy.
-    monkeypatch.setattr(completing, "ASK_S", PATIENCE_S)
+    monkeypatch.setattr(completion, "ASK_S", PATIENCE_S)
     monkeypatch.setenv("INTERLOCK_STATE", str(site.state))
 
     def offered(*words: str) -> list[str]:

@@ -13,8 +13,8 @@ import pytest
 
 from interlock.app.own_servers import OwnServer, start_nats
 from interlock.cli.children import DEATHS_MAX, Deaths, keep_alive
-from interlock.cli.trouble import Trouble
 from interlock.cli.up_cluster import KeptServer
+from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.anyio
 

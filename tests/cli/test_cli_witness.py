@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.command.tampering import KEY, make_log, rechained, signed
 
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.cli.witness_verb import _Witness  # pyright: ignore[reportPrivateUsage]
 from interlock.command.audit_tree import Span, answer, consistency, root_of
 from interlock.command.note import (

@@ -11,15 +11,15 @@ import pytest
 
 from cli.scripted import URL, Script, answer, link_to, problem
 from cli.test_cli_following import AT, approval
-from interlock.app.moving.departure import mark
-from interlock.cli import compacting, decide, releasing, run
+from interlock.app.data_migration.departure import mark
+from interlock.cli import decide, run, session_compact, session_release
 from interlock.cli.doctor import Finding, examine
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.known_agents import KNOWN, snippet
 from interlock.cli.pairings import Paired, keep
 from interlock.cli.place import Where
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 
 SESSION = {"session_id": "s-1", "session_key": "agent:claude:main", "tenant_id": "t", "agent_id": "claude",
            "state": "idle", "created_at": AT, "updated_at": AT, "controller": "gw_a"}
@@ -35,7 +35,7 @@ def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[
 
         def link(_: Where) -> GatewayLink:
             return link_to(script, tmp_path)
-        for verb in (decide, compacting, releasing):
+        for verb in (decide, session_compact, session_release):
             monkeypatch.setattr(verb, "GatewayLink", link)
         return script
     return begin
@@ -99,7 +99,7 @@ def test_a_compaction_is_waited_for_until_its_own_report(
             noted("Compacted", "900 tokens before, 90 now"),
         ],
     })
-    assert compacting.compact("agent:claude:main", "keep", "the", "open", "questions") == Exit.DONE
+    assert session_compact.compact("agent:claude:main", "keep", "the", "open", "questions") == Exit.DONE
     assert [json.loads(one.content) for one in script.asked if one.method == "POST"] == [
         {"instructions": "keep the open questions"}]
     assert [one.url.params.get("since") for one in script.asked if "frames" in one.url.path] == ["c0", "c1", "c1", "c1"]
@@ -114,7 +114,7 @@ def test_a_compaction_that_fails_says_why(scripted: Callable[..., Script], sente
     scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/compact": [answer(ASKED, 202)],
               "GET /v1/sessions/s-1/frames": [told]})
     with pytest.raises(Trouble, match=sentence):
-        compacting.compact("s-1")
+        session_compact.compact("s-1")
 
 
 @pytest.mark.req("D-5", "G-4")
@@ -123,7 +123,7 @@ def test_control_is_handed_over_and_said_when_the_runner_has_done_it(
 ) -> None:
     script = scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/release": [answer(SESSION)],
                        "GET /v1/sessions/s-1": [answer(SESSION), answer({**SESSION, "controller": "gw_b"})]})
-    assert releasing.release("@last", to="gw_b") == Exit.DONE
+    assert session_release.release("@last", to="gw_b") == Exit.DONE
     assert [json.loads(one.content) for one in script.asked if one.method == "POST"] == [{"to": "gw_b"}]
     assert capsys.readouterr().out == "s-1\n"
 
@@ -132,15 +132,15 @@ def test_control_is_handed_over_and_said_when_the_runner_has_done_it(
 def test_control_that_is_not_handed_over_is_an_error(
     scripted: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(releasing, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(session_release, "PATIENCE_S", 0.0)
     scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/release": [answer(SESSION)],
               "GET /v1/sessions/s-1": [answer(SESSION)]})
     with pytest.raises(Trouble, match="has not handed s-1 to gateway gw_nowhere"):
-        releasing.release("s-1", to="gw_nowhere")
+        session_release.release("s-1", to="gw_nowhere")
     scripted({"GET /v1/sessions": [LISTED],
               "POST /v1/sessions/s-1/release": [problem(409, "Conflict", "gateway gw_a is this one")]})
     with pytest.raises(Trouble, match="is this one"):
-        releasing.release("s-1", to="gw_a")
+        session_release.release("s-1", to="gw_a")
 
 
 @pytest.mark.req("D-5", "L-3", "G-4")
@@ -201,7 +201,7 @@ def test_a_summary_that_a_hook_wrote_needs_no_report(
 ) -> None:
     scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/compact": [answer({**ASKED, "message_id": ""}, 202)],
               "GET /v1/sessions/s-1/frames": [noted("Compacted", "900 tokens before, 90 now")]})
-    assert compacting.compact("s-1") == Exit.DONE
+    assert session_compact.compact("s-1") == Exit.DONE
     assert capsys.readouterr().out == "900 tokens before, 90 now\n"
 
 

@@ -12,7 +12,7 @@ import pytest
 from cli.scripted import URL, Script, answer, problem
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.sdk.exchange import RETRY_AFTER_MAX_S
 
 pytestmark = pytest.mark.anyio

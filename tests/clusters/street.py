@@ -28,15 +28,15 @@ from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.cluster_health import ClusterWatch
+from interlock.gateway.cluster_member import share
 from interlock.gateway.credentials import digest
 from interlock.gateway.hooks import Hook, Hooks
 from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairing import Pairings
+from interlock.gateway.pairings import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.rest.service import Facts, Front
 from interlock.gateway.retention import Retention
-from interlock.gateway.sharing import share
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.bus import Bus
 from interlock.ports.ledger import Batch, PutKey, PutRunner, PutTenant

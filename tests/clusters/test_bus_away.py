@@ -15,7 +15,7 @@ from interlock.app.own_servers import OwnServer, free_port, start_nats
 from interlock.backends.bus_nats import link as link_module
 from interlock.backends.bus_nats.bus import open_bus
 from interlock.backends.bus_nats.places import read_places
-from interlock.gateway.rest import elsewhere
+from interlock.gateway.rest import forwarder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "M-1")]
 COMMANDS, WORKERS, OUTAGES = 48, 4, 3
@@ -25,9 +25,9 @@ COMMANDS, WORKERS, OUTAGES = 48, 4, 3
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage of a tenth of a second is then what one of a minute is."""
     monkeypatch.setattr(link_module, "RECONNECT_WAIT_S", 0.02)
-    monkeypatch.setattr(elsewhere, "GIVE_UP_S", 0.1)
-    monkeypatch.setattr(elsewhere, "AGAIN_S", 0.02)
-    monkeypatch.setattr(elsewhere, "ANSWER_WAIT_MS", 1_000)
+    monkeypatch.setattr(forwarder, "GIVE_UP_S", 0.1)
+    monkeypatch.setattr(forwarder, "AGAIN_S", 0.02)
+    monkeypatch.setattr(forwarder, "ANSWER_WAIT_MS", 1_000)
 
 
 class Person:

@@ -18,8 +18,8 @@ from interlock.backends.memory.leases import MemoryLeases
 from interlock.engine.cluster import cluster
 from interlock.engine.cluster.relay import Note
 from interlock.engine.cron import CronJob
-from interlock.engine.items import Durable, Item, Transient
-from interlock.engine.room import Elsewhere
+from interlock.engine.membership import Elsewhere
+from interlock.engine.stream_items import Durable, Item, Transient
 from interlock.gateway.hooks import Hook
 from interlock.ports.bus import BusError
 from interlock.ports.leases import INSTANCE_LIFE_MS

@@ -10,7 +10,7 @@ import pytest
 from clusters.street import Answer, Street, street
 from clusters.test_cluster import opened
 from interlock.gateway.credentials import digest
-from interlock.gateway.rest import elsewhere, status
+from interlock.gateway.rest import forwarder, status
 from interlock.ports.leases import RENEW_EVERY_MS, Survey
 from interlock.ports.ledger import Batch, LedgerError, PutKey, PutTenant
 from interlock.protocol.records import KeyRecord, TenantRecord
@@ -102,7 +102,7 @@ async def test_figures_say_which_server_is_away(town: Street, monkeypatch: pytes
 @pytest.mark.req("M-1")
 async def test_a_request_that_needs_the_bus_is_answered_soon_while_that_is_away(
         town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elsewhere, "BUS_GIVE_UP_S", 0.05)  # The other bound, 20 s, stays: this test would wait for it.
+    monkeypatch.setattr(forwarder, "BUS_GIVE_UP_S", 0.05)  # The other bound, 20 s, stays: this test would wait for it.
     a, b = town.houses
     async with b.attached() as runner:
         session_id = (await b.execute()).body["target"]["session_id"]

@@ -11,7 +11,7 @@ import pytest
 from proof.house import House
 
 from interlock.conformance.hands import RestHand
-from interlock.conformance.linking import Dialling, Listening
+from interlock.conformance.links import Dialling, Listening
 from interlock.conformance.player import Player
 from interlock.conformance.sides import AsGateway, AsRunner
 from interlock.conformance.steps import Conversation, Finding

@@ -14,7 +14,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.typing import Subprotocol
 
 from interlock.conformance.hands import HandFailed, ProgramHand
-from interlock.conformance.linking import Dialling
+from interlock.conformance.links import Dialling
 from interlock.conformance.player import Player
 from interlock.conformance.sides import AsRunner
 from interlock.conformance.steps import Conversation, Finding, Hear, Join, Link, Never, Say, Silence

@@ -11,8 +11,8 @@ import pytest
 from interlock.config import parse
 from interlock.demo import files
 from interlock.demo.agent import Chosen, config_text
-from interlock.demo.reading import Reading
 from interlock.demo.sabotage import make_tap
+from interlock.demo.stream_view import Reading
 from interlock.demo.websocket import Splitter, text_frame
 from interlock.ports.agent import AgentSpec
 

@@ -13,7 +13,7 @@ from proof.kill import TERMINAL
 
 from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
 from interlock.command.audit_check import Tampering, verify
-from interlock.gateway.signing import PUBLIC_NAME, load_public_key
+from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.box import Box
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.frames import Direction, decode, encode
-from interlock.protocol.holding import Holding
+from interlock.protocol.hold import Holding
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.records import IdempotencyRecord, Principal, RunnerRecord
 from interlock.protocol.resources import Actor, CommandBody, GrantBody, Target

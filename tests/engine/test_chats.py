@@ -14,7 +14,7 @@ import pytest
 from engine.conversation import OWNER, Table
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.policy import Policy, Rule
-from interlock.engine.bridge import archiving, entries
+from interlock.engine.bridge import archive, entries
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.chats import ChatSettings, Message, SystemMessage
 from interlock.protocol import payloads as p
@@ -23,10 +23,10 @@ from interlock.protocol.inbound import InboundBody, Received
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord
 from interlock.protocol.resources import Target
+from interlock.session.chat_route import Binding, Chat, Naming
 from interlock.session.chat_words import COMPACTING
-from interlock.session.resetting import ResetRule, ResetRules
-from interlock.session.routing import Binding, Chat, Naming
-from interlock.session.sending import SendRule, SendRules
+from interlock.session.resets import ResetRule, ResetRules
+from interlock.session.send_policy import SendRule, SendRules
 
 pytestmark = pytest.mark.anyio
 ANN = Chat("telegram", "direct", peer="ann")
@@ -355,7 +355,7 @@ async def test_an_archived_session_takes_nothing_and_its_key_begins_anew() -> No
     first = await room.hear("hello")
     shell = await room.engine.lanes.lane(first.session_id)
     assert shell is not None
-    await shell.call(lambda lane: archiving.archive(lane, {"id": "user:ann", "role": "operator"}, "done"))
+    await shell.call(lambda lane: archive.archive(lane, {"id": "user:ann", "role": "operator"}, "done"))
     with pytest.raises(Problem, match="archived"):
         await room.execute(target=Target(session_id=first.session_id))
     assert (await room.hear("hello")).session_id != first.session_id

@@ -10,7 +10,7 @@ from interlock.command.card.asked_by import names
 from interlock.command.policy import Policy
 from interlock.command.rule import Rule
 from interlock.protocol import payloads as p
-from interlock.protocol.holding import Holding, phrase
+from interlock.protocol.hold import Holding, phrase
 from interlock.protocol.resources import Approval, Session, Target
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-10")]

@@ -15,7 +15,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.policy import Policy, Rule
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS
-from interlock.engine.jobs import Job, RecentIds
+from interlock.engine.inputs import Job, RecentIds
 from interlock.ports.ledger import Batch, Full, OutcomeUnknown, Receipt
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import RECENT_MESSAGE_IDS

@@ -9,7 +9,7 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import Group, Policy, Rule
-from interlock.engine.bridge import submitting
+from interlock.engine.bridge import submission
 from interlock.engine.bridge.clocks import tick
 from interlock.protocol import payloads as p
 from interlock.protocol.drains import DrainBody
@@ -237,7 +237,7 @@ async def test_a_yes_is_used_where_the_runner_says_so_and_void_where_it_came_to_
 
 @pytest.mark.req("C-3")
 async def test_a_session_lets_so_many_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitting, "MAX_QUEUED_COMMANDS", 2)
+    monkeypatch.setattr(submission, "MAX_QUEUED_COMMANDS", 2)
     table = Table()
     _, session_id = await running(table)
     here = Target(session_id=session_id)

@@ -11,7 +11,7 @@ import pytest
 from engine.conversation import OWNER, Table
 from interlock.command.policy import Policy
 from interlock.command.rule import Rule
-from interlock.engine.bridge import archiving
+from interlock.engine.bridge import archive
 from interlock.ports.ledger import Batch, PutApproval, PutCommand
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
@@ -186,7 +186,7 @@ async def test_a_command_whose_agent_is_to_end_with_it_outlives_a_restart(edited
     await table.opened(session_id)
     await table.started(session_id)
     shell = await table.lane(session_id)
-    await shell.call(lambda lane: archiving.retire(lane, {"id": "gateway", "role": "system"}, asked=False))
+    await shell.call(lambda lane: archive.retire(lane, {"id": "gateway", "role": "system"}, asked=False))
     if edited:
         await change_command(table, running.id, lambda one: msgspec.structs.replace(one, close_after=False))
     await table.restart()

@@ -9,7 +9,7 @@ import pytest
 from engine.conversation import OWNER, Table, remember
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.engine.bridge.clocks import tick
-from interlock.engine.bridge.compacting import COMPACT_TIMEOUT_MS
+from interlock.engine.bridge.compaction import COMPACT_TIMEOUT_MS
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.resources import Target

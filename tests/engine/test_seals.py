@@ -13,7 +13,7 @@ from interlock.command.rule import Rule
 from interlock.engine.bridge import seals
 from interlock.ports.ledger import Batch, DropControls, PutControl, PutRunner, PutSession, PutTenant
 from interlock.protocol.box import Box
-from interlock.protocol.holding import Holding
+from interlock.protocol.hold import Holding
 from interlock.protocol.records import ControlRecord, TenantRecord
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "D-7")]

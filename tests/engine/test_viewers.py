@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.items import Durable, Item, Shared, Transient, closing_frame, coalesced
 from interlock.engine.replays import PAGES_OF_READER, Reader
+from interlock.engine.stream_items import Durable, Item, Shared, Transient, closing_frame, coalesced
 from interlock.engine.viewers import FIRST_PAGE, MAX_OVERFLOWS, REPLAY_PAGE_BYTES, Behind, Viewer, Viewers
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode

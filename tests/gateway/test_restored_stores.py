@@ -12,13 +12,13 @@ import pytest
 
 from engine.conversation import USAGE, ManualClock
 from gateway.raw_runner import House
-from gateway.test_restored import TURN, approved, put_back, running
+from gateway.test_ledger_restore import TURN, approved, put_back, running
 from interlock.app.own_servers import postgres_programs
 from interlock.backends.postgres.database import Settings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.policy import Policy, Rule
-from interlock.engine.bridge.restored import CODE
+from interlock.engine.bridge.ledger_restore import CODE
 from interlock.protocol import payloads as p
 
 RESOLVED = p.InteractionResolved(interaction_id="x", outcome="denied", decided_at="2027-01-15T08:00:00Z")

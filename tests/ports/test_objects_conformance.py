@@ -20,7 +20,7 @@ from interlock.backends.bucket import Bucket
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.objects.bucket import BucketObjects
 from interlock.backends.objects.directory import DirectoryObjects
-from interlock.backends.objects.moved import MovedObjects
+from interlock.backends.objects.relocation import MovedObjects
 from interlock.ports.objects import ObjectDamaged, ObjectMissing, Objects, ObjectsError, ObjectTooLarge
 from interlock.protocol.limits import OBJECT_READ_BYTES
 from lazily import lazily

@@ -9,7 +9,7 @@ from interlock.command.policy import Rule
 from interlock.command.signature import CLOCK_MS
 from interlock.config.sections import LimitsSection
 from interlock.engine.bridge.lane_state import Limits
-from interlock.gateway.rest.strict import typed
+from interlock.gateway.rest.json_body import typed
 from interlock.protocol import limits
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Approval, CommandBody, Target

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.box import namespace, overlay, raising  # noqa: F401 - imported before another user may not read them
+from interlock.box import namespace, overlay, wall_setup  # noqa: F401 - imported before another user may not read them
 from interlock.box.walls import Walls
 from interlock.runner.staged.store import Staged
 from runner.staged_overlay import tree
@@ -54,7 +54,7 @@ def agent(staged: Staged, line: str) -> int:
     if pid == 0:
         try:
             walls = Walls("namespace", staged=(str(staged.workspace), str(staged.upper), str(staged.work)))
-            raising.raise_walls([os.fsencode(field) for field in walls.fields()])
+            wall_setup.raise_walls([os.fsencode(field) for field in walls.fields()])
             os.chdir(staged.workspace)
             os.dup2(2, 1)  # Standard output is this program's answer.
             # The PATH of the tests may lead through directories that are closed to other users.

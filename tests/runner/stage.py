@@ -25,13 +25,13 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode, encode
 from interlock.protocol.limits import OUTBOX_BYTES
 from interlock.protocol.records import ControlRecord
-from interlock.runner.asking import Presence, Waits
-from interlock.runner.boxing import NO_BOX, Boxing
-from interlock.runner.offered import Offered, Offering
+from interlock.runner.agent_catalog import Offered, Offering
+from interlock.runner.interactions import Presence, Waits
 from interlock.runner.outflow import Outflow
 from interlock.runner.process import AgentProcess
+from interlock.runner.session_box import NO_BOX, Boxing
+from interlock.runner.session_context import Graces, Surroundings
 from interlock.runner.sessions import Sessions
-from interlock.runner.surroundings import Graces, Surroundings
 from interlock.runner.uplink import Delta, Offer
 from interlock.runner.uploads import shelve
 from interlock.session.turn import TurnMachine

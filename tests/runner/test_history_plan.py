@@ -12,7 +12,7 @@ from interlock.ports.outbox import Piece, SessionRow, Stored
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_MESSAGE_BYTES
 from interlock.runner.history import encode_part, lost_after, merged_deltas, plan_history
-from interlock.runner.sending import Sending
+from interlock.runner.send_queue import Sending
 from interlock.runner.uplink import Closed, Delta
 from ports.outbox_words import AT, SESSION, changed, delta, output
 

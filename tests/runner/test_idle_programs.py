@@ -15,7 +15,7 @@ from interlock.runner.programs import ProgramDesk
 from interlock.runner.state import SessionState
 from runner.stage import StillClock
 from runner.test_programs import Turn, program
-from runner.test_scribe import Kept
+from runner.test_turn_writer import Kept
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-16")]
 

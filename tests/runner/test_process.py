@@ -213,8 +213,8 @@ def resident() -> int:
 
 def test_the_keeper_is_a_script_of_its_own() -> None:
     """It must start without the package, or each agent would pay for our imports."""
-    from interlock.runner import keeper
+    from interlock.runner import supervisor
 
-    source = Path(keeper.__file__).read_text()
+    source = Path(supervisor.__file__).read_text()
     imported = set(re.findall(r"^(?:import|from) (\w+)", source, re.MULTILINE))
     assert imported <= {"__future__", *sys.stdlib_module_names}

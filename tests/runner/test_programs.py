@@ -12,14 +12,14 @@ import pytest
 from interlock.command.facts.request import Request, facts
 from interlock.command.policy import Policy, Rule
 from interlock.command.rule import Subject
-from interlock.engine.bridge.judging import request_subject
+from interlock.engine.bridge.policy_subjects import request_subject
 from interlock.ports.agent import Answer, Question
 from interlock.ports.process import Decision, HeldProgram, StartedBelow
 from interlock.runner.journal import Journal
 from interlock.runner.programs import MAX_OUTSIDE, ProgramDesk, ProgramLines, command_line, program_input, summary
 from interlock.runner.state import SessionState
 from runner.stage import StillClock
-from runner.test_scribe import Kept
+from runner.test_turn_writer import Kept
 
 pytestmark = pytest.mark.anyio
 

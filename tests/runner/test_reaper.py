@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.runner import keeper, reaper
+from interlock.runner import reaper, supervisor
 from interlock.runner.process import AgentProcess
 
 pytestmark = pytest.mark.anyio
@@ -57,13 +57,13 @@ def no_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ps.write_text(f"#!/bin/sh\ncase $1 in -axwwEo) echo '{environments}';; *) echo '{table}';; esac\n")
     ps.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(keeper, "LINUX", False)
+    monkeypatch.setattr(supervisor, "LINUX", False)
     monkeypatch.setattr(reaper, "LINUX", False)
 
 
 @pytest.mark.req("A-4")
 async def test_without_proc_the_table_comes_from_ps(no_proc: None) -> None:
-    assert keeper.process_table()[7000002] == (7000001, 7000002, "T")
+    assert supervisor.process_table()[7000002] == (7000001, 7000002, "T")
     assert reaper.live_descendants("s1") == [7000001, 7000002]
     assert reaper.live_descendants("s10") == [7000002]
     assert await reaper.end_session("s2") == ([], [])
@@ -88,4 +88,4 @@ def test_a_family_is_the_tree_and_the_group_without_the_dead_and_the_keeper() ->
         15: (11, 11, "Z"),
         16: (1, 16, "S"),  # a stranger
     }
-    assert keeper.family(10, 11, table) == {11, 12, 13, 14}
+    assert supervisor.family(10, 11, table) == {11, 12, 13, 14}

@@ -20,14 +20,14 @@ from interlock.protocol.limits import (
     TOOL_INPUT_HEAD_BYTES,
 )
 from interlock.protocol.sizes import json_size
-from interlock.runner.asking import Interactions, Presence
+from interlock.runner.interactions import Interactions, Presence
 from interlock.runner.journal import Journal
-from interlock.runner.scribe import TurnScribe
 from interlock.runner.state import SessionState, TurnState
+from interlock.runner.turn_writer import TurnScribe
 from interlock.session.transfers import join
 from runner.stage import NOW_MS, PATIENT, StillClock
 
-from .test_scribe import Kept
+from .test_turn_writer import Kept
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("E-5")]
 LETTERS = ["a", '"', "\x01", "é", "漢", "😀"]

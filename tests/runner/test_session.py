@@ -17,11 +17,11 @@ from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import Option, Question
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import MIB
-from interlock.runner.asking import Interactions, Waits
+from interlock.runner.interactions import Interactions, Waits
 from interlock.runner.journal import Journal
-from interlock.runner.scribe import TurnScribe
+from interlock.runner.session_context import Graces
 from interlock.runner.state import SessionState, TurnState
-from interlock.runner.surroundings import Graces
+from interlock.runner.turn_writer import TurnScribe
 from runner.stage import NOW_MS, Stage, StillClock, misbehaving, program, raw_input, stage
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,8 @@ import pytest
 
 from interlock.runner.staged.batch import MAX_BATCH_BYTES, MAX_BATCH_FILES, batches
 from interlock.runner.staged.entries import ABSENT, Change, Entry
-from interlock.runner.staged.landing import chosen
-from interlock.runner.staged.moving import AFTERWARDS, MEANWHILE
+from interlock.runner.staged.file_moves import AFTERWARDS, MEANWHILE
+from interlock.runner.staged.landing_run import chosen
 from interlock.runner.staged.store import Staged
 from runner.staged_overlay import Overlay, after_now, tree
 

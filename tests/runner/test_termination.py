@@ -163,9 +163,9 @@ async def test_kill_9_of_the_runner_leaves_nothing(runner: Runner, gone: Gone, s
 
 LATE = """
 import socket
-from interlock.runner import keeper
+from interlock.runner import supervisor
 ours, theirs = socket.socketpair()
-class Late(keeper.Keeper):
+class Late(supervisor.Keeper):
     def say(self, line):
         if line.startswith("E"):
             theirs.close()

@@ -19,9 +19,9 @@ from interlock.protocol.bodies import EntryBody
 from interlock.protocol.inbound import InboundBody
 from interlock.protocol.problems import PROBLEMS
 from interlock.protocol.resources import Actor
-from interlock.sdk import AsyncInterlock, Interlock, awaiting, blocking, problems, rooms
+from interlock.sdk import AsyncInterlock, Interlock, async_client, blocking_client, problems, resources
 from interlock.sdk.exchange import Ask
-from interlock.sdk.following import SSE, Following
+from interlock.sdk.follower import SSE, Following
 
 DOCUMENT: dict[str, Any] = openapi.openapi()
 TABLE = Table(OPERATIONS)
@@ -59,7 +59,7 @@ class Method(NamedTuple):
 
 def methods() -> Iterator[Method]:
     """Every method that is a request, by the descriptor that makes it."""
-    for room in (*rooms.ROOMS.values(), rooms.Gateway):
+    for room in (*resources.ROOMS.values(), resources.Gateway):
         for name, verb in vars(room).items():
             if hasattr(verb, "ask"):
                 yield Method(room.__name__, name, verb)
@@ -145,10 +145,10 @@ def test_every_parameter_can_be_given(operation: Operation) -> None:
 
 def test_both_shells_have_every_room_with_the_same_methods() -> None:
     made = [Interlock("http://127.0.0.1:1", "k"), AsyncInterlock("http://127.0.0.1:1", "k")]
-    for shell, module in zip(made, (blocking, awaiting), strict=True):
-        assert isinstance(shell, rooms.Gateway)
-        assert {name for name in vars(shell) if not name.startswith("_")} == set(rooms.ROOMS)
-        for name, room in rooms.ROOMS.items():
+    for shell, module in zip(made, (blocking_client, async_client), strict=True):
+        assert isinstance(shell, resources.Gateway)
+        assert {name for name in vars(shell) if not name.startswith("_")} == set(resources.ROOMS)
+        for name, room in resources.ROOMS.items():
             assert isinstance(getattr(shell, name), room)
         # A method of one shell alone would be one that the other is missing.
         own = {name for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__

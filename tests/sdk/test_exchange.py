@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from interlock.sdk import problems
-from interlock.sdk.asks import commands, gateway
 from interlock.sdk.exchange import Ask, Cut, Manners, Reply, Rest, Send, exchange
+from interlock.sdk.requests import commands, gateway
 
 STEADY = Manners(draw=lambda: 1.0)
 CUT = Cut("reset by peer")

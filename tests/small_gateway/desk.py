@@ -11,20 +11,20 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.approval import withdraw
 from interlock.command.policy import Policy
-from interlock.command.remembering import read
-from interlock.engine.bridge.compacting import Asked
+from interlock.command.remembered_rule import read
+from interlock.engine.audit_readiness import Signing
+from interlock.engine.bridge.compaction import Asked
 from interlock.engine.cron import CronJob
-from interlock.engine.draining import Drains
+from interlock.engine.drains import Drains
+from interlock.engine.engine_status import Standing
 from interlock.engine.rows import Rows
 from interlock.engine.setbacks import Setbacks
-from interlock.engine.signing import Signing
-from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
 from interlock.gateway.checkpoints import CheckpointSigner
 from interlock.gateway.hooks import Hook as Door
 from interlock.gateway.metrics import Metrics
-from interlock.gateway.rest.desk import Remember
+from interlock.gateway.rest.service import Remember
 from interlock.gateway.webhooks import Hook
 from interlock.ports.ledger import (
     Append,

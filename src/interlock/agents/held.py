@@ -7,7 +7,7 @@ import msgspec
 from interlock.agents.evidence import MODE_CHANGE, Evidence
 from interlock.agents.registry import ADAPTERS, SHELL
 from interlock.ports.agent import AgentSpec
-from interlock.protocol.holding import CHANGED, INCONCLUSIVE, NOT_CHECKED, Holding
+from interlock.protocol.hold import CHANGED, INCONCLUSIVE, NOT_CHECKED, Holding
 
 PROBED = frozenset({"acp"})
 """Adapters whose agents decide themselves what they ask about; the others' calls pass through Interlock's own gate."""

@@ -14,7 +14,7 @@ from interlock.agents.builtin.choice import KEY_NAMES, why_not
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Keys
 from interlock.ports.process import Spawn
 from interlock.protocol.extras import install
-from interlock.protocol.holding import Holding
+from interlock.protocol.hold import Holding
 from interlock.protocol.payloads import AgentOffer
 
 

@@ -22,10 +22,10 @@ from interlock.agents import evidence
 from interlock.agents.held import as_held, holding_of, needs_check
 from interlock.config import Config
 from interlock.ports.agent import AgentSpec
-from interlock.probe.pointing import is_known
+from interlock.probe.model_endpoint import is_known
 from interlock.probe.scratch import digest_of
-from interlock.protocol.holding import CHECKING, Holding
-from interlock.runner.offered import Offering
+from interlock.protocol.hold import CHECKING, Holding
+from interlock.runner.agent_catalog import Offering
 
 LOOK_EVERY_S = 600.0
 """An agent that changes while the runner runs is noticed within this."""

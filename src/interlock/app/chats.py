@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from interlock.config import Config
 from interlock.engine.chats import ChatSettings
-from interlock.session.resetting import ResetRule, ResetRules
-from interlock.session.routing import Naming
-from interlock.session.sending import SendRules
+from interlock.session.chat_route import Naming
+from interlock.session.resets import ResetRule, ResetRules
+from interlock.session.send_policy import SendRules
 
 HOST_ZONE = Path("/etc/localtime")
 

@@ -19,7 +19,7 @@ def open_sink(state: Path, section: AuditSection, clock: Clock) -> CheckpointSin
         return near
     try:  # A heavy import that one in a hundred needs.
         from interlock.backends.bucket import Bucket
-        from interlock.backends.checkpoints.locked import Both, LockedCheckpoints
+        from interlock.backends.checkpoints.object_lock import Both, LockedCheckpoints
     except ModuleNotFoundError:
         raise ConfigError([f"[audit]: s3_bucket needs the extra s3: {install('s3')}."]) from None
     bucket = Bucket(section.s3_bucket, section.s3_prefix, section.s3_endpoint, section.s3_region)

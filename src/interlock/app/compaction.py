@@ -16,10 +16,10 @@ from interlock.config import Config, ConfigError
 from interlock.config.contexts import BeforeCompactSection
 from interlock.engine.bridge.context_state import CompactionRules
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.outgoing import Outgoing, UrlRefused
+from interlock.ports.outbound_http import Outgoing, UrlRefused
 from interlock.protocol.identifiers import uuid4
 from interlock.session.compaction_plan import CompactionSettings, Flush
-from interlock.session.pruning import PruningSettings
+from interlock.session.tool_result_limits import PruningSettings
 
 PLACE = "[compaction.beforeCompact]"
 

@@ -42,21 +42,21 @@ from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.cluster_health import ClusterWatch
+from interlock.gateway.cluster_member import share
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
 from interlock.gateway.hooks import Hook, Hooks
+from interlock.gateway.ledger_restore import RestoredLogs
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.oidc.tokens import OidcIssuers
-from interlock.gateway.pairing import Pairings
+from interlock.gateway.pairings import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.desk import Facts, Front
-from interlock.gateway.restored import RestoredLogs
+from interlock.gateway.rest.service import Facts, Front
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
-from interlock.gateway.settings_noted import note_key, note_policy
-from interlock.gateway.sharing import share
-from interlock.gateway.signing import KEY_NAME, KeyUnusable, load_or_make_key
-from interlock.gateway.tracing import Tracing, sender_of
+from interlock.gateway.settings_audit import note_key, note_policy
+from interlock.gateway.signing_key import KEY_NAME, KeyUnusable, load_or_make_key
+from interlock.gateway.spans import Tracing, sender_of
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
 from interlock.gateway.webhooks import Webhooks
 from interlock.log import redact_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from interlock.backends.objects.directory import DirectoryObjects
-from interlock.backends.objects.moved import MovedObjects
+from interlock.backends.objects.relocation import MovedObjects
 from interlock.config import ConfigError, ObjectsSection
 from interlock.ports.clock import Entropy
 from interlock.ports.objects import Objects

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.app import last_will
+from interlock.app import child_cleanup
 from interlock.protocol.extras import install
 
 START_TIMEOUT_S = 30.0
@@ -50,18 +50,18 @@ class OwnServer:
 
     def start_again(self) -> None:
         """Start a server that has ended, at the same address and on the same data. Raises ServerMissing."""
-        last_will.take_back(self.process.pid)
+        child_cleanup.take_back(self.process.pid)
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
         """Start it, and wait until it is ready."""
         process = self._spawn()
-        last_will.leave(process.pid, signal.SIGINT)
+        child_cleanup.leave(process.pid, signal.SIGINT)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._is_ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 _end(process, signal.SIGKILL)
-                last_will.take_back(process.pid)
+                child_cleanup.take_back(process.pid)
                 raise ServerMissing(f"A server did not start; see {self.log}: "
                                     f"{self.log.read_text(errors='replace').strip()[-500:]}")
             time.sleep(POLL_S)
@@ -75,7 +75,7 @@ class OwnServer:
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it and wait; SIGINT is PostgreSQL's fast shutdown. May be called again."""
         _end(self.process, how)
-        last_will.take_back(self.process.pid)
+        child_cleanup.take_back(self.process.pid)
         if self._sockets is not None:
             shutil.rmtree(self._sockets, ignore_errors=True)
 

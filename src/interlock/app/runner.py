@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.app.agent_checks import AgentChecks
-from interlock.app.boxing import boxing_of
 from interlock.app.descriptors import raise_limit
+from interlock.app.hidden_paths import boxing_of
 from interlock.app.place import LOCAL_RUNNER
 from interlock.app.tokenizer import begin_tokenizer
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.config import Config, ConfigError
 from interlock.runner import main
+from interlock.runner.agent_catalog import Offering, OfferingRefused
 from interlock.runner.gateways import Pairing
-from interlock.runner.offered import Offering, OfferingRefused
 
 RAWP_PATH = "/rawp"
 OUTBOX_NAME = "outbox.db"

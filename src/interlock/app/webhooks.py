@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from interlock.channels.webhook import WebhookChannel, read_secret
 from interlock.config import ConfigError, WebhookSection
 from interlock.gateway.webhooks import Hook
-from interlock.ports.outgoing import Outgoing, UrlRefused
+from interlock.ports.outbound_http import Outgoing, UrlRefused
 
 
 class Ways(NamedTuple):

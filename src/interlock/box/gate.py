@@ -30,7 +30,7 @@ import signal
 import struct
 from collections.abc import Callable, Mapping
 
-from interlock.box import tracing
+from interlock.box import ptrace
 from interlock.box.exec_filter import calls
 from interlock.box.processes import began, group_of, parent_and_start, path_of
 from interlock.box.program import (
@@ -214,13 +214,13 @@ class Gate:
             if allowed is not None:
                 self._report(allowed)
             return False
-        event = tracing.event(status)
-        if allowed is not None and event == tracing.EVENT_EXEC:
+        event = ptrace.event(status)
+        if allowed is not None and event == ptrace.EVENT_EXEC:
             self._compare(pid, allowed)
         elif allowed is not None:
             self._report(allowed)  # This stop comes after the call: the kernel did not execute it.
         try:
-            tracing.release(pid, 0 if event else os.WSTOPSIG(status))
+            ptrace.release(pid, 0 if event else os.WSTOPSIG(status))
         except OSError:
             pass  # It was killed.
         return True
@@ -315,7 +315,7 @@ class Gate:
                 raise ProcessLookupError
             group = group_of(held.tid)
             key = group, began(group)
-            tracing.seize(held.tid)
+            ptrace.seize(held.tid)
         except OSError as failed:
             self._answer(held.notice, errno.EPERM)
             self._say(f"V {held.token}")
@@ -325,7 +325,7 @@ class Gate:
         self._traced[held.tid] = self._traced[group] = _Allowed(held.token, held.program, key, below)
         self._answer(held.notice, 0)
         try:
-            tracing.interrupt(held.tid)
+            ptrace.interrupt(held.tid)
         except OSError:
             pass  # It has ended.
 

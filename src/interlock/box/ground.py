@@ -58,7 +58,7 @@ def tried_overlay(directory: str) -> str:
 
 
 def _wall(kind: str, directory: str) -> str:
-    from interlock.box.raising import raise_walls
+    from interlock.box.wall_setup import raise_walls
 
     network = kind == NETWORK
     raise_walls([b"namespace" if network else kind.encode(), b"h" + os.fsencode(directory),
@@ -73,7 +73,7 @@ def _wall(kind: str, directory: str) -> str:
 
 
 def _overlay(paths: list[bytes]) -> str:
-    from interlock.box.raising import raise_walls
+    from interlock.box.wall_setup import raise_walls
 
     raise_walls([b"namespace", *(b"o" + path for path in paths)])
     probe = os.path.join(paths[0], b"probe")

@@ -11,8 +11,8 @@ import time
 
 from interlock.box.exec_filter import receive_listener, send_listener
 from interlock.box.gate import Gate
-from interlock.box.raising import raise_walls
-from interlock.box.tracing import WAIT_ALL
+from interlock.box.ptrace import WAIT_ALL
+from interlock.box.wall_setup import raise_walls
 
 SHELL = b"/bin/sh"
 SCRIPT = b"/bin/sh -c 'exit 7'; exit $?"

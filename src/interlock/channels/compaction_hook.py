@@ -12,7 +12,7 @@ import structlog
 from interlock.channels.webhook import signature
 from interlock.ports.clock import Clock
 from interlock.ports.compaction_hook import BeforeCompact, Cancel, CompactionHook, Supply
-from interlock.ports.outgoing import Outgoing, Unreached, UrlRefused
+from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
 from interlock.protocol.clock import iso
 
 EVENT = "session_before_compact"

@@ -10,7 +10,7 @@ import hmac
 import msgspec
 
 from interlock.ports.channel import Asking, Channel, NotAsked
-from interlock.ports.outgoing import Outgoing, Unreached, UrlRefused
+from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
 from interlock.protocol.clock import iso
 
 TIMEOUT_S = 10.0

@@ -11,7 +11,7 @@ from interlock.cli import trust
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import locate
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 
 if TYPE_CHECKING:
     from interlock.sdk import AsyncInterlock

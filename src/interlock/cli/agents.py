@@ -21,12 +21,12 @@ from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.known_agents import found_on_path, snippet
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
 from interlock.protocol.box import Box
 from interlock.protocol.box import phrase as phrase_box
-from interlock.protocol.holding import MEANINGS, Holding, phrase
+from interlock.protocol.hold import MEANINGS, Holding, phrase
 from interlock.protocol.resources import Node
 
 

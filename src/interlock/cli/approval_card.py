@@ -20,7 +20,7 @@ from interlock.cli.values import until
 from interlock.command.approval import shared_votes
 from interlock.command.card.asked_by import NAME_CHARS, names
 from interlock.command.card.lines import Line, Style
-from interlock.command.card.reading import lines_of_approval, request_of_approval
+from interlock.command.card.permission_request import lines_of_approval, request_of_approval
 from interlock.command.card.text import one_line, visible
 from interlock.protocol.resources import Approval
 

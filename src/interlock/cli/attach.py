@@ -6,19 +6,19 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli import naming
-from interlock.cli.asking import Answering
+from interlock.cli import short_ids
+from interlock.cli.approval_prompt import Answering
 from interlock.cli.cursors import Cursors, Place
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.run import Running
 from interlock.cli.terminal import say
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.resources import Command
 
 
 def attach(
-    target: str = naming.LAST,
+    target: str = short_ids.LAST,
     /,
     *,
     from_start: Annotated[bool, Parameter(help="Show it from its beginning.")] = False,
@@ -56,12 +56,12 @@ def attach(
 async def _command_of(link: GatewayLink, text: str) -> Command:
     """The command of that name, or the newest of the session of that name."""
     try:
-        return await _execute(link, await naming.command(link, text))
+        return await _execute(link, await short_ids.command(link, text))
     except Trouble as trouble:
-        if trouble.code != "NotFound" or text == naming.LAST:
+        if trouble.code != "NotFound" or text == short_ids.LAST:
             raise
     try:
-        session = await naming.session(link, text)
+        session = await short_ids.session(link, text)
     except Trouble as trouble:
         if trouble.code != "NotFound":
             raise

@@ -13,8 +13,8 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
-from interlock.cli.trouble import usage
 from interlock.cli.values import ago, milliseconds
+from interlock.cli.verb_error import usage
 from interlock.protocol.answers import AuditLine, AuditPage
 from interlock.protocol.clock import iso, parse_iso
 

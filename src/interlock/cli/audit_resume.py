@@ -12,8 +12,8 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import is_terminal, one_line, result, say
-from interlock.cli.trouble import usage
 from interlock.cli.values import count
+from interlock.cli.verb_error import usage
 from interlock.protocol.answers import Resumed, SigningState
 
 STATE, RESUME = "/v1/audit/signing", "/v1/audit/resume"

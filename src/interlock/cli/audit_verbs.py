@@ -16,10 +16,10 @@ from cyclopts import Parameter
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded, unreachable
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
+from interlock.cli.progress import so_far
 from interlock.cli.terminal import is_terminal, print_json, result, say, transient
-from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import count
-from interlock.cli.working import so_far
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.extras import install
 
 ERASED_AT_ONCE = 500
@@ -193,7 +193,7 @@ def _verify_file(file: Path, key: Path | None, checkpoint: Path | None, where: W
     from interlock.command.audit_check import compare
     from interlock.command.audit_check import verify as verify_lines
     from interlock.command.audit_quick import is_whole
-    from interlock.gateway.signing import KeyUnusable, load_public_key
+    from interlock.gateway.signing_key import KeyUnusable, load_public_key
 
     path = key or where.directory() / PUBLIC_KEY_FILE
     public = None
@@ -221,7 +221,7 @@ def _verify_state(where: Where, key: Path | None) -> Any:
     from interlock.backends.sqlite.ledger import LEDGER_NAME
     from interlock.cli.config_verbs import load_config
     from interlock.gateway.audit_state import verify_ledger_file
-    from interlock.gateway.signing import KeyUnusable
+    from interlock.gateway.signing_key import KeyUnusable
     from interlock.ports.ledger import LedgerError
 
     if key is not None:

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Protocol, get_args
 
 from cyclopts import Parameter
 
-from interlock.cli import naming
-from interlock.cli.asking import Answering, Answers, Asker, TerminalAnswers
+from interlock.cli import short_ids
+from interlock.cli.approval_prompt import Answering, Answers, Asker, TerminalAnswers
 from interlock.cli.cursors import Cursors, Place
 from interlock.cli.exit_status import BY_STATE, Exit
-from interlock.cli.following import Follower
+from interlock.cli.follower import Follower
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.outcome import close_line, exit_of
 from interlock.cli.place import CHAT_HISTORY_FILE, NOWHERE, Here, Where
@@ -24,8 +24,8 @@ from interlock.cli.run import canonical, entry_of
 from interlock.cli.screen import Screen
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, one_line, printable, result, say, write
-from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import span
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.inbound import Received
 from interlock.protocol.resources import Command, CommandState
@@ -231,7 +231,7 @@ class _Talk:
         if self._key is None:
             return
         try:
-            session = await naming.session(link, self._key)
+            session = await short_ids.session(link, self._key)
         except Trouble as trouble:
             if trouble.code != "NotFound":
                 raise

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from interlock.cli.terminal import say
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 from interlock.protocol.limits import KIB, MIB
 
 STOP_GRACE_S = 25.0

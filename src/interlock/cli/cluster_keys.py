@@ -11,13 +11,13 @@ from cyclopts import Parameter
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import OWNER_KEY_FILE, write_private
 from interlock.cli.terminal import result
-from interlock.cli.trouble import usage
+from interlock.cli.verb_error import usage
 
 
 def cluster_keys(directory: Annotated[Path, Parameter(help="Where they are written; what is there stays.")]) -> int:
     """Make the signing key of the audit log and the owner's key, for every gateway's state directory."""
     from interlock.gateway.credentials import new_key
-    from interlock.gateway.signing import KEY_NAME, PUBLIC_NAME, KeyUnusable, load_or_make_key
+    from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, KeyUnusable, load_or_make_key
 
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -16,9 +16,9 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.terminal import one_line, print_json, result, say
 from interlock.cli.transcript_sources import read_within
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.config.openclaw import TOKEN_FILE, Imported, translate
-from interlock.config.writing import to_toml
+from interlock.config.toml_writer import to_toml
 
 MAX_BYTES = 1024 * 1024
 """A file that is longer is no config."""

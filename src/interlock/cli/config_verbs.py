@@ -12,7 +12,7 @@ from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, result, say
-from interlock.cli.trouble import usage
+from interlock.cli.verb_error import usage
 from interlock.command.presets import is_broad
 
 

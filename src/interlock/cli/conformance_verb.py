@@ -13,8 +13,8 @@ from cyclopts import Parameter
 
 from interlock.cli.exit_status import Exit
 from interlock.cli.terminal import print_json, print_table, result, say
-from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import count
+from interlock.cli.verb_error import Trouble, usage
 from interlock.conformance.hands import Hand, ProgramHand, RestHand
 from interlock.conformance.register import RegisterMissing, Requirement, requirements
 from interlock.conformance.steps import Finding
@@ -41,20 +41,20 @@ def conformance(
     json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
 ) -> int:
     """Show which requirements hold and which do not yet, or check another implementation."""
-    from interlock.conformance import playing
+    from interlock.conformance import rounds
 
     if master is not None and runner:
         raise usage("--master and --runner exclude each other.", "Check one side after the other.")
     if master is not None:
         if token_file is None:
             raise usage("--master needs the runner's token.", "Name its file with --token-file.")
-        found = asyncio.run(playing.with_master(
+        found = asyncio.run(rounds.with_master(
             _checked(master), _secret(token_file), runner_id, _hand(master, key_file, hand), slow=not quick))
         return _findings(found, json=json)
     if runner:
         token = _secret(token_file) if token_file is not None else None
         try:
-            found = asyncio.run(playing.with_runner(
+            found = asyncio.run(rounds.with_runner(
                 "127.0.0.1", port, token, agent, prompt, slow=not quick,
                 listening=lambda url: say(f"waiting for the runner at {url}")))
         except (OSError, OverflowError) as error:

@@ -14,20 +14,20 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import LOOPBACK, GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say, write
-from interlock.cli.trouble import Trouble
 from interlock.cli.values import ago, until
+from interlock.cli.verb_error import Trouble
 from interlock.config import GatewaySection
 from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
 
 CODES = "/v1/browser-codes"
 SESSIONS = "/v1/browser-sessions"
 CONSOLE = "/console/"
-BROWSER_SESSION = naming.Kind("console session", SESSIONS, "brs_")
+BROWSER_SESSION = short_ids.Kind("console session", SESSIONS, "brs_")
 QR_BORDER = 2
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
@@ -154,7 +154,7 @@ async def _list(where: Where, *, json: bool) -> int:
 async def _end(id_: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         known = (await link.read(SESSIONS, dict[str, list[BrowserSession]]))["items"]
-        found = naming.pick(id_, known, BROWSER_SESSION, lambda one: one.id, lambda one: one.created_at)
+        found = short_ids.pick(id_, known, BROWSER_SESSION, lambda one: one.id, lambda one: one.created_at)
         raw = await link.send(f"{SESSIONS}/{found.id}", {}, method="DELETE")
     if json:
         print_json(raw)

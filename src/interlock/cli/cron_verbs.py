@@ -13,8 +13,8 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.lists import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
-from interlock.cli.trouble import Trouble
 from interlock.cli.values import ago, until
+from interlock.cli.verb_error import Trouble
 from interlock.protocol.inbound import CronJobs, CronJobShown, Received
 
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.approval_card import Reading, grants, show, show_json
-from interlock.cli.asking import (
+from interlock.cli.approval_prompt import (
     Answers,
     answer_question,
     check_digest,
@@ -26,9 +26,9 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.seen_approvals import SeenApprovals
-from interlock.cli.signing import Signer
+from interlock.cli.signing_keys import Signer
 from interlock.cli.terminal import print_json, result, say
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.resources import Approval, Command, Decision
 
 Always = Annotated[
@@ -150,7 +150,7 @@ def answer(
 
 async def _answer(id_: str, text: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        asked = await naming.approval(link, id_)
+        asked = await short_ids.approval(link, id_)
         if asked.kind != "question":
             raise Trouble("Conflict", f"{asked.id} asks for a yes or no, not for words.",
                           f"Write: interlock approve {asked.id}, or: interlock deny {asked.id}")
@@ -185,7 +185,7 @@ def cancel(
 def _some(ids: tuple[str, ...], noun: str) -> tuple[str, ...]:
     # Nothing is decided or ended that was not named.
     if not ids:
-        raise usage(f"No {noun} is named.", f"Name one by its id, or the newest with {naming.LAST}: "
+        raise usage(f"No {noun} is named.", f"Name one by its id, or the newest with {short_ids.LAST}: "
                     f"interlock {noun}s lists them.")
     return tuple(dict.fromkeys(ids))
 
@@ -231,7 +231,7 @@ async def decide(
         signer = Signer(where) if sign else None
         seen = SeenApprovals(where.directory())
         # All are found before any is decided: a mistyped id decides nothing.
-        found = [await naming.approval_to_decide(link, text, seen.printed(), blind=yes) for text in ids]
+        found = [await short_ids.approval_to_decide(link, text, seen.printed(), blind=yes) for text in ids]
         after: list[Approval] = []
         for approval in found:
             if approval.state != "pending":
@@ -297,7 +297,7 @@ def _question(reading: Reading, decision: Decision) -> str:
 
 async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        found = [await naming.approval(link, text) for text in ids]
+        found = [await short_ids.approval(link, text) for text in ids]
         after: list[Approval] = []
         for approval in found:
             path = f"/v1/approvals/{approval.id}/withdrawals"
@@ -318,7 +318,7 @@ def _said(approval: Approval) -> str:
 
 async def _cancel(ids: tuple[str, ...], reason: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        found = [await naming.live_command(link, text) for text in ids]
+        found = [await short_ids.live_command(link, text) for text in ids]
         after: list[Command] = []
         for command in found:
             target = {"command_id": command.id}

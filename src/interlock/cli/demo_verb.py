@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli.trouble import usage
+from interlock.cli.verb_error import usage
 
 DEMO = "interlock.demo"
 SABOTAGES = ("drop-frame", "double-frame", "flip-audit", "auto-allow")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from interlock.cli.exit_status import Exit
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """What writing to a disk that is full, or broken, ends with."""
@@ -23,7 +23,7 @@ BROKEN_PIPE = 141
 def dispatch(words: list[str]) -> int:
     """Run the verb that the words name; returns its exit status, and raises nothing."""
     if words[:1] == ["__complete"]:
-        from interlock.cli.completing import complete
+        from interlock.cli.completion import complete
 
         return complete(words[1:])
     try:
@@ -67,8 +67,8 @@ def _run(words: list[str]) -> int:
         return Exit.DONE
     from cyclopts import CycloptsError
 
+    from interlock.cli.progress import working
     from interlock.cli.verbs import build
-    from interlock.cli.working import working
 
     if not os.environ.get("COLUMNS", "").strip("0"):
         os.environ.pop("COLUMNS", None)  # A terminal that does not know its width says 0, which fits no word at all.

@@ -19,19 +19,19 @@ from interlock.box.host import Host, survey
 from interlock.cli.cluster_health import shared_server
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.holding import drained
+from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.pairings import pairings
+from interlock.cli.pause_verbs import drained
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
-from interlock.cli.restored import restored_lines
 from interlock.cli.terminal import print_json, result, styled
-from interlock.cli.trouble import Trouble
 from interlock.cli.values import count
+from interlock.cli.verb_error import Trouble
 from interlock.protocol.answers import ClusterHealth, RestoredLedger
 from interlock.protocol.box import phrase
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import MIB
 from interlock.protocol.resources import Node
-from interlock.runner.boxing import Boxing
+from interlock.runner.session_box import Boxing
 
 LEAST_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 512 * MIB
@@ -100,7 +100,7 @@ def _config(state: Path) -> Finding:
 
 def _ledger(state: Path) -> Iterator[Finding]:
     """Find a ledger that was moved to a database which the config does not name."""
-    from interlock.app.moving.departure import why_not_here
+    from interlock.app.data_migration.departure import why_not_here
 
     if not config.check(state / config.FILE_NAME) and config.load(state / config.FILE_NAME).cluster.store is None:
         moved = why_not_here(state)

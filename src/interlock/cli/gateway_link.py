@@ -19,7 +19,7 @@ from interlock.cli import trust
 from interlock.cli.exit_status import BY_HTTP, Exit
 from interlock.cli.place import OWNER_KEY_FILE, Where, gateway_file
 from interlock.cli.terminal import say
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.sdk.exchange import (
     ANSWER_TIMEOUT_S,
     CONNECT_TIMEOUT_S,

@@ -16,7 +16,7 @@ from interlock.cli.pairings import pairings
 from interlock.cli.place import LOGS, Where, writable
 from interlock.cli.processes import checked_roots
 from interlock.cli.terminal import result, say
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 
 Kind = Literal["systemd", "launchd"]
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
-from interlock.cli.trouble import usage
 from interlock.cli.values import ago, milliseconds, until
+from interlock.cli.verb_error import usage
 from interlock.protocol.access import GIVEN_ROLES, Key, MadeKey, Whoami
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -159,4 +159,4 @@ def _of(tenant: str | None) -> dict[str, str] | None:
 async def _named(link: GatewayLink, text: str, tenant: str | None) -> Key:
     found: dict[str, Any] = await link.read("/v1/keys", dict[str, Any], _of(tenant))
     known = [msgspec.convert(one, Key) for one in found.get("keys", [])]
-    return naming.pick(text, known, naming.KEY, lambda one: one.key_id, lambda one: one.created_at)
+    return short_ids.pick(text, known, short_ids.KEY, lambda one: one.key_id, lambda one: one.created_at)

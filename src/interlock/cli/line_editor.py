@@ -22,7 +22,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import StdoutProxy
 
-from interlock.cli.asking import Answers
+from interlock.cli.approval_prompt import Answers
 
 PROMPT = "> "
 CONTINUATION = "  "

@@ -10,20 +10,20 @@ from typing import Annotated, Any, get_args
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.approval_card import Reading, show_result
-from interlock.cli.asking import decided, elsewhere
+from interlock.cli.approval_prompt import decided, elsewhere
 from interlock.cli.cluster_health import cluster_lines
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.holding import drained
+from interlock.cli.ledger_gaps import restored_lines
+from interlock.cli.pause_verbs import drained
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.restored import restored_lines
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.session_list import WAITING, context, session_table, standing, terminal_width
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, write
-from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import ago, between, count, until
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.answers import ClusterHealth, RestoredLedger
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
@@ -121,7 +121,7 @@ def status(*, json: Json = False, where: Here = NOWHERE) -> int:
 async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         if id_ is not None:
-            return await _show(link, f"/v1/commands/{(await naming.command(link, id_)).id}", json=json)
+            return await _show(link, f"/v1/commands/{(await short_ids.command(link, id_)).id}", json=json)
         raw = await link.pages("/v1/commands", asked, limit)
     if json:
         return _document("commands", raw)
@@ -139,7 +139,7 @@ async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: W
 
 async def _voted_bytes(id_: str, where: Where) -> int:
     async with GatewayLink(where) as link:
-        approval = await naming.approval(link, id_)
+        approval = await short_ids.approval(link, id_)
         raw = await link.get(f"/v1/approvals/{approval.id}/input")
     if hashlib.sha256(raw).hexdigest() != approval.digest:
         raise Trouble("UpstreamError", f"The bytes of {approval.id} that came are not those of its digest.",
@@ -153,7 +153,7 @@ async def _voted_bytes(id_: str, where: Where) -> int:
 async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         if id_ is not None:
-            approval = await naming.approval(link, id_)
+            approval = await short_ids.approval(link, id_)
             if json:
                 return await _show(link, f"/v1/approvals/{approval.id}", json=True)
             show_result(Reading(approval).all_rows())
@@ -184,7 +184,7 @@ def _given(**filters: str | None) -> dict[str, str]:
 async def _sessions(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         if id_ is not None:
-            return await _show(link, f"/v1/sessions/{(await naming.session(link, id_)).session_id}", json=json)
+            return await _show(link, f"/v1/sessions/{(await short_ids.session(link, id_)).session_id}", json=json)
         raw = await link.pages("/v1/sessions", asked, limit)
     if json:
         return _document("sessions", raw)

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import NOWHERE, Here, writable
 from interlock.cli.terminal import print_json, result, say
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.config import FILE_NAME
 from interlock.protocol.extras import install
 
@@ -28,12 +28,12 @@ def migrate(
     if (to is None) == (from_ is None):
         raise usage("Name either --to or --from.", "For one: interlock migrate --to postgresql://me@db/interlock")
     try:
-        from interlock.app.moving.into_files import move_into_files
-        from interlock.app.moving.into_postgres import move_into_postgres
+        from interlock.app.data_migration.into_files import move_into_files
+        from interlock.app.data_migration.into_postgres import move_into_postgres
     except ModuleNotFoundError as error:
         raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
                     f"Install it: {install('cluster')}") from None
-    from interlock.app.moving.report import MoveRefused
+    from interlock.app.data_migration.report import MoveRefused
     from interlock.app.place import SystemClock
     from interlock.backends.sqlite.lock import AlreadyRunning
     from interlock.ports.ledger import LedgerError

@@ -6,7 +6,7 @@ from interlock.cli.exit_status import Exit, of_command
 from interlock.cli.terminal import notice, one_line
 from interlock.cli.values import between, count
 from interlock.protocol.codes import MEANINGS, Code
-from interlock.protocol.denials import MAX_REASON_CHARS, No
+from interlock.protocol.denial_text import MAX_REASON_CHARS, No
 from interlock.protocol.resources import Command
 
 _STYLE = {"succeeded": "green", "canceled": "bold"}

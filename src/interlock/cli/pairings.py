@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.cli.place import write_private
-from interlock.cli.trouble import usage
+from interlock.cli.verb_error import usage
 
 RUNNER = "runner"
 MORE = "runner/gateways"

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.trouble import usage
+from interlock.cli.verb_error import usage
 
 GATEWAY_FILE = "gateway.json"
 OWNER_KEY_FILE = "owner.key"

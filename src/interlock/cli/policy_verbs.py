@@ -9,20 +9,20 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.replaying import Replayed, replay_sessions, rules_in_force
+from interlock.cli.progress import so_far
+from interlock.cli.rule_replay import Replayed, replay_sessions, rules_in_force
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
-from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import ago, count, rule_line
-from interlock.cli.working import so_far
+from interlock.cli.verb_error import Trouble, usage
 from interlock.command.policy import Policy
 from interlock.protocol.resources import RememberedRule, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
-RULE = naming.Kind("remembered rule", "/v1/policy/rules", "rul_")
+RULE = short_ids.Kind("remembered rule", "/v1/policy/rules", "rul_")
 NOT_KNOWN = {
     "command": "the command is not on record, so its person, its origin and the tools that it named are not known",
     "driver": "an agent gave the command, and who drives that agent is not on record",
@@ -154,7 +154,7 @@ async def _explain(where: Where, path: str, params: dict[str, str], *, json: boo
 
 async def _explain_approval(id_: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        approval = await naming.approval(link, id_)
+        approval = await short_ids.approval(link, id_)
         path = f"/v1/approvals/{approval.id}/explain"
         raw = await link.get(path)
         if not json:
@@ -192,7 +192,7 @@ async def _replay(
 ) -> int:
     async with GatewayLink(where) as link:
         if session is not None:
-            chosen = [await naming.session(link, session)]
+            chosen = [await short_ids.session(link, session)]
         else:
             chosen = await link.list("/v1/sessions", Session, None, limit)
         calls: list[Replayed] = []
@@ -250,9 +250,9 @@ async def _forget(id_: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         raw = await link.get(RULE.path)
         found = decoded(raw, dict[str, list[RememberedRule]], RULE.path).get("rules", [])
-        if id_ == naming.LAST:
+        if id_ == short_ids.LAST:
             found = [one for one in found if one.revoked_at is None]
-        rule = naming.pick(id_, found, RULE, lambda one: one.id, lambda one: one.created_at)
+        rule = short_ids.pick(id_, found, RULE, lambda one: one.id, lambda one: one.created_at)
         if rule.revoked_at is not None:
             raise Trouble("Conflict", f"{rule.id} was revoked already, by {rule.revoked_by}.",
                           "See: interlock policy rules")

@@ -11,7 +11,7 @@ from interlock import config
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import Where
 from interlock.cli.terminal import result, say
-from interlock.cli.trouble import usage
+from interlock.cli.verb_error import usage
 from interlock.command.presets import PRESETS, Preset
 
 _USE = re.compile(r"^[ \t]*use[ \t]*=[ \t]*\[[^\]]*\][^\n]*$", re.MULTILINE)

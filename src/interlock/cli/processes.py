@@ -26,7 +26,7 @@ from interlock.cli.place import (
     writable,
 )
 from interlock.cli.terminal import say
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 
 WithParent = Annotated[bool, Parameter(show=False)]
 """End when standard input ends: whoever started this process is gone."""
@@ -57,7 +57,7 @@ def gateway(
     from interlock.backends.sqlite.lock import AlreadyRunning
     from interlock.config import FILE_NAME, ClusterSection, Config, ConfigError, load
     from interlock.gateway.server import BindRefused
-    from interlock.gateway.signing import KeyUnusable
+    from interlock.gateway.signing_key import KeyUnusable
     from interlock.log import configure
     from interlock.ports.bus import BusError
     from interlock.ports.ledger import LedgerError

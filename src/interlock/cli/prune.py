@@ -11,7 +11,7 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, say
-from interlock.cli.trouble import usage
+from interlock.cli.verb_error import usage
 from interlock.protocol.answers import Pruned
 from interlock.protocol.limits import PRUNE_MAX_MS, PRUNE_MIN_MS
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock.command.budget import MICROS, grown
-from interlock.engine.bridge import unasked
+from interlock.engine.bridge import unapproved_tools
 from interlock.protocol import payloads as p
 from interlock.protocol.box import Box, parts
 
@@ -45,7 +45,7 @@ class RecordedState:
             case "x-interlock.asking.changed":
                 self.asks = msgspec.json.decode(payload, type=p.AskingChanged).asks and not self.fell
             case "agent.error":
-                if unasked.reports(msgspec.json.decode(payload, type=p.AgentError)):
+                if unapproved_tools.reports(msgspec.json.decode(payload, type=p.AgentError)):
                     self.asks, self.fell = False, True
             case "session.usage":
                 self._spend(msgspec.json.decode(payload, type=p.Usage), estimated=metadata.get("estimated") is True)

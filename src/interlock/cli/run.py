@@ -14,19 +14,19 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.asking import Answering, Asker, terminal_answers
-from interlock.cli.attaching import attached
+from interlock.cli.approval_prompt import Answering, Asker, terminal_answers
 from interlock.cli.cursors import Cursors, Place
 from interlock.cli.exit_status import Exit
-from interlock.cli.following import Follower
+from interlock.cli.follower import Follower
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.outcome import GOES_ON, close_line, exit_of, interrupted_line
 from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.prompt_files import attached
 from interlock.cli.screen import Screen
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, print_json, say
-from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import milliseconds
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import MAX_BODY_BYTES, MIB
 from interlock.protocol.resources import Command, Node, OnBusy, Session, WorkspaceAccess

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.pairings import PAIRED_TOKEN_FILE, pairings
@@ -112,4 +112,4 @@ async def _revoke(id_: str, where: Where, *, json: bool) -> int:
 async def _named(link: GatewayLink, text: str) -> Runner:
     found: dict[str, Any] = await link.read("/v1/runners", dict[str, Any])
     known = [msgspec.convert(one, Runner) for one in found.get("runners", [])]
-    return naming.pick(text, known, naming.RUNNER, lambda one: one.runner_id, lambda one: one.created_at)
+    return short_ids.pick(text, known, short_ids.RUNNER, lambda one: one.runner_id, lambda one: one.created_at)

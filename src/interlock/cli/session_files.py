@@ -12,13 +12,13 @@ import httpx2
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, say
-from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import ago, size
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.resources import SessionFile
 
 
@@ -54,7 +54,7 @@ async def _list(link: GatewayLink, session_id: str) -> list[SessionFile]:
 
 async def _files(session: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        found = await _list(link, (await naming.session(link, session)).session_id)
+        found = await _list(link, (await short_ids.session(link, session)).session_id)
     if json:
         print_json(msgspec.json.encode({"files": found}))
         return Exit.DONE
@@ -68,7 +68,7 @@ async def _files(session: str, where: Where, *, json: bool) -> int:
 
 async def _save(session: str, asked: str, output: Path | None, where: Where) -> int:
     async with GatewayLink(where) as link:
-        session_id = (await naming.session(link, session)).session_id
+        session_id = (await short_ids.session(link, session)).session_id
         found = [one for one in await _list(link, session_id) if one.transfer_id.startswith(asked)]
         if len(found) != 1:
             raise Trouble("NotFound", f"{'Several files begin' if found else 'No file begins'} with {asked!r}.",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from interlock.cli.terminal import is_terminal, one_line, table
 from interlock.cli.values import age
-from interlock.protocol.holding import phrase
+from interlock.protocol.hold import phrase
 from interlock.protocol.resources import Session
 
 GAP = 2

@@ -8,13 +8,13 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, result
-from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import ago
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.answers import SessionHistory
 from interlock.protocol.resources import Session
 from interlock.session.entry import EDITABLE
@@ -95,7 +95,7 @@ def _field(text: str) -> tuple[str, str | None]:
 
 async def _set(named: str, wanted: dict[str, str | None], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        path = f"/v1/sessions/{(await naming.session(link, named)).session_id}"
+        path = f"/v1/sessions/{(await short_ids.session(link, named)).session_id}"
         told = decoded(await link.send(path, wanted, method="PATCH"), Session, path)
     unset = [name for name, value in wanted.items() if told.entry.get(name) != (value and value.strip())]
     if unset:
@@ -105,7 +105,7 @@ async def _set(named: str, wanted: dict[str, str | None], where: Where, *, json:
 
 async def _change(named: str, verb: str, done: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        session = await naming.session(link, named)
+        session = await short_ids.session(link, named)
         path = f"/v1/sessions/{session.session_id}/{verb}"
         told = decoded(await link.send(path, {}), Session, path)
     if verb == "reset" and told.session_id == session.session_id:
@@ -123,7 +123,7 @@ def _told(session: Session, line: str, *, json: bool) -> int:
 
 async def _history(named: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        path = f"/v1/sessions/{(await naming.session(link, named)).session_id}/history"
+        path = f"/v1/sessions/{(await short_ids.session(link, named)).session_id}/history"
         found = await link.read(path, SessionHistory, {})
     if json:
         print_json(msgspec.json.encode(found))

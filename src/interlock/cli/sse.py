@@ -11,7 +11,7 @@ import httpx2
 import msgspec
 
 from interlock.cli.gateway_link import MANNERS, GatewayLink, decoded, unreachable
-from interlock.cli.trouble import Trouble
+from interlock.cli.verb_error import Trouble
 
 GIVE_UP_S = 600.0
 """A gateway that was away for longer is given up; the work goes on without this reader."""

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.decide import Yes, decide
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.landing_request import UNASKED_LATER
-from interlock.command.card.reading import lines_of_approval
-from interlock.command.landing import chosen_input
+from interlock.command.card.permission_request import lines_of_approval
+from interlock.command.staged_choice import chosen_input
 from interlock.protocol.answers import StagedChanges
 from interlock.protocol.payloads import StagedFile
 from interlock.protocol.problems import Problem
@@ -31,7 +31,7 @@ LOOK_S = 0.3
 
 
 def changes(
-    session: str = naming.LAST,
+    session: str = short_ids.LAST,
     /,
     *,
     diff: Annotated[bool, Parameter(help="Show the question that waits, with its diffs.")] = False,
@@ -95,7 +95,7 @@ def discard(
 
 async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
-        session = await naming.session(link, named)
+        session = await short_ids.session(link, named)
         found = await link.read(f"/v1/sessions/{session.session_id}/changes", StagedChanges)
         if json:
             print_json(msgspec.json.encode(found))
@@ -128,7 +128,7 @@ def _note(file: StagedFile) -> str:
 
 async def _land(named: str, files: tuple[str, ...], comment: str | None, where: Where, *, yes: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
-        session = await naming.session(link, named)
+        session = await short_ids.session(link, named)
         found = await link.read(f"/v1/sessions/{session.session_id}/changes", StagedChanges)
         if found.approval_id is None:
             found = await _asked(link, session.session_id, found)
@@ -173,7 +173,7 @@ async def _asked(link: GatewayLink, session_id: str, found: StagedChanges) -> St
 
 async def _discard(named: str, files: tuple[str, ...], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        session = await naming.session(link, named)
+        session = await short_ids.session(link, named)
         path = f"/v1/sessions/{session.session_id}"
         body = {"files": [name.removeprefix("./") for name in files]} if files else {}
         after = decoded(await link.send(f"{path}/discard", body), Session, path)

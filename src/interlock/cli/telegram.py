@@ -10,7 +10,7 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import locate
 from interlock.cli.place import NOWHERE, Here, writable
 from interlock.cli.processes import WithParent, end_with_parent
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.extras import install
 
 

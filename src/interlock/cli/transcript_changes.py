@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, result, say
 from interlock.cli.transcript_sources import file_size
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.limits import MAX_IMPORT_BYTES
 from interlock.protocol.resources import Session
 from interlock.protocol.transcripts import Report
@@ -85,7 +85,7 @@ def import_(file: Annotated[Path, Parameter(name="FILE", help="A transcript: JSO
 
 async def _fork(named: str, at: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        session_id = (await naming.session(link, named)).session_id
+        session_id = (await short_ids.session(link, named)).session_id
         body = {"entry_id": await _entry_id(link, session_id, at)} if at is not None else {}
         raw = await link.send(f"/v1/sessions/{session_id}/fork", body)
     _begun(raw, "fork", json=json)
@@ -101,7 +101,7 @@ async def _import(file: Path, params: dict[str, str], where: Where, *, json: boo
 
 async def _entry(named: str, entry: str, what: str, body: dict[str, Any], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        session_id = (await naming.session(link, named)).session_id
+        session_id = (await short_ids.session(link, named)).session_id
         path = f"/v1/sessions/{session_id}/{what}"
         entry_id = await _entry_id(link, session_id, entry)
         raw = await link.send(path, {"entry_id": entry_id, **body})

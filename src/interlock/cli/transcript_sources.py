@@ -9,10 +9,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 
 MAX_FILE_BYTES = 1024 * 1024 * 1024
 """A larger file is not read into memory."""
@@ -72,7 +72,7 @@ async def transcript_of(text: str, where: Where, *, raw: bool = False) -> bytes:
     if path is not None:
         return read_file(path)
     async with GatewayLink(where) as link:
-        session_id = (await naming.session(link, text)).session_id
+        session_id = (await short_ids.session(link, text)).session_id
         return await link.get(f"/v1/sessions/{session_id}/export" + ("?view=raw" if raw else ""))
 
 

@@ -10,18 +10,18 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say
 from interlock.cli.transcript_sources import Source, file_named, read_file, transcript_of, write_new
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.clock import iso
 from interlock.protocol.transcripts import Report
 from interlock.session.doctor import examine, mend
 from interlock.session.entries import VERSION, Header
-from interlock.session.rendering import markdown, page, section_of
+from interlock.session.render import markdown, page, section_of
 from interlock.session.tree import Tree, read_tree
 
 TAIL = 10
@@ -137,7 +137,7 @@ class _Repaired(msgspec.Struct):
 
 async def _of_session(named: str, where: Where, *, repair: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
-        session_id = (await naming.session(link, named)).session_id
+        session_id = (await short_ids.session(link, named)).session_id
         path = f"/v1/sessions/{session_id}"
         report, kept = await link.read(f"{path}/doctor", Report), None
         if repair and not report.sound:

@@ -8,7 +8,7 @@ import ssl
 from pathlib import Path
 
 from interlock.cli.place import gateway_file
-from interlock.cli.trouble import usage
+from interlock.cli.verb_error import usage
 
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 

@@ -8,14 +8,14 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.policy_verbs import RULE, Json, state_of
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
-from interlock.cli.trouble import Trouble
 from interlock.cli.values import ago
+from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import RememberedRule
 
 DIGEST_CHARS = 16
@@ -61,7 +61,7 @@ async def forgotten(what: str, where: Where, *, json: bool) -> int:
         chosen = [one for one in found if one.rule.get(DOOR) == what.rstrip("/")]
         if what.startswith("/") and not chosen:
             raise Trouble("NotFound", f"No yes holds for the directory {what}.", "See: interlock trust")
-        chosen = chosen or [naming.pick(what, found, RULE, lambda one: one.id, lambda one: one.created_at)]
+        chosen = chosen or [short_ids.pick(what, found, RULE, lambda one: one.id, lambda one: one.created_at)]
         raws = [await link.send(f"{RULE.path}/{one.id}/revoke", {}) for one in chosen]
     for one, raw in zip(chosen, raws, strict=True):
         if json:

@@ -37,7 +37,7 @@ from interlock.cli.place import (
 )
 from interlock.cli.processes import checked_port, checked_roots
 from interlock.cli.terminal import is_terminal, printable, say, write
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.config.hangup import on_hangup
 from interlock.protocol.limits import READY_TIMEOUT_S
 from interlock.protocol.resources import Node

@@ -13,7 +13,7 @@ import msgspec
 from interlock.app.objects import OBJECTS_NAME
 from interlock.app.own_database import DIRECTORY, GATEWAY_PREFIX, database_place
 from interlock.app.own_servers import OwnServer, ServerMissing, free_port, start_nats, start_postgres
-from interlock.cli.balancing import Balancer
+from interlock.cli.balancer import Balancer
 from interlock.cli.children import Child, Mended
 from interlock.cli.place import (
     GATEWAY_FILE,
@@ -25,12 +25,12 @@ from interlock.cli.place import (
     write_private,
 )
 from interlock.cli.terminal import say
-from interlock.cli.trouble import Trouble
 from interlock.cli.up import Up
+from interlock.cli.verb_error import Trouble
 from interlock.config import FILE_NAME, Config
 from interlock.gateway.audit_state import CHECKPOINTS_NAME
 from interlock.gateway.credentials import new_key
-from interlock.gateway.signing import KEY_NAME, PUBLIC_NAME, load_or_make_key
+from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
 
 MAX_GATEWAYS = 16
 CONNECTIONS = 200

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.cli.terminal import one_line
-from interlock.cli.trouble import usage
+from interlock.cli.verb_error import usage
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.limits import KIB, MIB
 

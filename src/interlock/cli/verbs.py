@@ -44,9 +44,9 @@ DAILY_VERBS: tuple[Verb, ...] = (
          ("interlock withdraw @last",)),
     Verb("answer", "interlock.cli.decide:answer", "Answer what an agent asks in words.",
          ('interlock answer @last "the left one"', "interlock answer apr_01K9 --none")),
-    Verb("pause", "interlock.cli.holding:pause", "Have a running command's agent stand still.",
+    Verb("pause", "interlock.cli.pause_verbs:pause", "Have a running command's agent stand still.",
          ("interlock pause", "interlock pause cmd_01K9")),
-    Verb("resume", "interlock.cli.holding:resume", "Let a paused command go on.", ("interlock resume @last",)),
+    Verb("resume", "interlock.cli.pause_verbs:resume", "Let a paused command go on.", ("interlock resume @last",)),
     Verb("cancel", "interlock.cli.decide:cancel", "End commands.", ("interlock cancel @last",)),
     Verb("status", "interlock.cli.lists:status", "Show what waits for you, what runs, and gateway and runners.",
          ("interlock status", "interlock status --json")),
@@ -82,9 +82,9 @@ SETUP_VERBS: tuple[Verb, ...] = (
          ("interlock prune --dry-run", "interlock prune --older-than 8w")),
     Verb("whoami", "interlock.cli.keys:whoami", "Say who this key stands for, and what it allows.",
          ("interlock whoami",)),
-    Verb("drain", "interlock.cli.holding:drain", "Let what runs finish, and start nothing new.",
+    Verb("drain", "interlock.cli.pause_verbs:drain", "Let what runs finish, and start nothing new.",
          ("interlock drain", "interlock drain runner local --reason \"kernel update\"")),
-    Verb("undrain", "interlock.cli.holding:undrain", "Start again what waits since a drain.",
+    Verb("undrain", "interlock.cli.pause_verbs:undrain", "Start again what waits since a drain.",
          ("interlock undrain", "interlock undrain runner local")),
     Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
     Verb("cluster-keys", "interlock.cli.cluster_keys:cluster_keys", "Make the keys that a cluster's gateways share.",
@@ -114,33 +114,33 @@ AUDIT_VERBS: tuple[Verb, ...] = (
 CONFIG_VERBS: tuple[Verb, ...] = (
     Verb("check", "interlock.cli.config_verbs:check", "Check the config file.", ("interlock config check",)),
     Verb("show", "interlock.cli.config_verbs:show", "Show the settings in force.", ("interlock config show",)),
-    Verb("reload", "interlock.cli.reloading:reload", "Have gateway and runner read the config again.",
+    Verb("reload", "interlock.cli.config_reload:reload", "Have gateway and runner read the config again.",
          ("interlock config reload",)),
     Verb("import", "interlock.cli.config_import:import_", "Take sessions, bindings, hooks and jobs from OpenClaw.",
          ("interlock config import ~/.openclaw/openclaw.json",)),
     Verb("path", "interlock.cli.config_verbs:path", "Say where the config file lies.", ("interlock config path",)),
 )
 
-RUNNER = Verb("runner", "interlock.cli.grouped:runner", "Run the runner alone, or pair and install it.",
+RUNNER = Verb("runner", "interlock.cli.groups:runner", "Run the runner alone, or pair and install it.",
               ("interlock runner", "interlock runner --url http://127.0.0.1:7420"))
 RUNNER_VERBS: tuple[Verb, ...] = (
-    Verb("pair", "interlock.cli.pairing:pair", "Pair this host's runner with a gateway, by a one-time code.",
+    Verb("pair", "interlock.cli.runner_pair:pair", "Pair this host's runner with a gateway, by a one-time code.",
          ("interlock runner pair K7Q2M-9XF4T --url https://gate.example.org",)),
-    Verb("unpair", "interlock.cli.taking:unpair", "Forget a gateway that this host's runner is paired with.",
+    Verb("unpair", "interlock.cli.runner_take:unpair", "Forget a gateway that this host's runner is paired with.",
          ("interlock runner unpair https://gate.example.org",)),
-    Verb("take", "interlock.cli.taking:take", "Have another gateway control a session of the runner here.",
+    Verb("take", "interlock.cli.runner_take:take", "Have another gateway control a session of the runner here.",
          ("interlock runner take SESSION --to GATEWAY_ID",)),
     Verb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
          ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
 )
-SESSIONS = Verb("sessions", "interlock.cli.grouped:sessions", "List sessions, or show one and its transcript.",
+SESSIONS = Verb("sessions", "interlock.cli.groups:sessions", "List sessions, or show one and its transcript.",
                 ("interlock sessions", "interlock sessions show @last"))
 SESSIONS_VERBS: tuple[Verb, ...] = (
     Verb("reset", "interlock.cli.session_lives:reset", "End a session's work, and begin anew under its key.",
          ("interlock sessions reset agent:claude:main",)),
     Verb("set", "interlock.cli.session_lives:set_", "Set what a session's key carries: model, thinking, label.",
          ("interlock sessions set @last model=opus thinking=high", "interlock sessions set @last label=")),
-    Verb("edit", "interlock.cli.session_editing:edit", "Edit what an agent's sessions carry, in your editor.",
+    Verb("edit", "interlock.cli.session_edit:edit", "Edit what an agent's sessions carry, in your editor.",
          ("interlock sessions edit", "interlock sessions edit claude")),
     Verb("history", "interlock.cli.session_lives:history", "List the sessions that a key has had.",
          ("interlock sessions history agent:claude:main",)),
@@ -148,10 +148,10 @@ SESSIONS_VERBS: tuple[Verb, ...] = (
          ("interlock sessions archive @last",)),
     Verb("restore", "interlock.cli.session_lives:restore", "Take an archived session back.",
          ("interlock sessions restore 3f2a",)),
-    Verb("compact", "interlock.cli.compacting:compact", "Have a session's agent compact its context.",
+    Verb("compact", "interlock.cli.session_compact:compact", "Have a session's agent compact its context.",
          ("interlock sessions compact agent:claude:main",
           'interlock sessions compact 3f2a "keep the open questions"')),
-    Verb("release", "interlock.cli.releasing:release", "Hand control of a session to another gateway.",
+    Verb("release", "interlock.cli.session_release:release", "Hand control of a session to another gateway.",
          ("interlock sessions release @last --to GATEWAY_ID",)),
     Verb("files", "interlock.cli.session_files:files", "List the files that travelled in a session.",
          ("interlock sessions files @last",)),
@@ -179,17 +179,17 @@ SESSIONS_VERBS: tuple[Verb, ...] = (
          ("interlock sessions branch @last 1a2b3c4d",
           'interlock sessions branch @last 1a2b3c4d --summary "tried caching; too slow"')),
 )
-AGENTS = Verb("agents", "interlock.cli.grouped:agents", "List agents; check whether one asks; set one up.",
+AGENTS = Verb("agents", "interlock.cli.groups:agents", "List agents; check whether one asks; set one up.",
               ("interlock agents", "interlock agents check goose"))
 AGENTS_VERBS: tuple[Verb, ...] = (
     Verb("list", "interlock.cli.agents:agents", "List agents, and those on PATH with how to set them up.",
          ("interlock agents list --json",)),
-    Verb("check", "interlock.cli.checking:check", "See for yourself whether an agent asks before its tools.",
+    Verb("check", "interlock.cli.agent_check:check", "See for yourself whether an agent asks before its tools.",
          ("interlock agents check goose", "interlock agents check opencode --json")),
-    Verb("add", "interlock.cli.checking:add", "Set up an agent that is on PATH, and check it.",
+    Verb("add", "interlock.cli.agent_check:add", "Set up an agent that is on PATH, and check it.",
          ("interlock agents add goose", "interlock agents add opencode --yes")),
 )
-RUNNERS = Verb("runners", "interlock.cli.grouped:runners", "List runners; make a code, rotate or revoke a token.",
+RUNNERS = Verb("runners", "interlock.cli.groups:runners", "List runners; make a code, rotate or revoke a token.",
                ("interlock runners", "interlock runners code"))
 RUNNERS_VERBS: tuple[Verb, ...] = (
     Verb("list", "interlock.cli.runners:runners", "List the runners that are paired, or were.",
@@ -202,14 +202,14 @@ RUNNERS_VERBS: tuple[Verb, ...] = (
          ("interlock runners revoke rnr_01K9",)),
 )
 
-CONSOLE = Verb("console", "interlock.cli.grouped:console", "Open the console in a browser, logged in.",
+CONSOLE = Verb("console", "interlock.cli.groups:console", "Open the console in a browser, logged in.",
                ("interlock console", "interlock console --no-open", "interlock console --role approver --qr"))
 CONSOLE_VERBS: tuple[Verb, ...] = (
     Verb("sessions", "interlock.cli.console:sessions", "List the browsers that are logged in.",
          ("interlock console sessions",)),
     Verb("end", "interlock.cli.console:end", "Log a browser out, at once.", ("interlock console end brs_01K9",)),
 )
-POLICY = Verb("policy", "interlock.cli.grouped:policy", "Show the rules in force; try them; see what is remembered.",
+POLICY = Verb("policy", "interlock.cli.groups:policy", "Show the rules in force; try them; see what is remembered.",
               ("interlock policy", 'interlock policy test goose "git push"'))
 POLICY_VERBS: tuple[Verb, ...] = (
     Verb("show", "interlock.cli.policy_verbs:show", "Show the rules in force, in order.", ("interlock policy show",)),
@@ -226,7 +226,7 @@ POLICY_VERBS: tuple[Verb, ...] = (
     Verb("forget", "interlock.cli.policy_verbs:forget", "Revoke a remembered rule.",
          ("interlock policy forget rul_01K9",)),
 )
-TRUST = Verb("trust", "interlock.cli.grouped:trust", "List workspaces whose files may configure an agent; revoke one.",
+TRUST = Verb("trust", "interlock.cli.groups:trust", "List workspaces whose files may configure an agent; revoke one.",
              ("interlock trust", "interlock trust forget ~/src/demo"))
 TRUST_VERBS: tuple[Verb, ...] = (
     Verb("list", "interlock.cli.trusted_workspaces:trusted", "List the workspaces whose files may configure an agent.",
@@ -234,7 +234,7 @@ TRUST_VERBS: tuple[Verb, ...] = (
     Verb("forget", "interlock.cli.trusted_workspaces:forget", "Have the next start there asked about again.",
          ("interlock trust forget rul_01K9", "interlock trust forget ~/src/demo")),
 )
-WEBHOOKS = Verb("webhooks", "interlock.cli.grouped:webhooks", "List where approvers are asked; try one; what is lost.",
+WEBHOOKS = Verb("webhooks", "interlock.cli.groups:webhooks", "List where approvers are asked; try one; what is lost.",
                 ("interlock webhooks", "interlock webhooks test ops"))
 WEBHOOK_VERBS: tuple[Verb, ...] = (
     Verb("list", "interlock.cli.webhooks:webhooks", "List the webhooks of the config.", ("interlock webhooks list",)),
@@ -246,24 +246,24 @@ WEBHOOK_VERBS: tuple[Verb, ...] = (
     Verb("retry", "interlock.cli.webhooks:retry", "Send again what never arrived.",
          ("interlock webhooks retry @last",)),
 )
-CRON = Verb("cron", "interlock.cli.grouped:cron", "List cron jobs, or tell one to its agent now.",
+CRON = Verb("cron", "interlock.cli.groups:cron", "List cron jobs, or tell one to its agent now.",
             ("interlock cron", "interlock cron run report"))
 CRON_VERBS: tuple[Verb, ...] = (
     Verb("list", "interlock.cli.cron_verbs:jobs", "List cron jobs, and when they are due.",
          ("interlock cron list --json",)),
     Verb("run", "interlock.cli.cron_verbs:run", "Tell a job to its agent now.", ("interlock cron run report",)),
 )
-SIGNING = Verb("signing-keys", "interlock.cli.grouped:signing_keys", "List keys that sign votes; make or revoke one.",
+SIGNING = Verb("signing-keys", "interlock.cli.groups:signing_keys", "List keys that sign votes; make or revoke one.",
                ("interlock signing-keys", "interlock signing-keys create"))
 SIGNING_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.signing:signing_keys", "List the keys that sign votes.",
+    Verb("list", "interlock.cli.signing_keys:signing_keys", "List the keys that sign votes.",
          ("interlock signing-keys list",)),
-    Verb("create", "interlock.cli.signing:create", "Make a key here, and register it as yours.",
+    Verb("create", "interlock.cli.signing_keys:create", "Make a key here, and register it as yours.",
          ("interlock signing-keys create --label laptop",)),
-    Verb("revoke", "interlock.cli.signing:revoke", "Refuse a key's signatures from now on.",
+    Verb("revoke", "interlock.cli.signing_keys:revoke", "Refuse a key's signatures from now on.",
          ("interlock signing-keys revoke sgk_0a1b",)),
 )
-KEYS = Verb("keys", "interlock.cli.grouped:keys", "List keys; make, rotate or revoke one.",
+KEYS = Verb("keys", "interlock.cli.groups:keys", "List keys; make, rotate or revoke one.",
             ("interlock keys", "interlock keys create ann --role operator --role approver"))
 KEYS_VERBS: tuple[Verb, ...] = (
     Verb("list", "interlock.cli.keys:keys", "List the keys of a tenant.", ("interlock keys list --json",)),
@@ -275,7 +275,7 @@ KEYS_VERBS: tuple[Verb, ...] = (
          ("interlock keys rotate key_01K9",)),
     Verb("revoke", "interlock.cli.keys:revoke", "Refuse a key for ever.", ("interlock keys revoke key_01K9",)),
 )
-TENANTS = Verb("tenants", "interlock.cli.grouped:tenants", "List tenants; make, suspend or restore one.",
+TENANTS = Verb("tenants", "interlock.cli.groups:tenants", "List tenants; make, suspend or restore one.",
                ("interlock tenants", "interlock tenants create acme"))
 TENANTS_VERBS: tuple[Verb, ...] = (
     Verb("list", "interlock.cli.tenants:tenants", "List tenants.", ("interlock tenants list --json",)),
@@ -297,7 +297,7 @@ GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
 """Verbs that do something by themselves and have verbs below them, and where the help lists them."""
 
 COMPLETION_VERBS: tuple[Verb, ...] = tuple(
-    Verb(shell, f"interlock.cli.completing:{shell}", f"Complete in {shell}.",
+    Verb(shell, f"interlock.cli.completion:{shell}", f"Complete in {shell}.",
          (f"interlock completion {shell} --install", f"interlock completion {shell} --print"))
     for shell in ("bash", "zsh", "fish")
 )

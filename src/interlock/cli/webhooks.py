@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli import naming
+from interlock.cli import short_ids
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -18,7 +18,7 @@ from interlock.cli.values import ago
 from interlock.protocol.resources import Delivery, Webhook
 
 PATH = "/v1/webhooks"
-DELIVERY = naming.Kind("delivery", f"{PATH}/deliveries", "dlv_")
+DELIVERY = short_ids.Kind("delivery", f"{PATH}/deliveries", "dlv_")
 SECRET_BYTES = 32
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
@@ -106,7 +106,7 @@ async def _retry(id_: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         raw = await link.get(DELIVERY.path, {"state": "dead"})
         found = decoded(raw, dict[str, list[Delivery]], DELIVERY.path).get("deliveries", [])
-        delivery = naming.pick(id_, found, DELIVERY, lambda one: one.id, lambda one: one.created_at)
+        delivery = short_ids.pick(id_, found, DELIVERY, lambda one: one.id, lambda one: one.created_at)
         raw = await link.send(f"{DELIVERY.path}/{delivery.id}/retry", {})
     if json:
         print_json(raw)

@@ -17,7 +17,7 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, unreachable
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.terminal import result, say
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.command.note import (
     COSIGNATURE,
     Checkpoint,
@@ -28,7 +28,7 @@ from interlock.command.note import (
     verifier_key,
 )
 from interlock.command.witness import Refused, check_growth, needs_proof
-from interlock.gateway.signing import KeyUnusable, load_or_make_key, load_public_key, write_durably
+from interlock.gateway.signing_key import KeyUnusable, load_or_make_key, load_public_key, write_durably
 
 LOOK_EVERY_S = 60
 VKEY_NAME = "witness.vkey"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from interlock.command.redaction import RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.directory import state_directory
-from interlock.config.reading import ConfigError, check, key_lines, load, parse
+from interlock.config.loader import ConfigError, check, key_lines, load, parse
+from interlock.config.redacted import show
 from interlock.config.sections import (
     DEFAULT_PORT,
     AuditSection,
@@ -26,7 +27,6 @@ from interlock.config.sections import (
     Section,
     WebhookSection,
 )
-from interlock.config.showing import show
 from interlock.config.telegram import PersonSection, TelegramSection
 from interlock.ports.agent import AgentSpec
 

@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from interlock.protocol.access import TENANT_ID
+from interlock.session.chat_route import DmScope
 from interlock.session.hook_text import BadTemplate, check_template
 from interlock.session.keys import BadKey, canonical_agent, canonical_key
-from interlock.session.resetting import ResetRule
-from interlock.session.routing import DmScope
+from interlock.session.resets import ResetRule
 from interlock.session.schedule import BadSchedule, check_schedule
-from interlock.session.sending import SendRule
+from interlock.session.send_policy import SendRule
 
 ResetKind = Literal["thread", "group", "direct"]
 

@@ -15,7 +15,7 @@ import msgspec
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.contexts import AgentCompactionSection, CompactionSection
 from interlock.protocol.identifiers import AGENT_ID
-from interlock.session.routing import Binding
+from interlock.session.chat_route import Binding
 
 TOKEN_FILE = "openclaw-hooks.secret"
 """Where the token of the hooks is put, in the state directory."""
@@ -161,7 +161,7 @@ def _send_policy(reading: _Reading, policy: object) -> None:
 
 
 def _rule_kind() -> type:
-    from interlock.session.sending import SendRule
+    from interlock.session.send_policy import SendRule
 
     return SendRule
 

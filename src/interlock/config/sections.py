@@ -17,7 +17,7 @@ from interlock.config.telegram import TelegramSection
 from interlock.ports.agent import AgentSpec, check_roots
 from interlock.protocol import limits
 from interlock.protocol.access import GIVEN_ROLES, TENANT_ID
-from interlock.session.routing import Binding
+from interlock.session.chat_route import Binding
 
 DEFAULT_PORT = 7420
 LONGEST_MS = 3_650 * 24 * 60 * 60 * 1000

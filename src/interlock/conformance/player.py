@@ -11,7 +11,7 @@ from typing import Any
 
 from interlock.conformance import steps as s
 from interlock.conformance.hands import Hand, HandFailed
-from interlock.conformance.linking import Door, Line, NoLink, Refused
+from interlock.conformance.links import Door, Line, NoLink, Refused
 from interlock.conformance.sides import Broken, Side, Talk, of_link
 from interlock.protocol.frames import Class, InvalidFrame, decode, frame_class
 from interlock.protocol.identifiers import uuid4

@@ -12,7 +12,7 @@ import msgspec
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.command.audit_check import Report, verify
 from interlock.gateway.audit_state import verify_ledger_file
-from interlock.gateway.signing import PUBLIC_NAME, load_public_key
+from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
 
 _TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'"
 _MIDDLE = "SELECT tenant_id, seq, body FROM audit ORDER BY seq LIMIT 1 OFFSET (SELECT count(*) / 2 FROM audit)"

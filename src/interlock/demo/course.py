@@ -17,8 +17,8 @@ from interlock.demo.agent import Chosen
 from interlock.demo.figures import Figures, check_permissions, compare_text, count_frames
 from interlock.demo.outbox_file import Outbox, look, look_until
 from interlock.demo.proxy import Proxy
-from interlock.demo.reading import Reading
-from interlock.demo.viewing import Viewer
+from interlock.demo.stream_view import Reading
+from interlock.demo.viewer import Viewer
 from interlock.protocol.resources import Approval, Command, Session
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.demo.audit import Checked
 from interlock.demo.outbox_file import Outbox
-from interlock.demo.reading import Reading
+from interlock.demo.stream_view import Reading
 from interlock.protocol.resources import Approval, Session
 
 

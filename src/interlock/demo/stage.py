@@ -20,14 +20,14 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import RUNNER_TOKEN_FILE, Where, gateway_file, write_private
 from interlock.cli.terminal import result, say
-from interlock.cli.trouble import Trouble, usage
+from interlock.cli.verb_error import Trouble, usage
 from interlock.demo import audit, files
 from interlock.demo.agent import Chosen, choose, write_config
+from interlock.demo.child_processes import NotStarted, Running
 from interlock.demo.course import Course, Cut, Noticed
 from interlock.demo.figures import Figures, check_audit
 from interlock.demo.outbox_file import LOOK_S
 from interlock.demo.proxy import Proxy
-from interlock.demo.running import NotStarted, Running
 from interlock.demo.sabotage import SABOTAGES, make_tap
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.identifiers import uuid4

@@ -12,19 +12,19 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
-from interlock.engine.bridge import archiving, entries
-from interlock.engine.bridge.canceling import stop_all
+from interlock.engine.bridge import archive, entries
+from interlock.engine.bridge.cancellation import stop_all
+from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.orders import who_is
+from interlock.engine.bridge.lane_status import lane_status
 from interlock.engine.bridge.prompts import prompt_content
-from interlock.engine.bridge.submitting import SentBy
-from interlock.engine.bridge.telling import lane_status
+from interlock.engine.bridge.submission import SentBy
 from interlock.engine.bridge.verbs import Verb
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
-from interlock.engine.room import Hold
-from interlock.engine.routing import Route, Router
+from interlock.engine.membership import Hold
+from interlock.engine.router import Route, Router
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, LedgerError, PutIdempotency, Write
 from interlock.protocol.identifiers import uuid4
@@ -32,6 +32,7 @@ from interlock.protocol.inbound import Received, ResetCause
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import CommandBody, Target
+from interlock.session.chat_route import MAIN_ALONE, BadChat, Binding, Chat, Naming, agent_for, chat_key
 from interlock.session.chat_words import (
     COMPACTING,
     Word,
@@ -42,9 +43,8 @@ from interlock.session.chat_words import (
     stopped_text,
 )
 from interlock.session.keys import BadKey, agent_of, canonical_key
-from interlock.session.resetting import Asked, ResetRules, due, read_reset, reset_for
-from interlock.session.routing import MAIN_ALONE, BadChat, Binding, Chat, Naming, agent_for, chat_key
-from interlock.session.sending import SendRules, may_send
+from interlock.session.resets import Asked, ResetRules, due, read_reset, reset_for
+from interlock.session.send_policy import SendRules, may_send
 
 _state = msgspec.json.Decoder(LaneState)
 log = structlog.get_logger("interlock.sessions")
@@ -335,7 +335,7 @@ class Chats:
         which ends in between does it after its start."""
         shell = await self._lanes.lane(before.session_id)  # It was met before anything was done.
         if shell is not None and not before.controller:
-            await shell.call(lambda lane: archiving.retire(lane, who, asked=asked))
+            await shell.call(lambda lane: archive.retire(lane, who, asked=asked))
         after = await self._lanes.lane(session_id)
         if after is not None:
             await after.call(entries.has_left)

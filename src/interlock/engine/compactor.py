@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
-from interlock.engine.bridge import asking_agents, compacting
+from interlock.engine.bridge import asking_agents, compaction
 from interlock.engine.bridge.context_state import Cause, Due
 from interlock.engine.bridge.contexts import Prepared, Said
+from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.dispatch import context_unreadable, open_session
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.orders import who_is
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
 from interlock.engine.transcript_writer import TranscriptWriter
@@ -148,7 +148,7 @@ class Compactor:
             lasting = _lasting(error)
 
             def give_up(lane: Lane) -> None:
-                compacting.nothing_to_do(lane, sentence)
+                compaction.nothing_to_do(lane, sentence)
                 if view.wanted and lasting is not None:
                     context_unreadable(lane, lasting)
 
@@ -158,8 +158,8 @@ class Compactor:
             self._later(session_id)
             return False
         if view.due == "look":
-            seen = compacting.Seen(view.tip, read.estimated)
-            await shell.call(lambda lane: compacting.looked(lane, seen))
+            seen = compaction.Seen(view.tip, read.estimated)
+            await shell.call(lambda lane: compaction.looked(lane, seen))
         elif view.due:
             cause: Cause = "overflow" if view.due == "overflow" else "threshold"
             await self._compact(shell, view, read, cause)
@@ -177,36 +177,36 @@ class Compactor:
                 raise NothingToCompact(f"a hook canceled it: {answer.reason}")
         except NothingToCompact as nothing:
             sentence = str(nothing)
-            await shell.call(lambda lane: compacting.nothing_to_do(lane, sentence))
+            await shell.call(lambda lane: compaction.nothing_to_do(lane, sentence))
             return
-        request = compacting.Request(made, view.tip, cause, system, view.instructions)
+        request = compaction.Request(made, view.tip, cause, system, view.instructions)
 
         def decide(lane: Lane) -> None:
             if lane.state.context.due != view.due:
                 return
             try:
                 if isinstance(answer, Supply) and cause != "overflow":
-                    compacting.supplied(lane, request, answer.summary)
+                    compaction.supplied(lane, request, answer.summary)
                 else:  # In mid-turn the agent waits for it, whoever wrote the summary.
                     summary = answer.summary if isinstance(answer, Supply) else None
-                    fault = compacting.summary_fault(lane, summary, made.tokens_summarised) if summary is not None \
+                    fault = compaction.summary_fault(lane, summary, made.tokens_summarised) if summary is not None \
                         else None
                     if fault is not None:
-                        compacting.nothing_to_do(lane, f"the hook's answer was not taken: {fault}")
+                        compaction.nothing_to_do(lane, f"the hook's answer was not taken: {fault}")
                         return
-                    compacting.request(lane, request, read.prepared, summary)
-            except compacting.Moved:
+                    compaction.request(lane, request, read.prepared, summary)
+            except compaction.Moved:
                 return  # It is planned again, since it is still due.
             except TransferRefused as refused:
-                compacting.nothing_to_do(lane, str(refused))
+                compaction.nothing_to_do(lane, str(refused))
 
         await shell.call(decide)
 
     # --- asked for ---
     async def compact(
         self, principal: Principal, shell: LaneShell, instructions: str | None, permit: Permit,
-        then: Callable[[Lane, compacting.Asked], None],
-    ) -> compacting.Asked:
+        then: Callable[[Lane, compaction.Asked], None],
+    ) -> compaction.Asked:
         """Compact a conversation that a person asked for, now. `permit` asks policy, once there is something to do;
         `then` adds to the decision. Raises Problem."""
         permitted = False
@@ -227,10 +227,10 @@ class Compactor:
             answer = await self._ask_hook(shell.lane, view._replace(instructions=instructions), read, made, "manual")
             if isinstance(answer, Cancel):
                 raise Problem("Conflict", f"a hook canceled the compaction: {answer.reason}")
-            request = compacting.Request(made, view.tip, "manual", who_is(principal), instructions)
+            request = compaction.Request(made, view.tip, "manual", who_is(principal), instructions)
             try:
                 return await shell.call(_decide(request, answer, read, instructions, then))
-            except compacting.Moved:
+            except compaction.Moved:
                 continue
         raise Problem("Conflict", "the conversation goes on all the time; compact it when it rests")
 
@@ -274,7 +274,7 @@ def _lasting(error: OSError | ValueError) -> str | None:
 def _view(lane: Lane) -> _View:
     context = lane.state.context
     return _View(context.leaf, context.due, False, lane.state.agent_id, lane.limits.compaction.settings,
-                 compacting.window(lane), context.calibration, lane.state.context_tokens, context.instructions)
+                 compaction.window(lane), context.calibration, lane.state.context_tokens, context.instructions)
 
 
 def _hand(lane: Lane, prepared: Prepared) -> None:
@@ -305,20 +305,20 @@ def _plain(entry: Any) -> dict[str, Any]:
 
 
 def _decide(
-    request: compacting.Request, answer: Supply | None, read: _Read, instructions: str | None,
-    then: Callable[[Lane, compacting.Asked], None],
-) -> Callable[[Lane], compacting.Asked]:
-    def decide(lane: Lane) -> compacting.Asked:
+    request: compaction.Request, answer: Supply | None, read: _Read, instructions: str | None,
+    then: Callable[[Lane, compaction.Asked], None],
+) -> Callable[[Lane], compaction.Asked]:
+    def decide(lane: Lane) -> compaction.Asked:
         asking_agents.check_compact(lane, instructions)
         if request.tip != lane.state.context.leaf:
-            raise compacting.Moved
+            raise compaction.Moved
         if isinstance(answer, Supply):
-            asked = compacting.supplied(lane, request, answer.summary)
+            asked = compaction.supplied(lane, request, answer.summary)
         else:
             if lane.state.opening == "closed":
                 open_session(lane)
             try:
-                asked = compacting.request(lane, request, read.prepared)
+                asked = compaction.request(lane, request, read.prepared)
             except TransferRefused as refused:
                 raise Problem("Conflict", f"the conversation cannot be sent to its agent: {refused}") from None
         then(lane, asked)
@@ -329,25 +329,25 @@ def _decide(
 
 async def ask_to_compact(
     compactor: Compactor | None, shell: LaneShell, permit: Permit, principal: Principal, instructions: str | None,
-    remember: Callable[[compacting.Asked], IdempotencyRecord],
-) -> compacting.Asked:
+    remember: Callable[[compaction.Asked], IdempotencyRecord],
+) -> compaction.Asked:
     """Compact because somebody asked for it, whoever owns the context. Returns when the request is durable and seen in
     the session, or its summary is appended (V-2). Raises Problem."""
 
-    def then(lane: Lane, asked: compacting.Asked) -> None:
+    def then(lane: Lane, asked: compaction.Asked) -> None:
         lane.out.writes.append(PutIdempotency(remember(asked)))
 
-    def do(lane: Lane) -> compacting.Asked:
+    def do(lane: Lane) -> compaction.Asked:
         asked = asking_agents.compact(lane, principal, instructions)
         then(lane, asked)
         return asked
 
-    def decide(lane: Lane) -> compacting.Asked | Problem | None:
-        if compacting.owns(lane.state) and compactor is not None:
+    def decide(lane: Lane) -> compaction.Asked | Problem | None:
+        if compaction.owns(lane.state) and compactor is not None:
             return None
         return permit(lane, lambda: do(lane))
 
-    asked: compacting.Asked | None = await shell.call(decide)
+    asked: compaction.Asked | None = await shell.call(decide)
     if asked is None:
         assert compactor is not None
         asked = await compactor.compact(principal, shell, instructions, permit, then)
@@ -355,7 +355,7 @@ async def ask_to_compact(
     return asked
 
 
-async def _check_effect(shell: LaneShell, asked: compacting.Asked) -> None:
+async def _check_effect(shell: LaneShell, asked: compaction.Asked) -> None:
     """Look for the request where viewers will read it, before it is said to be there (V-2). Raises Problem."""
     state = shell.lane.state
     events = await shell.lanes.ledger.events(session_stream(state.session_id), asked.n - 1, 1)

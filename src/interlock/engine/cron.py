@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from interlock.engine.chats import Chats, SystemMessage
-from interlock.engine.room import Alone, Elsewhere, Moved, Room
+from interlock.engine.membership import Alone, Elsewhere, Moved, Room
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutFact, PutIdempotency, Write
 from interlock.protocol.clock import iso

@@ -11,41 +11,41 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from interlock.command import remembering
+from interlock.command import remembered_rule
 from interlock.command.approval import Ballot, count, withdraw
 from interlock.command.policy import Policy, Rule
 from interlock.command.register import row_of
+from interlock.engine.audit_readiness import Signing
 from interlock.engine.bridge import (
     asking_agents,
-    canceling,
+    cancellation,
     mismatch,
-    pausing,
-    submitting,
+    pause,
+    submission,
     trusted_files,
-    voting,
+    votes,
     workspace_trust,
 )
+from interlock.engine.bridge.budget_decisions import review
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.raising import review
 from interlock.engine.bridge.verbs import Verb, said_in, under_policy
 from interlock.engine.chats import Chats
 from interlock.engine.cluster.cluster import Cluster
+from interlock.engine.cluster_sync import Neighbours
 from interlock.engine.compactor import Compactor
-from interlock.engine.draining import Drains
-from interlock.engine.house import house_id
-from interlock.engine.jobs import Job
+from interlock.engine.drains import Drains
+from interlock.engine.engine_status import Standing
+from interlock.engine.inputs import Job
 from interlock.engine.lanes import Lanes
-from interlock.engine.neighbours import Neighbours
+from interlock.engine.membership import Hold
 from interlock.engine.presence import Presence
-from interlock.engine.room import Hold
-from interlock.engine.routing import Route, Router
+from interlock.engine.router import Route, Router
 from interlock.engine.rows import Rows
 from interlock.engine.session_desk import Remember, SessionDesk
 from interlock.engine.setbacks import Setbacks
-from interlock.engine.signing import Signing
-from interlock.engine.spending import read_spending, shown
-from interlock.engine.standing import Standing
+from interlock.engine.spend import read_spending, shown
+from interlock.engine.tenant_lane import house_id
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
@@ -64,7 +64,7 @@ T = TypeVar("T")
 UNSIGNED_RETRY_S = 5
 """The signer tries again this soon."""
 _ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
-    "pause": pausing.submit_pause, "resume": pausing.submit_resume,
+    "pause": pause.submit_pause, "resume": pause.submit_resume,
 }
 
 
@@ -164,8 +164,8 @@ class Engine:
         records = await self._genuine_rules()
         remembered: list[Rule] = await self._without_denials(records)
         for record in records:
-            with suppress(remembering.Unsafe):
-                remembered.append(remembering.read(record.rule))
+            with suppress(remembered_rule.Unsafe):
+                remembered.append(remembered_rule.read(record.rule))
         self._remembered = remembered
         self._remembered_counts = Counter(record.rule.tenant_id for record in records)
         self.policy = self.policy.remembering(self._remembered)
@@ -234,7 +234,7 @@ class Engine:
             if body.type == "execute":
                 command = self._execute(lane, principal, body)
             elif body.type == "cancel":  # Which needs nobody's yes (C-2).
-                command = canceling.submit_cancel(lane, principal, body)
+                command = cancellation.submit_cancel(lane, principal, body)
             else:
                 order = _ORDERS[body.type]
                 command = self._permit(lane, Verb(body.type, principal, said_in(body)),
@@ -246,7 +246,7 @@ class Engine:
         return await shell.call(decide)
 
     def _execute(
-        self, lane: Lane, principal: Principal, body: CommandBody, origin: submitting.SentBy = "user"
+        self, lane: Lane, principal: Principal, body: CommandBody, origin: submission.SentBy = "user"
     ) -> Command | Problem:
         if (reason := self.signing.reason(lane.state.tenant_id)) is not None:
             raise Problem("Unavailable", f"The audit log cannot be signed, so nothing new is started: {reason}",
@@ -257,7 +257,7 @@ class Engine:
             lane.state.trusted_kinds = offer.trusted_kinds
             lane.state.holding, lane.state.offered_box = offer.holding, offer.box
             lane.state.context.owner = offer.context_owner
-        return submitting.submit_execute(lane, principal, body, self.policy, origin)
+        return submission.submit_execute(lane, principal, body, self.policy, origin)
 
     def _starts_nothing(self, state: LaneState) -> bool:
         """Whether what waits in a session must wait on: for the end of a drain, or of what keeps its log unsigned."""
@@ -275,7 +275,7 @@ class Engine:
         stored = stored or await self.ballot(principal, approval_id, guess=False)
         shell = await self.lanes.need(stored.approval.approval.session_id)
         named = await self._signing_key(body.key_id, principal.tenant_id) if body.key_id else None
-        booth = voting.Booth(self.policy, named.key if named is not None else None,
+        booth = votes.Booth(self.policy, named.key if named is not None else None,
                              self._remembered_counts[principal.tenant_id])
 
         def decide(lane: Lane) -> Approval | Problem | None:
@@ -284,7 +284,7 @@ class Engine:
             findings = mismatch.stored_otherwise(lane, stored.approval, stored.command)
             if findings:
                 return mismatch.refuse(lane, findings)
-            approval = voting.vote(lane, principal, approval_id, body, booth._replace(policy=self.policy))
+            approval = votes.vote(lane, principal, approval_id, body, booth._replace(policy=self.policy))
             lane.out.writes.append(PutIdempotency(remember(approval)))
             return approval
 
@@ -312,7 +312,7 @@ class Engine:
         def decide(lane: Lane) -> Approval | None:
             if approval_id not in lane.approvals:
                 return None
-            approval = voting.take_back(lane, principal, approval_id)
+            approval = votes.take_back(lane, principal, approval_id)
             lane.out.writes.append(PutIdempotency(remember(approval)))
             return approval
 

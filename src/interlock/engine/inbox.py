@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.jobs import Job
+from interlock.engine.inputs import Job
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import ACK_FRAMES, MIB
 

@@ -9,17 +9,17 @@ from typing import Any, Protocol
 import structlog
 
 from interlock.command.budget import Spending
-from interlock.engine.bridge.canceling import interrupt
+from interlock.engine.bridge.cancellation import interrupt
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
 from interlock.engine.bridge.lane import Lane, Told
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.seals import seal
-from interlock.engine.house import is_house
 from interlock.engine.inbox import Inbox, Run
-from interlock.engine.items import Durable, durable
-from interlock.engine.jobs import Job, RecentIds, RunnerLink
-from interlock.engine.room import Hold, Moved, Room
+from interlock.engine.inputs import Job, RecentIds, RunnerLink
+from interlock.engine.membership import Hold, Moved, Room
+from interlock.engine.stream_items import Durable, durable
+from interlock.engine.tenant_lane import is_house
 from interlock.engine.viewers import Viewers
 from interlock.ports import trips
 from interlock.ports.clock import Clock

@@ -13,21 +13,21 @@ import structlog
 
 from interlock.command.budget import DAY_MS, Spending
 from interlock.engine.bridge import seals
+from interlock.engine.bridge.budget_decisions import review
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.links import detach
 from interlock.engine.bridge.mismatch import Finding, examine, refuse, subjects
 from interlock.engine.bridge.output import TurnFold
-from interlock.engine.bridge.raising import review
-from interlock.engine.bridge.transcribing import Transcriber
-from interlock.engine.house import house_id, house_state, is_house
-from interlock.engine.jobs import Job, RecentIds, RunnerLink
+from interlock.engine.bridge.transcriber import Transcriber
+from interlock.engine.inputs import Job, RecentIds, RunnerLink
 from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell
-from interlock.engine.refolding import digests, refold
-from interlock.engine.room import Alone, Elsewhere, Hold, Room
+from interlock.engine.membership import Alone, Elsewhere, Hold, Room
+from interlock.engine.rehydration import digests, refold
 from interlock.engine.rows import Rows
-from interlock.engine.spending import settle
+from interlock.engine.spend import settle
+from interlock.engine.tenant_lane import house_id, house_state, is_house
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, LedgerError, Write

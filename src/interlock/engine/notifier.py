@@ -10,9 +10,9 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from interlock.command.binding import BrokenRecord, changed_approval, read
-from interlock.command.card.reading import lines_of_approval, redacted
+from interlock.command.card.permission_request import lines_of_approval, redacted
 from interlock.command.card.text import visible
+from interlock.command.record_seal import BrokenRecord, changed_approval, read
 from interlock.ports.channel import Asking, Channel, NotAsked
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery

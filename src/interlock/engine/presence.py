@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.engine.cluster.heartbeats import Vouched
-from interlock.engine.jobs import RunnerLink
+from interlock.engine.inputs import RunnerLink
 from interlock.ports.leases import RunnerLink as LinkRow
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import LINK_JUMP

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.bridge import archiving, canceling, compacting, controlled, entries, staged_changes
+from interlock.engine.bridge import archive, cancellation, compaction, entries, session_control, staged_changes
+from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.held import holding_now
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.verbs import Verb
 from interlock.engine.compactor import Compactor, ask_to_compact
 from interlock.engine.lanes import Lanes
@@ -41,7 +41,7 @@ class SessionDesk:
         self._permit = permit
 
     async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
-                      ) -> compacting.Asked:
+                      ) -> compaction.Asked:
         """Have a session's conversation compacted (T-6, Z-4)."""
         await self._session(principal, session_id)
         shell = await self._lanes.need(session_id)
@@ -55,7 +55,7 @@ class SessionDesk:
     async def close(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
         """Close a session's agent; the record stays."""
         return await self._change(Verb("close", principal, {"reason": reason}), session_id, remember,
-                                  lambda lane: canceling.close_session(lane, who_is(principal), reason))
+                                  lambda lane: cancellation.close_session(lane, who_is(principal), reason))
 
     async def patch(
         self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
@@ -67,7 +67,7 @@ class SessionDesk:
     async def archive(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
         """End a session's work and put it away (V-2)."""
         return await self._change(Verb("archive", principal, {"reason": reason}), session_id, remember,
-                                  lambda lane: archiving.archive(lane, who_is(principal), reason))
+                                  lambda lane: archive.archive(lane, who_is(principal), reason))
 
     async def take_edit(self, principal: Principal, edit: Edit) -> None:
         """Apply what a person changed in the view of an agent's sessions to the key's session of today (N-1). A
@@ -81,7 +81,7 @@ class SessionDesk:
             raise Problem("Conflict", "it went on after the text was loaded, so it stays")
         if edit.deleted:
             await self._change(Verb("archive", principal, {}), record.session_id, None,
-                               lambda lane: archiving.put_away(lane, who_is(principal)))
+                               lambda lane: archive.put_away(lane, who_is(principal)))
             return
         await self._change(Verb("patch", principal, edit.wanted), record.session_id, None,
                            lambda lane: entries.patch(lane, who_is(principal), edit.wanted, keep_unknown=True))
@@ -89,12 +89,12 @@ class SessionDesk:
     async def restore(self, principal: Principal, session_id: str, remember: Remember) -> SessionRecord:
         """Take an archived session back (V-2)."""
         return await self._change(Verb("restore", principal, {}), session_id, remember,
-                                  lambda lane: archiving.restore(lane, who_is(principal)))
+                                  lambda lane: archive.restore(lane, who_is(principal)))
 
     async def release(self, principal: Principal, session_id: str, to: str, remember: Remember) -> SessionRecord:
         """Ask the runner to hand a session's control to another gateway (D-5)."""
         return await self._change(Verb("release", principal, {"to": to}), session_id, remember,
-                                  lambda lane: controlled.release_session(lane, who_is(principal), to))
+                                  lambda lane: session_control.release_session(lane, who_is(principal), to))
 
     async def discard(self, principal: Principal, session_id: str, files: list[str] | None, remember: Remember
                       ) -> SessionRecord:
@@ -134,7 +134,7 @@ class SessionDesk:
             output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
             cost_usd=state.cost_usd,
             context_tokens=state.context_tokens, context_estimated=state.context_estimated,
-            context_window=compacting.window_of_state(state, self._lanes.limits),
+            context_window=compaction.window_of_state(state, self._lanes.limits),
             model=state.entry.model_override or state.model or None, compactions=state.entry.compaction_count,
             frames=state.n, last_durable_seq=state.last_seq,
             lost_frame_count=state.lost_frames, observed=bool(state.controller),

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from interlock.command.redaction import SECRETS
-from interlock.engine.bridge import compacting
+from interlock.engine.bridge import compaction
 from interlock.engine.bridge.context_state import ContextState
-from interlock.engine.bridge.controlled import check_controlled
+from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.orders import who_is
+from interlock.engine.bridge.session_control import check_controlled
 from interlock.engine.bridge.verbs import Verb
-from interlock.engine.house import house_id
 from interlock.engine.lanes import Lanes
-from interlock.engine.routing import Router
+from interlock.engine.router import Router
+from interlock.engine.tenant_lane import house_id
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency
 from interlock.ports.transcripts import Transcripts
@@ -35,13 +35,13 @@ from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import FeedEvent, Target
 from interlock.protocol.transcripts import Report
-from interlock.session import editing
+from interlock.session import tree_edits
 from interlock.session.context import Context
 from interlock.session.doctor import examine, mend
 from interlock.session.entries import VERSION, Draft, Header, Label
-from interlock.session.importing import UnderHeader, surveyed
+from interlock.session.export_redaction import Leaving, Redact, leaving
 from interlock.session.keys import run_key
-from interlock.session.leaving import Leaving, Redact, leaving
+from interlock.session.transcript_import import UnderHeader, surveyed
 from interlock.session.tree import Tree
 
 T = TypeVar("T")
@@ -168,8 +168,8 @@ class TranscriptDesk:
     async def label(self, principal: Principal, record: SessionRecord, entry_id: str, label: str | None,
                     remember: Callable[[Added], IdempotencyRecord]) -> Added:
         """Label an entry, or take its label away with None (X-6)."""
-        if label is not None and not 0 < len(label.strip()) <= editing.MAX_LABEL_CHARS:
-            raise _wrong("/label", f"a label has 1 to {editing.MAX_LABEL_CHARS} characters; null takes it away")
+        if label is not None and not 0 < len(label.strip()) <= tree_edits.MAX_LABEL_CHARS:
+            raise _wrong("/label", f"a label has 1 to {tree_edits.MAX_LABEL_CHARS} characters; null takes it away")
         draft = Label(entry_id, label.strip() if label is not None else None)
         said = {"entry_id": entry_id, "label": draft.label}
         added = await self._add(Verb("label", principal, said), record, lambda _: (draft, None), remember)
@@ -182,7 +182,7 @@ class TranscriptDesk:
         """Go on from an earlier entry: what is appended next hangs below it (X-6)."""
 
         def draft(leaf: str | None) -> tuple[Draft, str | None]:
-            return editing.branch_draft(summary, entry_id, leaf), entry_id
+            return tree_edits.branch_draft(summary, entry_id, leaf), entry_id
 
         said = {"entry_id": entry_id, **({"summary": summary} if summary is not None else {})}
         added = await self._add(Verb("branch", principal, said), record, draft, remember)
@@ -241,7 +241,7 @@ class TranscriptDesk:
             context=ContextState(owner=source.context.owner),
         )
         header = self._header(fresh, f"{record.session_id}.jsonl")
-        lines = editing.fork(tree, leaf, header, header.timestamp, self._lanes.entropy)
+        lines = tree_edits.fork(tree, leaf, header, header.timestamp, self._lanes.entropy)
         return await self._begin(principal, fresh, lines, {"op": "fork", "of": record.session_id}, None, remember)
 
     async def take_in(self, principal: Principal, target: Target, source: Source,
@@ -272,8 +272,8 @@ class TranscriptDesk:
 
     def _mended(self, data: bytes, header: Header) -> tuple[Iterable[bytes], Report]:
         try:
-            found = editing.import_lines(data, header, self._lanes.entropy)
-        except editing.NothingToImport as error:
+            found = tree_edits.import_lines(data, header, self._lanes.entropy)
+        except tree_edits.NothingToImport as error:
             raise _wrong("/content", str(error)) from None
         return found.lines, found.report
 
@@ -389,7 +389,7 @@ class TranscriptDesk:
 def _check_still(lane: Lane) -> None:
     """Raises Problem Conflict while something goes on in the session, which would go on from what was moved."""
     check_controlled(lane)
-    if lane.active is not None or lane.state.machine.phase == "turn" or compacting.at_work(lane):
+    if lane.active is not None or lane.state.machine.phase == "turn" or compaction.at_work(lane):
         raise Problem("Conflict", f"session {lane.state.session_id} is at work; its transcript cannot be moved now",
                       hint="Wait until it is idle, or cancel what runs.")
 

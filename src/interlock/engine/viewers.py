@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from interlock.engine.items import ITEM_BYTES, Durable, Item, Shared, Transient, closing_frame, coalesced
-from interlock.engine.pacing import Pace
+from interlock.engine.pace import Pace
 from interlock.engine.replays import NOBODY, Reader, Replays, Turn
+from interlock.engine.stream_items import ITEM_BYTES, Durable, Item, Shared, Transient, closing_frame, coalesced
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import KIB, PAGE_MAX, VIEWER_OUTBOX_BYTES

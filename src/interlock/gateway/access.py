@@ -9,7 +9,7 @@ from interlock.engine.rows import Rows
 from interlock.gateway.browsers import Browsers
 from interlock.gateway.credentials import Credentials, Issuers
 from interlock.gateway.keys import Keys
-from interlock.gateway.openings import Openings
+from interlock.gateway.open_streams import Openings
 from interlock.gateway.quotas import Quotas
 from interlock.gateway.rates import Rates
 from interlock.gateway.tenants import Tenants

@@ -22,7 +22,7 @@ from interlock.command.audit_tail import noted_line
 from interlock.command.note import Checkpoint, is_genuine
 from interlock.gateway.checkpoints import begun_empty, newest
 from interlock.gateway.row_state import StoredRows, compare_rows
-from interlock.gateway.signing import PUBLIC_NAME, load_public_key
+from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
 
 CHECKPOINTS_NAME = "audit"
 """The folder of a state directory that has the checkpoints."""

@@ -21,7 +21,7 @@ from interlock.command.audit_tail import CHECKPOINT_FACT, noted_line, noted_size
 from interlock.command.audit_tree import EMPTY_ROOT, Wanted, beside, cut, subtree
 from interlock.command.canonical import MAX_INTEGER
 from interlock.command.note import Checkpoint, is_genuine, origin_of, sign_checkpoint
-from interlock.engine.signing import Signing
+from interlock.engine.audit_readiness import Signing
 from interlock.ports.checkpoints import CheckpointSink
 from interlock.ports.ledger import Batch, CommandQuery, Ledger, LedgerError, PutFact, Receipt, Write
 from interlock.protocol.limits import CHECKPOINT_INTERVAL_MS, CHECKPOINT_RECORDS, UNSIGNED_RECORDS_MAX

@@ -22,9 +22,9 @@ from interlock.protocol.inbound import Received
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
 from interlock.protocol.resources import Actor
+from interlock.session.chat_route import hook_key
 from interlock.session.hook_text import hook_text
 from interlock.session.keys import canonical_key
-from interlock.session.routing import hook_key
 
 SAME_MS = 10 * 60 * 1000
 """A body that comes again within this is the same delivery, where the sender does not number them."""

@@ -17,11 +17,11 @@ from interlock.engine.bridge.losses import reach, report_truncation
 from interlock.engine.bridge.progress import take_transient
 from interlock.engine.engine import Engine
 from interlock.engine.inbox import Entry, Run
-from interlock.engine.jobs import Job
+from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.presence import Present
-from interlock.gateway.ending import Closing
 from interlock.gateway.inflow import Gap, Inflow
+from interlock.gateway.link_close import Closing
 from interlock.gateway.losses import why_lost
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode, Code

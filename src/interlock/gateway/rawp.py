@@ -18,20 +18,20 @@ import structlog
 
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.links import attach, detach
-from interlock.engine.bridge.observing import control_refused, joined
+from interlock.engine.bridge.observation import control_refused, joined
 from interlock.engine.bridge.orphans import returned
+from interlock.engine.cluster_sync import Neighbours
 from interlock.engine.engine import Engine
-from interlock.engine.jobs import Job
+from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
-from interlock.engine.neighbours import Neighbours
+from interlock.engine.membership import Elsewhere, Moved
 from interlock.engine.presence import Present
-from interlock.engine.room import Elsewhere, Moved
-from interlock.gateway.ending import Closing, next_message, refused
 from interlock.gateway.inflow import Inflow
 from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
-from interlock.gateway.observed import Observed
+from interlock.gateway.ledger_restore import RestoredSessions, forgotten
+from interlock.gateway.link_close import Closing, next_message, refused
+from interlock.gateway.observed_sessions import Observed
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
-from interlock.gateway.restored import RestoredSessions, forgotten
 from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
 from interlock.ports import trips
 from interlock.ports.leases import Overtaken

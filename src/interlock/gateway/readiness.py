@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from interlock.gateway.credentials import OWNER_TENANT
-from interlock.gateway.rest.desk import Front
+from interlock.gateway.rest.service import Front
 from interlock.ports.ledger import Batch, LedgerError, PutFact
 from interlock.protocol.answers import Readiness
 from interlock.protocol.clock import iso

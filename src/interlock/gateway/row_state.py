@@ -7,8 +7,8 @@ from typing import Protocol
 
 import msgspec
 
-from interlock.command.binding import BrokenRecord, Recorded, changed_approval, changed_command, read
 from interlock.command.machine import STATES, TERMINAL
+from interlock.command.record_seal import BrokenRecord, Recorded, changed_approval, changed_command, read
 from interlock.command.register import BoundRecord, Register, differs, log_of, missing, row_of, sentence
 from interlock.engine.bridge import seals
 from interlock.engine.bridge.lane_state import LaneState

@@ -17,8 +17,8 @@ from interlock.gateway.connections import SocketConnection
 from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.guard import Door, said
+from interlock.gateway.rest.request_guard import Door, said
+from interlock.gateway.rest.service import Front
 from interlock.gateway.slow_senders import NORMAL_PATIENCE, Patience, protocol_class
 from interlock.gateway.transport import BindRefused, Peers
 from interlock.protocol.limits import MAX_MESSAGE_BYTES, PING_INTERVAL_S, PING_TIMEOUT_S

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from interlock.config import GatewaySection
-from interlock.gateway.rest.guard import Said, said
+from interlock.gateway.rest.request_guard import Said, said
 from interlock.protocol.problems import Problem
 
 ADDRESSES_KEPT = 1_024

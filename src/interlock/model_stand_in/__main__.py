@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 
-from .recording import Recording
-from .running import listen, make_server
+from .request_log import Recording
+from .server_thread import listen, make_server
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .answering import OUTPUT_TOKENS, Answer, Failure, ToolCall
+from .answers import OUTPUT_TOKENS, Answer, Failure, ToolCall
 from .pieces import Piece, fresh_id, sse
 
 _ERROR_TYPES = {

@@ -14,10 +14,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from . import anthropic, chat, gemini, responses
-from .answering import INPUT_TOKENS, Answer, Failure, answer
+from .answers import INPUT_TOKENS, Answer, Failure, answer
 from .conversation import Asked, read_anthropic, read_chat, read_gemini, read_responses
 from .pieces import Piece
-from .recording import Kind, Provider, Recorded, Recording
+from .request_log import Kind, Provider, Recorded, Recording
 
 MODELS = ("fake-model", "claude-sonnet-4-5", "claude-haiku-4-5", "gpt-4o", "gpt-5")
 

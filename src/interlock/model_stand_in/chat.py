@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .answering import OUTPUT_TOKENS, Answer, Failure, ToolCall
+from .answers import OUTPUT_TOKENS, Answer, Failure, ToolCall
 from .pieces import Piece, fresh_id, sse
 
 _ERROR_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
-from .answering import OUTPUT_TOKENS, Answer, Failure, ToolCall
+from .answers import OUTPUT_TOKENS, Answer, Failure, ToolCall
 from .pieces import Piece, fresh_id, sse
 
 _STATUSES = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",

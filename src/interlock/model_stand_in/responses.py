@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .answering import OUTPUT_TOKENS, Answer, ToolCall
+from .answers import OUTPUT_TOKENS, Answer, ToolCall
 from .conversation import NAMESPACE_END
 from .pieces import Piece, fresh_id, sse
 

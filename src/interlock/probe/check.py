@@ -46,7 +46,7 @@ from interlock.ports.agent import (
 )
 from interlock.probe import mcp_server
 from interlock.probe.hostile import Attack, attacks_on, groups, plant
-from interlock.probe.pointing import Pointing, pointing_of, why_not_pointed
+from interlock.probe.model_endpoint import Pointing, pointing_of, why_not_pointed
 from interlock.probe.scratch import furnish, home_of, settings_of, surroundings
 from interlock.probe.steps import (
     MCP_TOOL,
@@ -63,8 +63,8 @@ from interlock.probe.steps import (
 from interlock.probe.verdict import Tried, in_repository, limits, table, verdict
 from interlock.probe.witness import Witness
 from interlock.runner import outlet
-from interlock.runner.boxing import NO_BOX, Boxing, BoxRefused
 from interlock.runner.process import AgentProcess
+from interlock.runner.session_box import NO_BOX, Boxing, BoxRefused
 
 OPEN_TIMEOUT_S = 30.0
 """An agent that is not ready by then is not checked."""

@@ -22,7 +22,7 @@ from interlock.protocol.payloads import Ack, Heartbeat, LiveAgent, Payload, Refu
 from interlock.runner.history import encode_part, merged_deltas, plan_history
 from interlock.runner.inbound import Gap, Inbound, Overrun, Stored
 from interlock.runner.outflow import Outflow
-from interlock.runner.sending import Lane, Sending
+from interlock.runner.send_queue import Lane, Sending
 
 PAGE_BYTES = MAX_MESSAGE_BYTES
 """The outbox is read in pages of about this."""

@@ -13,8 +13,8 @@ from interlock.ports.clock import Clock, Entropy
 from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.payloads import Hello, RefusedControl
-from interlock.runner.asking import Presence
 from interlock.runner.attachment import first
+from interlock.runner.interactions import Presence
 from interlock.runner.link import NORMAL_PACE, Link, LinkState, Pace, TokenRefused
 from interlock.runner.outflow import Outflow
 from interlock.runner.sessions import Sessions

@@ -19,9 +19,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from interlock.runner.controlling import TakeRefused
-from interlock.runner.keeper import process_table
+from interlock.runner.session_control import TakeRefused
 from interlock.runner.sessions import Sessions
+from interlock.runner.supervisor import process_table
 
 SOCKET_FILE = "runner.sock"
 PLACE_FILE = "runner.place"

@@ -23,21 +23,21 @@ from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.batches import BATCH
 from interlock.protocol.envelope import DPS_VERSION
-from interlock.protocol.holding import Holding
+from interlock.protocol.hold import Holding
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
 from interlock.protocol.payloads import Hello
-from interlock.runner.asking import Presence
-from interlock.runner.boxing import NO_BOX, Boxing
+from interlock.runner.agent_catalog import Offered, Offering, OfferingRefused, ReadOffering
 from interlock.runner.gateways import Gateways, Pairing
+from interlock.runner.interactions import Presence
 from interlock.runner.link import NORMAL_PACE, Pace
 from interlock.runner.local import listening
-from interlock.runner.offered import Offered, Offering, OfferingRefused, ReadOffering
 from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.process import AgentProcess
 from interlock.runner.reaper import lives_mark, reap_leftovers
+from interlock.runner.session_box import NO_BOX, Boxing
+from interlock.runner.session_context import Graces, Surroundings
 from interlock.runner.sessions import Sessions
-from interlock.runner.surroundings import Graces, Surroundings
 
 STOPPING_TIMEOUT_S = 20.0
 """SIGTERM to the end: agents get their cancel, their grace and their SIGKILL within it. What is not told by then is

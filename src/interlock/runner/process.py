@@ -1,7 +1,7 @@
 """One agent's process: its start, its three streams, its end (A-1, A-2, A-4, A-8).
 
-The runner never is the parent of the agent. Between the two stands a keeper (see `keeper`), which this module starts,
-gives its order and listens to; the agent's streams run past it, straight to the runner.
+The runner is never the parent of the agent. Between the two runs a supervisor process (see `supervisor`), which this
+module starts, sends its order and reads events from; the agent's streams bypass it and go straight to the runner.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interlock.box.walls import NO_WALLS, Walls
 from interlock.ports.agent import AgentStartFailed, Exit
 from interlock.ports.process import Opened, Programs, WayOut
 from interlock.protocol.limits import TERMINATE_GRACE_MS
-from interlock.runner import keeper, reaper
+from interlock.runner import reaper, supervisor
 from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import SESSION
 from interlock.runner.exits import exit_from_status
@@ -31,7 +31,7 @@ from interlock.runner.programs import NoPrograms, ProgramLines
 from interlock.runner.streams import Control, Input, Output, Tail
 
 TERMINATE_GRACE_S = TERMINATE_GRACE_MS / 1000
-KEEPER_WAIT_S = keeper.KILL_WAIT_S + 10
+KEEPER_WAIT_S = supervisor.KILL_WAIT_S + 10
 """A keeper that has not finished so long after the grace is itself stuck, and killed."""
 STOP_ROUNDS = 10
 """`pause` looks so often for what was forked while it stopped the rest."""
@@ -185,7 +185,7 @@ class AgentProcess:
         """Every living process of this agent, itself included, in rising order; by tree, by group and by session id."""
         by_tree: set[int] = set()
         if self._control.pid is not None and not self._control.over.is_set():
-            by_tree = keeper.family(self._keeper.pid, self.pid, keeper.process_table())
+            by_tree = supervisor.family(self._keeper.pid, self.pid, supervisor.process_table())
         return sorted(by_tree.union(reaper.live_descendants(self._session_id) if self._session_id else ()))
 
     def pause(self) -> None:
@@ -198,16 +198,16 @@ class AgentProcess:
         self._stopped = True
         seen: set[int] = set()
         for _ in range(STOP_ROUNDS):
-            found = keeper.family(self._keeper.pid, self.pid, keeper.process_table())
+            found = supervisor.family(self._keeper.pid, self.pid, supervisor.process_table())
             if found <= seen:
                 return
             seen |= found
-            keeper.signal_family(self._keeper.pid, self.pid, signal.SIGSTOP)
+            supervisor.signal_family(self._keeper.pid, self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """SIGCONT to all that `pause` stopped (C-6); nothing where it was not paused."""
         if self._stopped and not self._control.over.is_set():
-            keeper.signal_family(self._keeper.pid, self.pid, signal.SIGCONT)
+            supervisor.signal_family(self._keeper.pid, self.pid, signal.SIGCONT)
         self._stopped = False
 
     async def terminate(self, grace_s: float = TERMINATE_GRACE_S) -> Exit:
@@ -232,7 +232,7 @@ class AgentProcess:
 
     async def _settle(self) -> None:
         self.survivors = self._control.survivors
-        if self._session_id and not (self._control.clean and keeper.LINUX):
+        if self._session_id and not (self._control.clean and supervisor.LINUX):
             # The keeper was killed, or there was no subreaper: whoever got away is known by the session id.
             self.survivors = (await reaper.end_session(self._session_id)).survivors
         if self._way_out is not None:
@@ -288,7 +288,7 @@ def refusal(stage: str, number: int, program: str, cwd: str) -> str:
 
 def encode_order(cwd: str, program: str, argv: Sequence[str], env: Mapping[str, str], walls: Walls = NO_WALLS,
                  handover: int = -1) -> bytes:
-    """The order as `keeper` documents it."""
+    """The order as `supervisor` documents it."""
     pairs = (f"{name}={value}" for name, value in env.items())
     fields = walls.fields(handover)
     texts = (cwd, program, str(len(fields)), *fields, str(len(argv)), *argv, *pairs)
@@ -354,7 +354,7 @@ def _start_keeper(control: socket.socket, descriptors: int, inherited: tuple[int
     # Isolated and without `site`: nothing of the user's Python settings reaches it, and it starts in half the time.
     loader = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", keeper.__file__, str(control.fileno()), str(descriptors)],
+        [sys.executable, "-I", "-S", supervisor.__file__, str(control.fileno()), str(descriptors)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -17,7 +17,7 @@ import msgspec
 from interlock.ports.agent import Answer, Option, Question
 from interlock.ports.process import Decision, HeldProgram, Programs, StartedBelow
 from interlock.protocol.codes import Code
-from interlock.protocol.holding import BELOW, PROGRAM
+from interlock.protocol.hold import BELOW, PROGRAM
 from interlock.runner.journal import Journal
 
 TOOL = KIND = PROGRAM

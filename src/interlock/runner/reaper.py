@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.runner.environment import RUNNER, SESSION
-from interlock.runner.keeper import LINUX, exists, process_table
+from interlock.runner.supervisor import LINUX, exists, process_table
 
 SWEEPS = 100
 """Rounds of SIGKILL before what is left is named instead; one round is enough unless something forks meanwhile."""

@@ -12,10 +12,10 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, InvalidFrame, decode
 from interlock.runner import endings
 from interlock.runner.blocks import PREFIXES
-from interlock.runner.controlling import refusal
 from interlock.runner.journal import Journal
+from interlock.runner.session_control import refusal
 from interlock.runner.state import TurnState
-from interlock.runner.tooling import ToolCall
+from interlock.runner.tool_calls import ToolCall
 from interlock.runner.uploads import forget, take_chunk
 from interlock.session.transfers import content_of, named
 

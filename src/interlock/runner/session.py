@@ -24,16 +24,8 @@ from interlock.protocol.box import Box
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import FRAMES
-from interlock.runner import endings, pausing
-from interlock.runner.asking import Interactions
-from interlock.runner.compacting import compact
-from interlock.runner.journal import Journal
-from interlock.runner.programs import ProgramDesk
-from interlock.runner.prompting import PromptRefused, check_box, files_of, take_plan, take_prompt
-from interlock.runner.settling import asks, switches
-from interlock.runner.staged.store import Staged
-from interlock.runner.staged.turns import StagedTurns
-from interlock.runner.starting import (
+from interlock.runner import endings, turn_pause
+from interlock.runner.agent_start import (
     OpenRefused,
     as_configured,
     back_to_mode,
@@ -44,9 +36,17 @@ from interlock.runner.starting import (
     prepare,
     refusal,
 )
+from interlock.runner.compaction import compact
+from interlock.runner.interactions import Interactions
+from interlock.runner.journal import Journal
+from interlock.runner.programs import ProgramDesk
+from interlock.runner.prompt_intake import PromptRefused, check_box, files_of, take_plan, take_prompt
+from interlock.runner.session_context import Surroundings
+from interlock.runner.staged.store import Staged
+from interlock.runner.staged.turns import StagedTurns
 from interlock.runner.state import SessionState, TurnState
-from interlock.runner.surroundings import Surroundings
-from interlock.runner.turning import Turn
+from interlock.runner.turn import Turn
+from interlock.runner.turn_settings import asks, switches
 from interlock.runner.uploads import Uploads
 
 NOTHING = p.Features(adapter_type="process")
@@ -393,9 +393,9 @@ class RunnerSession:
             return
         self._handled(frame)
         if pause:
-            await pausing.pause(agent, started.features, self.journal, self._interactions)
+            await turn_pause.pause(agent, started.features, self.journal, self._interactions)
         else:
-            await pausing.resume(agent, self.journal, self._interactions)
+            await turn_pause.resume(agent, self.journal, self._interactions)
 
     # --- ending ---
     async def close(self, reason: str, *, only_idle: bool = False) -> None:

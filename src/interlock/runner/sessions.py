@@ -12,11 +12,11 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.integers import whole
 from interlock.protocol.limits import FORGOTTEN_SENT, FORGOTTEN_SENT_MS, LARGEST_SEQ
-from interlock.runner.controlling import Control, TakeRefused, TellRefused
 from interlock.runner.recovery import recover
 from interlock.runner.session import RunnerSession
+from interlock.runner.session_context import Surroundings
+from interlock.runner.session_control import Control, TakeRefused, TellRefused
 from interlock.runner.state import SessionState, decode_state, encode_state
-from interlock.runner.surroundings import Surroundings
 from interlock.runner.uploads import held_by
 
 log = structlog.get_logger()

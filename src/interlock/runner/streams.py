@@ -136,7 +136,7 @@ class Tail(asyncio.Protocol):
 
 
 class Control(asyncio.Protocol):
-    """The runner's end of the keeper's socket: what `keeper` documents, as fields and events."""
+    """The runner's end of the keeper's socket: what `supervisor` documents, as fields and events."""
 
     def __init__(self) -> None:
         self.pid: int | None = None

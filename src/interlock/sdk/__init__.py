@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 from interlock.sdk import problems
-from interlock.sdk.awaiting import AsyncInterlock
-from interlock.sdk.blocking import Interlock
+from interlock.sdk.async_client import AsyncInterlock
+from interlock.sdk.blocking_client import Interlock
 from interlock.sdk.exchange import Manners
-from interlock.sdk.following import Heard, Lost, Reattached, Told
+from interlock.sdk.follower import Heard, Lost, Reattached, Told
+from interlock.sdk.multiplexer import Over
 from interlock.sdk.problems import InterlockError, NotAGateway, Refused, StillRunning, Unreachable
-from interlock.sdk.watching import Over
 
 __all__ = [
     "AsyncInterlock", "Heard", "Interlock", "InterlockError", "Lost", "Manners", "NotAGateway", "Over",

@@ -12,8 +12,8 @@ import httpx2
 
 from interlock.sdk import exchange as flows
 from interlock.sdk.exchange import Ask, Cut, Effect, Flow, Manners, Reply
+from interlock.sdk.multiplexer import Seen, Watched, watching
 from interlock.sdk.place import SocketPlace, fresh_key, place, unopened
-from interlock.sdk.watching import Seen, Watched, watching
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

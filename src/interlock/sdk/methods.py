@@ -12,8 +12,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from interlock.protocol.resources import Command
 from interlock.sdk import awaiting_link, blocking_link
 from interlock.sdk.exchange import Ask, Flow, Manners
-from interlock.sdk.following import Following, Heard, download, follow
-from interlock.sdk.paging import Page, every, run
+from interlock.sdk.follower import Following, Heard, download, follow
+from interlock.sdk.pages import Page, every, run
 from interlock.sdk.place import fresh_key
 
 P = ParamSpec("P")

@@ -1,7 +1,7 @@
 """Words that a person says to the gateway and not to the agent: `/status`, `/stop`, `/compact`; and what they are
 answered (V-1).
 
-`/new` and `/reset` are read by `resetting`: what stands behind them goes to the agent.
+`/new` and `/reset` are read by `resets`: what stands behind them goes to the agent.
 """
 
 from __future__ import annotations

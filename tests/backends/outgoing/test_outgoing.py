@@ -8,7 +8,7 @@ from proof.issuer import Issuer
 
 from interlock.backends.outgoing.addresses import taken_apart
 from interlock.backends.outgoing.http import HttpOutgoing
-from interlock.ports.outgoing import Unreached, UrlRefused
+from interlock.ports.outbound_http import Unreached, UrlRefused
 
 pytestmark = pytest.mark.anyio
 

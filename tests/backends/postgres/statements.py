@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 
-MODULES = ("entries", "leases", "queries", "renewing", "statements", "taking", "transcripts")
+MODULES = ("entries", "leases", "lane_takeover", "lease_renewal", "queries", "statements", "transcripts")
 VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH n", "WITH g", "WITH R")
 
 

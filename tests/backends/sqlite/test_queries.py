@@ -10,7 +10,7 @@ import pytest
 
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import open_writer
-from interlock.backends.sqlite.pending import Table
+from interlock.backends.sqlite.write_buffer import Table
 
 WHOLE_BY_INTENT = {"AUDIT_WITHOUT_TREE", "TRANSCRIPT_PENDING", "AUDIT_TENANTS", "DRAINS", "DUE_SESSIONS",
                    "LAST_STREAM_ID", "TENANTS"}

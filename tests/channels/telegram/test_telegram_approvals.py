@@ -11,9 +11,9 @@ import pytest
 from bot_api.server import TOKEN, bot_api
 from interlock.channels.telegram.approvals import Approvals
 from interlock.channels.telegram.bot import TelegramBot
-from interlock.channels.telegram.hearing import Pressed
+from interlock.channels.telegram.messages import DIGEST_SHOWN
 from interlock.channels.telegram.places import Places
-from interlock.channels.telegram.speaking import DIGEST_SHOWN
+from interlock.channels.telegram.updates import Pressed
 from interlock.sdk import AsyncInterlock
 from small_gateway.running import Gateway, running
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.telegram.test_telegram_words import approval
-from interlock.channels.telegram.asking import MAX_MESSAGES, Question, question
-from interlock.channels.telegram.speaking import MAX_UNITS, units
+from interlock.channels.telegram.messages import MAX_UNITS, units
+from interlock.channels.telegram.question import MAX_MESSAGES, Question, question
 from interlock.protocol.resources import Actor
 
 pytestmark = pytest.mark.req("P-2", "P-8")

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.channels.telegram.asking import question
-from interlock.channels.telegram.hearing import FileWanted, Pressed, Said, Spot, heard
-from interlock.channels.telegram.speaking import (
+from interlock.channels.telegram.messages import (
     DIGEST_SHOWN,
     SHOWN_DENIALS,
     buttons,
@@ -23,6 +21,8 @@ from interlock.channels.telegram.speaking import (
     read_press,
     units,
 )
+from interlock.channels.telegram.question import question
+from interlock.channels.telegram.updates import FileWanted, Pressed, Said, Spot, heard
 from interlock.protocol.resources import Actor, Approval, Command, Denial, Failure, Notice, Target, Vote
 from lazily import lazily
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.rest.test_rest_door import refused
-from interlock.gateway.rest.scanning import SCAN_MAX
+from interlock.gateway.rest.filtered_pages import SCAN_MAX
 from interlock.protocol.resources import Vote
 from small_gateway.running import Gateway
 

@@ -18,11 +18,11 @@ from websockets.typing import Origin
 
 from gateway.rest.test_rest_door import refused
 from gateway.rest.test_rest_keys import asking
-from interlock.engine.room import Elsewhere
+from interlock.engine.membership import Elsewhere
 from interlock.gateway.credentials import CACHE_MS, digest
 from interlock.gateway.rest.app import OPERATIONS
-from interlock.gateway.rest.elsewhere import Answered, Forwarding, Sent
-from interlock.gateway.rest.gate import CREDENTIAL
+from interlock.gateway.rest.authentication import CREDENTIAL
+from interlock.gateway.rest.forwarder import Answered, Forwarding, Sent
 from interlock.ports.ledger import Batch, PutBrowserLogin, PutKey, PutRunner, SpendBrowserLogin
 from interlock.protocol.access import (
     BROWSER_CODE_LIFE_MS,

@@ -12,8 +12,8 @@ import pytest
 
 from interlock.gateway.rest import app, openapi
 from interlock.gateway.rest.app import OPERATIONS
-from interlock.gateway.rest.guard import EVERYBODY
 from interlock.gateway.rest.problem_forms import codes_of
+from interlock.gateway.rest.request_guard import EVERYBODY
 from interlock.gateway.rest.routes import Operation
 from small_gateway.running import Gateway
 

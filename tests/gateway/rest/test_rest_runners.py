@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from interlock.gateway.credentials import digest
-from interlock.gateway.pairing import CODE_LIFE_MS, CODES_OPEN, TRIES_SOURCE, TRIES_TOTAL, TRIES_WINDOW_MS, Tries
+from interlock.gateway.pairings import CODE_LIFE_MS, CODES_OPEN, TRIES_SOURCE, TRIES_TOTAL, TRIES_WINDOW_MS, Tries
 from interlock.ports.ledger import Batch, PutRunner, SeeRunner
 from interlock.protocol.clock import iso
 from interlock.protocol.records import RunnerRecord

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.idempotency import claim_of
+from interlock.gateway.rest.json_body import MAX_ERRORS, THREAD_BYTES, parse_json, pointer_of, read, read_json
 from interlock.gateway.rest.routes import media_ranges
-from interlock.gateway.rest.strict import MAX_ERRORS, THREAD_BYTES, parse_json, pointer_of, read, read_json
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.items import Durable, Item, Shared, Transient
+from interlock.engine.stream_items import Durable, Item, Shared, Transient
 from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.views import deliver
 from interlock.protocol.envelope import Frame

@@ -106,7 +106,7 @@ def _load() -> tuple[Any, Any]:
     """The modules that import pydantic-ai. Raises AgentStartFailed where it is not there."""
     try:
         return (importlib.import_module("interlock.agents.builtin.conversation"),
-                importlib.import_module("interlock.agents.builtin.asking"))
+                importlib.import_module("interlock.agents.builtin.model_request"))
     except ImportError as error:
         if (error.name or "").startswith("interlock"):
             raise

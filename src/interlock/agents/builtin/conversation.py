@@ -12,11 +12,11 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ThinkingLevel
 
-from interlock.agents.builtin.asking import Patience
 from interlock.agents.builtin.cache import Cache, ContextUnknown, Message
 from interlock.agents.builtin.choice import Choice, NoModel, choose
 from interlock.agents.builtin.figures import Figures
 from interlock.agents.builtin.messages import user_message
+from interlock.agents.builtin.model_request import Patience
 from interlock.agents.builtin.models import make_model, thinking_of, window_of
 from interlock.agents.builtin.shell import Shell
 from interlock.agents.builtin.summing_up import Asker, SummedUp, check_goes_on, sum_up
@@ -36,8 +36,8 @@ from interlock.ports.agent import (
 )
 from interlock.ports.process import Spawn
 from interlock.protocol.payloads import Compacted, SessionCompact
-from interlock.session.hygiene import cleaned
-from interlock.session.pruning import pruned
+from interlock.session.provider_context import cleaned
+from interlock.session.tool_result_limits import pruned
 
 CONNECT_S = 15.0
 MODES = ("default", "act", "plan")

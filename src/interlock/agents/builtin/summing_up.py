@@ -10,10 +10,10 @@ import msgspec
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import Model
 
-from interlock.agents.builtin.asking import DEAF, Patience, RequestFailed, Wanted, ask
 from interlock.agents.builtin.cache import Cache, Entry, Message
 from interlock.agents.builtin.choice import Choice
 from interlock.agents.builtin.messages import parts_of, text_of
+from interlock.agents.builtin.model_request import DEAF, Patience, RequestFailed, Wanted, ask
 from interlock.ports.agent import CompactionFailed
 from interlock.protocol.payloads import Compacted, Covers, PreservedElements, SessionCompact
 from interlock.session.compaction_plan import Plan, size_fault, tokens_after

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from interlock.agents.builtin import files, searching
+from interlock.agents.builtin import files, search_tool
 from interlock.agents.builtin.places import ToolFailed, Workspace, resolved
 from interlock.agents.builtin.shell import TIMEOUT_DEFAULT_S, TIMEOUT_MAX_S, Ran, Shell
 from interlock.protocol.payloads import OutputType
@@ -207,7 +207,7 @@ class Workshop:
                 return Result(await _aside(lambda: files.listing(here, path, depth)))
             case Search(pattern, path, glob, ignore_case):
                 return Result(await _aside(
-                    lambda: searching.search(here, pattern, path, glob, ignore_case=ignore_case)))
+                    lambda: search_tool.search(here, pattern, path, glob, ignore_case=ignore_case)))
             case RunShell(command, timeout_s):
                 ran: Ran = await self._shell.run(command, timeout_s, emit)
                 return Result(ran.text, ran.ok, whole=ran.whole)

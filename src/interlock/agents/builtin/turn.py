@@ -13,11 +13,11 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ThinkingLevel
 
-from interlock.agents.builtin.asking import Ear, Patience, RequestFailed, Wanted, ask
 from interlock.agents.builtin.cache import Message
 from interlock.agents.builtin.choice import Choice
 from interlock.agents.builtin.figures import Figures
 from interlock.agents.builtin.messages import assistant_message, parts_of, result_message, to_model
+from interlock.agents.builtin.model_request import Ear, Patience, RequestFailed, Wanted, ask
 from interlock.agents.builtin.places import ToolFailed
 from interlock.agents.builtin.tools import Call, Result, Tool, Workshop, title, understood
 from interlock.ports.agent import GivenFile, Option, Question, Scribe, TurnOutcome

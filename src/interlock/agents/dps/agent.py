@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from interlock.agents.dps.greeting import ended, started, with_stderr
+from interlock.agents.dps.capabilities import ended, started, with_stderr
 from interlock.agents.dps.pipe import Pipe, id_of, told_id
 from interlock.agents.dps.questions import Questions
-from interlock.agents.dps.telling import Telling, died, report_refused, request_of
+from interlock.agents.dps.turn_events import Telling, died, report_refused, request_of
 from interlock.ports.agent import (
     AgentStartFailed,
     CompactionFailed,

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from interlock.agents.dps.pipe import Pipe
-from interlock.agents.dps.telling import Telling
+from interlock.agents.dps.turn_events import Telling
 from interlock.ports.agent import Question, Scribe
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code

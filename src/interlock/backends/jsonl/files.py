@@ -15,17 +15,17 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from interlock.backends.jsonl.atomic_files import publish_new, publish_over, sync_directory
 from interlock.backends.jsonl.plain_files import Snapshot, Stamp, open_plain, stamp_of
-from interlock.backends.jsonl.publishing import publish_new, publish_over, sync_directory
 from interlock.ports.clock import Clock
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
-from interlock.session.editing import is_branch
 from interlock.session.entries import VERSION, header_line, read_stub
 from interlock.session.keys import SAFE_NAME, TOPIC
 from interlock.session.line_json import BOM
 from interlock.session.tree import read_object
+from interlock.session.tree_edits import is_branch
 from interlock.session.versions import upgraded, version_of
 
 KNOWN_FILES = 256

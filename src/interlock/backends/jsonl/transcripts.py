@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from interlock.backends.jsonl.files import Known, TranscriptFiles, survey
-from interlock.backends.jsonl.indexed import Indexed
 from interlock.backends.jsonl.plain_files import Snapshot
+from interlock.backends.jsonl.transcript_index import Indexed
 from interlock.ports.clock import Clock
 from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, Transcripts
 from interlock.protocol.records import TranscriptLine

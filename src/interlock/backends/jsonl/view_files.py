@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from interlock.backends.jsonl.publishing import MODE, sync_directory
+from interlock.backends.jsonl.atomic_files import MODE, sync_directory
 from interlock.session.store_view import VIEW_MAX_BYTES
 
 NAME = "sessions.json"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from interlock.backends.outbox import bounds
 from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep
-from interlock.backends.outbox.numbering import number_frames
+from interlock.backends.outbox.frame_numbers import number_frames
 from interlock.backends.outbox.readers import Kept
 from interlock.ports.outbox import (
     ANSWERS_READ,

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.backends.outbox import bounds
 from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep
-from interlock.backends.outbox.numbering import number_frames
+from interlock.backends.outbox.frame_numbers import number_frames
 from interlock.backends.outbox.readers import Cursor, Kept
 from interlock.backends.outbox.schema import Database
 from interlock.ports.outbox import (

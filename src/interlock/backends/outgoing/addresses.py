@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from interlock.ports.outgoing import UrlRefused
+from interlock.ports.outbound_http import UrlRefused
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

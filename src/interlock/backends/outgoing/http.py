@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.outgoing.addresses import Fence, Target, is_address, taken_apart
-from interlock.ports.outgoing import Answer, Outgoing, Unreached, UrlRefused
+from interlock.ports.outbound_http import Answer, Outgoing, Unreached, UrlRefused
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -34,7 +34,7 @@ def _library() -> ModuleType:
 
 
 class HttpOutgoing(Outgoing):
-    """See `interlock.ports.outgoing.Outgoing`. `allowed` are networks that may be asked although they are inside."""
+    """See `interlock.ports.outbound_http.Outgoing`. `allowed` lists internal networks that may be reached."""
 
     def __init__(self, allowed: Sequence[str] = (), resolve: Resolve = look_up,
                  tls: ssl.SSLContext | None = None) -> None:

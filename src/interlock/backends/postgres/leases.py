@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from interlock.backends.postgres.database import Readers, Row, Settings, close_quietly, first_connection
 from interlock.backends.postgres.faults import translate
-from interlock.backends.postgres.renewing import Renewing
-from interlock.backends.postgres.taking import Taking
+from interlock.backends.postgres.lane_takeover import Taking
+from interlock.backends.postgres.lease_renewal import Renewing
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.writer import Writer
 from interlock.ports.leases import (

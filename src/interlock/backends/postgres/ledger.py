@@ -21,7 +21,7 @@ from interlock.backends.postgres.database import (
 )
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import NotALedger, translate
-from interlock.backends.postgres.reading import PostgresReading
+from interlock.backends.postgres.reader import PostgresReading
 from interlock.backends.postgres.schema import MOVED, migrate
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.upkeep import PostgresUpkeep, changed

@@ -12,7 +12,7 @@ import apsw
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.faults import NotALedger, TooNew
-from interlock.backends.sqlite.pending import write_rows
+from interlock.backends.sqlite.write_buffer import write_rows
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import Full
 

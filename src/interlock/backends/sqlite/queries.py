@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.backends.sqlite.pending import Table
+from interlock.backends.sqlite.write_buffer import Table
 
 # --- lanes and the store itself ---
 TAKE_LANE = """

@@ -12,7 +12,7 @@ from interlock.backends.audit_room import NoRoom
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.database import Database, Row
-from interlock.backends.sqlite.pending import Pending, write_rows
+from interlock.backends.sqlite.write_buffer import Pending, write_rows
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
 from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull
 from interlock.command.audit_tree import Frontier

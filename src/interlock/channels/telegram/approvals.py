@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from interlock.channels.telegram.asking import question
 from interlock.channels.telegram.bot import BotRefused, TelegramBot
-from interlock.channels.telegram.hearing import Pressed, Said, Spot
+from interlock.channels.telegram.messages import counted, decided, read_press, refused
 from interlock.channels.telegram.places import Asked, Places
-from interlock.channels.telegram.speaking import counted, decided, read_press, refused
-from interlock.command.card.reading import not_of_its_digest, request_of_approval
+from interlock.channels.telegram.question import question
+from interlock.channels.telegram.updates import Pressed, Said, Spot
+from interlock.command.card.permission_request import not_of_its_digest, request_of_approval
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, FeedEvent, Remembering, RuleMatch
 from interlock.sdk import AsyncInterlock
-from interlock.sdk.following import Told
+from interlock.sdk.follower import Told
 from interlock.sdk.problems import CursorExpired, InterlockError, NotFound, Refused
 
 AGAIN_S = 5.0

@@ -22,8 +22,8 @@ from aiogram.exceptions import (
 )
 from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters, Update, User
 
-from interlock.channels.telegram.hearing import FileWanted, Spot
-from interlock.channels.telegram.speaking import Button
+from interlock.channels.telegram.messages import Button
+from interlock.channels.telegram.updates import FileWanted, Spot
 
 POLL_S = 25
 """The Bot API holds a look for updates so long while there is none."""

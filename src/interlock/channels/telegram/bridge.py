@@ -13,9 +13,9 @@ import structlog
 from interlock.channels.telegram.approvals import Approvals, Redact
 from interlock.channels.telegram.bot import BotRefused, TelegramBot
 from interlock.channels.telegram.conversation import Conversation, HandOvers
-from interlock.channels.telegram.hearing import Listening, Pressed, Said, Spot, heard
+from interlock.channels.telegram.messages import HELP, pieces, refused
 from interlock.channels.telegram.places import PlacesFile, Told
-from interlock.channels.telegram.speaking import HELP, pieces, refused
+from interlock.channels.telegram.updates import Listening, Pressed, Said, Spot, heard
 from interlock.protocol.inbound import Attachment
 from interlock.protocol.limits import MAX_INLINE_BINARY_BYTES
 from interlock.sdk import AsyncInterlock

@@ -15,13 +15,13 @@ import msgspec
 import structlog
 
 from interlock.channels.telegram.bot import BotRefused, TelegramBot
-from interlock.channels.telegram.hearing import Spot
+from interlock.channels.telegram.messages import ending, notices, pieces, tool_line
 from interlock.channels.telegram.places import Awaited, Told
-from interlock.channels.telegram.speaking import ending, notices, pieces, tool_line
+from interlock.channels.telegram.updates import Spot
 from interlock.protocol.answers import FrameEvent
 from interlock.protocol.limits import PAGE_MAX
 from interlock.sdk import AsyncInterlock
-from interlock.sdk.following import Told as Heard
+from interlock.sdk.follower import Told as Heard
 from interlock.sdk.problems import CursorExpired, InterlockError
 from interlock.session.entry import Verbosity, verbosity
 

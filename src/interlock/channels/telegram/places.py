@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.channels.telegram.hearing import Spot
+from interlock.channels.telegram.updates import Spot
 
 MAX_ASKED = 1_000
 """Questions that are remembered; the oldest are forgotten first, and then are not marked as decided."""

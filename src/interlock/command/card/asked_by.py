@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.command.card.text import one_line
 from interlock.protocol.box import phrase as phrase_box
-from interlock.protocol.holding import phrase
+from interlock.protocol.hold import phrase
 from interlock.protocol.resources import Approval
 
 NAME_CHARS = 120

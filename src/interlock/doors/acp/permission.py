@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.card.reading import not_of_its_digest, request_of_approval
+from interlock.command.card.permission_request import not_of_its_digest, request_of_approval
 from interlock.doors.acp.view import of_subject, text_content
 from interlock.jsonrpc import PeerLost, Rpc, RpcError
 from interlock.protocol.resources import Approval, Remembering, RuleMatch

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from interlock.engine.bridge import asking_people, compacting
-from interlock.engine.bridge.approving import restart_clock
-from interlock.engine.bridge.controlled import check_controlled
+from interlock.engine.bridge import asking_people, compaction
+from interlock.engine.bridge.approvals import restart_clock
+from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.orders import who_is
+from interlock.engine.bridge.session_control import check_controlled
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import Principal
@@ -50,7 +50,7 @@ def check_compact(lane: Lane, instructions: str | None) -> None:
     state = lane.state
     if len(instructions or "") > MAX_INSTRUCTIONS_CHARS:
         raise malformed("/instructions", f"at most {MAX_INSTRUCTIONS_CHARS} characters")
-    if state.active is not None or compacting.at_work(lane) or state.machine.phase in ("turn", "usage"):
+    if state.active is not None or compaction.at_work(lane) or state.machine.phase in ("turn", "usage"):
         raise Problem("Conflict", f"session {state.session_id} is at work; compact it when it rests")
     if not state.attached or state.opening == "closing" or state.orphan is not None:
         raise Problem("Conflict", f"the agent of session {state.session_id} cannot be reached now",
@@ -61,7 +61,7 @@ def check_compact(lane: Lane, instructions: str | None) -> None:
         raise Problem("UnsupportedCapability", f"agent {state.agent_id} does not offer context_compaction")
 
 
-def compact(lane: Lane, principal: Principal, instructions: str | None) -> compacting.Asked:
+def compact(lane: Lane, principal: Principal, instructions: str | None) -> compaction.Asked:
     """Have the session's agent compact its own context (T-6); its `session.compacted`, or `session.error`, answers.
     Raises Problem."""
     state = lane.state
@@ -71,22 +71,22 @@ def compact(lane: Lane, principal: Principal, instructions: str | None) -> compa
     request_id = lane.new_uuid()
     frame = lane.control("control.session.compact", p.SessionCompact(request_id=request_id, instructions=instructions))
     state.compacting = frame.message_id
-    compacting.wait_for(lane, request_id, who_is(principal), instructions)
+    compaction.wait_for(lane, request_id, who_is(principal), instructions)
     lane.audit("compact", who_is(principal), {"request": request_id})
-    return compacting.Asked(request_id, frame.message_id, state.n)
+    return compaction.Asked(request_id, frame.message_id, state.n)
 
 
 def compact_again(lane: Lane) -> None:
     """Send the request of a compaction again whose agent was not started, now that its files are allowed (H-13)."""
-    pending = compacting.waiting_for_trust(lane)
+    pending = compaction.waiting_for_trust(lane)
     if pending is None:
         return
     pending.waits_for_trust = False
     if not lane.state.attached:
-        compacting.failed(lane, "the agent's runner was not there when its files were allowed; compact it again")
+        compaction.failed(lane, "the agent's runner was not there when its files were allowed; compact it again")
         return
     open_session(lane)
     frame = lane.control("control.session.compact", p.SessionCompact(
         request_id=pending.request_id, instructions=pending.instructions))
     lane.state.compacting = frame.message_id
-    pending.deadline_ms = lane.now + compacting.COMPACT_TIMEOUT_MS
+    pending.deadline_ms = lane.now + compaction.COMPACT_TIMEOUT_MS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.engine.bridge.approving import open_approval
+from interlock.engine.bridge.approvals import open_approval
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol.resources import Approval
 

@@ -1,7 +1,7 @@
 """Budgets in a lane (P-7): what its frames add, whether one is used up, and the question whether to go on.
 
 A budget never kills: the command pauses, or, where its agent cannot, its next yes and its next prompt are held. What
-becomes of the question stands in `raising`.
+becomes of the question is in `budget_decisions`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from interlock.command.budget import DAY_MS, Budget, Measure, Place, Pot, dollars, grown, place_of
 from interlock.command.policy import duration_ms
-from interlock.engine.bridge.approving import open_approval
+from interlock.engine.bridge.approvals import open_approval
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import Spend
 from interlock.protocol import payloads as p

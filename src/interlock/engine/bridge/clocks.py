@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from interlock.engine.bridge import compacting, orphans, progress, raising, termination, workspace_trust
-from interlock.engine.bridge.approving import expire
-from interlock.engine.bridge.canceling import cancel_command
+from interlock.engine.bridge import budget_decisions, compaction, orphans, progress, termination, workspace_trust
+from interlock.engine.bridge.approvals import expire
+from interlock.engine.bridge.cancellation import cancel_command
+from interlock.engine.bridge.command_end import end_canceled, end_command, fail
 from interlock.engine.bridge.dispatch import replace_prompt
-from interlock.engine.bridge.ending import end_canceled, end_command, fail
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.verbs import lapse
 from interlock.protocol import payloads as p
@@ -28,15 +28,15 @@ def tick(lane: Lane) -> None:
     orphans.tick(lane)
     termination.tick(lane)
     progress.tell(lane)
-    compacting.tick(lane)
-    raising.review(lane)
+    compaction.tick(lane)
+    budget_decisions.review(lane)
 
 
 def _expiry(record: ApprovalRecord) -> Callable[[Lane, ApprovalRecord], None]:
     """What the end of an approval's time does."""
     if record.approval.workspace_files:
         return workspace_trust.expired
-    return expire if record.approval.budget is None else raising.expired
+    return expire if record.approval.budget is None else budget_decisions.expired
 
 
 def _tick_command(lane: Lane, record: CommandRecord) -> None:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.command.binding import box_fact
 from interlock.command.card.lines import prompt_title
 from interlock.command.policy import Permission, Policy, Subject, Verdict
-from interlock.engine.bridge.approving import open_approval
+from interlock.command.record_seal import box_fact
+from interlock.engine.bridge.approvals import open_approval
+from interlock.engine.bridge.command_end import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.dispatch import queued
-from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.held import OPEN_MODE, expected_box
-from interlock.engine.bridge.judging import judged, origin_of, person_of, quorums
 from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.policy_subjects import judged, origin_of, person_of, quorums
 from interlock.protocol.box import parts
 from interlock.protocol.codes import Code
-from interlock.protocol.holding import Holding
+from interlock.protocol.hold import Holding
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Actor, Approval, Notice, StatusEvent
 

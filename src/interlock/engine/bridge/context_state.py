@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from interlock.session.compaction_plan import CompactionSettings
-from interlock.session.pruning import PruningSettings
 from interlock.session.tokens import Calibration
+from interlock.session.tool_result_limits import PruningSettings
 
 Cause = Literal["manual", "threshold", "overflow"]
 """Why a conversation is compacted: somebody asked, it has grown past the threshold, the provider refused it (Z-2)."""

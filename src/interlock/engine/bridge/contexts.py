@@ -10,7 +10,7 @@ import msgspec
 from interlock.engine.bridge.context_state import ContextState
 from interlock.protocol.limits import MAX_PROMPT_BYTES
 from interlock.protocol.payloads import FileTransfer
-from interlock.session.pruning import PruningSettings
+from interlock.session.tool_result_limits import PruningSettings
 from interlock.session.transfers import File, chunks
 
 MEDIA_TYPE = "application/json"

@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.output import MAX_DENIALS, Refused
-from interlock.protocol.denials import MAX_REASON_CHARS
+from interlock.protocol.denial_text import MAX_REASON_CHARS
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Approval, Denial
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.bridge import compacting, trusted_files
+from interlock.engine.bridge import compaction, trusted_files
 from interlock.engine.bridge.budgets import may_start
+from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.contexts import Travelling, travelling, without_prompt
-from interlock.engine.bridge.ending import end_command
 from interlock.engine.bridge.entries import with_wishes
 from interlock.engine.bridge.files import send_files
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -115,7 +115,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
         record, "dispatched", SYSTEM, {"attempt": command.attempt + 1},
         attempt=command.attempt + 1, prompt_id=prompt_id, prompt_seq=frame.seq, queue_deadline_ms=None,
     )
-    compacting.tell_late(lane)
+    compaction.tell_late(lane)
     for approval in [r for r in lane.approvals.values() if r.approval.command_id == command.id]:
         if approval.approval.door == "command" and approval.approval.state == "granted":
             lane.move_approval(approval, "consumed", SYSTEM)

@@ -18,7 +18,7 @@ from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import CommandBody, Notice
 from interlock.session import entry as entries
 from interlock.session.entry import BadField
-from interlock.session.resetting import Clocks
+from interlock.session.resets import Clocks
 from interlock.session.transcript import prompt_draft
 
 MAX_AUDITED_CHARS = 200

@@ -9,16 +9,16 @@ import msgspec
 from interlock.command.policy import Policy
 from interlock.engine.bridge import (
     command_door,
-    compacting,
+    compaction,
+    frame_refusal,
     orphans,
     progress,
-    refused,
     staged_changes,
     termination,
-    unasked,
+    unapproved_tools,
     workspace_trust,
 )
-from interlock.engine.bridge.approving import (
+from interlock.engine.bridge.approvals import (
     deny_repeated,
     hand_answer,
     open_approval,
@@ -26,25 +26,25 @@ from interlock.engine.bridge.approving import (
     stop_clock,
     void_interactions,
 )
+from interlock.engine.bridge.budget_decisions import review
 from interlock.engine.bridge.budgets import report_overrun, take_usage
+from interlock.engine.bridge.command_end import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.denials import MAX_TITLE_CHARS, keep_denial
-from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, passed_over, take_file
 from interlock.engine.bridge.held import holding_now, stated_box
-from interlock.engine.bridge.judging import judged, quorums, subject_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Ended
 from interlock.engine.bridge.losses import reach
-from interlock.engine.bridge.observing import control_changed, follow
-from interlock.engine.bridge.pausing import agent_state, pause_refused
-from interlock.engine.bridge.raising import review
+from interlock.engine.bridge.observation import control_changed, follow
+from interlock.engine.bridge.pause import agent_state, pause_refused
+from interlock.engine.bridge.policy_subjects import judged, quorums, subject_of
 from interlock.engine.bridge.requests import request_of
 from interlock.protocol import payloads as p
 from interlock.protocol.box import covers
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
-from interlock.protocol.holding import BELOW, PROGRAM
+from interlock.protocol.hold import BELOW, PROGRAM
 from interlock.protocol.integers import whole
 from interlock.protocol.resources import Denial, Notice, OfferedOption
 from interlock.session.turn import MAX_ID_CHARS, Refusal
@@ -107,10 +107,10 @@ def refuse_wire(lane: Lane, wire: Wire, raw: bytes, code: Code, sentence: str) -
 
 def _go_on(lane: Lane, kind: str, metadata: dict[str, Any], sentence: str) -> None:
     """Do without a refused frame; a turn whose usage was refused ends as one whose usage came."""
-    if refused.settle(lane, kind, metadata.get("prompt_id"), sentence) and lane.state.ended is not None:
+    if frame_refusal.settle(lane, kind, metadata.get("prompt_id"), sentence) and lane.state.ended is not None:
         stop_reason = lane.state.ended.stop_reason
         finish_turn(lane)
-        compacting.after_turn(lane, stop_reason)
+        compaction.after_turn(lane, stop_reason)
 
 
 def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -> None:
@@ -139,19 +139,19 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
             _asked(lane, payload, policy)
         case p.InteractionResolved():
             _resolved(lane, payload)
-        case p.AgentError() if unasked.reports(payload):
-            unasked.report(lane, payload, policy)
+        case p.AgentError() if unapproved_tools.reports(payload):
+            unapproved_tools.report(lane, payload, policy)
         case p.ChangesReport():
             staged_changes.reported(lane, payload)
         case p.AskingChanged():
-            unasked.asking_changed(lane, payload, policy)
+            unapproved_tools.asking_changed(lane, payload, policy)
         case p.AgentError():
             if payload.severity != "warning" and frame.metadata.get("expected") is not True:
                 lane.state.last_error = (payload.error_code, payload.message)
             elif payload.error_code == Code.CONTEXT_OVERFLOW:
-                compacting.overflowed(lane, frame)
+                compaction.overflowed(lane, frame)
         case p.Compacted():
-            compacting.take_report(lane, frame, payload)
+            compaction.take_report(lane, frame, payload)
         case p.SessionError():
             _session_error(lane, frame, payload, policy)
         case p.TurnEnd():
@@ -192,7 +192,7 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: Policy) -
     state.permission = "asks" if asks else "never"
     if not asks:
         command_door.hold_queued(lane, policy, f"{state.agent_id} does not ask before it uses a tool.")
-    uses = ["permission", "pause", *(["context_owner", "context_compaction"] if compacting.owns(lane.state) else [])]
+    uses = ["permission", "pause", *(["context_owner", "context_compaction"] if compaction.owns(lane.state) else [])]
     lane.control("session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={"uses": uses}))
 
 
@@ -221,9 +221,10 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
                            turn_id=payload.turn_id, remaining_ms=record.command.timeout_ms,
                            running_since_ms=lane.now, detach_deadline_ms=None)
         if record.needs_asking and lane.state.permission == "never":
-            unasked.started_all_the_same(lane, Code.NOT_ASKING, "does not ask before it uses a tool")
+            unapproved_tools.started_all_the_same(lane, Code.NOT_ASKING, "does not ask before it uses a tool")
         elif not covers(lane.state.box, record.needs_box):
-            unasked.started_all_the_same(lane, Code.NOT_BOXED, "did not start in the box that its command needs")
+            unapproved_tools.started_all_the_same(lane, Code.NOT_BOXED,
+                                                  "did not start in the box that its command needs")
         elif lane.state.permission == "never":
             held = "its command was approved" if record.command.approval_id else "nobody was asked about its command"
             rest = ("of what it does only the programs that it starts are held" if holding_now(lane.state).held == "box"
@@ -253,7 +254,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
     if record is not None and (turn is None or turn.prompt_id != record.prompt_id):
         record = None  # A turn that is not this command's does not share its tools.
     subject = subject_of(lane, record, request)
-    verdict = unasked.judged(lane, policy.decide(subject))
+    verdict = unapproved_tools.judged(lane, policy.decide(subject))
     who = {"id": f"policy:{verdict.rule}", "role": "system"}
     digest = request.digest
     command_id = record.command.id if record is not None else None
@@ -328,7 +329,7 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Po
             termination.begin(lane, payload.error_code, payload.message)
         return
     if lane.state.compacting is not None and answered == lane.state.compacting:
-        compacting.refused(lane, payload.message)
+        compaction.refused(lane, payload.message)
         return
     if pause_refused(lane, answered, payload.error_code, payload.message):
         return
@@ -379,7 +380,7 @@ def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
     context.window_told = payload.context_window.capacity or context.window_told
     report_overrun(lane)
     finish_turn(lane)
-    compacting.after_turn(lane, stop_reason)
+    compaction.after_turn(lane, stop_reason)
 
 
 def finish_turn(lane: Lane) -> None:
@@ -391,7 +392,7 @@ def finish_turn(lane: Lane) -> None:
         return
     if record.command.started_at is None:
         return
-    if termination.fail_fatally(lane) or unasked.fail_unasked(lane, record):
+    if termination.fail_fatally(lane) or unapproved_tools.fail_unasked(lane, record):
         return
     if ended.stop_reason == "tool_use":
         return
@@ -419,7 +420,7 @@ def finish_turn(lane: Lane) -> None:
 def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     state = lane.state
     state.opening, state.box = "closed", None
-    compacting.dropped(lane)
+    compaction.dropped(lane)
     state.incoming.clear()
     lane.digests.clear()
     if state.ended is not None:

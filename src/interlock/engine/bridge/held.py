@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol.box import Box, is_closed
-from interlock.protocol.holding import PROGRAMS_HELD, Holding
+from interlock.protocol.hold import PROGRAMS_HELD, Holding
 
 UNASKED = "it used a tool without a yes"
 OPEN_MODE = "it does not ask in the mode that it is in"

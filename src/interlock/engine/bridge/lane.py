@@ -13,15 +13,15 @@ import msgspec
 
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
-from interlock.command.binding import terms
 from interlock.command.budget import Spending
+from interlock.command.record_seal import terms
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.deadlines import next_deadline
 from interlock.engine.bridge.files import kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.live import LiveCommands
 from interlock.engine.bridge.output import TurnFold
-from interlock.engine.bridge.transcribing import Transcriber
+from interlock.engine.bridge.transcriber import Transcriber
 from interlock.ports.ledger import (
     Append,
     Audit,
@@ -36,7 +36,7 @@ from interlock.ports.ledger import (
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
-from interlock.protocol.holding import phrase
+from interlock.protocol.hold import phrase
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream, ulid, uuid4
 from interlock.protocol.payloads import FileTransfer, Payload
 from interlock.protocol.records import (

@@ -9,7 +9,7 @@ import msgspec
 from interlock.command.budget import Budget
 from interlock.engine.bridge.context_state import CompactionRules, ContextState
 from interlock.protocol.box import Box
-from interlock.protocol.holding import Holding
+from interlock.protocol.hold import Holding
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
 from interlock.protocol.resources import WorkspaceAccess

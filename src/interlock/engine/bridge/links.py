@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.engine.bridge import compacting, orphans
-from interlock.engine.bridge.approving import void_interactions
+from interlock.engine.bridge import compaction, orphans
+from interlock.engine.bridge.approvals import void_interactions
+from interlock.engine.bridge.command_end import end_canceled, fail
 from interlock.engine.bridge.dispatch import start_detach_clock
-from interlock.engine.bridge.ending import end_canceled, fail
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.losses import report_loss
 from interlock.ports.ledger import DropControls
@@ -113,7 +113,7 @@ def lose_agent(lane: Lane, sentence: str) -> None:
     state, record = lane.state, lane.active
     state.opening, state.ended = "closed", None
     lane.out.writes.append(lane.snapshot())  # Also if nothing else is to be written.
-    compacting.dropped(lane)
+    compaction.dropped(lane)
     turn = state.machine.turn if state.machine.phase == "turn" else None
     state.lost_turn, state.orphan = turn.turn_id if turn is not None else "", None
     state.machine.phase, state.machine.turn = "closed", None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from interlock.command.binding import BrokenRecord, Recorded, changed_approval, changed_command, read, target, terms
 from interlock.command.machine import ACTIVE
-from interlock.engine.bridge.approving import restart_clock
-from interlock.engine.bridge.canceling import cancel_command
-from interlock.engine.bridge.ending import end_command
+from interlock.command.record_seal import BrokenRecord, Recorded, changed_approval, changed_command, read, target, terms
+from interlock.engine.bridge.approvals import restart_clock
+from interlock.engine.bridge.cancellation import cancel_command
+from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem

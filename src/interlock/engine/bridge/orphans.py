@@ -6,7 +6,7 @@ runner refuses a prompt because of a turn that this gateway does not know.
 
 from __future__ import annotations
 
-from interlock.engine.bridge.ending import close_agent
+from interlock.engine.bridge.command_end import close_agent
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Orphan
 from interlock.protocol import payloads as p

@@ -1,10 +1,10 @@
-"""The permission request that a frame asks about (H-1); how it is read is in `command/card/reading.py`."""
+"""The permission request that a frame asks about (H-1); how it is read is in `command/card/permission_request.py`."""
 
 from __future__ import annotations
 
 import msgspec
 
-from interlock.command.card.reading import (
+from interlock.command.card.permission_request import (
     PermissionRequest,
     request_from,
     request_of_approval,

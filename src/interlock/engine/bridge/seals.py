@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.command.audit import leaf_hash
-from interlock.engine.bridge.approving import restart_clock
-from interlock.engine.bridge.canceling import cancel_command
+from interlock.engine.bridge.approvals import restart_clock
+from interlock.engine.bridge.cancellation import cancel_command
+from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.dispatch import replace_by_nothing, replace_prompt
-from interlock.engine.bridge.ending import end_command
 from interlock.engine.bridge.lane import SYSTEM, UNSEALED, Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.ports.ledger import Audit

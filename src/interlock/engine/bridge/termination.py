@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.engine.bridge.ending import close_agent, end_canceled, fail
+from interlock.engine.bridge.command_end import close_agent, end_canceled, fail
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.links import lose_agent
 from interlock.protocol.limits import CANCEL_FORCE_MS

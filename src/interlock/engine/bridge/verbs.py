@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from interlock.command.policy import Policy, Subject, Verdict
-from interlock.engine.bridge.approving import open_approval
-from interlock.engine.bridge.judging import judged, person_of, quorums
+from interlock.engine.bridge.approvals import open_approval
+from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.orders import who_is
+from interlock.engine.bridge.policy_subjects import judged, person_of, quorums
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, Principal
 

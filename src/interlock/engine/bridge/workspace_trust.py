@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.command.card.reading import workspace_files
+from interlock.command.card.permission_request import workspace_files
 from interlock.command.card.text import one_line
 from interlock.command.policy import Policy, Rule, Subject, Verdict
 from interlock.command.register import bound
-from interlock.command.remembering import plain
+from interlock.command.remembered_rule import plain
 from interlock.command.rule import Origin
-from interlock.engine.bridge import asking_agents, compacting, termination, trusted_files
-from interlock.engine.bridge.approving import open_approval
-from interlock.engine.bridge.canceling import cancel_command
-from interlock.engine.bridge.ending import files_not_allowed
-from interlock.engine.bridge.judging import files_subject, judged, origin_of, person_of, quorums
+from interlock.engine.bridge import asking_agents, compaction, termination, trusted_files
+from interlock.engine.bridge.approvals import open_approval
+from interlock.engine.bridge.cancellation import cancel_command
+from interlock.engine.bridge.command_end import files_not_allowed
 from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.policy_subjects import files_subject, judged, origin_of, person_of, quorums
 from interlock.ports.ledger import PutRule
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
@@ -121,7 +121,7 @@ def _asker_of(record: CommandRecord) -> Asker:
 def _compaction(lane: Lane) -> Asker | None:
     """Return the compaction that somebody asked for of an agent that owns its context. Any other starts no agent."""
     pending = lane.state.context.pending
-    if pending is None or pending.cause != "manual" or compacting.owns(lane.state):
+    if pending is None or pending.cause != "manual" or compaction.owns(lane.state):
         return None
     kind, _, name = pending.by["id"].partition(":")
     actor = Actor(type="agent" if kind == "agent" else "user", id=name)
@@ -140,7 +140,7 @@ def _denied(lane: Lane, asker: Asker, sentence: str, verdict: Verdict, digest: s
     denied = (f"{sentence.rstrip('.')}: the policy rule {verdict.rule} denies it"
               f"{f', {verdict.reason}' if verdict.reason else ''}")
     if asker.command is None:
-        compacting.failed(lane, denied)
+        compaction.failed(lane, denied)
     termination.begin(lane, Code.WORKSPACE_NOT_TRUSTED, denied)
 
 
@@ -180,8 +180,8 @@ def decided(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
         _go_on(lane, record)
     elif record is not None:
         cancel_command(lane, record, who["id"], "workspace")
-    elif compacting.waiting_for_trust(lane) is not None:
-        compacting.failed(lane, files_not_allowed(who["id"]))
+    elif compaction.waiting_for_trust(lane) is not None:
+        compaction.failed(lane, files_not_allowed(who["id"]))
 
 
 def closed(lane: Lane) -> None:
@@ -195,7 +195,7 @@ def _go_on(lane: Lane, record: CommandRecord | None) -> None:
         if record.queue_deadline_ms is not None:
             lane.keep(msgspec.structs.replace(record, queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms))
         return
-    if lane.state.opening == "closed" and compacting.waiting_for_trust(lane) is not None:
+    if lane.state.opening == "closed" and compaction.waiting_for_trust(lane) is not None:
         asking_agents.compact_again(lane)
         for approval in [r for r in lane.approvals.values() if r.approval.workspace_files]:
             if approval.approval.state == "granted" and approval.approval.command_id is None:

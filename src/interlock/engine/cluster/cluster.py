@@ -18,7 +18,7 @@ import structlog
 from interlock.engine.cluster.relay import StreamRelay
 from interlock.engine.cluster.renewal import Renewal
 from interlock.engine.cluster.takeover import DUTY_LANES, KEY_LANES, ORPHANS_SEEN, Heir, Takeover
-from interlock.engine.room import Elsewhere, Hold, Room
+from interlock.engine.membership import Elsewhere, Hold, Room
 from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.clock import Entropy
@@ -64,7 +64,7 @@ class Holder(Heir, Protocol):
 
 
 class Cluster(Room):
-    """See `interlock.engine.room.Room`. `name` tells clusters on one bus apart, `address` is shown to people."""
+    """See `interlock.engine.membership.Room`. `name` tells clusters on one bus apart, `address` is shown to people."""
 
     shared = True
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 import structlog
 
-from interlock.engine.items import Durable, closing_frame
+from interlock.engine.stream_items import Durable, closing_frame
 from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.ledger import Ledger, LedgerError

@@ -12,7 +12,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 
 from interlock.ports.clock import Clock
-from interlock.ports.outgoing import Outgoing, Unreached, UrlRefused
+from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
 from interlock.protocol.problems import Problem
 
 PublicKey = RSAKey | ECKey | OKPKey

@@ -13,10 +13,10 @@ from joserfc.errors import JoseError
 
 from interlock.config import OidcSection
 from interlock.gateway.oidc.keysets import IssuerKeys
-from interlock.gateway.rest.strict import parse_json
+from interlock.gateway.rest.json_body import parse_json
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
-from interlock.ports.outgoing import Outgoing
+from interlock.ports.outbound_http import Outgoing
 from interlock.protocol.access import GIVEN_ROLES, TENANT_ID, written_roles
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal

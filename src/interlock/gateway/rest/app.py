@@ -11,7 +11,7 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.engine.room import Elsewhere
+from interlock.engine.membership import Elsewhere
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest import (
     approvals,
@@ -22,6 +22,7 @@ from interlock.gateway.rest import (
     cron,
     drains,
     files,
+    health,
     hooks,
     inbound,
     keys,
@@ -35,17 +36,16 @@ from interlock.gateway.rest import (
     status,
     tickets,
     transcripts,
-    watching,
     webhooks,
 )
 from interlock.gateway.rest.answers import Answer, problem_answer, raw_answer
+from interlock.gateway.rest.auth_failures import Denials, personal_of
+from interlock.gateway.rest.authentication import CREDENTIAL, HOPS, Gate, rates_beside
 from interlock.gateway.rest.console_pages import ASSETS, ConsolePages
-from interlock.gateway.rest.denials import Denials, personal_of
-from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.elsewhere import Forwarding
-from interlock.gateway.rest.gate import CREDENTIAL, HOPS, Gate, rates_beside
-from interlock.gateway.rest.guard import allow, said
+from interlock.gateway.rest.forwarder import Forwarding
 from interlock.gateway.rest.idempotency import Claim, Memory, Once, claim_of, key_of
+from interlock.gateway.rest.json_body import THREAD_BYTES, read, read_json, typed
+from interlock.gateway.rest.request_guard import allow, said
 from interlock.gateway.rest.routes import (
     Call,
     Found,
@@ -56,9 +56,9 @@ from interlock.gateway.rest.routes import (
     reader_of,
     unversioned,
 )
+from interlock.gateway.rest.service import Front
 from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.streams import SSE, EventStream
-from interlock.gateway.rest.strict import THREAD_BYTES, read, read_json, typed
 from interlock.gateway.rest.uploads import Upload, receive
 from interlock.ports import trips
 from interlock.ports.ledger import LedgerError, OutcomeUnknown
@@ -78,7 +78,7 @@ OPERATIONS: tuple[Operation, ...] = (
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})
 """Where the API describes itself, to anyone (F-2)."""
-OPEN_PATHS = DOCUMENT_PATHS | watching.PATHS
+OPEN_PATHS = DOCUMENT_PATHS | health.PATHS
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")
 """Stands where an operation asks for no key."""
@@ -108,7 +108,7 @@ class RestApp:
         self._denials = Denials(front.desk.ledger, front.clock)
         self._gate = Gate(front, self._denials)
         self._forwarding = Forwarding(front.ask)
-        self._watching = watching.Watching(front, self._gate)
+        self._watching = health.Watching(front, self._gate)
         self._pages = ConsolePages(front.console or ASSETS)
         self._decoders: dict[type, msgspec.json.Decoder[Any]] = {
             operation.body: msgspec.json.Decoder(operation.body, strict=True)

@@ -10,15 +10,15 @@ from typing import Any, cast, get_args
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.command.remembering import Width, offers, plain
-from interlock.engine.bridge.judging import subject_of_approval
+from interlock.command.remembered_rule import Width, offers, plain
+from interlock.engine.bridge.policy_subjects import subject_of_approval
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.files import BINARY, disposition
-from interlock.gateway.rest.guard import APPROVERS, OPERATORS, READERS
+from interlock.gateway.rest.filtered_pages import contains, scan
 from interlock.gateway.rest.policy import explanation
+from interlock.gateway.rest.request_guard import APPROVERS, OPERATORS, READERS
 from interlock.gateway.rest.routes import Call, Operation
-from interlock.gateway.rest.scanning import contains, scan
 from interlock.ports.ledger import StoredBallot
 from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, ProposedWidth
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX

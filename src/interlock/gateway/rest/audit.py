@@ -19,11 +19,11 @@ from interlock.command.note import ED25519, key_id, origin_of
 from interlock.gateway.rest import audit_proofs, audit_resume, cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.audit_filters import NAMES, Search, search_of
-from interlock.gateway.rest.denials import personal_of
-from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.guard import ADMINS, AUDITORS
+from interlock.gateway.rest.auth_failures import personal_of
+from interlock.gateway.rest.filtered_pages import scan
+from interlock.gateway.rest.request_guard import ADMINS, AUDITORS
 from interlock.gateway.rest.routes import Call, Operation
-from interlock.gateway.rest.scanning import scan
+from interlock.gateway.rest.service import Front
 from interlock.ports.ledger import Audit, Batch, EraseAudit, PutIdempotency
 from interlock.protocol.answers import AuditKey, AuditLine, AuditPage, ConsistencyProof, Erased, InclusionProof
 from interlock.protocol.clock import iso

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner, NotStalled
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import AUDITORS
+from interlock.gateway.rest.request_guard import AUDITORS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Audit, PutIdempotency, Write
 from interlock.protocol.answers import KeptCheckpoint, Resumed, SigningState

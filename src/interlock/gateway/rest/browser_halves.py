@@ -6,7 +6,7 @@ import re
 
 from interlock.gateway.browsers import token_of
 from interlock.gateway.credentials import digest
-from interlock.gateway.rest.guard import Said
+from interlock.gateway.rest.request_guard import Said
 from interlock.protocol.problems import Problem
 
 BROWSER_HEADER = b"interlock-browser"

@@ -6,11 +6,11 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.browsers import id_of
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.auth_failures import personal_of
+from interlock.gateway.rest.authentication import CREDENTIAL
 from interlock.gateway.rest.browser_halves import check_same_origin, cookie_name, cookie_of, set_cookie
-from interlock.gateway.rest.denials import personal_of
-from interlock.gateway.rest.gate import CREDENTIAL
-from interlock.gateway.rest.guard import READERS, said
 from interlock.gateway.rest.keys import whoami_of
+from interlock.gateway.rest.request_guard import READERS, said
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.access import (
     BROWSER_IDLE_MS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.guard import READERS
+from interlock.gateway.rest.request_guard import READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.answers import BudgetList
 

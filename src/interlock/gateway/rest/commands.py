@@ -13,11 +13,11 @@ from starlette.types import ASGIApp
 
 from interlock.command.approval import standing
 from interlock.command.machine import TERMINAL
-from interlock.engine.items import Durable, Item
-from interlock.engine.routing import Route
+from interlock.engine.router import Route
+from interlock.engine.stream_items import Durable, Item
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import Answer, encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import OPERATORS, READERS, said
+from interlock.gateway.rest.request_guard import OPERATORS, READERS, said
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import CommandQuery
 from interlock.protocol.answers import CommandPage, StatusPage

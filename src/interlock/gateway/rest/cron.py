@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import OPERATORS, READERS
+from interlock.gateway.rest.request_guard import OPERATORS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.inbound import CronJobs, CronRunBody, Received
 from interlock.protocol.records import IdempotencyRecord

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp
 
-from interlock.engine.draining import Drains
+from interlock.engine.drains import Drains
 from interlock.gateway.rest.answers import encode, raw_answer
-from interlock.gateway.rest.guard import ADMINS, OPERATORS, allow
+from interlock.gateway.rest.request_guard import ADMINS, OPERATORS, allow
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.answers import DrainList
 from interlock.protocol.drains import Drain, DrainBody

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from interlock.engine.stored_files import whole
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.guard import READERS
+from interlock.gateway.rest.request_guard import READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.sessions import find_session
 from interlock.ports.objects import Objects, ObjectsError

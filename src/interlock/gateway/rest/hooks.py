@@ -7,11 +7,11 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import Answer, raw_answer
-from interlock.gateway.rest.denials import Denials, personal_of
-from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.elsewhere import Forwarding
-from interlock.gateway.rest.gate import HOPS, RATE_HEADERS
+from interlock.gateway.rest.auth_failures import Denials, personal_of
+from interlock.gateway.rest.authentication import HOPS, RATE_HEADERS
+from interlock.gateway.rest.forwarder import Forwarding
 from interlock.gateway.rest.routes import unversioned
+from interlock.gateway.rest.service import Front
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Problem
 

@@ -8,11 +8,11 @@ from starlette.types import ASGIApp
 
 from interlock.engine.chats import Message
 from interlock.gateway.rest.answers import encode, raw_answer
-from interlock.gateway.rest.guard import OPERATORS
+from interlock.gateway.rest.request_guard import OPERATORS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.inbound import Attachment, InboundBody, Received
 from interlock.protocol.records import IdempotencyRecord
-from interlock.session.routing import Chat
+from interlock.session.chat_route import Chat
 
 
 async def arrive(call: Call) -> ASGIApp:

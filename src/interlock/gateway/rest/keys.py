@@ -8,7 +8,7 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import ADMINS, EVERYBODY, OWNERS
+from interlock.gateway.rest.request_guard import ADMINS, EVERYBODY, OWNERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.access import EmptyBody, Key, KeyBody, MadeKey, Tenant, TenantBody, Whoami, named_roles
 from interlock.protocol.answers import KeyList, TenantList

@@ -18,10 +18,10 @@ import msgspec
 
 from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.browser_halves import COOKIE
-from interlock.gateway.rest.guard import EVERYBODY, READERS
 from interlock.gateway.rest.parameters import parameter
 from interlock.gateway.rest.problem_forms import codes_of, name_of, problem_responses, problem_schema
 from interlock.gateway.rest.raw_paths import RAW_PATHS
+from interlock.gateway.rest.request_guard import EVERYBODY, READERS
 from interlock.gateway.rest.routes import Operation
 from interlock.gateway.rest.streams import SSE
 from interlock.protocol.answers import COMPONENTS, AuditLine, FrameEvent, Health, Readiness

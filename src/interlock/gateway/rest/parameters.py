@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, get_args
 
 from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission
-from interlock.command.remembering import Width
+from interlock.command.remembered_rule import Width
 from interlock.gateway.rest.audit_proofs import MAX_SIZE
 from interlock.gateway.rest.cursors import CURSOR_CHARS
 from interlock.gateway.rest.sessions import ACTIVE_MAX, VIEWS

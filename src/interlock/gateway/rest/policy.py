@@ -9,12 +9,12 @@ from starlette.types import ASGIApp
 
 from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission, Policy, Subject
 from interlock.command.register import bound
-from interlock.command.remembering import plain
-from interlock.engine.bridge.judging import facts_of, request_subject, tool_subject
+from interlock.command.remembered_rule import plain
+from interlock.engine.bridge.policy_subjects import facts_of, request_subject, tool_subject
 from interlock.engine.bridge.requests import request_from
-from interlock.engine.bridge.unasked import when_fallen
+from interlock.engine.bridge.unapproved_tools import when_fallen
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import ADMINS, READERS
+from interlock.gateway.rest.request_guard import ADMINS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Audit, Batch, PutIdempotency, PutRule
 from interlock.protocol import payloads as p

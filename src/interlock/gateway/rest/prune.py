@@ -6,7 +6,7 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import owns_all
 from interlock.gateway.rest.answers import encode, json_answer
-from interlock.gateway.rest.guard import ADMINS
+from interlock.gateway.rest.request_guard import ADMINS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Batch, PutIdempotency
 from interlock.protocol.answers import Pruned

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from interlock.engine.replays import Reader
-from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.idempotency import Memory
+from interlock.gateway.rest.service import Front
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
 

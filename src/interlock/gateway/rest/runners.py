@@ -7,7 +7,7 @@ import re
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import ADMINS, READERS
+from interlock.gateway.rest.request_guard import ADMINS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.answers import RunnerList
 from interlock.protocol.bodies import PairBody, PairingBody, RunnerBody

@@ -9,7 +9,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import OPERATORS, READERS
+from interlock.gateway.rest.request_guard import OPERATORS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.sessions import change, find_session
 from interlock.protocol.answers import SessionHistory

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.engine.bridge.compacting import Asked
-from interlock.engine.items import Durable, Item, Shared
+from interlock.engine.bridge.compaction import Asked
+from interlock.engine.stream_items import Durable, Item, Shared
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.desk import Remember
-from interlock.gateway.rest.guard import OPERATORS, RAW_VIEWERS, READERS, allow
+from interlock.gateway.rest.filtered_pages import contains, scan
+from interlock.gateway.rest.request_guard import OPERATORS, RAW_VIEWERS, READERS, allow
 from interlock.gateway.rest.routes import Call, Operation
-from interlock.gateway.rest.scanning import contains, scan
+from interlock.gateway.rest.service import Remember
 from interlock.gateway.rest.views import View, deliver
 from interlock.ports.ledger import SessionFilter
 from interlock.protocol.answers import FeedPage, FramePage, SessionPage

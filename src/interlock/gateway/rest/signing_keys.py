@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from interlock.command.register import bound
 from interlock.command.signature import key_id_of, read_public_key
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import ADMINS, APPROVERS, READERS
+from interlock.gateway.rest.request_guard import ADMINS, APPROVERS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Audit, Batch, PutIdempotency, PutSigningKey
 from interlock.protocol.answers import SigningKeyList

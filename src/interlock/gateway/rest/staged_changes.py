@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.command.landing import chosen_input
+from interlock.command.staged_choice import chosen_input
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import APPROVERS, OPERATORS, READERS
+from interlock.gateway.rest.request_guard import APPROVERS, OPERATORS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.sessions import change, find_session
 from interlock.protocol.answers import StagedChanges

@@ -10,9 +10,9 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.guard import AUDITORS, OPERATORS, READERS
+from interlock.gateway.rest.request_guard import AUDITORS, OPERATORS, READERS
 from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.service import Front
 from interlock.ports.ledger import CommandQuery, LedgerError
 from interlock.protocol.answers import NodeList, Status
 from interlock.protocol.limits import PAGE_MAX

@@ -12,7 +12,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from interlock.engine.items import Durable, Item
+from interlock.engine.stream_items import Durable, Item
 from interlock.engine.viewers import Behind, Viewer
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.routes import Call, media_ranges

@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer
-from interlock.gateway.rest.gate import CREDENTIAL
-from interlock.gateway.rest.guard import READERS
+from interlock.gateway.rest.authentication import CREDENTIAL
+from interlock.gateway.rest.request_guard import READERS
 from interlock.gateway.rest.routes import Call, Operation, unversioned
 from interlock.ports.ledger import Batch, PutIdempotency
 from interlock.protocol.access import StreamTicket, TicketBody

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from interlock.engine.transcript_desk import Added, Begun, Repaired, Source, Text, TranscriptDesk
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import Answer, encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import ADMINS, OPERATORS, RAW_VIEWERS, allow
+from interlock.gateway.rest.request_guard import ADMINS, OPERATORS, RAW_VIEWERS, allow
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.sessions import find_session
 from interlock.gateway.rest.uploads import Upload
@@ -40,7 +40,7 @@ from interlock.protocol.transcripts import (
     TreeNode,
 )
 from interlock.session.line_json import legible
-from interlock.session.rendering import markdown, page
+from interlock.session.render import markdown, page
 from interlock.session.tree import Tree, read_tree
 
 NDJSON, MARKDOWN, HTML = "application/x-ndjson", "text/markdown", "text/html"

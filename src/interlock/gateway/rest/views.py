@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from interlock.engine.items import Durable, Item, Shared, Transient
+from interlock.engine.stream_items import Durable, Item, Shared, Transient
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.session.silence import MARK, MAX_REMEMBERED, SILENT, Delivered, emptied, is_silent, plain_speech

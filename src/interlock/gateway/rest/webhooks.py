@@ -7,7 +7,7 @@ from typing import get_args
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import ADMINS
+from interlock.gateway.rest.request_guard import ADMINS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Batch, PutIdempotency
 from interlock.protocol.answers import Arrived, DeliveryList, WebhookList

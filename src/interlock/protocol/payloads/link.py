@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from interlock.protocol.box import Box
-from interlock.protocol.holding import Holding
+from interlock.protocol.hold import Holding
 from interlock.protocol.payloads.base import AgentState, Count, Outcome, Payload
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from interlock.protocol.box import Box
-from interlock.protocol.holding import Holding
+from interlock.protocol.hold import Holding
 from interlock.protocol.resources.base import Actor, Body, Decision, Resource
 
 ApprovalState = Literal["pending", "granted", "denied", "expired", "void", "superseded", "consumed"]

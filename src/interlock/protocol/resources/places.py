@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from interlock.protocol.holding import Holding
+from interlock.protocol.hold import Holding
 from interlock.protocol.resources.base import Body, Resource
 from interlock.protocol.resources.commands import WorkspaceAccess
 

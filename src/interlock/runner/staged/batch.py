@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from interlock.runner.staged.entries import FILE, PIECE_BYTES, Change, Remark, below, entry, split, status
-from interlock.runner.staged.moving import AFTERWARDS, MEANWHILE, Refused, gone, move, temporary_name, tidy
+from interlock.runner.staged.file_moves import AFTERWARDS, MEANWHILE, Refused, gone, move, temporary_name, tidy
 
 MAX_BATCH_FILES = 128
 """Files, and so descriptors, of one batch; as many more are open for their directories at most."""

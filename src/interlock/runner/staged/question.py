@@ -17,7 +17,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.box import LANDING
 from interlock.runner.staged.difference import Difference, digest_of
 from interlock.runner.staged.entries import FILE, Change, Remark, below, opened, split
-from interlock.runner.staged.landing import Report
+from interlock.runner.staged.landing_run import Report
 
 MAX_LISTED_BYTES = 96 * 1024
 """Paths with their digests in one question or report, as JSON; the rest is counted, and covered by the digest."""

@@ -16,7 +16,7 @@ import msgspec
 
 from interlock.runner.staged.difference import Difference, difference, digest_of, opaque
 from interlock.runner.staged.entries import Change, Entry, Remark, below, names, opened, remove, split, status
-from interlock.runner.staged.landing import Report, chosen, land
+from interlock.runner.staged.landing_run import Report, chosen, land
 
 NAME_CHARS = 32
 

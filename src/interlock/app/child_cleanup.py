@@ -1,0 +1,137 @@
+"""What becomes of the processes that this one started when it is killed: they are ended, whoever they are (A-4).
+
+A kill -9 runs no `finally`, so a small process stands by. It holds the other end of a pipe; when that closes, its
+starter is gone, and it ends what was left to it and not taken back. A parent-death signal of Linux would not do: it is
+bound to the thread that forked, is lost when a program runs as another user, and exists nowhere else.
+`python -I -S child_cleanup.py` is that process; it imports only what starts within a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+GRACE_S = 10.0
+"""From the signal that was chosen to SIGKILL."""
+POLL_S = 0.05
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""Ctrl-C and a service manager's SIGTERM are for those who end things in order."""
+
+_turn = threading.Lock()
+_keeper: subprocess.Popen[bytes] | None = None
+
+
+def leave(pid: int, how: signal.Signals = signal.SIGKILL) -> None:
+    """Have a child of ours be ended by `how`, and after GRACE_S by SIGKILL, should this process be gone before."""
+    _tell(b"leave %d %d\n" % (pid, how))
+
+
+def take_back(pid: int) -> None:
+    """Say that a child has ended: its number may soon be another's."""
+    if _keeper is not None:
+        _tell(b"back %d 0\n" % pid)
+
+
+def _tell(line: bytes) -> None:
+    global _keeper  # One for a process, made when the first child is left to it.
+    with _turn:
+        if _keeper is None or _keeper.poll() is not None:
+            _keeper = subprocess.Popen([sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            atexit.register(_close, _keeper)
+        assert _keeper.stdin is not None, "it was given a pipe"
+        # A line is shorter than PIPE_BUF: it is there as a whole or not at all.
+        os.write(_keeper.stdin.fileno(), line)
+
+
+def _close(keeper: subprocess.Popen[bytes]) -> None:
+    """At this process's own end: what is still left is ended now."""
+    assert keeper.stdin is not None, "it was given a pipe"
+    keeper.stdin.close()
+    keeper.wait()
+
+
+class Left:
+    """One process that is to be ended. Where the system has handles of processes, another under its number is safe."""
+
+    def __init__(self, pid: int, how: int) -> None:
+        self._pid = pid
+        self._how = how
+        self._handle: int | None = None
+        self._gone = False
+        if hasattr(os, "pidfd_open"):
+            try:
+                self._handle = os.pidfd_open(pid)
+            except ProcessLookupError:
+                self._gone = True
+            except OSError:
+                self._handle = None
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def end(self, *, at_once: bool = False) -> None:
+        """Send its signal, or SIGKILL; one that stands still goes on, for it could not hear the signal otherwise."""
+        for number in (signal.SIGKILL,) if at_once else (self._how, signal.SIGCONT):
+            self._send(number)
+
+    def is_there(self) -> bool:
+        """Whether it has not ended yet."""
+        if self._handle is not None:  # Also of one that nobody has waited for this says that it ended.
+            self._gone = self._gone or has_ended(self._handle)
+        else:
+            self._send(0)
+        return not self._gone
+
+    def _send(self, number: int) -> None:
+        try:
+            if self._gone:
+                return
+            if self._handle is not None:
+                signal.pidfd_send_signal(self._handle, number)
+            else:
+                os.kill(self._pid, number)
+        except ProcessLookupError:
+            self._gone = True
+        except PermissionError:  # Another's: it was never ours to end.
+            self._gone = True
+
+
+def has_ended(handle: int) -> bool:
+    """Return whether the process of a pidfd has ended. Not by select(2): the number may be above 1023."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def main() -> None:
+    """Hear what is left here until the starter is gone; then end it."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    left: dict[int, Left] = {}
+    for line in iter(sys.stdin.buffer.readline, b""):
+        word, pid, how = line.split()
+        before = left.pop(int(pid), None)
+        if before is not None:
+            before.close()
+        if word == b"leave":
+            left[int(pid)] = Left(int(pid), int(how))
+    for one in left.values():
+        one.end()
+    until = time.monotonic() + GRACE_S
+    while any(one.is_there() for one in left.values()) and time.monotonic() < until:
+        time.sleep(POLL_S)
+    for one in left.values():
+        one.end(at_once=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""From a database into a state directory: made beside, checked, and put in place at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from interlock.app.data_migration.audit_comparison import agree, database_ends, file_ends
+from interlock.app.data_migration.departure import unmark
+from interlock.app.data_migration.report import Moved, MoveRefused, compared
+from interlock.app.data_migration.tables import TABLES, Table, columns_there, row_here
+from interlock.backends.jsonl.files import TranscriptFiles
+from interlock.backends.postgres.audit_rows import BEGIN_READING
+from interlock.backends.postgres.database import Connection, close_quietly, first_connection, read_settings, shown
+from interlock.backends.postgres.faults import translate
+from interlock.backends.postgres.schema import MOVED, migrate
+from interlock.backends.postgres.texts import given
+from interlock.backends.sqlite.connect import open_writer
+from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.ledger import LEDGER_NAME
+from interlock.backends.sqlite.lock import lock_state
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import LedgerError
+
+DRAFT = "moving"
+"""Directory below the state directory where all is made first; one that is there was left by a move that broke off."""
+READY = "ready.json"
+"""Stands there once all is made and checked."""
+PAGE = 500
+_ALIVE = "SELECT count(*) FROM instance WHERE expires_ms > interlock_now_ms()"
+_KEPT_NAME = re.compile(r"[A-Za-z0-9._:-]+")
+_TRANSCRIPTS = "SELECT session_id, kept, agent_id FROM transcript ORDER BY session_id, kept"
+_LINES = "SELECT line FROM transcript_line WHERE session_id = $1 AND kept = $2 ORDER BY n"
+
+
+async def move_into_files(state: Path, dsn: str, clock: Clock) -> Moved:
+    """Move. The database is marked once the files have all of it. Raises MoveRefused, LedgerError, AlreadyRunning."""
+    lock = lock_state(state)
+    draft = state / DRAFT
+    try:
+        if not (draft / READY).exists():
+            shutil.rmtree(draft, ignore_errors=True)
+        if (state / LEDGER_NAME).exists() or (not draft.exists() and _has_transcripts(state)):
+            raise MoveRefused(f"{state} has a ledger or transcripts already, so nothing was moved: name an empty "
+                              "directory with --state.")
+        draft.mkdir(mode=0o700, exist_ok=True)
+        moved = await _move(state, draft, dsn, clock)
+        # From here on the database says that its ledger is here; what breaks off is gone on with by the next call.
+        _place(draft, state)
+        return moved
+    finally:
+        lock.release()
+
+
+def _has_transcripts(state: Path) -> bool:
+    return any(state.glob("agents/*/sessions/*.jsonl"))
+
+
+async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> Moved:
+    connection = await first_connection(read_settings(dsn))
+    try:
+        await migrate(connection, dsn)
+        await connection.execute(BEGIN_READING.replace("READ ONLY", "READ WRITE"))
+        # No gateway starts there meanwhile: it would write what is then not moved.
+        await connection.execute("LOCK TABLE store IN ACCESS EXCLUSIVE MODE")
+        before = await _before(connection, state, draft, dsn)
+        if before is not None:
+            return before
+        target = await asyncio.to_thread(open_writer, draft / LEDGER_NAME)
+        try:
+            counts = await _copy_tables(connection, target)
+            compared({table.name: await connection.fetchval(f"SELECT count(*) FROM {table.name}") for table in TABLES},
+                     {table.name: target.execute(f"SELECT count(*) FROM {table.name}").get for table in TABLES})
+            records = agree(await database_ends(connection), file_ends(target))
+            gateway_id = str(target.execute("SELECT value FROM store WHERE name = 'gateway_id'").get)
+            target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            target.close()
+        transcripts, lines = await _copy_transcripts(connection, draft, clock)
+        moved = Moved(gateway_id=gateway_id, rows=counts, transcripts=transcripts, transcript_lines=lines,
+                      audit_records=records, left=shown(dsn))
+        (draft / READY).write_bytes(msgspec.json.encode(moved))
+        await connection.execute("INSERT INTO store (name, value) VALUES ($1, $2)", MOVED, str(state))
+        await connection.execute("COMMIT")
+    except (MoveRefused, LedgerError):
+        raise
+    except Exception as error:
+        raise translate(error) from error
+    finally:
+        await close_quietly(connection)
+    return moved
+
+
+async def _before(connection: Connection, state: Path, draft: Path, dsn: str) -> Moved | None:
+    """Give what an earlier call has moved, all but its last step; refuse what is not to be moved. Raises
+    MoveRefused."""
+    ready = draft / READY
+    marked = await connection.fetchval("SELECT value FROM store WHERE name = $1", MOVED)
+    if ready.exists() and marked == str(state):
+        return msgspec.json.decode(ready.read_bytes(), type=Moved)
+    if ready.exists():
+        _fresh(draft)  # It was made of another database.
+        if _has_transcripts(state):
+            raise MoveRefused(f"{state} has transcripts already, so nothing was moved: name an empty directory with "
+                              "--state.")
+    await _refuse(connection, dsn)
+    return None
+
+
+def _fresh(draft: Path) -> None:
+    shutil.rmtree(draft)
+    draft.mkdir(mode=0o700)
+
+
+async def _refuse(connection: Connection, dsn: str) -> None:
+    if await connection.fetchval("SELECT count(*) FROM store WHERE name = 'gateway_id'") == 0:
+        raise MoveRefused(f"There is no ledger at {shown(dsn)}, so there is nothing to move.")
+    moved = await connection.fetchval("SELECT value FROM store WHERE name = $1", MOVED)
+    if moved is not None:
+        raise MoveRefused(f"The ledger at {shown(dsn)} was moved to {moved} already.")
+    if await connection.fetchval(_ALIVE):
+        raise MoveRefused(f"Gateways work on the ledger at {shown(dsn)}: stop them first.")
+    if await connection.fetchval("SELECT EXISTS (SELECT 1 FROM transcript_pending)"):
+        raise MoveRefused("Lines of transcripts wait for files beside the database; start its gateway once more, so "
+                          "that it writes them.")
+
+
+async def _copy_tables(connection: Connection, target: Database) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    target.execute("BEGIN IMMEDIATE")
+    for table in TABLES:
+        counts[table.name] = await _copy(connection, target, table)
+    target.execute("COMMIT")
+    return counts
+
+
+async def _copy(connection: Connection, target: Database, table: Table) -> int:
+    there = columns_there(table)
+    order = "stream_id, n" if table.name == "event" else table.order
+    insert = (f"INSERT INTO {table.name} ({', '.join(table.columns)}) "
+              f"VALUES ({', '.join('?' * len(table.columns))})")
+    rows = cast("Any", connection).cursor(f"SELECT {', '.join(there)} FROM {table.name} ORDER BY {order}",
+                                          prefetch=PAGE)
+    count = 0
+    async for row in rows:
+        target.execute(insert, row_here(table, tuple(row)))
+        count += 1
+    return count
+
+
+async def _copy_transcripts(connection: Connection, draft: Path, clock: Clock) -> tuple[int, int]:
+    files = TranscriptFiles(draft, clock)
+    count = lines = 0
+    for session_id, kept, agent_id in await connection.fetch(_TRANSCRIPTS):
+        found = [row[0] for row in await connection.fetch(_LINES, session_id, kept)]
+        path = files.path(given(session_id), given(agent_id))
+        if kept:
+            if not _KEPT_NAME.fullmatch(kept):
+                raise MoveRefused(f"A kept transcript has the name {kept!r}, which names no file.")
+            path = path.with_name(kept)
+        await asyncio.to_thread(files.publish, path, found)
+        count, lines = count + (not kept), lines + (0 if kept else len(found))
+    return count, lines
+
+
+def _place(draft: Path, state: Path) -> None:
+    """Put everything where it belongs, the ledger last: without it nothing else is looked at."""
+    _join(draft / "agents", state / "agents")
+    if (draft / LEDGER_NAME).exists():
+        unmark(state)
+        (draft / LEDGER_NAME).rename(state / LEDGER_NAME)
+    shutil.rmtree(draft)
+
+
+def _join(source: Path, target: Path) -> None:
+    """Put directories where some of that name may be, which hold no transcript."""
+    for path in sorted(source.rglob("*")):
+        place = target / path.relative_to(source)
+        if path.is_dir():
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.rename(place)

@@ -1,0 +1,182 @@
+"""From a state directory into an empty database, in one transaction: it is there as a whole, or nothing of it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from interlock.app.data_migration.audit_comparison import agree, database_ends, file_ends
+from interlock.app.data_migration.departure import mark
+from interlock.app.data_migration.report import Moved, MoveRefused, compared
+from interlock.app.data_migration.tables import NOT_MOVED, TABLES, Table, columns_there, row_there
+from interlock.backends.jsonl.files import TranscriptFiles
+from interlock.backends.postgres.database import Connection, close_quietly, first_connection, read_settings, shown
+from interlock.backends.postgres.faults import translate
+from interlock.backends.postgres.schema import migrate
+from interlock.backends.postgres.texts import held
+from interlock.backends.sqlite.connect import open_writer
+from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.ledger import LEDGER_NAME
+from interlock.backends.sqlite.lock import lock_state
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.clock import iso
+from interlock.session.entries import VERSION, header_line, read_stub
+from interlock.session.tree import read_object
+from interlock.session.versions import upgraded, version_of
+
+
+async def move_into_postgres(state: Path, dsn: str, clock: Clock) -> Moved:
+    """Move. The ledger's file is renamed once the database has all of it. Raises MoveRefused, LedgerError,
+    AlreadyRunning."""
+    path = state / LEDGER_NAME
+    if not path.is_file():
+        raise MoveRefused(f"There is no ledger in {state}, so there is nothing to move: name its directory with "
+                          "--state.")
+    lock = lock_state(state)
+    try:
+        source = await asyncio.to_thread(open_writer, path)
+        try:
+            _knows_all_tables(source)
+            kept = path.with_name(f"{LEDGER_NAME}.moved-{clock.now_ms()}")
+            moved = await _move(source, state, dsn, clock, str(kept))
+        finally:
+            source.close()
+        path.rename(kept)
+        mark(state, shown(dsn), "moved")
+        for end in ("-wal", "-shm"):
+            path.with_name(LEDGER_NAME + end).unlink(missing_ok=True)
+        return moved
+    finally:
+        lock.release()
+
+
+async def _move(source: Database, state: Path, dsn: str, clock: Clock, left: str) -> Moved:
+    ends = file_ends(source)
+    settings = read_settings(dsn)
+    connection = await first_connection(settings)
+    try:
+        await migrate(connection, dsn)
+        await connection.execute("BEGIN")
+        # Whoever starts a gateway there meanwhile waits, and then finds this ledger.
+        await connection.execute("LOCK TABLE store IN ACCESS EXCLUSIVE MODE")
+        gateway_id = str(source.execute("SELECT value FROM store WHERE name = 'gateway_id'").get)
+        if await connection.fetchval("SELECT value FROM store WHERE name = 'gateway_id'") == gateway_id:
+            counts = _counted(source)  # A move that broke off before its last step: what is there is looked at again.
+        else:
+            await _refuse_full(connection, dsn)
+            await connection.execute("DELETE FROM store")
+            counts = {table.name: await _copy(source, connection, table) for table in TABLES}
+            await _copy_transcripts(source, connection, state, clock)
+        compared(counts, {table.name: await connection.fetchval(f"SELECT count(*) FROM {table.name}")
+                          for table in TABLES})
+        records = agree(ends, await database_ends(connection))
+        transcripts = await connection.fetchval("SELECT count(*) FROM transcript")
+        lines = await connection.fetchval("SELECT count(*) FROM transcript_line")
+        # Whether a commit that breaks off took place is known to the database alone: until this is called again, no
+        # gateway works on the file.
+        mark(state, shown(dsn), "committing")
+        await connection.execute("COMMIT")
+    except (MoveRefused, LedgerError):
+        raise
+    except Exception as error:
+        raise translate(error) from error
+    finally:
+        await close_quietly(connection)  # What was not committed is rolled back.
+    return Moved(gateway_id=gateway_id, rows=counts, transcripts=transcripts, transcript_lines=lines,
+                 audit_records=records, left=left)
+
+
+def _counted(source: Database) -> dict[str, int]:
+    return {table.name: source.execute(f"SELECT count(*) FROM {table.name}").get for table in TABLES}
+
+
+async def _refuse_full(connection: Connection, dsn: str) -> None:
+    for name in (*(table.name for table in TABLES if table.name != "store"), "transcript", "instance"):
+        if await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {name})"):
+            raise MoveRefused(f"The database at {shown(dsn)} is not empty (there are rows of {name}), so nothing was "
+                              "moved: name an empty one.")
+
+
+def _knows_all_tables(source: Database) -> None:
+    found = {row[0] for row in source.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()}
+    unknown = found - {table.name for table in TABLES} - {*NOT_MOVED} - {"sqlite_sequence"}
+    if unknown:
+        raise MoveRefused(f"The ledger has tables that this program does not move: {', '.join(sorted(unknown))}.")
+
+
+async def _copy(source: Database, connection: Connection, table: Table) -> int:
+    rows = cast("Iterator[tuple[Any, ...]]", source.execute(
+        f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {table.order}"))
+    count = 0
+
+    def made() -> Iterator[tuple[Any, ...]]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row_there(table, row)
+
+    await copy_rows(connection, table.name, columns_there(table), made())
+    if table.counter:
+        await connection.execute(
+            f"SELECT setval(pg_get_serial_sequence('{table.name}', '{table.counter}'), "
+            f"coalesce((SELECT max({table.counter}) FROM {table.name}), 0) + 1, false)")
+    return count
+
+
+async def copy_rows(connection: Connection, name: str, columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]]
+                    ) -> None:
+    """Write rows as one stream."""
+    await cast("Any", connection).copy_records_to_table(name, records=rows, columns=columns, timeout=None)
+
+
+async def _copy_transcripts(source: Database, connection: Connection, state: Path, clock: Clock) -> None:
+    """Copy what the files have, then what waits for them."""
+    files = TranscriptFiles(state, clock)
+    waiting: dict[str, list[tuple[str, bytes]]] = {}
+    for session_id, entry_id, line in source.execute(
+            "SELECT session_id, entry_id, line FROM transcript_pending ORDER BY place").fetchall():
+        waiting.setdefault(session_id, []).append((entry_id, line))
+    sessions = {row[0]: row[1:] for row in source.execute(
+        "SELECT session_id, agent_id, workspace, created_ms FROM session").fetchall()}
+    there = _files(state)
+    for session_id in [*there, *(one for one in waiting if one not in there)]:
+        path = there.get(session_id)
+        if path is None and session_id not in sessions:
+            raise MoveRefused(f"Lines of a transcript wait for session {session_id}, and there is no such session.")
+        agent_id = path.parent.parent.name if path is not None else sessions[session_id][0]
+        whole = files.lines(path) if path is not None else [
+            header_line(session_id, iso(sessions[session_id][2]), sessions[session_id][1])]
+        await _copy_transcript(connection, session_id, agent_id, _modern(whole), waiting.get(session_id, []))
+
+
+def _files(state: Path) -> dict[str, Path]:
+    return {path.stem: path for path in sorted(state.glob("agents/*/sessions/*.jsonl"))}
+
+
+async def _copy_transcript(connection: Connection, session_id: str, agent_id: str, whole: list[bytes],
+                           waiting: list[tuple[str, bytes]]) -> None:
+    rows: list[tuple[Any, ...]] = []
+    known = set[str]()
+    for number, line in enumerate(whole):
+        stub = read_stub(line)
+        entry_id = stub.id if stub is not None and stub.type not in ("", "session") else None
+        known.add(entry_id or "")
+        rows.append((held(session_id), number, held(entry_id) if entry_id is not None else None, line))
+    for entry_id, line in waiting:
+        if entry_id not in known:
+            rows.append((held(session_id), len(rows), held(entry_id), line))
+    await connection.execute("INSERT INTO transcript (session_id, agent_id, lines) VALUES ($1, $2, $3)",
+                             held(session_id), held(agent_id), len(rows))
+    await copy_rows(connection, "transcript_line", ("session_id", "n", "entry_id", "line"), iter(rows))
+
+
+def _modern(lines: list[bytes]) -> list[bytes]:
+    """A transcript of version 1 or 2 as it would be when something is next appended to it (X-2)."""
+    first = read_object(lines[0]) if lines else None
+    if first is None or first.get("type") != "session" or version_of(first) >= VERSION:
+        return lines
+    return [line for line in upgraded(lines) if line]
+

@@ -1,0 +1,431 @@
+"""A transcript file with an index beside it, so that opening it costs the same at any length (X-7).
+
+The index, `<file>.index`, says where each entry begins, which is its parent, of which sort it is, and where an id
+stands. It is made from the file and never trusted over it: it counts only for the very file, size and instants that it
+was made from, every line that is read through it is checked against it, and at the first difference the file is read
+anew. To delete it loses nothing. Files that are small, damaged or of an older version have none.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import time
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple, Self
+from zlib import crc32
+
+from interlock.backends.jsonl.atomic_files import MODE
+from interlock.backends.jsonl.plain_files import Snapshot, Stamp, open_plain, stamp_of
+from interlock.session.context import Context, context
+from interlock.session.entries import VERSION
+from interlock.session.tree import Node, Tree, read_object, read_tree
+
+INDEX_MIN_BYTES = 1024 * 1024
+"""A smaller file is read whole: that is quicker than to keep an index of it."""
+SETTLED_NS = 100_000_000
+"""A file that changed so shortly before it was indexed could change again within the same tick of its clock."""
+
+WHOLE_SHARE = 4
+"""A context of more than this part of all entries is read with the whole file: that is quicker than entry by entry."""
+
+KEEP_ENTRIES = 256
+"""Entries behind those of the index with which it is written again: the next start reads only what comes later."""
+
+_MAGIC = b"ILKTREE1"
+_HEAD = struct.Struct("<8sQQQQQQQQ")
+"""Magic; device, inode, size, mtime and ctime of the file; when the index was made; entries; CRC-32 of what follows."""
+_CHECKED = _HEAD.size + 8
+_NO_PARENT = -1
+_MESSAGE, _COMPACTION, _THINKING, _OTHER = range(4)
+_SORTS = {"message": _MESSAGE, "compaction": _COMPACTION, "thinking_level_change": _THINKING}
+
+
+class _Stale(Exception):
+    """The file is not what its index says."""
+
+
+class _Index(NamedTuple):
+    """What the index holds, as it lies in memory."""
+
+    starts: memoryview[int] | array[int]
+    """Where each entry begins, and where the last one ends."""
+    keys: memoryview[int] | array[int]
+    """CRC-32 of the id, then its place, as one number each; ascending."""
+    parents: memoryview[int] | array[int]
+    sorts: memoryview[int] | bytes
+    body: memoryview
+    crc: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is as it was written. This reads all of it, so a page, whose lines speak for themselves, does
+        without."""
+        return crc32(self.body) == self.crc
+
+
+class Indexed:
+    """One transcript file, open for reading. Use it as a context manager; it belongs to one thread."""
+
+    def __init__(self, path: Path, now_ns: Callable[[], int] = time.time_ns, file: Snapshot | None = None) -> None:
+        """`file` is the file as it was at an instant, which then is closed here; else as it is on entering."""
+        self._path = path
+        self._now_ns = now_ns
+        self._file = file
+        self._index: _Index | None = None
+        self._tree: Tree | None = None
+        self._fits = False
+        """Whether the index was found to be as it was written."""
+        self.keep_index: Callable[[], None] = _nothing
+        """Writes the index of what was read, where there is none that fits; to be called when nobody waits."""
+        self.from_index = False
+        """Whether the file was opened by its index alone."""
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = self._file or Snapshot.take(self._path)
+        except FileNotFoundError:
+            self._tree = read_tree(())
+            return self
+        loaded = _load(index_path(self._path), self._file)
+        if loaded is not None:
+            self._index, stamp = loaded
+            if stamp != stamp_of(self._file.stat):
+                self._go_on()
+        self.from_index = self._index is not None
+        if self._index is None and self._tree is None:
+            self._read()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._index = self._tree = None
+        if self._file is not None:
+            os.close(self._file.fd)
+
+    @property
+    def entries(self) -> int:
+        """How many entries the file has."""
+        return len(self._index.parents) if self._index is not None else len(self._whole().nodes)
+
+    def page(self, after: int, limit: int) -> list[bytes]:
+        """Lines of the entries behind the first `after`, `limit` at the most."""
+        until = min(after + limit, self.entries)
+        return [line for _, line in self._lines(range(after, until))] if after < until else []
+
+    def place(self, entry_id: str) -> int | None:
+        """Where an entry stands among all, None where there is none of that id."""
+        index = self._trusted()
+        if index is None:
+            return self._whole().at.get(entry_id)
+        low = crc32(entry_id.encode("utf-8", "surrogatepass")) << 32
+        at = bisect_left(index.keys, low)
+        while at < len(index.keys) and index.keys[at] >> 32 == low >> 32:
+            place = index.keys[at] & 0xFFFFFFFF
+            if any(node.id == entry_id for node, _ in self._lines([place])):
+                return place
+            at += 1
+        return None
+
+    def trunk(self) -> Tree:
+        """The path to the leaf, without what a compaction left behind: all that a turn, or the next compaction, needs.
+        It is the whole tree where most of that is on it."""
+        index = self._trusted()
+        if index is not None:
+            try:
+                recent = self._recent(index)
+                if recent is not None:
+                    return _chained(self._checked(recent))
+            except _Stale:
+                self._fits = False
+                self._read()
+        return self._whole()
+
+    def context(self) -> Context:
+        """What the file puts before a model (X-1), reading only what that needs."""
+        index = self._trusted()
+        if index is not None:
+            try:
+                found = self._contributing(index)
+            except _Stale:
+                self._fits = False
+                self._read()
+            else:
+                if found is not None:
+                    return found
+        return context(self._whole())
+
+    # --- through the index ---
+    def _trusted(self) -> _Index | None:
+        if self._index is not None and not self._fits:
+            self._fits = self._index.whole
+            if not self._fits:
+                self._read()
+        return self._index
+
+    def _recent(self, index: _Index) -> list[int] | None:
+        """Places from what the last compaction kept to the leaf; None without one, or where that is most of the file.
+        What was left behind is not looked at. Raises _Stale."""
+        parents, sorts = index.parents, index.sorts
+        found: list[int] = []
+        here, compacted, first = len(parents) - 1, -1, -1
+        while here >= 0 and len(found) <= len(parents) // WHOLE_SHARE:
+            found.append(here)
+            if compacted < 0 and sorts[here] == _COMPACTION:
+                compacted = len(found)
+                kept = (read_object(self._checked([here])[0][1]) or {}).get("firstKeptEntryId")
+                first = here if (place := self.place(kept) if isinstance(kept, str) else None) is None else place
+            if here == first:
+                return found[::-1]
+            if parents[here] >= here:
+                raise _Stale
+            here = parents[here]
+        # What is said to be kept may be no ancestor: then the summary alone stands for what was before it.
+        return found[:compacted][::-1] if here < 0 <= compacted else None
+
+    def _kept(self, index: _Index) -> tuple[list[int], int]:
+        """Places from the root to the leaf, and where on that path begins what the last compaction kept. Raises
+        _Stale."""
+        path, sorts = _path(list(index.parents)), bytes(index.sorts)
+        compacted = next((at for at in range(len(path) - 1, -1, -1) if sorts[path[at]] == _COMPACTION), None)
+        return path, self._first_kept(path, compacted) if compacted is not None else 0
+
+    def _contributing(self, index: _Index) -> Context | None:
+        path, kept = self._kept(index)
+        sorts = bytes(index.sorts)
+        if len(path) - kept > len(index.parents) // WHOLE_SHARE:
+            return None
+        level = next((at for at in range(kept - 1, -1, -1) if sorts[path[at]] == _THINKING), None)
+        taken = [*([path[level]] if level is not None else []), *path[kept:]]
+        found = context(_chained(self._checked(taken)))
+        found = found._replace(places=[taken[at] for at in found.places])
+        # Where nobody answered in what is kept, the model is looked for above it, in the whole file.
+        return found if found.model is not None or kept == 0 else None
+
+    def _first_kept(self, path: list[int], compacted: int) -> int:
+        entry = read_object(self._checked([path[compacted]])[0][1]) or {}
+        first = entry.get("firstKeptEntryId")
+        place = self.place(first) if isinstance(first, str) else None
+        at = bisect_left(path, place) if place is not None else compacted
+        return at if at < compacted and path[at] == place else compacted
+
+    def _checked(self, places: Sequence[int]) -> list[tuple[Node, bytes]]:
+        """Read entries of a path, and hold each against the one before it. Raises _Stale."""
+        index = self._index
+        assert index is not None
+        pairs = self._through(index, places)
+        for at in range(1, len(pairs)):
+            if index.parents[places[at]] == places[at - 1] and pairs[at][0].parent_id != pairs[at - 1][0].id:
+                raise _Stale
+        return pairs
+
+    def _lines(self, places: Sequence[int]) -> list[tuple[Node, bytes]]:
+        if self._index is not None:
+            try:
+                return self._through(self._index, places)
+            except _Stale:
+                self._fits = False
+                self._read()
+        tree = self._whole()
+        return [(tree.nodes[place], tree.lines[place]) for place in places if place < len(tree.nodes)]
+
+    def _through(self, index: _Index, places: Sequence[int]) -> list[tuple[Node, bytes]]:
+        lines: list[bytes] = []
+        file, at = self._file, 0
+        assert file is not None
+        while at < len(places):
+            last = at
+            while last + 1 < len(places) and places[last + 1] == places[last] + 1:
+                last += 1
+            start, end = index.starts[places[at]], index.starts[places[last] + 1]
+            if not 0 <= start < end <= os.fstat(file.fd).st_size:
+                raise _Stale
+            read = os.pread(file.fd, end - start, start).removesuffix(b"\n").split(b"\n")
+            if len(read) != last + 1 - at:
+                raise _Stale
+            lines += read
+            at = last + 1
+        tree = read_tree(lines)
+        if len(tree.nodes) != len(places):
+            raise _Stale
+        return list(zip(tree.nodes, tree.lines, strict=True))
+
+    def _go_on(self) -> None:
+        """Add to the index what this process appended since it was made. Where that is not plain, the file is read."""
+        file, index = self._file, self._trusted()
+        if file is None or index is None:
+            return
+        lines = file.lines(index.starts[-1])
+        tail = read_tree(lines)
+        if tail.damaged or len(tail.at) != len(tail.nodes) or len(lines) != len(tail.nodes) + 1 or lines[-1]:
+            self._read()
+            return
+        first = len(index.parents)
+        # An id of the tail that stands above it as well would be two entries: the last counts, so all is read.
+        if any(self.place(node.id) is not None for node in tail.nodes):
+            self._read()
+            return
+        above = {name: place for name in {node.parent_id for node in tail.nodes if node.parent_id is not None}
+                 if name not in tail.at and (place := self.place(name)) is not None}
+        places = {**above, **{name: first + at for name, at in tail.at.items()}}
+        parents = [_NO_PARENT if node.parent_id is None else places.get(node.parent_id, _NO_PARENT)
+                   for node in tail.nodes]
+        if self._index is None or any(parent >= first + at for at, parent in enumerate(parents)):
+            self._read()
+            return
+        starts, keys, above_it = array("Q"), array("Q"), array("i")
+        for grows, was in ((starts, index.starts), (keys, index.keys), (above_it, index.parents)):
+            grows.frombytes(memoryview(was).cast("B"))
+        for name, at in tail.at.items():
+            insort(keys, _key(name, first + at))
+        above_it.extend(parents)
+        starts.extend(list(accumulate((len(line) + 1 for line in lines[:-1]), initial=index.starts[-1]))[1:])
+        grown = _Parts(starts, keys, above_it,
+                       bytes(index.sorts) + bytes(_SORTS.get(node.type, _OTHER) for node in tail.nodes))
+        self._index = _Index(grown.starts, grown.keys, grown.parents, grown.sorts, memoryview(b""), crc32(b""))
+        if len(tail.nodes) >= KEEP_ENTRIES:
+            self.keep_index = partial(_write, index_path(self._path), file.stat, self._now_ns(), grown)
+
+    # --- without it ---
+    def _whole(self) -> Tree:
+        if self._tree is None:
+            self._read()
+        assert self._tree is not None
+        return self._tree
+
+    def _read(self) -> None:
+        """Read the file; its index is to be made anew where it may have one."""
+        self._index = None
+        file = self._file
+        assert file is not None
+        lines = file.lines()
+        self._tree = read_tree(lines)
+        before, after, now_ns = file.stat, os.fstat(file.fd), self._now_ns()
+        settled = now_ns - max(before.st_mtime_ns, before.st_ctime_ns) >= SETTLED_NS
+        if before.st_size >= INDEX_MIN_BYTES and _same(before, after) and settled and not self._fits:
+            self.keep_index = partial(_keep, index_path(self._path), before, now_ns, lines, self._tree)
+
+
+def index_path(path: Path) -> Path:
+    """Where a transcript's index lies."""
+    return path.with_name(path.name + ".index")
+
+
+def _path(parents: list[int]) -> list[int]:
+    """Places from the root to the last entry. Raises _Stale for a parent below its child, which no sound file has."""
+    here = len(parents) - 1
+    path: list[int] = []
+    while here >= 0:
+        path.append(here)
+        parent = parents[here]
+        if parent >= here:
+            raise _Stale
+        here = parent
+    path.reverse()
+    return path
+
+
+def _chained(pairs: list[tuple[Node, bytes]]) -> Tree:
+    """A tree of one path: what was left out between two entries leaves no gap."""
+    nodes: list[Node] = []
+    for node, _ in pairs:
+        nodes.append(Node(node.type, node.id, nodes[-1].id if nodes else None, node.message))
+    return Tree(None, nodes, [line for _, line in pairs], {node.id: at for at, node in enumerate(nodes)}, [], VERSION)
+
+
+class _Parts(NamedTuple):
+    """What an index is written from."""
+
+    starts: array[int]
+    keys: array[int]
+    parents: array[int]
+    sorts: bytes
+
+
+def _key(entry_id: str, place: int) -> int:
+    return crc32(entry_id.encode("utf-8", "surrogatepass")) << 32 | place
+
+
+def _made(lines: list[bytes], tree: Tree) -> _Parts | None:
+    """An index of a sound file of this version: header, entries, a line feed after each, every parent above."""
+    nodes = tree.nodes
+    if tree.version != VERSION or tree.damaged or len(tree.at) != len(nodes) or not nodes \
+            or len(lines) != len(nodes) + 2 or lines[-1] or lines[1] is not tree.lines[0]:
+        return None
+    starts = array("Q", list(accumulate((len(line) + 1 for line in lines[:-1]), initial=0))[1:])
+    at = tree.at
+    parents = array("i", [_NO_PARENT if node.parent_id is None else at.get(node.parent_id, _NO_PARENT)
+                          for node in nodes])
+    if any(parent >= place for place, parent in enumerate(parents)):
+        return None
+    keys = array("Q", sorted(_key(entry_id, place) for entry_id, place in at.items()))
+    return _Parts(starts, keys, parents, bytes(_SORTS.get(node.type, _OTHER) for node in nodes))
+
+
+def _same(one: os.stat_result, other: os.stat_result) -> bool:
+    return stamp_of(one) == stamp_of(other)
+
+
+def _nothing() -> None:
+    """There is an index already, or the file has none."""
+
+
+def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tree: Tree) -> None:
+    """Make an index of what was read, where the file may have one."""
+    made = _made(lines, tree)
+    if made is not None:
+        _write(path, stat, now_ns, made)
+
+
+def _write(path: Path, stat: os.stat_result, now_ns: int, made: _Parts) -> None:
+    """Write the index so that it is there whole or not at all. Where it cannot be written there is none."""
+    starts, keys, parents, sorts = made
+    body = b"".join((starts.tobytes(), keys.tobytes(), parents.tobytes(), sorts))
+    head = _HEAD.pack(_MAGIC, *stamp_of(stat), now_ns, len(parents), crc32(body))
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        with os.fdopen(open_plain(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE), "wb") as file:
+            file.write(head + crc32(head).to_bytes(8, "little"))
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _load(path: Path, file: Snapshot) -> tuple[_Index, Stamp] | None:
+    """Open an index that was made of this very file, or of its beginning, and the stamp that it had then; None where
+    there is none, or another's."""
+    try:
+        fd = open_plain(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        head = os.pread(fd, _CHECKED, 0)
+        if len(head) < _CHECKED or crc32(head[: _HEAD.size]).to_bytes(8, "little") != head[_HEAD.size:]:
+            return None
+        magic, *stamp, _, count, crc = _HEAD.unpack_from(head)
+        size = _CHECKED + 8 * (count + 1) + 8 * count + 4 * count + count
+        made_of: Stamp = (stamp[0], stamp[1], stamp[2], stamp[3], stamp[4])
+        if magic != _MAGIC or os.fstat(fd).st_size != size:
+            return None
+        if made_of != stamp_of(file.stat) and made_of not in file.grown_from:
+            return None
+        view = memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(fd)
+    keys = _CHECKED + 8 * (count + 1)
+    parents = keys + 8 * count
+    sorts = parents + 4 * count
+    return _Index(view[_CHECKED:keys].cast("Q"), view[keys:parents].cast("Q"), view[parents:sorts].cast("i"),
+                  view[sorts:], view[_CHECKED:], crc), made_of

@@ -1,0 +1,151 @@
+"""What the bot says: replies in pieces that fit, questions with their buttons, and what a press means. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, cast
+
+from interlock.command.card.text import one_line
+from interlock.protocol.denial_text import No
+from interlock.protocol.problems import PROBLEMS
+from interlock.protocol.resources import VERBOSE_NOTICES, Approval, Command, Decision, Notice
+
+MAX_UNITS = 4_096
+"""The Bot API takes so many UTF-16 units a message."""
+COMMENT_CHARS = 500
+SHOWN_DENIALS = 5
+"""Denied calls that an ending names; it counts the others."""
+TOOL_CHARS = 200
+"""A tool call's line shows so much of it."""
+DIGEST_SHOWN = 16
+"""So much of the digest is in a button: a press on what has changed since is refused (P-2)."""
+SAID_ONCE = frozenset({"ToolsNotGated"})
+HELP = ("Write what the agent shall do. /new begins a new session, /status says how it stands, /stop ends what runs, "
+        "/compact makes a long conversation shorter. "
+        "What needs a yes is asked here, with buttons.")
+
+
+class Button(NamedTuple):
+    """A button: what it shows, and what a press on it tells."""
+
+    label: str
+    data: str
+
+
+class Press(NamedTuple):
+    """What a press decides."""
+
+    decision: Decision
+    approval_id: str
+    digest: str
+    with_kind: bool = False
+    """Every described call of this kind is allowed from now on, in the session."""
+
+
+def pieces(text: str, limit: int = MAX_UNITS) -> list[str]:
+    """Cut a text into messages, at a paragraph, else a line, else a word, else anywhere but inside a character. Joined
+    they say the same; white space at a cut is left out."""
+    out: list[str] = []
+    rest = text.strip()
+    while units(rest) > limit:
+        head = _fitting(rest, limit)
+        cut = next((at for mark in ("\n\n", "\n", " ") if (at := head.rfind(mark)) >= len(head) // 2), len(head))
+        out.append(rest[:cut].rstrip("\n "))
+        rest = rest[cut:].lstrip("\n ")
+    return [piece for piece in (*out, rest) if piece.strip()]
+
+
+def tool_line(request: Mapping[str, Any]) -> str:
+    """A tool call in one line, for who wants to see what is done."""
+    asked = request.get("input")
+    command = cast("dict[str, Any]", asked).get("command") if isinstance(asked, dict) else None
+    said = " ".join(str(command or request.get("title") or "").split())
+    return f"▸ {request.get('tool_name', 'tool')}" + (f": {said[:TOOL_CHARS]}" if said else "")
+
+
+def units(text: str) -> int:
+    """Count as the Bot API counts."""
+    return len(text) + sum(ord(char) > 0xFFFF for char in text)
+
+
+def _fitting(text: str, limit: int) -> str:
+    head = text[:limit]
+    while units(head) > limit:
+        head = head[:-((units(head) - limit + 1) // 2)]
+    return head
+
+
+def buttons(approval: Approval, *, with_kind: bool = False) -> list[Button]:
+    """Give the buttons of a question; none if words are the answer, or only signed votes count (P-4). `with_kind`
+    adds a yes to every described call of the kind, in the session."""
+    if approval.kind == "question" or approval.signed:
+        return []
+    told = f"{approval.id}:{approval.digest[:DIGEST_SHOWN]}"
+    kind = [Button("Allow this kind", f"k:{told}")] if with_kind else []
+    return [Button("Allow", f"g:{told}"), *kind, Button("Deny", f"d:{told}")]
+
+
+def read_press(data: str) -> Press | None:
+    """Read what a button told; None for what is none of ours."""
+    match data.split(":"):
+        case [("g" | "k" | "d") as kind, approval_id, digest] if len(digest) == DIGEST_SHOWN:
+            return Press("deny" if kind == "d" else "grant", approval_id, digest, with_kind=kind == "k")
+        case _:
+            return None
+
+
+def decided(approval: Approval, title: str) -> str:
+    """Write what became of a question."""
+    mark = {"granted": "✅", "consumed": "✅", "denied": "⛔"}.get(approval.state, "▫️")
+    word = {"granted": "allowed", "consumed": "allowed", "superseded": "replaced by a changed one"}.get(
+        approval.state, approval.state)
+    if approval.kind == "question" and approval.answer is not None:
+        mark, word = "✅", "answered"
+    by = f" by {approval.decided_by}" if approval.decided_by else ""
+    why = f": {one_line(approval.comment, COMMENT_CHARS)}" if approval.comment and approval.state == "denied" else ""
+    return f"{mark} {title}\n{word}{by}{why}"
+
+
+def counted(approval: Approval) -> str:
+    """Say what a vote did, to who gave it."""
+    if approval.state == "pending":
+        yes = sum(vote.decision == "grant" and vote.withdrawn_at is None for vote in approval.votes)
+        return f"Counted: {yes} of {approval.required} yeses so far."
+    return {"granted": "Allowed.", "consumed": "Allowed.", "denied": "Denied."}.get(
+        approval.state, f"It is {approval.state}.")
+
+
+def notices(command: Command) -> list[Notice]:
+    """What a person must be told about a command (D-4, A-10)."""
+    return command.result.output.notices if command.result is not None else command.notices
+
+
+def _denied(command: Command) -> list[str]:
+    """The calls that did not run because they were denied: by whom or by which rule, and why (Y-5)."""
+    lines = [f"⛔ not run: {one_line(denial.title, TOOL_CHARS)}, "
+             f"{one_line(No(denial.by, denial.reason).sentence(), COMMENT_CHARS)}"
+             for denial in command.denials[:SHOWN_DENIALS]]
+    left = len(command.denials) - SHOWN_DENIALS
+    return [*lines, f"⛔ not run: {left} more"] if left > 0 else lines
+
+
+def ending(command: Command, known: Collection[str] = (), *, verbose: bool = False) -> str | None:
+    """Say how a command ended, where its replies do not say it: None for one that did what it should. What is so for
+    every command of the session, and `known` there, is not said again; what is only of interest needs `verbose`."""
+    told = [notice.message if notice.code in VERBOSE_NOTICES else f"⚠️ {notice.message}" for notice in notices(command)
+            if (notice.code not in SAID_ONCE or notice.code not in known)
+            and (verbose or notice.code not in VERBOSE_NOTICES)]
+    told += _denied(command)
+    if command.state == "succeeded":
+        return "\n".join(told) or None
+    word = {"failed": "It failed", "timed_out": "It took too long and was ended", "canceled": "Stopped",
+            "rejected": "Not run: it was not allowed", "expired": "Not run: nobody decided in time"}.get(
+        command.state, f"It is {command.state}")
+    why = f": {command.error.message}" if command.error is not None and command.state in ("failed", "timed_out") else ""
+    return "\n".join([f"✖️ {word}{why}.".replace("..", "."), *told])
+
+
+def refused(code: str, detail: str, hint: str) -> str:
+    """Say that a message or a vote was not taken, and what to do."""
+    sentence = detail or (PROBLEMS[code].title if code in PROBLEMS else code)
+    return f"✖️ {sentence}" + (f"\n{hint}" if hint else "")

@@ -1,0 +1,210 @@
+"""`interlock completion`: verbs, options and ids at the Tab key; ids from the gateway, quickly or not at all (G-7)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from cyclopts import App, Parameter
+
+from interlock.cli.exit_status import BY_STATE, Exit
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.place import Where, write_private
+from interlock.cli.short_ids import LAST
+from interlock.cli.terminal import result, say
+from interlock.cli.verb_error import Trouble, usage
+
+ASK_S = 1.0
+"""A Tab that finds no gateway within this gets no ids, and nobody hears of it."""
+MOST = 200
+"""Ids that are offered at once; who has more types a character."""
+
+ASKING = "__complete"
+"""The word by which a shell's script asks for what may stand at the end of a line."""
+
+BASH = """\
+# Completion of interlock for bash.
+_interlock() {
+  local IFS=$'\\n'
+  COMPREPLY=($(interlock __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _interlock interlock
+"""
+ZSH = """\
+#compdef interlock
+# Completion of interlock for zsh.
+_interlock() {
+  local -a found
+  found=("${(@f)$(interlock __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "$found" ]]; then compadd -a found; else _files; fi
+}
+if [[ "$funcstack[1]" == "_interlock" ]]; then _interlock "$@"; else compdef _interlock interlock; fi
+"""
+FISH = """\
+# Completion of interlock for fish.
+complete -c interlock -a '(interlock __complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
+"""
+
+Print = Annotated[bool, Parameter(name="--print", help="Print the script, and write nothing.")]
+Install = Annotated[bool, Parameter(help="Write the script where the shell looks for it.")]
+
+
+Row = dict[str, Any]
+
+
+def _any(_: Row) -> bool:
+    return True
+
+
+def _pending(row: Row) -> bool:
+    return row.get("state") == "pending"
+
+
+def _at_work(row: Row) -> bool:
+    return row.get("state") not in BY_STATE
+
+
+def _accepted(row: Row) -> bool:
+    return not row.get("revoked")
+
+
+class Ids(NamedTuple):
+    """Which ids a verb takes: their list at the gateway, the member that names one, and which of them fit."""
+
+    path: str
+    name: str
+    fits: Callable[[Row], bool] = _any
+
+
+_COMMANDS = Ids("/v1/commands", "id")
+_SESSIONS = Ids("/v1/sessions", "session_id")
+_PENDING = Ids("/v1/approvals", "id", _pending)
+_RUNNERS = Ids("/v1/runners", "runner_id", _accepted)
+TAKES: dict[str, tuple[Ids, ...]] = {
+    "attach": (_COMMANDS, _SESSIONS), "commands": (_COMMANDS,), "sessions": (_SESSIONS,),
+    "cancel": (Ids("/v1/commands", "id", _at_work),),
+    "approve": (_PENDING,), "deny": (_PENDING,), "answer": (_PENDING,), "withdraw": (_PENDING,),
+    "approvals": (Ids("/v1/approvals", "id"),),
+    "sessions compact": (_SESSIONS,), "sessions files": (_SESSIONS,), "sessions save": (_SESSIONS,),
+    "runner take": (_SESSIONS,), "runners rotate": (_RUNNERS,), "runners revoke": (_RUNNERS,),
+    "keys revoke": (Ids("/v1/keys", "key_id"),), "keys rotate": (Ids("/v1/keys", "key_id"),),
+}
+
+
+def bash(*, print_: Print = False, install: Install = False) -> int:
+    """Complete in bash."""
+    home = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
+    return _give(BASH, home / "bash-completion/completions/interlock", "open a new shell",
+                 print_=print_, install=install)
+
+
+def zsh(*, print_: Print = False, install: Install = False) -> int:
+    """Complete in zsh."""
+    path = Path("~/.zfunc/_interlock").expanduser()
+    return _give(ZSH, path, "have these lines in ~/.zshrc, and open a new shell: fpath+=~/.zfunc; autoload -Uz "
+                 "compinit; compinit", print_=print_, install=install)
+
+
+def fish(*, print_: Print = False, install: Install = False) -> int:
+    """Complete in fish."""
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    return _give(FISH, home / "fish/completions/interlock.fish", "open a new shell", print_=print_, install=install)
+
+
+def _give(script: str, path: Path, next_: str, *, print_: bool, install: bool) -> int:
+    if print_ == install:
+        raise usage("Say what is to become of the script." if not install else
+                    "--print and --install exclude each other.", "Give --install, or --print.")
+    if print_:
+        result(script.rstrip("\n"))
+        return Exit.DONE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_private(path, script.encode())
+    except OSError as error:
+        raise Trouble("NotWritten", f"{path} cannot be written: {error.strerror}.",
+                      "Put what --print gives where your shell looks.") from None
+    result(str(path))
+    say(f"now {next_}", "dim")
+    return Exit.DONE
+
+
+def complete(words: list[str]) -> int:
+    """Print what may stand in the place of the last word, one a line. Never fails, and says nothing else."""
+    # Whatever is wrong, a Tab must not disturb the line that is being typed.
+    with contextlib.suppress(Exception):
+        for one in candidates(words or [""]):
+            result(one)
+    return Exit.DONE
+
+
+def candidates(words: list[str]) -> list[str]:
+    """What may stand in the place of the last of these words, which follow `interlock`."""
+    from interlock.cli.verbs import below, names
+
+    *before, last = words
+    plain = [word for word in before if not word.startswith("-")]
+    if not plain:
+        return _begin(last, ["--help", "--version"] if last.startswith("-") else names())
+    verb = " ".join(plain[:2]) if plain[1:2] and plain[1] in below(plain[0]) else plain[0]
+    if last.startswith("-"):
+        return _begin(last, _options(verb.split(" ")))
+    offered = list(below(plain[0])) if len(plain) == 1 else []
+    if verb == "run" and len(plain) == 1:
+        return _begin(last, _asked(_agents()))
+    taken = TAKES.get(verb, ())
+    if taken and len(plain) == len(verb.split(" ")) + (0 if verb not in _MANY else len(plain) - 1):
+        ids = _asked(_ids(taken))
+        offered += [*([LAST] if ids else []), *ids]
+    return _begin(last, [one for one in offered if one not in before])
+
+
+_MANY = frozenset({"approve", "deny", "cancel"})
+"""Verbs that take several ids."""
+
+
+def _begin(text: str, offered: list[str]) -> list[str]:
+    """Those that begin so; an id also by what follows its prefix, as the verbs take it."""
+    fitting = [one for one in offered if one.startswith(text)]
+    return fitting or [one for one in offered if one.partition("_")[2].startswith(text)]
+
+
+def _options(path: list[str]) -> list[str]:
+    from interlock.cli.verbs import build
+
+    app: App = build()
+    for name in path:
+        app = app[name]
+    while not app.default_command and app.name and path[-1] in app:  # A group that says the rest itself.
+        app = app[path[-1]]
+    found = [name for argument in app.assemble_argument_collection() for name in argument.names
+             if name.startswith("--") and argument.parameter.show is not False]
+    both = {name for name in found if name.startswith("--no-") and "--" + name.removeprefix("--no-") in found}
+    return sorted({*found, "--help"} - both)
+
+
+def _asked(asking: Coroutine[Any, Any, list[str]]) -> list[str]:
+    """What the gateway says, or nothing: verbs are offered all the same."""
+    try:
+        return asyncio.run(asking)
+    except (Trouble, TimeoutError):
+        return []
+
+
+async def _ids(taken: tuple[Ids, ...]) -> list[str]:
+    found: list[str] = []
+    async with asyncio.timeout(ASK_S), GatewayLink(Where()) as link:
+        for kind in taken:
+            rows = [one for one in await link.list(kind.path, Row, most=MOST) if kind.fits(one)]
+            found += [str(one.get(kind.name, "")) for one in rows]
+    return [one for one in found if one.isprintable() and one]
+
+
+async def _agents() -> list[str]:
+    async with asyncio.timeout(ASK_S), GatewayLink(Where()) as link:
+        told = await link.read("/v1/edge/nodes", dict[str, list[dict[str, Any]]])
+    return sorted({str(agent.get("agent_id")) for node in told.get("nodes", []) for agent in node.get("agents", [])})

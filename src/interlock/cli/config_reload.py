@@ -1,0 +1,81 @@
+"""`interlock config reload`: have gateway and runner take the config as it stands now (G-1)."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from interlock.backends.sqlite.lock import LOCK_NAME
+from interlock.cli.config_mistakes import mistakes_of
+from interlock.cli.exit_status import Exit
+from interlock.cli.place import LOGS, UP_LOCK, Where
+from interlock.cli.runner_take import homes
+from interlock.cli.terminal import result, say
+from interlock.cli.verb_error import Trouble, usage
+
+
+def reload(*, state: Annotated[Path | None, Parameter(
+        help="State directory (else $INTERLOCK_STATE, else the platform's own).")] = None) -> int:
+    """Have gateway and runner read the config again; a file with mistakes is left alone, and said."""
+    where = Where(state=state)
+    directory = where.directory()
+    mistakes = mistakes_of(directory)
+    if mistakes:
+        raise usage(mistakes[0], "See all with: interlock config check; the old settings stay")
+    told = [*_gateway(directory), *_runners(directory)]
+    if not told:
+        raise Trouble("Unreachable", f"Neither gateway nor runner runs on {directory}.",
+                      "Start both with: interlock up; they read the config then")
+    for one in told:
+        result(one)
+    say(f"where it listens, and limits of outboxes, take a new start; logs in {directory / LOGS}", "dim")
+    return Exit.DONE
+
+
+def _gateway(directory: Path) -> list[str]:
+    """Tell the gateway, or the `up` of a cluster, which tells all of its own."""
+    for name in (LOCK_NAME, UP_LOCK):
+        pid = holder(directory / name)
+        if pid is not None:
+            os.kill(pid, signal.SIGHUP)
+            return [f"the gateway (process {pid}) reads the config again"]
+    return []
+
+
+def holder(lock: Path) -> int | None:
+    """Which process holds a lock file; None where none does. A pid alone would not do: it may be another's by now."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        written = os.pread(descriptor, 32, 0).strip()
+        return int(written) if written.isdigit() else None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _runners(directory: Path) -> list[str]:
+    from interlock.runner.local import NoRunner, Reload, ask
+
+    told: list[str] = []
+    for home in homes(directory):
+        try:
+            answer = asyncio.run(ask(home, Reload()))
+        except NoRunner:
+            continue
+        except TimeoutError:
+            raise Trouble("Timeout", "The runner did not answer in time.", "Look at its log, and try again.") from None
+        if not answer.ok:
+            raise Trouble("Conflict", answer.sentence, "The runner goes on with what it had read.")
+        told.append("the runner has read the config again")
+    return told

@@ -1,0 +1,200 @@
+"""Following a command: its session's frames, its status and its approvals at once, until it has ended (G-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+from interlock.cli.approval_prompt import Asker, decided, decision_style
+from interlock.cli.cursors import Cursors, Place
+from interlock.cli.exit_status import BY_STATE
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.screen import Screen
+from interlock.cli.session_frames import Part, Shown
+from interlock.cli.sse import Forgotten, Lost, Reattached, Stream, Told
+from interlock.cli.terminal import write
+from interlock.cli.values import count, span
+from interlock.cli.verb_error import Trouble
+from interlock.protocol.resources import Approval, Command, Notice
+
+DRAIN_S = 5.0
+"""How long the last frames of a command that has ended are waited for."""
+KEEP_EVERY_S = 1.0
+"""How often the place is written down while frames come."""
+TERMINAL = frozenset(BY_STATE)
+_WAITS = {
+    "pending_approval": "the command waits for an approval before it starts",
+    "pausing": "pausing: the agent stands at its next step",
+    "paused": "paused; go on with: interlock resume",
+    "canceling": "canceling",
+}
+
+
+class Follower:
+    """Follows one command to its end. What it shows, and how approvals are answered, are given.
+
+    With `events` every event is printed as a line of JSON (`--jsonl`).
+    """
+
+    def __init__(
+        self, link: GatewayLink, command: Command, screen: Screen, asker: Asker, cursors: Cursors, *,
+        place: Place, events: bool = False,
+    ) -> None:
+        self._link = link
+        self._command_id = command.id
+        self._session_id = command.target.session_id or ""
+        self._screen = screen
+        self._approvals = _Approvals(link, screen, asker)
+        self._cursors = cursors
+        self._events = events
+        self._part = Part(command.id, place.phase, place.turn_id)
+        self._cursor = place.cursor
+        self._status_cursor = place.status_cursor
+        self._kept_at = time.monotonic()
+        screen.restore(place.shown)
+
+    async def follow(self) -> Command:
+        """Show the command until it has ended; give it as it then is. Raises Trouble."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                frames = group.create_task(self._follow_frames())
+                await self._follow_status(group)
+                self._approvals.leave()
+                ended = await self._link.read(f"/v1/commands/{self._command_id}", Command)
+                if ended.turn_id is not None or ended.started_at is not None:
+                    await asyncio.wait([frames], timeout=DRAIN_S)
+                frames.cancel()
+            self._screen.tell_errors(ended.error.message if ended.error is not None else None)
+            return ended
+        except BaseExceptionGroup as group_error:
+            raise group_error.exceptions[0] from None
+        finally:
+            self._screen.end_line()
+            self.keep()
+
+    def keep(self) -> None:
+        """Write down how far the command was shown."""
+        place = Place(cursor=self._cursor, status_cursor=self._status_cursor, phase=self._part.phase,
+                      turn_id=self._part.turn_id, shown=self._screen.shown())
+        self._cursors.keep(self._session_id, self._command_id, place)
+        self._kept_at = time.monotonic()
+
+    async def _follow_frames(self) -> None:
+        if self._part.is_over:
+            return
+        stream = Stream(self._link, f"/v1/sessions/{self._session_id}/frames", self._cursor)
+        away = False
+        async for heard in stream:
+            if not isinstance(heard, Told):
+                away = isinstance(heard, Lost)
+                self._screen.remark(link_sentence(heard), "bold", "lost" if away else "reattached")
+            elif not self._part.is_over:
+                self._frame_told(heard)
+            self._cursor = stream.cursor
+            if self._part.is_over and not away:  # A loss that was told is followed by what became of it.
+                return
+            if time.monotonic() - self._kept_at > KEEP_EVERY_S:
+                self.keep()
+
+    def _frame_told(self, told: Told) -> None:
+        if self._events:
+            _event_line("frames", told)
+        shown = self._part.take(told.data)
+        if isinstance(shown, Shown):
+            self._screen.frame(shown.frame_type, shown.payload)
+        elif isinstance(shown, Notice):
+            self._screen.notice(shown)
+
+    async def _follow_status(self, group: asyncio.TaskGroup) -> None:
+        if self._status_cursor is not None:
+            # What was asked before this terminal left off, and is still open, is asked again.
+            for approval in await self._link.list("/v1/approvals", Approval, {"state": "pending"}):
+                if approval.command_id == self._command_id:
+                    await self._approvals.told(approval.id, "pending", group)
+        stream = Stream(self._link, f"/v1/commands/{self._command_id}/status", self._status_cursor)
+        async for heard in stream:
+            self._status_cursor = stream.cursor
+            if not isinstance(heard, Told):
+                continue  # The frames' stream says the same of the same link.
+            if self._events:
+                _event_line("status", heard)
+            event = heard.data
+            if event.get("event") == "approval":
+                await self._approvals.told(str(event.get("approval_id")), str(event.get("approval_state")), group)
+            elif event.get("event") == "state":
+                state = str(event.get("state"))
+                if state in TERMINAL:
+                    return
+                if state in _WAITS:
+                    self._screen.remark(_WAITS[state])
+
+
+class _Approvals:
+    """The approvals of one command: each is asked once, and its decision said once, with who decided."""
+
+    def __init__(self, link: GatewayLink, screen: Screen, asker: Asker) -> None:
+        self._link = link
+        self._screen = screen
+        self._asker = asker
+        self._asked: dict[str, asyncio.Task[bool]] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def told(self, approval_id: str, state: str, group: asyncio.TaskGroup) -> None:
+        """Take an approval's event from the status."""
+        if state == "pending":
+            if approval_id not in self._asked:
+                self._asked[approval_id] = group.create_task(self._ask(approval_id))
+            return
+        asked = self._asked.pop(approval_id, None)
+        if asked is None:
+            return  # Decided, and said, before; `consumed` follows `granted`.
+        if asked.done():
+            said = asked.result()
+        else:
+            # Decided elsewhere while it was asked here, or by the vote whose answer is just on its way.
+            asked.cancel()
+            await asyncio.wait([asked])
+            said = False
+        if not said:
+            approval = await self._link.read(f"/v1/approvals/{approval_id}", Approval)
+            self._screen.remark(decided(approval), *decision_style(approval))
+
+    def leave(self) -> None:
+        """Stop asking: the command has ended."""
+        for asked in self._asked.values():
+            asked.cancel()
+
+    async def _ask(self, approval_id: str) -> bool:
+        """Ask, one question at a time; whether the decision was said."""
+        async with self._one_at_a_time:
+            try:
+                approval = await self._link.read(f"/v1/approvals/{approval_id}", Approval)
+                if approval.state != "pending":
+                    return False
+                self._screen.end_line()
+                return await self._asker.answer(approval)
+            except Trouble as trouble:
+                # Whoever may not vote here can still watch; others may answer.
+                self._screen.remark(trouble.line(), "red", trouble.label)
+                return False
+
+
+def link_sentence(heard: Lost | Reattached | Forgotten) -> str:
+    """Say what became of the connection."""
+    match heard:
+        case Lost(why):
+            return f"the connection to the gateway was lost{f' ({why})' if why else ''}; the work goes on, reconnecting"
+        case Reattached(replayed, away_s, more):
+            return f"reattached after {span(away_s)}: {'more than ' if more else ''}{count(replayed, 'event')} replayed"
+        case Forgotten():
+            return "what lies behind the place where this terminal left off is no longer kept; showing what is"
+
+
+def _event_line(stream: str, told: Told) -> None:
+    line: dict[str, Any] = {"stream": stream, **({"cursor": told.cursor} if told.cursor else {}), **told.data}
+    write(sys.stdout, msgspec.json.encode(line).decode() + "\n")
+

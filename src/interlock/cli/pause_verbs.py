@@ -1,0 +1,132 @@
+"""`interlock pause`, `resume`, `drain` and `undrain`: work that is to stand still, or not to begin (C-5, C-6)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import short_ids
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, result, say
+from interlock.cli.values import ago
+from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.drains import Drain, DrainScope
+from interlock.protocol.resources import Command
+
+OBEYED_S = 10
+"""So long at most an agent is waited for to stand still, or to go on."""
+Reason = Annotated[str | None, Parameter(help="Kept with it.")]
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+
+
+def pause(
+    id_: Annotated[str, Parameter(name="ID", help="A command: an id, a unique beginning, or @last.")] = short_ids.LAST,
+    /,
+    *,
+    reason: Reason = None,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Have a running command's agent stand still."""
+    return asyncio.run(_order("pause", id_, reason, where, json=json))
+
+
+def resume(
+    id_: Annotated[str, Parameter(name="ID", help="A command: an id, a unique beginning, or @last.")] = short_ids.LAST,
+    /,
+    *,
+    reason: Reason = None,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Let a paused command go on."""
+    return asyncio.run(_order("resume", id_, reason, where, json=json))
+
+
+def drain(
+    scope: Annotated[DrainScope, Parameter(help="What starts nothing new.")] = "gateway",
+    id_: Annotated[str | None, Parameter(name="ID", help="The runner, agent or session.")] = None,
+    /,
+    *,
+    reason: Reason = None,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Let what runs finish, and start nothing new until `interlock undrain`."""
+    return asyncio.run(_drain("drain", scope, id_, reason, where, json=json))
+
+
+def undrain(
+    scope: Annotated[DrainScope, Parameter(help="What may start again.")] = "gateway",
+    id_: Annotated[str | None, Parameter(name="ID", help="The runner, agent or session.")] = None,
+    /,
+    *,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Start again what waits since `interlock drain`."""
+    return asyncio.run(_drain("undrain", scope, id_, None, where, json=json))
+
+
+async def _order(kind: str, text: str, reason: str | None, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        about = await short_ids.live_command(link, text)
+        body = {"type": kind, "target": {"command_id": about.id}, **({"reason": reason} if reason else {})}
+        order = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
+        order = await _ended(link, order)
+        about = await link.read(f"/v1/commands/{about.id}", Command)
+    if json:
+        print_json(msgspec.json.encode({"order": order, "command": about}))
+    if order.error is not None:
+        raise Trouble(order.error.code, f"{about.id} was not {kind}d: {order.error.message}",
+                      f"Look at it with: interlock commands {about.id}")
+    if not json:
+        late = " · it stands at its agent's next step" if about.state == "pausing" else ""
+        result(f"{about.id} is {about.state}{late}")
+        if about.state == "paused":
+            say(f"go on with: interlock resume {about.id}", "dim")
+    return Exit.DONE
+
+
+async def _ended(link: GatewayLink, order: Command) -> Command:
+    """The order as it ends, or as it is when nothing more is waited for."""
+    path, until = f"/v1/commands/{order.id}", time.monotonic() + OBEYED_S
+    asked: dict[str, str] = {}
+    while order.ended_at is None and (left_s := int(until - time.monotonic())) > 0:
+        page = await link.read(f"{path}/status", dict[str, Any], {**asked, "wait": str(left_s)})
+        asked = {"since": page["next_cursor"]}
+        order = await link.read(path, Command)
+    return order
+
+
+async def _drain(verb: str, scope: str, id_: str | None, reason: str | None, where: Where, *, json: bool) -> int:
+    if (scope == "gateway") != (id_ is None):
+        raise usage(f"{verb} {scope} " + ("needs the id of one." if id_ is None else "takes no id."),
+                    f"Write: interlock {verb} {scope}" + ("" if scope == "gateway" else " ID"))
+    async with GatewayLink(where) as link:
+        if scope == "session" and id_ is not None:
+            id_ = (await short_ids.session(link, id_)).session_id
+        body = {"scope": scope, **({"id": id_} if id_ else {}), **({"reason": reason} if reason else {})}
+        raw = await link.send(f"/v1/{verb}", body)
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    drains = decoded(raw, dict[str, list[Drain]], f"/v1/{verb}")["drains"]
+    for one in drains:
+        result(drained(one))
+    if not drains:
+        result("nothing is drained")
+    return Exit.DONE
+
+
+def drained(one: Drain) -> str:
+    """A drain in one line."""
+    why = f" · {one_line(one.reason, 120)}" if one.reason else ""
+    what = f"{one.scope} {one_line(one.id, 80)}" if one.id else one.scope
+    return f"draining {what} · began {ago(one.at)} · by {one_line(one.by, 80)}{why}"

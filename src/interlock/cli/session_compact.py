@@ -1,0 +1,108 @@
+"""`interlock sessions compact`: a session's agent compacts its context, and what became of it is said (T-6)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import short_ids
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import print_json, printable, result, say
+from interlock.cli.verb_error import Trouble
+from interlock.protocol.codes import Code
+from interlock.protocol.resources import Compaction, Notice
+
+PATIENCE_S = 360.0
+"""An agent may take five minutes; then it is left to its work."""
+POLL_S = "20"
+
+
+def compact(
+    session: str,
+    /,
+    *instructions: str,
+    json: Annotated[bool, Parameter(help="Print the agent's report as one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Have a session's conversation compacted, and wait until it is: its older part becomes a summary.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    instructions
+        What the summary must keep.
+    """
+    return asyncio.run(_compact(session, " ".join(instructions).strip() or None, where, json=json))
+
+
+async def _compact(named: str, instructions: str | None, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        session = await short_ids.session(link, named)
+        path = f"/v1/sessions/{session.session_id}/compact"
+        body = {"instructions": instructions} if instructions else {}
+        asked = decoded(await link.send(path, body), Compaction, path)
+        say("the agent compacts its context …", "dim")
+        report, sentence = await _answer_to(link, asked)
+    if json:
+        print_json(msgspec.json.encode({**report, "message": sentence}))
+        return Exit.DONE
+    result(printable(sentence))
+    if report.get("summary"):
+        result(printable(str(report["summary"])))
+    return Exit.DONE
+
+
+class _Frame(msgspec.Struct):
+    type: str
+    payload: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+
+
+class _Event(msgspec.Struct):
+    kind: str
+    frame: _Frame | None = None
+    notice: Notice | None = None
+
+
+class _Page(msgspec.Struct):
+    """A page of the session's stream, as far as it is read."""
+
+    events: list[_Event]
+    next_cursor: str
+
+
+async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, Any], str]:
+    """Read on until it is settled: the agent's report, {} where a hook wrote the summary, and what the gateway says of
+    it. A report alone settles nothing: the gateway may drop it. Raises Trouble where it failed, or is not answered."""
+    until, cursor, report, waits = time.monotonic() + PATIENCE_S, asked.cursor, dict[str, Any](), False
+    while time.monotonic() < until:
+        page = await link.read(f"/v1/sessions/{asked.session_id}/frames", _Page, {"since": cursor, "wait": POLL_S})
+        cursor = page.next_cursor
+        for event in page.events:
+            if event.notice is not None and event.notice.code == "Compacted" and (report or not asked.message_id):
+                return report, event.notice.message
+            if event.notice is not None and event.notice.code == "CompactionFailed":
+                raise Trouble("COMPACTION_FAILED", event.notice.message)
+            frame = event.frame if event.kind == "C" else None
+            if frame is not None and frame.payload.get("error_code") == Code.WORKSPACE_NOT_TRUSTED and not waits:
+                waits = True  # The session is closed then, and the request sent again once somebody allows it.
+                say(f"{printable(frame.payload.get('message', ''))} It goes on once that is allowed: interlock approve",
+                    "bold", "interlock approve")
+            elif frame is not None and frame.type == "session.closed":
+                if waits:
+                    waits = False
+                    continue
+                raise Trouble("AgentExited", f"The session was closed: {frame.payload.get('reason')}.",
+                              f"Look at it with: interlock sessions {asked.session_id}")
+            if frame is not None and frame.type == "session.compacted" \
+                    and frame.payload.get("request_id") == asked.request_id:
+                report = frame.payload
+    raise Trouble("Timeout", f"The agent has not answered within {PATIENCE_S:.0f} s; it may still.",
+                  f"Look at it with: interlock sessions {asked.session_id}")

@@ -1,0 +1,112 @@
+"""Naming things: an id, a unique prefix of it, or `@last`, everywhere the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from interlock.cli.exit_status import BY_STATE
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.resources import Approval, Command, Session
+
+T = TypeVar("T")
+
+LAST = "@last"
+SHOWN = 5
+"""Candidates that an ambiguous prefix lists."""
+
+
+class Kind(NamedTuple):
+    """One kind of thing: its noun, its path, and what its ids begin with."""
+
+    noun: str
+    path: str
+    prefix: str
+
+
+COMMAND = Kind("command", "/v1/commands", "cmd_")
+APPROVAL = Kind("approval", "/v1/approvals", "apr_")
+SESSION = Kind("session", "/v1/sessions", "")
+RUNNER = Kind("runner", "/v1/runners", "rnr_")
+KEY = Kind("key", "/v1/keys", "key_")
+
+
+async def command(link: GatewayLink, text: str) -> Command:
+    """Find a command; `@last` is the newest execute. Raises Trouble."""
+    found = await link.list(COMMAND.path, Command)
+    return pick(text, [one for one in found if one.type == "execute"] if text == LAST else found, COMMAND,
+                lambda one: one.id, lambda one: one.created_at)
+
+
+async def live_command(link: GatewayLink, text: str) -> Command:
+    """Find a command that is to be ended; `@last` is the newest execute that has not ended. Raises Trouble."""
+    if text != LAST:
+        return await command(link, text)
+    found = [one for one in await link.list(COMMAND.path, Command) if one.type == "execute"
+             and one.state not in BY_STATE]
+    return pick(text, found, COMMAND, lambda one: one.id, lambda one: one.created_at)
+
+
+async def approval(link: GatewayLink, text: str) -> Approval:
+    """Find an approval; `@last` is the newest that is pending. Raises Trouble."""
+    found = await link.list(APPROVAL.path, Approval)
+    return pick(text, [one for one in found if one.state == "pending"] if text == LAST else found, APPROVAL,
+                lambda one: one.id, lambda one: one.created_at)
+
+
+async def approval_to_decide(
+    link: GatewayLink, text: str, printed: frozenset[str] | None, *, blind: bool
+) -> Approval:
+    """Find an approval that is voted on (Y-3). `@last` is refused if more than one waits, or if the one that waits is
+    newer than what this terminal printed; `blind` is a vote without a question. Raises Trouble."""
+    if text != LAST:
+        return await approval(link, text)
+    waiting = [one for one in await link.list(APPROVAL.path, Approval) if one.state == "pending"]
+    only = pick(text, waiting, APPROVAL, lambda one: one.id, lambda one: one.created_at)
+    if len(waiting) > 1:
+        more = ", …" if len(waiting) > SHOWN else ""
+        raise usage(f"{LAST} could be any of {len(waiting)} approvals that wait: "
+                    f"{', '.join(one.id for one in waiting[:SHOWN])}{more}.", "Name one by its id.")
+    if printed is None and not blind:
+        return only
+    if printed is None or only.id not in printed:
+        raise usage(f"{LAST} is {only.id}, which this terminal has not shown.",
+                    f"Read it with: interlock approvals {only.id}; then name it by its id.")
+    return only
+
+
+async def session(link: GatewayLink, text: str) -> Session:
+    """Find a session by its id or key. Raises Trouble."""
+    found = await link.list(SESSION.path, Session)
+    named = [one for one in found if one.session_key == text]
+    if named:  # A key means its newest session, also where an older one's end came later.
+        return max(named, key=lambda one: one.created_at)
+    return pick(text, found, SESSION, lambda one: one.session_id, lambda one: one.updated_at)
+
+
+def pick(text: str, found: Iterable[T], kind: Kind, name: Callable[[T], str], age: Callable[[T], str]) -> T:
+    """Choose what `text` names among what was found. Raises Trouble."""
+    if not text.strip():
+        raise usage(f"An empty {kind.noun} id names nothing.", f"See: interlock {kind.noun}s")
+    everything = sorted(found, key=age, reverse=True)
+    if text == LAST:
+        if not everything:
+            raise Trouble("NotFound", f"There is no such {kind.noun}: nothing is {LAST}.",
+                          f"See: interlock {kind.noun}s")
+        return everything[0]
+    wanted = text.lower()
+    hits: list[T] = []
+    for one in everything:
+        full = name(one).lower()
+        if full == wanted:
+            return one
+        if full.startswith(wanted) or full.removeprefix(kind.prefix).startswith(wanted):
+            hits.append(one)
+    if len(hits) == 1:
+        return hits[0]
+    if not hits:
+        raise Trouble("NotFound", f"There is no {kind.noun} {text!r}.", f"List them with: interlock {kind.noun}s")
+    more = ", …" if len(hits) > SHOWN else ""
+    raise usage(f"{text!r} is the beginning of {len(hits)} {kind.noun}s: "
+                f"{', '.join(name(one) for one in hits[:SHOWN])}{more}.", "Give more of the id.")

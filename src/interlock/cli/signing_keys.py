@@ -1,0 +1,145 @@
+"""`interlock signing-keys`, and a vote signed with this state directory's key (P-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cyclopts import Parameter
+
+from interlock.cli import short_ids
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where, write_private
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.values import ago
+from interlock.cli.verb_error import Trouble, usage
+from interlock.command.signature import Statement, key_id_of
+from interlock.protocol.clock import iso
+from interlock.protocol.resources import Approval, Decision, SigningKey
+
+SIGNING_KEY_FILE = "signing.key"
+PATH = "/v1/signing-keys"
+KEY = short_ids.Kind("signing key", PATH, "sgk_")
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+
+
+def signing_keys(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """List the keys that sign votes."""
+    return asyncio.run(_list(where, json=json))
+
+
+def create(
+    *,
+    label: Annotated[str, Parameter(help="What to call it in lists, such as the machine it lies on.")] = "",
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Make a key in the state directory, if there is none, and register it as yours."""
+    return asyncio.run(_create(label, where, json=json))
+
+
+def revoke(
+    id_: Annotated[str, Parameter(name="ID", help="The key: its id, a unique beginning, or @last.")],
+    /,
+    *,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Refuse a key's signatures from now on."""
+    return asyncio.run(_revoke(id_, where, json=json))
+
+
+class Signer:
+    """Signs votes with the key of a state directory. Raises Trouble where there is none."""
+
+    def __init__(self, where: Where) -> None:
+        file = where.directory() / SIGNING_KEY_FILE
+        if not file.exists():
+            raise usage(f"There is no signing key in {file.parent}.", "Make one with: interlock signing-keys create")
+        self._key = _read(file)
+        self.public_key = _public(self._key)
+
+    async def sign(self, link: GatewayLink, approval: Approval, decision: Decision) -> dict[str, str]:
+        """Give the members of a vote's body that sign it."""
+        key_id = key_id_of(self.public_key)
+        mine = next((one for one in await _keys(link) if one.key_id == key_id), None)
+        if mine is None or mine.revoked_at is not None:
+            so = "is not registered" if mine is None else "was revoked"
+            raise Trouble("Forbidden", f"The signing key {key_id} {so} at this gateway.",
+                          "Register one with: interlock signing-keys create")
+        at = iso(int(datetime.now(UTC).timestamp() * 1000))
+        statement = Statement(approval.tenant_id, approval.id, approval.digest, decision,
+                              f"{mine.owner.type}:{mine.owner.id}", key_id, at)
+        signature = base64.b64encode(self._key.sign(statement.signed_bytes())).decode()
+        return {"method": "signature", "key_id": key_id, "at": at, "signature": signature}
+
+
+async def _list(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get(PATH)
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    found = decoded(raw, dict[str, list[SigningKey]], PATH).get("signing_keys", [])
+    if not found:
+        say("no key signs votes yet; make one with: interlock signing-keys create", "dim")
+        return Exit.DONE
+    print_table([[one.key_id, f"{one.owner.type}:{one.owner.id}", "revoked" if one.revoked_at else "good",
+                  one_line(one.label), ago(one.created_at)] for one in found],
+                ("KEY", "OF", "STATE", "LABEL", "REGISTERED"))
+    return Exit.DONE
+
+
+async def _create(label: str, where: Where, *, json: bool) -> int:
+    file = where.directory() / SIGNING_KEY_FILE
+    if not file.exists():
+        pem = Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        write_private(file, pem)
+    async with GatewayLink(where) as link:
+        raw = await link.send(PATH, {"public_key": _public(_read(file)), "label": label})
+    if json:
+        print_json(raw)
+    else:
+        made = decoded(raw, SigningKey, PATH)
+        result(made.key_id)
+        say(f"its private half is {file}, mode 0600; sign a vote with: interlock approve ID --sign", "dim")
+    return Exit.DONE
+
+
+async def _revoke(id_: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        found = await _keys(link)
+        usable = [one for one in found if one.revoked_at is None] if id_ == short_ids.LAST else found
+        key = short_ids.pick(id_, usable, KEY, lambda one: one.key_id, lambda one: one.created_at)
+        raw = await link.send(f"{PATH}/{key.key_id}/revoke", {})
+    if json:
+        print_json(raw)
+    else:
+        result(f"{key.key_id} is revoked; votes that it signs are refused")
+    return Exit.DONE
+
+
+async def _keys(link: GatewayLink) -> list[SigningKey]:
+    return decoded(await link.get(PATH), dict[str, list[SigningKey]], PATH).get("signing_keys", [])
+
+
+def _read(file: Path) -> Ed25519PrivateKey:
+    try:
+        key = serialization.load_pem_private_key(file.read_bytes(), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise usage(f"The signing key {file} cannot be read: {error}.",
+                    "Remove it and make another: interlock signing-keys create") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise usage(f"The signing key {file} is no Ed25519 key.", "Remove it and make another.")
+    return key
+
+
+def _public(key: Ed25519PrivateKey) -> str:
+    return base64.b64encode(key.public_key().public_bytes_raw()).decode()

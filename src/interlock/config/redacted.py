@@ -1,0 +1,74 @@
+"""The config as it is in force, written as TOML without its secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from interlock.config.sections import Config
+from interlock.config.toml_writer import value_toml
+
+_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)", re.IGNORECASE)
+
+_PASSWORD = re.compile(r"(//[^:/@?,]*:)[^@/?,]*@")
+"""In the address of a database or a bus: from the colon behind a user's name to the @."""
+
+
+def show(config: Config) -> str:
+    """Write the effective config as TOML, values of secret-looking environment variables left out."""
+    data = cast("dict[str, Any]", msgspec.to_builtins(config))
+    lines: list[str] = []
+    policy = cast("dict[str, Any]", data.pop("policy"))
+    rules = cast("list[dict[str, Any]]", policy["rules"])
+    agents = cast("dict[str, dict[str, Any]]", data.pop("agents"))
+    budgets = cast("list[dict[str, Any]]", data.pop("budgets"))
+    redactions = cast("list[dict[str, Any]]", data.pop("redaction")["rules"])
+    webhooks = cast("dict[str, dict[str, Any]]", data.pop("webhooks"))
+    oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
+    bindings = cast("list[dict[str, Any]]", data.pop("bindings"))
+    system = {table: cast("dict[str, dict[str, Any]]", data.pop(table)) for table in ("hooks", "cron")}
+    hook = cast("dict[str, Any] | None", data["compaction"]["beforeCompact"])
+    if hook is not None:
+        hook["url"] = _host_alone(str(hook["url"]))
+    shared = cast("dict[str, str | None]", data["cluster"])
+    data["cluster"] = {key: None if value is None else _PASSWORD.sub(r"\1(redacted)@", value)
+                       for key, value in shared.items()}
+    for name, section in cast("dict[str, dict[str, Any] | None]", data).items():
+        if section is None:
+            continue
+        lines += ["", f"[{name}]", *_entries(section)]
+    if policy["use"]:
+        lines += ["", "[policy]", f"use = {value_toml(policy['use'])}"]
+    for rule in rules:
+        lines += ["", "[[policy.rules]]", *_entries(rule)]
+    for budget in budgets:
+        lines += ["", "[[budgets]]", *_entries(budget)]
+    for rule in redactions:
+        lines += ["", "[[redaction.rules]]", *_entries(rule)]
+    for binding in bindings:
+        lines += ["", "[[bindings]]", *_entries(binding)]
+    for table, members in system.items():
+        for name, member in members.items():
+            lines += ["", f"[{table}.{name}]", *_entries(member)]
+    for name, issuer in oidc.items():
+        lines += ["", f"[oidc.{name}]", *_entries(issuer)]
+    for name, webhook in webhooks.items():
+        webhook["url"] = _host_alone(str(webhook["url"]))
+        lines += ["", f"[webhooks.{name}]", *_entries(webhook)]
+    for name, agent in agents.items():
+        env = cast("dict[str, str]", agent["env"])
+        agent["env"] = {key: "(redacted)" if _SECRET.search(key) else value for key, value in env.items()}
+        lines += ["", f"[agents.{name}]", *_entries(agent)]
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _host_alone(url: str) -> str:
+    """What follows the host may itself be a secret: many receivers put their token there."""
+    return re.sub(r"(https?://[^/]*).*", r"\1/(redacted)", url)
+
+
+def _entries(table: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {value_toml(value)}" for key, value in table.items() if value is not None]

@@ -1,0 +1,56 @@
+"""Putting a session away: archived by a person, or left behind by a reset of its key (I-1, I-3, V-2)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.command.record_seal import target
+from interlock.engine.bridge.cancellation import close_session
+from interlock.engine.bridge.command_end import close_agent
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.session_control import check_controlled
+from interlock.protocol.problems import Problem
+
+
+def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
+    """End the agent and put the session away: it stays readable, and takes no commands (V-2). One that is observed is
+    only put away here: the gateway that controls it is not asked, and may not even exist (D-5)."""
+    if not lane.state.controller:
+        close_session(lane, who, reason)
+    if lane.state.entry.archived_at is None:
+        lane.state.entry = msgspec.structs.replace(lane.state.entry, archived_at=lane.wall)
+        lane.audit("session_change", who, {"fields": ["archivedAt"]}, personal={"reason": reason})
+
+
+def put_away(lane: Lane, who: dict[str, str]) -> None:
+    """Archive a session whose entry a person deleted. Raises Problem Conflict while it works: deleting a line of a file
+    ends nothing that runs (N-1)."""
+    check_controlled(lane)
+    if lane.commands:
+        raise Problem("Conflict", "it has work under way, so it stays",
+                      hint="End it with `interlock sessions archive`.")
+    archive(lane, who, "its entry was deleted")
+
+
+def restore(lane: Lane, who: dict[str, str]) -> None:
+    """Take an archived session back."""
+    if lane.state.entry.archived_at is not None:
+        lane.state.entry = msgspec.structs.replace(lane.state.entry, archived_at=None)
+        lane.audit("session_change", who, {"fields": ["archivedAt"]})
+
+
+def retire(lane: Lane, who: dict[str, str], *, asked: bool) -> None:
+    """End the old session's agent: at once where a person asked for the reset, else when its work has ended."""
+    check_controlled(lane)
+    if asked:
+        close_session(lane, who, "reset")
+        return
+    live = [record for record in lane.commands.values() if record.command.type == "execute"]
+    for record in live:
+        if record.close_after:
+            continue
+        kept = lane.keep(msgspec.structs.replace(record, close_after=True))
+        # The record of its submission names another target, so a restart would take the row as edited (H-5).
+        lane.audit("reevaluate", who, {"reason": "reset", "target_sha256": target(kept)}, command_id=kept.command.id)
+    if not live:
+        close_agent(lane, who, "reset")

@@ -1,0 +1,95 @@
+"""What becomes of the question whether to go on past a budget (P-7): a raised limit, a clean end, or nothing, where the
+budget is not used up any more: somebody else raised it, the day is another, the config says more."""
+
+from __future__ import annotations
+
+from interlock.engine.bridge.approvals import restart_clock
+from interlock.engine.bridge.budgets import UsedUp, asked, hold_turn, used_up
+from interlock.engine.bridge.cancellation import cancel_command
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.ports.ledger import Spend
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.records import ApprovalRecord, SpendingRecord
+from interlock.protocol.resources import Approval
+
+
+def review(lane: Lane) -> None:
+    """Hold what runs against the budgets as they are now."""
+    for record in asked(lane):
+        if _still(lane, record.approval) is None:
+            lane.move_approval(record, "void", SYSTEM, decided_at=lane.at)
+    hold_turn(lane)
+    go_on(lane)
+
+
+def decided(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
+    """A question about a budget was decided: the limit is raised, or the command ends."""
+    if approval.state != "granted":
+        _end(lane, approval, who)
+        return
+    one = _still(lane, approval)
+    if one is not None:
+        _raise(lane, one, approval, who)
+    command = lane.commands.get(approval.command_id or "")
+    if command is not None and command.command.state != "queued":  # Of one that waits, its dispatch uses the yes.
+        lane.move_approval(lane.approvals[approval.id], "consumed", SYSTEM)
+    review(lane)
+
+
+def expired(lane: Lane, record: ApprovalRecord) -> None:
+    """Nobody answered in time, and that means no (P-6)."""
+    moved = lane.move_approval(record, "expired", SYSTEM, decided_at=lane.at)
+    _end(lane, moved.approval, SYSTEM)
+
+
+def go_on(lane: Lane) -> None:
+    """Let the command go on once no budget holds it: its agent first, then what was allowed meanwhile (C-6)."""
+    state, record = lane.state, lane.active
+    if asked(lane) or not (state.budget_pause or state.held_answers):
+        return
+    if record is not None and state.budget_pause and record.command.state in ("pausing", "paused"):
+        to = "running" if record.command.state == "pausing" else "resuming"
+        lane.move(record, to, SYSTEM, {"budget": "raised"}, pause_deadline_ms=None)
+        lane.control("control.turn.resume", p.TurnResume())
+    answers, state.held_answers, state.budget_pause = state.held_answers, [], False
+    turn = state.machine.turn
+    for answer in answers:
+        if turn is not None and answer.interaction_id in turn.interactions:
+            lane.control("control.interaction.response", answer)
+    restart_clock(lane)
+
+
+def _still(lane: Lane, approval: Approval) -> UsedUp | None:
+    hold = approval.budget
+    assert hold is not None
+    return next((one for one in used_up(lane, hold.measure) if one.budget.name == hold.name), None)
+
+
+def _raise(lane: Lane, one: UsedUp, approval: Approval, who: dict[str, str]) -> None:
+    """Raise the limit to what the budget gives beyond what is used by now: for this turn, or this day's pot."""
+    by = one.used - one.limit + one.amount
+    if one.measure == "usd_per_day":
+        tenant_id, name, scope, day = one.place
+        lane.out.writes.append(Spend(SpendingRecord(tenant_id=tenant_id, budget=name, scope=scope, day=day,
+                                                    raised_micros=by)))
+    else:
+        raised = lane.state.turn_raised
+        raised[one.budget.name] = raised.get(one.budget.name, 0) + by
+    unit = "micro_usd" if one.measure == "usd_per_day" else "tokens"
+    lane.audit("policy_change", who, {"change": "budget_raised", "budget": one.budget.name, "measure": one.measure,
+                                      "scope": one.place.scope, "unit": unit, "from": one.limit, "to": one.limit + by},
+               command_id=approval.command_id, approval_id=approval.id)
+
+
+def _end(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
+    record = lane.commands.get(approval.command_id or "")
+    if record is None or record.command.state == "canceling":
+        return
+    hold = approval.budget
+    assert hold is not None
+    if record.command.state not in ("pending_approval", "queued"):
+        sentence = f"budget {hold.name} is used up, and was not raised"
+        lane.control("session.error", p.SessionError(error_code=Code.BUDGET_EXCEEDED, message=sentence, fatal=False))
+    cancel_command(lane, record, who["id"], "budget")
+    lane.state.held_answers, lane.state.budget_pause = [], False

@@ -1,0 +1,73 @@
+"""Stopping commands: a cancel, an interrupt, a session's close (C-2, C-3)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.engine.bridge.command_end import close_agent, end_canceled
+from interlock.engine.bridge.control_commands import as_decided, begin_order, ordered, who_is
+from interlock.engine.bridge.dispatch import queued, replace_prompt
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.session_control import check_controlled
+from interlock.protocol import payloads as p
+from interlock.protocol.limits import CANCEL_FORCE_MS
+from interlock.protocol.records import CancelCause, CommandRecord, Principal
+from interlock.protocol.resources import Command, CommandBody
+
+
+def submit_cancel(lane: Lane, principal: Principal, body: CommandBody) -> Command:
+    """Take a cancel: a command of its own, needs no approval (C-2). Raises Problem Conflict for one that has ended."""
+    target = ordered(lane, body)
+    order = begin_order(lane, principal, body, target)
+    lane.state.cancels.setdefault(target.command.id, []).append(order.command.id)
+    cancel_command(lane, target, who_is(principal)["id"], "cancel")
+    return as_decided(lane, order.command.id)
+
+
+def cancel_command(lane: Lane, record: CommandRecord, by: str, cause: CancelCause) -> None:
+    """Stop a command: at once before it was sent, else through its agent, by force after CANCEL_FORCE_MS."""
+    state = record.command.state
+    if state == "canceling":
+        return
+    record = msgspec.structs.replace(record, canceled_by=by, cancel_cause=cause)
+    if state in ("pending_approval", "queued"):
+        end_canceled(lane, record)
+        return
+    unconfirmed = record.prompt_seq is not None and record.prompt_seq > lane.state.control_acked
+    role = "operator" if cause == "cancel" else "system"
+    record = lane.move(record, "canceling", {"id": by, "role": role}, {"cause": cause},
+                       cancel_deadline_ms=lane.now + CANCEL_FORCE_MS, running_since_ms=None, pause_deadline_ms=None)
+    if state == "dispatched" and not lane.state.attached and unconfirmed:
+        replace_prompt(lane, record)
+    lane.control("control.turn.cancel", p.TurnCancel(reason=cause, turn_id=record.command.turn_id))
+
+
+def interrupt(lane: Lane) -> None:
+    """An execute that waits with `on_busy` interrupt ends what runs before it (C-3); once it may run itself."""
+    record = lane.active
+    if record is None or record.command.state == "canceling" or lane.draining:
+        return
+    if not lane.commands.interrupts:
+        return
+    waiting = next((r for r in queued(lane) if r.command.on_busy == "interrupt"), None)
+    if waiting is not None:
+        actor = waiting.command.actor
+        cancel_command(lane, record, f"{actor.type}:{actor.id}", "cancel")
+
+
+def close_session(lane: Lane, who: dict[str, str], reason: str) -> None:
+    """Close a session's agent. What runs in it is canceled first, and so is what waits: a command that nobody expects
+    any more must not open the agent again. Raises Problem."""
+    stop_all(lane, who)
+    close_agent(lane, who, reason)
+
+
+def stop_all(lane: Lane, who: dict[str, str]) -> int:
+    """Stop what runs and what waits; how many that were. What waits goes first: it must not begin. Raises Problem."""
+    check_controlled(lane)
+    stopped = [*queued(lane), *(r for r in lane.commands.values() if r.command.state == "pending_approval")]
+    if lane.active is not None and lane.active.command.state != "canceling":
+        stopped.append(lane.active)
+    for record in stopped:
+        cancel_command(lane, record, who["id"], "cancel")
+    return len(stopped)

@@ -1,0 +1,394 @@
+"""Compaction, the gateway's part (Z-2, Z-4): what starts it, what is asked of the agent, what its report must fit.
+
+Where the gateway owns the context it plans, the agent summarises, and the entry is appended here or not at all. Where
+the agent owns it, its reports are kept as they come. The shell reads transcripts (`engine.compactor`); this decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.engine.bridge import asking_people, memory_flush
+from interlock.engine.bridge.context_state import Cause, Pending
+from interlock.engine.bridge.contexts import Prepared, travelling
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import MAX_SUMMARY_CHARS
+from interlock.protocol.resources import Notice
+from interlock.session.compaction_plan import Plan, Thresholds, size_fault, thresholds, tokens_after
+from interlock.session.entries import Compaction
+from interlock.session.file_operations import Files
+from interlock.session.tokens import text_tokens
+from interlock.session.windows import window_of
+
+COMPACT_TIMEOUT_MS = 330_000
+"""From the request to the report: an agent's own limit is 300 s. Then it has failed."""
+MAX_FAILURES = 3
+"""So many in a row, and a person is asked (Z-4)."""
+MAX_PLAN_IDS = 20_000
+"""Entries that a plan names one by one; beyond, it says how many there are."""
+GOOD_ENDS = ("end_turn", "max_tokens", "awaiting_input")
+"""Ends of a turn after which the size of the context is looked at (Z-2)."""
+COMPLETE, DONE = "🧹 Auto-compaction complete", "🧹 Compaction complete"
+
+
+class Moved(Exception):
+    """The conversation went on while its compaction was planned."""
+
+
+class Asked(NamedTuple):
+    """A compaction that was asked for: the message_id of its control frame, "" where a hook wrote the summary, and the
+    session's last event by then."""
+
+    request_id: str
+    message_id: str
+    n: int
+
+
+class Request(NamedTuple):
+    """What a compaction is asked for with. `tip` is the context's leaf that the plan was made from."""
+
+    plan: Plan
+    tip: str | None
+    cause: Cause
+    by: dict[str, str]
+    instructions: str | None = None
+
+
+class Seen(NamedTuple):
+    """What the shell read: the context's leaf by then, and the estimate of all of it, in tokens."""
+
+    leaf: str | None
+    estimated: int
+
+
+def owns(state: LaneState) -> bool:
+    """Whether the gateway owns the session's context, and controls the session."""
+    return state.context.owner == "gateway" and not state.controller
+
+
+def at_work(lane: Lane) -> bool:
+    """Whether the conversation is being compacted: no prompt goes out meanwhile (T-1)."""
+    return lane.state.compacting is not None or bool(lane.state.context.due)
+
+
+def window(lane: Lane) -> int:
+    """The window of the session's model, in tokens (Z-1)."""
+    return window_of_state(lane.state, lane.limits)
+
+
+def window_of_state(state: LaneState, limits: Limits) -> int:
+    """The same of a session whose lane is not at hand."""
+    model = state.entry.model_override or state.model
+    return window_of(model, limits.compaction.windows, state.context.window_told)
+
+
+def limits_of(lane: Lane) -> Thresholds:
+    """The sizes at which something is done."""
+    return thresholds(lane.limits.compaction.settings, window(lane))
+
+
+# --- what starts it ---
+def after_turn(lane: Lane, stop_reason: str) -> None:
+    """A turn and its usage are there: after a good one the size of the context is looked at."""
+    context = lane.state.context
+    if context.due == "overflow":
+        context.due = ""  # The turn that waited for it is over.
+    if owns(lane.state) and stop_reason in GOOD_ENDS and not context.due and lane.transcriber is not None:
+        context.due = "look"
+
+
+def overflowed(lane: Lane, frame: Frame) -> None:
+    """The provider refused the context within a turn: it is compacted, and the agent asks again (Z-2)."""
+    context = lane.state.context
+    if not owns(lane.state) or lane.state.machine.phase != "turn":
+        return
+    if lane.transcriber is None or not lane.limits.compaction.settings.enabled:
+        refuse_overflow(lane, "automatic compaction is switched off", frame.message_id)
+    elif lane.state.compacting is not None or context.due:
+        refuse_overflow(lane, "it is being made smaller already", frame.message_id)
+    else:
+        context.due, context.due_reply = "overflow", frame.message_id
+
+
+def looked(lane: Lane, seen: Seen) -> bool:
+    """The context was read after a turn. True where it is to be compacted now; then a plan is what comes next."""
+    context, state = lane.state.context, lane.state
+    if context.due != "look":
+        return False
+    if seen.leaf != context.leaf:
+        return False  # Read again: something was appended meanwhile.
+    state.context_estimated = context.reported is None
+    if context.reported is not None:
+        context.calibration = context.calibration.heard(seen.estimated, context.reported)
+        context.reported = None
+    tokens = context.calibration.context(seen.estimated)
+    state.context_tokens = tokens
+    context.due = ""
+    asking_people.look(lane)
+    settings = lane.limits.compaction.settings
+    if memory_flush.due(lane, window(lane), tokens):
+        memory_flush.start(lane)
+        return False
+    if not settings.enabled or context.rests or context.question or tokens <= limits_of(lane).compaction:
+        return False
+    if not state.attached or state.opening != "open" or state.features.get("context_compaction") is not True:
+        return False
+    if lane.draining:  # Nothing new starts; the next turn looks again.
+        return False
+    context.due = "threshold"
+    return True
+
+
+def nothing_to_do(lane: Lane, sentence: str) -> None:
+    """A plan could not be made, or a hook said no: the session goes on as it is."""
+    context = lane.state.context
+    if context.due == "overflow":
+        refuse_overflow(lane, sentence, context.due_reply)
+    context.due, context.due_reply = "", ""
+
+
+def refuse_overflow(lane: Lane, sentence: str, told: str) -> None:
+    """Tell the agent, which waits in its turn, that its context stays as it is. `told` is its frame of the overflow."""
+    lane.control("session.error", p.SessionError(
+        error_code=Code.COMPACTION_FAILED, message=f"The conversation cannot be made smaller: {sentence}.",
+        fatal=False), {"in_reply_to": told})
+
+
+# --- the request ---
+def request(lane: Lane, asked: Request, prepared: Prepared, summary: str | None = None) -> Asked:
+    """Ask the agent for a summary, or give it one that a hook wrote. Raises Moved where the plan is not of what the
+    session is now, TransferRefused where the context is larger than any file."""
+    state, context = lane.state, lane.state.context
+    if asked.tip != context.leaf or state.compacting is not None:
+        raise Moved
+    request_id = lane.new_uuid()
+    sent = travelling(context, prepared.said, lane.new_uuid, lane.limits.compaction.pruning)
+    for transfer in sent.transfers:
+        lane.control("agent.file.transfer", transfer)
+    plan: dict[str, Any] = {**msgspec.to_builtins(asked.plan), "entries": len(asked.plan.entry_ids),
+                            "context": sent.context}
+    if len(asked.plan.entry_ids) > MAX_PLAN_IDS:
+        plan["entry_ids"] = []
+    if summary is not None:
+        plan["summary"] = summary
+    frame = lane.control("control.session.compact", p.SessionCompact(
+        request_id=request_id, instructions=asked.instructions, plan=plan))
+    context.sent = sent.leaf
+    state.compacting = frame.message_id
+    context.due, context.instructions = "", None
+    context.pending = _pending(lane, request_id, asked)
+    context.pending.supplied = summary or ""
+    if asked.cause == "manual":
+        context.rests = False
+    lane.audit("compact", asked.by, {"request": request_id, "cause": asked.cause})
+    return Asked(request_id, frame.message_id, state.n)
+
+
+def wait_for(lane: Lane, request_id: str, by: dict[str, str], instructions: str | None) -> None:
+    """An agent that owns its context was asked: its report, or time, ends it."""
+    lane.state.context.pending = Pending(request_id=request_id, cause="manual", by=by, instructions=instructions,
+                                         deadline_ms=lane.now + COMPACT_TIMEOUT_MS)
+
+
+def waiting_for_trust(lane: Lane) -> Pending | None:
+    """Return the compaction that is sent again once files which configure the agent are allowed (H-13)."""
+    pending = lane.state.context.pending
+    return pending if pending is not None and pending.waits_for_trust else None
+
+
+def _pending(lane: Lane, request_id: str, asked: Request) -> Pending:
+    plan = asked.plan
+    return Pending(
+        request_id=request_id, cause=asked.cause, by=asked.by, deadline_ms=lane.now + COMPACT_TIMEOUT_MS,
+        leaf=asked.tip, first_kept=plan.first_kept, entries=len(plan.entry_ids), tokens_before=plan.tokens_before,
+        tokens_kept=plan.tokens_kept, tokens_summarised=plan.tokens_summarised, read_files=plan.read_files,
+        modified_files=plan.modified_files)
+
+
+def supplied(lane: Lane, asked: Request, summary: str) -> Asked:
+    """A hook wrote the summary: nobody is asked for one (Z-6). Raises Moved."""
+    context = lane.state.context
+    if asked.tip != context.leaf or lane.state.compacting is not None:
+        raise Moved
+    request_id = lane.new_uuid()
+    told = Asked(request_id, "", lane.state.n)
+    context.pending, context.instructions = _pending(lane, request_id, asked), None
+    fault = summary_fault(lane, summary, asked.plan.tokens_summarised)
+    if fault is None:
+        append(lane, context.pending, summary, by="hook")
+    else:
+        failed(lane, f"the hook's answer was not taken: {fault}")
+    return told
+
+
+# --- the report ---
+def take_report(lane: Lane, frame: Frame, report: p.Compacted) -> None:
+    """Take `session.compacted`: append it, or drop it and say why (Z-4, T-6)."""
+    state, context = lane.state, lane.state.context
+    answers = state.compacting is not None and frame.metadata.get("in_reply_to") == state.compacting
+    if state.controller:
+        return
+    if context.owner == "agent":
+        if answers:
+            state.compacting, context.pending = None, None
+        if report.trigger == "requested" and not answers:
+            return
+        _append_agents(lane, report)
+        return
+    if not answers or context.pending is None:
+        lane.audit("compact", SYSTEM, {"op": "dropped", "trigger": report.trigger})
+        return
+    fault = _fault(lane, context.pending, report)
+    if fault is None:
+        by = "hook" if report.summary == context.pending.supplied else "gateway"
+        append(lane, context.pending, report.summary, by=by)
+        return
+    # The agent may have put its own summary in the place of what it was: it is told to forget it.
+    lane.control("session.error", p.SessionError(error_code=Code.COMPACTION_FAILED, message=fault, fatal=False),
+                 {"in_reply_to": frame.message_id})
+    failed(lane, fault)
+
+
+def _fault(lane: Lane, pending: Pending, report: p.Compacted) -> str | None:
+    """Why a report is not taken; None where it fits its request."""
+    if report.request_id != pending.request_id or report.trigger != "requested":
+        return "the report does not name its request"
+    covers = report.covers
+    if covers is None or (covers.first_kept, covers.entries) != (pending.first_kept, pending.entries):
+        return "the report does not cover what was planned"
+    if pending.leaf != lane.state.context.leaf:
+        return "the conversation went on meanwhile"
+    return summary_fault(lane, report.summary, pending.tokens_summarised)
+
+
+def summary_fault(lane: Lane, summary: str, summarised: int) -> str | None:
+    """Why a summary is none, or is too long to be one: `summarised` is what it stands instead of, in tokens."""
+    if not any(char.isalnum() for char in summary):
+        return "the summary is empty"
+    if (oversize := size_fault(summary)) is not None:
+        return oversize
+    tokens = lane.state.context.calibration.tokens(text_tokens(summary))
+    if tokens >= summarised:
+        return f"the summary has about {tokens} tokens, and what it sums up about {summarised}: nothing would be won"
+    return None
+
+
+def append(lane: Lane, done: Pending, summary: str, *, by: str) -> None:
+    """Append the compaction, count it, and say so, all in one transaction with its audit record (Z-4)."""
+    state, context = lane.state, lane.state.context
+    after = tokens_after(done.tokens_before, done.tokens_kept, done.tokens_summarised,
+                         context.calibration.tokens(text_tokens(summary)))
+    details: dict[str, Any] = {"readFiles": done.read_files, "modifiedFiles": done.modified_files, "by": by}
+    lane.transcribe([Compaction(summary=summary, first_kept_entry_id=done.first_kept, tokens_before=done.tokens_before,
+                                details=details, from_hook=by == "hook")])
+    _count(lane, after, estimated=True)
+    context.calibration = context.calibration.forgotten()
+    context.failures, context.pending, context.due, context.sent = 0, None, "", None
+    context.due_reply, state.compacting = "", None
+    lane.audit("compact", done.by, {
+        "op": "done", "request": done.request_id, "cause": done.cause, "by": by, "entries": done.entries,
+        "first_kept": done.first_kept, "tokens_before": done.tokens_before, "tokens_after": after})
+    _tell(lane, f"about {done.tokens_before:,} tokens before, about {after:,} now", automatic=done.cause != "manual")
+
+
+def _append_agents(lane: Lane, report: p.Compacted) -> None:
+    """An agent that owns its context tells of its compaction: kept from the running turn's first entry, else from the
+    next one's (Z-4)."""
+    if lane.transcriber is not None and report.summary.strip():
+        lane.transcribe([Compaction(
+            summary=report.summary[:MAX_SUMMARY_CHARS], first_kept_entry_id=_turn_entry(lane),
+            tokens_before=max(0, report.previous_token_count), details={**_preserved(report), "by": "agent"})])
+    after = max(0, report.current_token_count)
+    _count(lane, after, estimated=False)
+    lane.audit("compact", {"id": lane.state.runner_id, "role": "runner"}, {
+        "op": "told", "trigger": report.trigger, "by": "agent", "tokens_before": report.previous_token_count,
+        "tokens_after": report.current_token_count})
+    now = f"{after:,} now" if after else "now not known"
+    _tell(lane, f"{report.previous_token_count:,} tokens before, {now}, as the agent reports",
+          automatic=report.trigger == "auto")
+
+
+def _turn_entry(lane: Lane) -> str:
+    context = lane.state.context
+    if lane.active is not None and context.turn_entry:
+        return context.turn_entry
+    context.next_entry = lane.reserve_entry()
+    return context.next_entry
+
+
+def _preserved(report: p.Compacted) -> dict[str, Any]:
+    files = Files.told({"modifiedFiles": report.preserved_elements.get("files_modified")})
+    return {"readFiles": [], "modifiedFiles": files.modified} if files.modified else {}
+
+
+def _count(lane: Lane, after: int, *, estimated: bool) -> None:
+    entry = lane.state.entry
+    lane.state.entry = msgspec.structs.replace(entry, compaction_count=entry.compaction_count + 1)
+    lane.state.context_tokens = after or lane.state.context_tokens
+    lane.state.context_estimated = estimated or not after
+
+
+def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
+    """Verbose surfaces show it, and how often that was (V-1). One that nobody asked for, and that no command runs
+    beside, is told with the next command: surfaces follow commands."""
+    sentence = f"{COMPLETE if automatic else DONE} ({lane.state.entry.compaction_count} in this session): {sizes}."
+    if automatic and lane.active is None:
+        lane.state.context.untold = sentence
+    else:
+        lane.notice(Notice(code="AutoCompacted" if automatic else "Compacted", message=sentence))
+
+
+def tell_late(lane: Lane) -> None:
+    """A prompt is out: what was compacted before it is told beside it, but for a turn that nobody sees."""
+    context, record = lane.state.context, lane.active
+    if context.untold and record is not None and record.origin != "flush":
+        sentence, context.untold = context.untold, ""
+        lane.notice(Notice(code="AutoCompacted", message=sentence))
+
+
+# --- what comes to nothing ---
+def failed(lane: Lane, reason: str) -> None:
+    """Nothing is appended, the reason is shown, and after MAX_FAILURES a person is asked (Z-4)."""
+    state, context = lane.state, lane.state.context
+    pending = context.pending
+    state.compacting, context.pending, context.due, context.due_reply = None, None, "", ""
+    context.sent = None  # What the agent made of its context is not known.
+    lane.notice(Notice(code="CompactionFailed", message=reason))
+    if pending is None:
+        return
+    lane.audit("compact", SYSTEM, {"op": "failed", "request": pending.request_id, "cause": pending.cause},
+               personal={"comment": reason})
+    if not owns(state):
+        return
+    context.failures += 1
+    if context.failures >= MAX_FAILURES:
+        asking_people.ask(lane, reason)
+
+
+def refused(lane: Lane, reason: str) -> None:
+    """The runner refused the request. One whose agent may not start yet waits, and is sent again (H-13)."""
+    if waiting_for_trust(lane) is None:
+        failed(lane, reason)
+
+
+def dropped(lane: Lane) -> None:
+    """The agent, or its session, is gone: nothing is waited for any more, but for what is to be allowed (H-13)."""
+    state, context = lane.state, lane.state.context
+    if waiting_for_trust(lane) is not None:
+        return
+    state.compacting, context.pending, context.sent, context.due_reply = None, None, None, ""
+    context.due = ""  # The end of the next turn looks again.
+
+
+def tick(lane: Lane) -> None:
+    """An agent that never answers has failed."""
+    pending = lane.state.context.pending
+    if pending is not None and pending.deadline_ms <= lane.now:
+        failed(lane, f"the agent did not answer within {COMPACT_TIMEOUT_MS // 1000} s")
+    asking_people.look(lane)

@@ -1,0 +1,110 @@
+"""A session whose runner has more than the ledger: an older copy of the ledger was put back, or a database failed over
+without its last commits (D-5, C-7).
+
+A gateway sends a control frame, and acknowledges a frame, only after the commit. So a runner that has a control frame
+which the ledger does not know, or an acknowledgement of a frame which the ledger does not have, proves that commits
+were lost. What the runner acknowledged it no longer keeps: those frames do not come again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from interlock.engine.bridge.approvals import restart_clock, void_interactions
+from interlock.engine.bridge.command_end import close_agent, end_command
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.links import lose_agent
+from interlock.engine.bridge.losses import report_loss
+from interlock.protocol.limits import CANCEL_FORCE_MS
+from interlock.protocol.payloads import HelloSession
+
+CODE = "LedgerRestored"
+"""Code of a command that cannot be followed any more."""
+LOST = "they had been acknowledged, and the gateway's ledger is an older copy that does not have them"
+"""Why the frames are missing, in a notice `Truncated`."""
+ENDED = ("The gateway's ledger is an older copy: what this command did since then is not known. Look at its workspace "
+         "before you send it again.")
+NOT_BEGUN = ("The gateway's ledger is an older copy: this command may have run since then, so it is not run by itself. "
+             "Look at its workspace before you send it again.")
+
+
+class Setback(NamedTuple):
+    """What the ledger lacks of one session."""
+
+    session_id: str
+    frames: int
+    """Frames that had been acknowledged."""
+    controls: int
+    """Control frames that the runner has, and the ledger does not."""
+    commands: list[str]
+    """The commands that were closed for it."""
+
+
+def reconcile(lane: Lane, session: HelloSession) -> Setback | None:
+    """Compare a session with what its runner's hello says; before `links.attach`. None if the ledger lacks nothing.
+
+    What is missing is reported once: the session goes on behind it. The command whose turn still runs is kept; every
+    other one is closed, and so is the agent, so that the next command begins in a state that both sides know.
+    """
+    state = lane.state
+    frames = max(session.acked_seq - state.last_seq, 0)
+    controls = max(session.control_seq - state.control_seq, 0)
+    if state.controller or not (frames or controls):
+        return None
+    if frames:
+        report_loss(lane, frames, LOST)
+        state.last_seq = session.acked_seq
+        state.lost_above = max(state.lost_above, session.acked_seq)
+    # Numbers that the runner has seen are not used again: it would take a new frame for an old one (D-7).
+    state.control_seq += controls
+    if _still_runs(lane, session):
+        if frames and session.state != "waiting_approval":
+            _void_answered(lane)
+        closed: list[str] = []
+    else:
+        closed = _give_up_agent(lane, is_open=session.state != "terminated")
+    closed += close_unstarted(lane)
+    lane.audit("ledger_restored", SYSTEM, {"runner": state.runner_id, "frames": frames, "controls": controls,
+                                           "closed": len(closed)})
+    lane.out.writes.append(lane.snapshot())
+    return Setback(state.session_id, frames, controls, closed)
+
+
+def _still_runs(lane: Lane, session: HelloSession) -> bool:
+    """Whether the turn that is open in the ledger runs at the runner."""
+    state, record, turn = lane.state, lane.active, lane.state.machine.turn
+    started = record is not None and record.command.started_at is not None
+    return started and state.machine.phase == "turn" and turn is not None and turn.turn_id == session.turn_id
+
+
+def _void_answered(lane: Lane) -> None:
+    """What the ledger holds open was answered, and the runner's word of it is among the lost frames."""
+    if lane.state.machine.turn is not None:
+        lane.state.machine.turn.interactions.clear()
+    void_interactions(lane)
+    restart_clock(lane)
+
+
+def close_unstarted(lane: Lane) -> list[str]:
+    """Close the commands that the ledger believes not to have begun; returns their ids."""
+    closed: list[str] = []
+    for record in list(lane.commands.values()):
+        if record.command.type == "execute" and record.command.state in ("pending_approval", "queued"):
+            end_command(lane, record, "canceled", SYSTEM, error=(CODE, NOT_BEGUN))
+            closed.append(record.command.id)
+    return closed
+
+
+def _give_up_agent(lane: Lane, *, is_open: bool) -> list[str]:
+    """End what the ledger believes to be under way, and have the runner close the session's agent if one is open.
+    Returns the command that ended with it."""
+    state = lane.state
+    active = state.active if lane.active is not None else None
+    state.fatal = (CODE, ENDED)
+    lose_agent(lane, ENDED)
+    state.lost_turn = ""  # A turn that the ledger does not know of ends with the agent.
+    if is_open:
+        state.opening = "open"
+        close_agent(lane, SYSTEM, "the gateway's ledger is an older copy")
+        state.close_deadline_ms = lane.now + CANCEL_FORCE_MS
+    return [active] if active is not None else []

@@ -1,0 +1,82 @@
+"""A session that another gateway controls: followed and shown, not commanded; and how control comes and goes (D-5).
+
+While `state.controller` names another gateway, `Lane.control` sends nothing, so whatever a frame would make this
+gateway answer is left to the one in control.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.engine.bridge.command_end import end_command, fail
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.protocol.resources import Notice
+from interlock.session.turn import TURN_FRAMES, OpenTurn, Refusal
+
+
+def control_changed(lane: Lane, gateway_id: str) -> None:
+    """The runner says who controls the session from here on."""
+    controller = "" if gateway_id == lane.gateway_id else gateway_id
+    if controller == lane.state.controller:
+        return
+    lane.state.controller = controller
+    who = {"id": lane.state.runner_id, "role": "runner"}
+    if not controller:
+        lane.audit("session_reset", who, {"reason": "control taken"})
+        lane.notice(Notice(code="ControlTaken", message="this gateway controls the session now; what waits for an "
+                           "answer is asked here anew"))
+        return
+    lane.audit("lease_lost", who, {"controller": controller})
+    lane.notice(Notice(code="ControlLost", message=f"gateway {controller} controls the session now; this one observes"))
+    _give_up(lane, f"control passed to gateway {controller} before it was started")
+
+
+def _give_up(lane: Lane, sentence: str) -> None:
+    """What has not begun cannot begin from here any more. A turn that runs is followed to its end, without our clock:
+    nothing that this gateway could do would reach it."""
+    for record in list(lane.commands.values()):
+        command = record.command
+        if command.type != "execute" or command.id not in lane.commands:
+            continue
+        if command.state in ("pending_approval", "queued"):
+            end_command(lane, record, "canceled", SYSTEM, error=(Code.NOT_CONTROLLER, sentence))
+        elif command.started_at is None:
+            fail(lane, record, Code.NOT_CONTROLLER, sentence)
+        else:
+            lane.keep(msgspec.structs.replace(record, running_since_ms=None, remaining_ms=None))
+
+
+def control_refused(lane: Lane, refusal: p.RefusedControl) -> None:
+    """The runner did not act on a control frame. Where another gateway controls the session, this one learns it."""
+    if refusal.error_code != Code.NOT_CONTROLLER:
+        return  # Its own `session.error` comes with the history, and says what becomes of it (C-8).
+    if refusal.controller not in ("", lane.gateway_id):
+        control_changed(lane, refusal.controller)
+    lane.notice(Notice(code="ControlRefused", message=refusal.message[:1_000]))
+
+
+def joined(lane: Lane, session: p.HelloSession) -> None:
+    """The runner's hello says who controls the session. Where frames are still to come, these say it in their place."""
+    if session.controller and session.last_seq_sent <= lane.state.last_seq:
+        control_changed(lane, session.controller)
+
+
+def follow(lane: Lane, frame: Frame) -> bool:
+    """Apply a frame that does not fit because this gateway came when the session was under way; False where it does
+    not fit even so. Only what is observed is followed like this."""
+    machine = lane.state.machine
+    turn_id = getattr(frame.payload, "turn_id", None)
+    if frame.type in TURN_FRAMES and isinstance(turn_id, str):
+        machine.phase, machine.turn = "turn", OpenTurn(turn_id, 0, "")
+    elif frame.type in ("session.turn.start", "session.usage"):
+        machine.phase, machine.turn = "idle", None
+    if machine.phase != "closed" and lane.state.opening == "closed":
+        lane.state.opening = "open"
+    try:
+        machine.apply(frame)
+    except Refusal:
+        return False
+    return True

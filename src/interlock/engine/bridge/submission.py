@@ -1,0 +1,112 @@
+"""Taking an execute: what is checked, what policy says, where it waits. Refusals are Problems, and change nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+from interlock.command.policy import Policy
+from interlock.command.record_seal import box_fact, target
+from interlock.engine.bridge.command_door import ask_people, subject
+from interlock.engine.bridge.control_commands import target_of, who_is
+from interlock.engine.bridge.dispatch import queued
+from interlock.engine.bridge.entries import check_not_archived, heard
+from interlock.engine.bridge.held import expected_box, holding_now
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.prompts import check_prompt, read_payload
+from interlock.engine.bridge.session_control import check_controlled
+from interlock.engine.bridge.staged_changes import check_staged
+from interlock.protocol.hold import phrase
+from interlock.protocol.limits import MAX_QUEUED_COMMANDS
+from interlock.protocol.problems import Problem, malformed
+from interlock.protocol.records import CommandRecord, Principal
+from interlock.protocol.resources import Command, CommandBody, Notice, StatusEvent
+
+SentBy = Literal["user", "cron", "hook"]
+
+
+def submit_execute(
+    lane: Lane, principal: Principal, body: CommandBody, policy: Policy, origin: SentBy = "user"
+) -> Command | Problem:
+    """Take an execute: policy decides whether it waits for an approval or is queued (P-1, C-0).
+
+    Raises Problem for what is malformed, which changes nothing; returns one for what policy denies, which is audited.
+    """
+    check_controlled(lane)
+    _check_access(lane, body)
+    check_not_archived(lane)
+    if body.target.command_id is not None:
+        raise malformed("/target/command_id", "an execute is about no other command",
+                        hint="Name its session, or let a new one open.")
+    raw = bytes(body.payload) if isinstance(body.payload, msgspec.Raw) else b""
+    if not raw:
+        raise malformed("/payload", "an execute needs a payload with messages")
+    payload = read_payload(raw)
+    check_prompt(payload)
+    if payload.land:
+        check_staged(lane)
+    digest, who = hashlib.sha256(raw).hexdigest(), who_is(principal)
+    if len(lane.commands) >= MAX_QUEUED_COMMANDS and len(queued(lane)) >= MAX_QUEUED_COMMANDS:
+        raise Problem("QuotaExceeded", f"{MAX_QUEUED_COMMANDS} commands already wait in this session")
+    if body.on_busy == "reject":
+        _refuse_busy(lane)
+    on = subject(lane, principal.actor, principal.driver, origin, digest, lane.state.permission)
+    verdict = policy.decide(on)
+    if verdict.effect == "deny":
+        lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
+        return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
+    required = body.approval.required if body.approval is not None else 0
+    # A landing asks the agent nothing: what people decide on is its own question (H-17).
+    asks = (verdict.effect == "ask" and not payload.land) or required > 0
+    if not payload.land:
+        lane.state.let_through = "" if asks or lane.state.permission == "asks" else verdict.rule
+    needs_asking = not asks and not payload.land and lane.state.permission == "asks" and policy.decide(
+        subject(lane, principal.actor, principal.driver, origin, digest, "never")).effect != "allow"
+    box = expected_box(lane.state)
+    by_box = on.box and not payload.land and policy.decide(on._replace(box=())).effect != "allow"
+    needs_box = box if asks or by_box else None
+    command = Command(
+        id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
+        actor=principal.actor, driver=principal.driver, type="execute", target=target_of(lane), priority=body.priority,
+        state="pending_approval" if asks else "queued", timeout_ms=body.timeout_ms or lane.limits.timeout_ms,
+        payload=msgspec.Raw(raw), payload_sha256=digest,
+        idempotency_key=body.idempotency_key, reason=body.reason, on_busy=body.on_busy,
+    )
+    record = CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now,
+                           close_after=body.close_session, origin=origin, driver=principal.driver,
+                           needs_asking=needs_asking, needs_box=needs_box,
+                           queue_deadline_ms=None if asks else lane.now + lane.limits.queue_ttl_ms)
+    if asks:
+        approval = ask_people(lane, record, on, verdict, required)
+        record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
+    heard(lane, person=origin == "user")
+    kept = lane.keep(record)
+    if lane.draining:
+        notice = Notice(code="Draining", message="nothing new starts here until it is undrained; this waits")
+        kept = lane.keep(msgspec.structs.replace(kept, command=msgspec.structs.replace(
+            kept.command, notices=[*kept.command.notices, notice])))
+        lane.status(StatusEvent(event="notice", command_id=kept.command.id, at=lane.at, notice=notice))
+    lane.tell_state(kept, None, who, {"rule": verdict.rule, "digest": digest, "target_sha256": target(kept),
+                                     "held": phrase(holding_now(lane.state)),
+                                     **({"needs_asking": True} if needs_asking else {}),
+                                     **({"needs_box": box_fact(needs_box)} if needs_box is not None else {})},
+                    {"reason": body.reason})
+    return kept.command
+
+
+def _check_access(lane: Lane, body: CommandBody) -> None:
+    """A session's agent keeps the access that it was opened with. Raises Problem Conflict."""
+    wanted, found = body.target.workspace_access, lane.state.workspace_access
+    if wanted not in (None, found):
+        raise Problem("Conflict", f"session {lane.state.session_id} has workspace_access {found}, not {wanted}",
+                      hint="Leave it out, or open another session.")
+
+
+def _refuse_busy(lane: Lane) -> None:
+    """`on_busy` reject: nothing else may run or wait in the session (C-3). Raises Problem Conflict."""
+    live = [r.command.id for r in lane.commands.values() if r.command.type == "execute"]
+    if live:
+        raise Problem("Conflict", f"the session is busy with {', '.join(live)}",
+                      hint="Send it again later, or with on_busy enqueue or interrupt.")

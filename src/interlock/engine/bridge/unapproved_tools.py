@@ -1,0 +1,95 @@
+"""A tool that ran without a yes, or with another input than the one allowed, and an agent that has stopped asking: what
+it means for the session (H-3, H-11, H-12).
+
+Its runner reports it at once. It cannot be undone, so the turn ends, the command fails, and the agent is no longer
+taken to ask: from then on its commands are held. After a tool without a yes no rule answers for a person, and nothing
+that the agent reports changes that; an agent that was only switched counts as asking once it is switched back.
+"""
+
+from __future__ import annotations
+
+from interlock.command.policy import Policy, Verdict
+from interlock.engine.bridge.command_door import hold_queued
+from interlock.engine.bridge.command_end import fail
+from interlock.engine.bridge.lane import Lane
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.records import CommandRecord
+from interlock.protocol.resources import Notice
+
+CONDITIONS = (Code.NOT_ASKING, Code.NOT_BOXED)
+"""A turn that began without what its command needs is ended, whatever `on_unasked` says."""
+
+NOTICES = {Code.RAN_UNASKED: "RanUnasked", Code.RAN_OTHER_THAN_ALLOWED: "RanOtherThanAllowed",
+           Code.STOPPED_ASKING: "StoppedAsking"}
+_TOOLS = frozenset({Code.RAN_UNASKED, Code.RAN_OTHER_THAN_ALLOWED})
+ASKED_AGAIN = "ask: the agent used a tool without a yes before"
+"""The rule of a question that a rule would have answered."""
+
+
+def reports(payload: p.AgentError) -> bool:
+    """Whether a runner reports such a tool."""
+    return payload.error_code in _TOOLS
+
+
+def report(lane: Lane, payload: p.AgentError, policy: Policy) -> None:
+    """Record it, say it on every surface, and end the turn, unless the config says only to tell."""
+    code = Code(payload.error_code)
+    lane.state.fell = True
+    _fall(lane, "ran_unasked", code, payload.message, policy)
+
+
+def asking_changed(lane: Lane, payload: p.AskingChanged, policy: Policy) -> None:
+    """Hold the session's commands from now on if its agent has stopped asking, no longer if it asks again."""
+    state = lane.state
+    permission = "asks" if payload.asks and not state.fell else "never"
+    if permission == state.permission:
+        return
+    if permission == "never":
+        _fall(lane, "asking_stopped", Code.STOPPED_ASKING, payload.message, policy)
+        return
+    state.permission = permission
+    lane.audit("asking_resumed", {"id": state.runner_id, "role": "runner"}, {})
+
+
+def _fall(lane: Lane, action: str, code: Code, sentence: str, policy: Policy) -> None:
+    record, turn = lane.active, lane.state.machine.turn
+    lane.state.permission = "never"
+    lane.notice(Notice(code=NOTICES[code], message=sentence))
+    lane.audit(action, {"id": lane.state.runner_id, "role": "runner"}, {"code": code.value},
+               command_id=record.command.id if record is not None else None)
+    if turn is not None:
+        lane.state.unasked = (code.value, sentence)
+        if lane.limits.on_unasked == "cancel":
+            lane.control("control.turn.cancel", p.TurnCancel(reason=code.value, turn_id=turn.turn_id))
+    hold_queued(lane, policy, sentence)
+
+
+def started_all_the_same(lane: Lane, code: Code, because: str) -> None:
+    """End a turn that a runner started although the condition of its command does not hold: a runner that does not know
+    the condition. `because` says of the agent what does not hold."""
+    turn = lane.state.machine.turn
+    assert turn is not None, "a turn has started"
+    sentence = f"{lane.state.agent_id} {because}, and the command was not approved."
+    lane.state.unasked = (code.value, sentence)
+    lane.control("control.turn.cancel", p.TurnCancel(reason=code.value, turn_id=turn.turn_id))
+
+
+def fail_unasked(lane: Lane, record: CommandRecord) -> bool:
+    """End the command of the turn in which it happened as failed; False if none happened, or a person ended it."""
+    happened, lane.state.unasked = lane.state.unasked, None
+    only_told = lane.limits.on_unasked == "tell" and happened is not None and happened[0] not in CONDITIONS
+    if happened is None or only_told or record.command.state == "canceling":
+        return False
+    fail(lane, record, *happened)
+    return True
+
+
+def judged(lane: Lane, verdict: Verdict) -> Verdict:
+    """Have a person asked where a rule would allow, once the agent used a tool without a yes."""
+    return when_fallen(verdict, fell=lane.state.fell)
+
+
+def when_fallen(verdict: Verdict, *, fell: bool) -> Verdict:
+    """What becomes of a verdict about an agent that fell so."""
+    return Verdict("ask", ASKED_AGAIN) if fell and verdict.effect == "allow" else verdict

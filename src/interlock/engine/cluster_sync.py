@@ -1,0 +1,190 @@
+"""An engine among others: what it lets go, takes up, tells and hears (C-4). Where it works alone there is none of this.
+
+Which runners are attached anywhere stands in the rows of their links; what each says of itself comes by hints, and is
+read again when one may have been lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from interlock.engine.cluster.cluster import Cluster, Holder
+from interlock.engine.cluster.heartbeats import Knows, OthersBeats, OwnBeats
+from interlock.engine.cluster.takeover import Clocked
+from interlock.engine.drains import Drains
+from interlock.engine.lanes import Lanes
+from interlock.engine.presence import Links, Presence, Present, told
+from interlock.engine.tenant_lane import is_house
+from interlock.ports.clock import Clock
+from interlock.ports.leases import RunnerLink
+from interlock.protocol.payloads import Heartbeat
+
+WHOLE_EVERY_LOOKS = 60
+"""After so many looks, some ten minutes, all links are read and not only those that have changed: a gateway of an
+earlier version takes a link away without a trace, and its hint may have been lost."""
+
+
+class Joining(Protocol):
+    """The engine, as it joins others."""
+
+    @property
+    def lanes(self) -> Lanes: ...
+
+    @property
+    def presence(self) -> Presence: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def drains(self) -> Drains: ...
+
+    async def read_rules(self) -> None: ...
+
+    @property
+    def up(self) -> bool: ...
+
+
+_row = msgspec.msgpack.Decoder(RunnerLink)
+
+
+class Neighbours(Holder):
+    """Joins an engine to a cluster. `on_replaced` is told a runner that is attached elsewhere by now."""
+
+    def __init__(self, engine: Joining, cluster: Cluster, on_replaced: Callable[[str], None]) -> None:
+        self._engine = engine
+        self.cluster = cluster
+        self._on_replaced = on_replaced
+        self.on_let_go: Callable[[], None] = lambda: None
+        """Called when every runner's link is to be closed; set by who has them."""
+        self._looking = asyncio.Lock()
+        self._next_look: asyncio.Task[None] | None = None
+        self._looks = self._upto = 0
+        cluster.holder = self
+        engine.lanes.room = cluster
+        engine.drains.shared = True
+        engine.drains.on_changed = lambda: cluster.hint("drains")
+        cluster.on_hint("drains", lambda _: engine.drains.learn())
+        cluster.on_hint("rules", lambda _: engine.read_rules())
+        cluster.on_hint("spending", lambda _: engine.lanes.learn_spending())
+        cluster.on_hint("runners", self._runners_changed)
+        presence, clock = engine.presence, engine.clock
+        self._beats = OwnBeats(lambda: cluster.instance_id, partial(cluster.hint, "beats"), clock.now_ms)
+        self._others = OthersBeats(Knows(presence.again_elsewhere, presence.vouched_elsewhere),
+                                   lambda instance_id: cluster.hint("beats_wanted", instance_id.encode()),
+                                   clock.monotonic_ms)
+        cluster.on_hint("beats", self._heard_beats)
+        cluster.on_hint("beats_wanted", self._asked_for_beats)
+
+    # --- what the cluster asks ---
+    def epoch_of(self, session_id: str) -> int | None:
+        shell = self._engine.lanes.peek(session_id)
+        return shell.epoch if shell is not None and not shell.broken else None
+
+    def told_of(self, session_id: str) -> int | None:
+        shell = self._engine.lanes.peek(session_id)
+        return shell.told if shell is not None and not shell.broken else None
+
+    async def let_go(self) -> None:
+        self.on_let_go()
+        await self._engine.lanes.let_go()
+
+    @property
+    def ready(self) -> bool:
+        return self._engine.up
+
+    async def clocked(self, session_ids: Sequence[str]) -> list[Clocked]:
+        lanes, now_ms = self._engine.lanes, self._engine.clock.now_ms()
+        houses = [Clocked(one, None, 0.0) for one in session_ids if is_house(one)]
+        found = await lanes.ledger.session_clocks([one for one in session_ids if not is_house(one)])
+        due = [Clocked(one.session_id, one.runner_id, lanes.delay_s(one.state, one.deadline_ms, now_ms))
+               for one in found if one.deadline_ms is not None]
+        return [*houses, *due]
+
+    def take_up(self, session_id: str, delay_s: float) -> None:
+        if delay_s > 0:
+            self._engine.lanes.wake(session_id, delay_s)
+        else:
+            self._engine.lanes.read_soon([session_id])
+
+    def unread(self) -> int:
+        return self._engine.lanes.unread()
+
+    def put_off(self) -> list[str]:
+        return self._engine.lanes.put_off()
+
+    # --- runners ---
+    async def attach(self, present: Present) -> None:
+        """A runner has come: its sessions are to be had here alone. Raises Overtaken where its hello was heard late,
+        LedgerError."""
+        record, known = present.record, told(present)
+        await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, known, present.hello.link_number)
+        self._hint(RunnerLink(record.runner_id, record.tenant_id, self.cluster.instance_id, present.link_id, known))
+
+    async def detach(self, present: Present) -> None:
+        """Its link is gone. Raises LedgerError."""
+        record = present.record
+        self._beats.left(record.runner_id, present.link_id)
+        await self.cluster.detach(record.runner_id, present.link_id)
+        self._hint(RunnerLink(record.runner_id, record.tenant_id, "", present.link_id, b""))
+
+    def vouched(self, present: Present, heartbeat: Heartbeat) -> None:
+        """It has said which agents it has."""
+        self._beats.take(present.record.runner_id, present.link_id, heartbeat.agents)
+
+    async def look_at_runners(self) -> None:
+        """Know which runners are attached anywhere now. Raises LedgerError."""
+        # Whoever comes while one look is under way needs the next one, and shares it with all that come by then.
+        if self._next_look is None:
+            self._next_look = asyncio.create_task(self._look_next(), name="looking at runners")
+        await asyncio.shield(self._next_look)
+
+    async def _look_next(self) -> None:
+        async with self._looking:
+            self._next_look = None
+            whole = self._looks % WHOLE_EVERY_LOOKS == 0
+            found = await self.cluster.links_since(0 if whole else self._upto)
+            alive = await self.cluster.alive()  # After the links: one that has joined since is not taken for dead.
+            self._looks, self._upto = self._looks + 1, found.upto
+            seen = Links(found.links, alive, self.cluster.instance_id, whole)
+            for runner_id in self._engine.presence.learn(seen):
+                self._on_replaced(runner_id)
+            await self._let_go_of(self._engine.lanes.runner_ids())
+
+    async def _let_go_of(self, runner_ids: Iterable[str]) -> None:
+        """Drop lanes of runners that are attached elsewhere by now: they are decided there."""
+        presence = self._engine.presence
+        moved = [runner_id for runner_id in runner_ids
+                 if (present := presence.get(runner_id)) is not None and present.instance_id]
+        if gone := self._engine.lanes.of_runners(*moved):
+            await self._engine.lanes.let_go(gone)
+
+    def _hint(self, row: RunnerLink) -> None:
+        """The row goes along: a thousand runners that come at once must not have everybody read all rows for each."""
+        self.cluster.hint("runners", msgspec.msgpack.encode(row))
+
+    async def _runners_changed(self, body: bytes) -> None:
+        if not body:
+            await self.look_at_runners()
+            return
+        row = _row.decode(body)
+        presence = self._engine.presence
+        if not row.instance_id:
+            presence.left_elsewhere(row.runner_id, row.link_id, self._engine.clock.now_ms())
+            return
+        if presence.learn_one(row) and presence.link_of(row.runner_id) is not None:
+            self._on_replaced(row.runner_id)
+        await self._let_go_of([row.runner_id])
+
+    def _heard_beats(self, body: bytes) -> None:
+        if body:
+            self._others.hear(body)
+
+    def _asked_for_beats(self, body: bytes) -> None:
+        if body == self.cluster.instance_id.encode():
+            self._beats.tell_everything()

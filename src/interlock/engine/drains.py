@@ -1,0 +1,163 @@
+"""Drains: a gateway's tenant, a runner, an agent or a session starts nothing new until it is undrained (C-5).
+
+What runs goes on to its end; what is asked for meanwhile waits. A drain is a row of the ledger, so it outlives the
+gateway, and one of a tenant's concerns that tenant alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from interlock.command.register import bound, drain_row, ended
+from interlock.engine.bridge.control_commands import who_is
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.rows import LOOKS, Rows
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Audit, Batch, DropDrain, Ledger, PutDrain, PutIdempotency
+from interlock.protocol.clock import iso
+from interlock.protocol.drains import Drain, DrainBody, DrainScope
+from interlock.protocol.problems import Problem, malformed
+from interlock.protocol.records import AuditDraft, DrainRecord, IdempotencyRecord, Principal
+from interlock.session.keys import BadKey, canonical_agent
+
+Key = tuple[str, str, str]
+"""Tenant, scope, name."""
+REMOVED = "its row was removed from the database; the audit log has it in force"
+MAX_DRAINS = 1_000
+"""Drains of one tenant at one time; every start is held against them."""
+
+
+Permit = Callable[[Principal, str, DrainBody], Awaitable[None]]
+
+
+async def _permitted(_principal: Principal, _verb: str, _body: DrainBody) -> None:
+    """Hold nothing."""
+
+
+class Drains:
+    """The drains in force, as the ledger has them. `learn` comes first."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, rows: Rows) -> None:
+        """`rows` says which drains the audit log has in force: one whose row was removed is kept (H-5)."""
+        self._ledger = ledger
+        self._rows = rows
+        self._clock = clock
+        self._changing = asyncio.Lock()
+        self._in_force: dict[Key, Drain] = {}
+        self.on_undrained: Callable[[], None] = lambda: None
+        """Called when something may start again; set by the engine."""
+        self.permit: Permit = _permitted
+        """Asks policy, and raises Problem where that holds it; set by the engine."""
+        self.on_changed: Callable[[], None] = lambda: None
+        """Called when another gateway should learn them anew; set by the engine."""
+        self.shared = False
+        """Whether other gateways begin and end drains too."""
+
+    async def learn(self) -> None:
+        """Read them from the ledger: at the start, and when another gateway changed them."""
+        before = self._in_force
+        found, missing = await self._read()
+        for _ in range(LOOKS - 1):  # One that begins or ends between the two reads is not missing.
+            if not missing:
+                break
+            found, missing = await self._read()
+        for tenant_id, scope, name in sorted(missing):
+            await self._rows.drain_is_missing(tenant_id, scope, name)
+            found[tenant_id, scope, name] = Drain(scope=cast("DrainScope", scope), id=name or None,
+                                                  at=iso(self._clock.now_ms()), by="gateway", reason=REMOVED)
+        self._in_force = found
+        if before.keys() - found.keys():
+            self.on_undrained()
+
+    async def _read(self) -> tuple[dict[Key, Drain], set[Key]]:
+        """Read the drains of the ledger, then those that the log has in force and the ledger has not."""
+        found = {(record.tenant_id, record.drain.scope, record.drain.id or ""): record.drain
+                 for record in await self._ledger.drains()}
+        return found, await self._rows.drains() - found.keys()
+
+    def covers(self, state: LaneState) -> bool:
+        """Whether a session must not start anything now."""
+        return bool(self._in_force) and any(
+            (state.tenant_id, *place) in self._in_force
+            for place in (("gateway", ""), ("runner", state.runner_id), ("agent", state.agent_id),
+                          ("session", state.session_id)))
+
+    def of(self, tenant_id: str) -> list[Drain]:
+        """A tenant's drains, oldest first."""
+        return [drain for key, drain in self._in_force.items() if key[0] == tenant_id]
+
+    async def drain(self, principal: Principal, body: DrainBody, keep: Callable[[Any], IdempotencyRecord]) -> None:
+        """Begin a drain; one that is in force already stays as it is. `keep` makes the answer's row from the tenant's
+        drains (M-2). Raises Problem."""
+        async with self._changing:
+            if self.shared:
+                await self.learn()
+            name = await self._named(principal, body)
+            await self.permit(principal, "drain", body)
+            key = (principal.tenant_id, body.scope, name)
+            begun = self._in_force.get(key)
+            changes: list[Any] = []
+            if begun is None:
+                if len(self.of(principal.tenant_id)) >= MAX_DRAINS:
+                    raise Problem("QuotaExceeded", f"{MAX_DRAINS} drains are in force already.")
+                begun = Drain(scope=body.scope, id=name or None, at=iso(self._clock.now_ms()),
+                              by=who_is(principal)["id"], reason=body.reason)
+                record = DrainRecord(tenant_id=principal.tenant_id, drain=begun)
+                changes = [PutDrain(record), self._audit(principal, "drain", body, name, bound(record))]
+            after = {**self._in_force, key: begun}
+            await self._commit(changes, keep, principal, after)
+
+    async def undrain(self, principal: Principal, body: DrainBody, keep: Callable[[Any], IdempotencyRecord]) -> None:
+        """End a drain. Raises Problem NotFound for one that is not in force."""
+        async with self._changing:
+            if self.shared:
+                await self.learn()
+            name = await self._named(principal, body)
+            key = (principal.tenant_id, body.scope, name)
+            if key not in self._in_force:
+                raise Problem("NotFound", f"{body.scope}{' ' + name if name else ''} is not drained.",
+                              hint="`GET /v1/status` lists the drains in force.")
+            await self.permit(principal, "undrain", body)
+            after = {other: drain for other, drain in self._in_force.items() if other != key}
+            row = ended(drain_row(*key))
+            await self._commit([DropDrain(*key), self._audit(principal, "undrain", body, name, row)], keep, principal,
+                               after)
+        self.on_undrained()
+
+    async def _commit(self, changes: list[Any], keep: Callable[[Any], IdempotencyRecord], principal: Principal,
+                      after: dict[Key, Drain]) -> None:
+        shown = [drain for key, drain in after.items() if key[0] == principal.tenant_id]
+        await self._ledger.commit(Batch([*changes, PutIdempotency(keep(shown))]))
+        self._in_force = after
+        self.on_changed()
+
+    def _audit(self, principal: Principal, action: str, body: DrainBody, name: str, row: dict[str, str]) -> Audit:
+        return Audit(AuditDraft(
+            tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=who_is(principal), action=action,
+            session_id=name if body.scope == "session" else None, meta={"scope": body.scope, "name": name, **row},
+            personal={"reason": body.reason} if body.reason else {}))
+
+    async def _named(self, principal: Principal, body: DrainBody) -> str:
+        """The name that the scope needs, checked. Raises Problem."""
+        if body.scope == "gateway":
+            if body.id is not None:
+                raise malformed("/id", "scope gateway takes no id")
+            return ""
+        if not body.id:
+            raise malformed("/id", f"name the {body.scope} that is meant")
+        if body.scope == "agent":
+            try:
+                return canonical_agent(body.id)
+            except BadKey as error:
+                raise malformed("/id", str(error)) from None
+        if body.scope == "runner":
+            runner = await self._ledger.runner(body.id)
+            found = runner is not None and runner.tenant_id == principal.tenant_id
+        else:
+            session = await self._ledger.session(body.id)
+            found = session is not None and session.tenant_id == principal.tenant_id
+        if not found:
+            raise Problem("NotFound", f"There is no {body.scope} {body.id}.")
+        return body.id

@@ -1,0 +1,74 @@
+"""What a lane held in memory only, made again when it is read: its turn's fold, the digests of files under way."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import msgspec
+
+from interlock.engine.bridge.lane import Digest
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.transcriber import Transcriber
+from interlock.ports.ledger import Ledger, LedgerError
+from interlock.ports.objects import ObjectDamaged, ObjectMissing, Objects, ObjectsError
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import Direction, decode
+from interlock.protocol.identifiers import session_stream
+from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.payloads import FileTransfer
+
+
+async def digests(state: LaneState, objects: Objects | None) -> dict[str, Digest]:
+    """The digest of each file under way, as a lane had it before it was forgotten. A file whose bytes are not to be
+    had any more is over. Raises LedgerError where the store does not answer."""
+    found: dict[str, Digest] = {}
+    for transfer_id, incoming in state.incoming.items():
+        digest = hashlib.sha256()
+        try:
+            for name in incoming.objects:
+                if objects is None:
+                    raise ObjectMissing("There is no store.")
+                async for piece in objects.read(name):
+                    digest.update(piece)
+        except (ObjectMissing, ObjectDamaged):
+            incoming.over = True
+        except ObjectsError as error:  # A store that does not answer now has lost nothing: the lane is read again.
+            raise LedgerError(str(error)) from error
+        found[transfer_id] = digest
+    return found
+
+
+async def with_content(frame: Frame, objects: Objects | None) -> Frame:
+    """A file's frame with its bytes again; another frame, or one whose bytes are not to be had, as it is."""
+    name = frame.metadata.get("object")
+    if not isinstance(frame.payload, FileTransfer) or objects is None or not isinstance(name, str) or not name:
+        return frame
+    try:
+        data = b"".join([piece async for piece in objects.read(name)])
+    except ObjectsError:
+        return frame
+    content = base64.b64encode(data).decode()
+    return msgspec.structs.replace(frame, payload=msgspec.structs.replace(frame.payload, content=content))
+
+
+async def refold(state: LaneState, transcriber: Transcriber | None, ledger: Ledger, objects: Objects | None
+                 ) -> TurnFold:
+    """Feed the open turn's frames again: a snapshot plus its tail equals a fresh snapshot. The entries that they
+    finished are dropped: they were committed with them."""
+    fold = TurnFold()
+    if state.machine.phase not in ("turn", "usage"):
+        return fold
+    after = state.turn_start_n - 1
+    while events := await ledger.events(session_stream(state.session_id), after, PAGE_MAX):
+        for event in events:
+            if event.kind not in ("C", "M"):
+                continue
+            frame = decode(event.body, Direction.C if event.kind == "C" else Direction.M)
+            if event.kind == "C":
+                fold.feed(await with_content(frame, objects))
+            if transcriber is not None:
+                transcriber.fold.feed(frame, event.at_ms)
+        after = events[-1].n
+    return fold

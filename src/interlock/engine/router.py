@@ -1,0 +1,300 @@
+"""Where a command goes: its session, its agent, its runner (racp section 1, Routing)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import PurePosixPath
+from posixpath import normpath
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.engine.bridge.context_state import ContextState
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.membership import Elsewhere
+from interlock.engine.presence import Presence, Present
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.ledger import Ledger, StoredBallot
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import Principal, SessionRecord
+from interlock.protocol.resources import CommandBody, Target
+from interlock.session.keys import BadKey, agent_of, canonical_agent, canonical_key, run_key
+
+DEFAULT_AGENT = "shell"
+RETURN_MS = 60_000
+"""A runner that was attached within this time is expected back: it dials again by itself."""
+START_MS = 30_000
+"""Paired runners are expected for so long after the gateway's start."""
+RETURN_RETRY_S = 2
+"""What `Retry-After` says meanwhile."""
+RUNNERS_NAMED = 20
+"""Runners that a refusal names at the most, where one of many must be chosen."""
+
+
+async def _see_nothing_else() -> None:
+    """All runners that there are are attached here."""
+
+
+class Route(NamedTuple):
+    """A session that exists, or the state that a new one begins with."""
+
+    session_id: str
+    fresh: LaneState | None
+    runner_id: str
+
+
+class Router:
+    """Finds or names the session that a command belongs to. Raises Problem. `live` gives the state of a lane that is in
+    memory, which the ledger need not be asked for."""
+
+    def __init__(self, ledger: Ledger, presence: Presence, clock: Clock, entropy: Entropy,
+                 live: Callable[[str], LaneState | None] = lambda _session_id: None) -> None:
+        self._ledger = ledger
+        self._presence = presence
+        self.look: Callable[[], Awaitable[None]] = _see_nothing_else
+        """Has the presence know which runners are attached anywhere, before one is chosen; set by the engine."""
+        self._clock = clock
+        self._began_ms = clock.now_ms()
+        self._entropy = entropy
+        self._live = live
+
+    async def find(self, principal: Principal, body: CommandBody) -> Route:
+        """Return where a command goes. Raises Problem."""
+        return await (self.execute if body.type == "execute" else self.existing)(principal, body.target)
+
+    async def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Route:
+        """As `find`; with `guess` raises Elsewhere if the session's runner is known to be attached to another gateway:
+        its lane is that one's by the rule of `Leases.take`, or soon will be. A new session is opened there, too: a
+        gateway that held its key first would have to let go of it again, while others wait for the key."""
+        route = await self.find(principal, body)
+        if guess:
+            self._follow(route.session_id, route.runner_id)
+        return route
+
+    async def follow_key(self, principal: Principal, agent_id: str, key: str, workspace: str | None) -> None:
+        """Raise Elsewhere if the runner of a key's session, or of the one that would be opened, is known to be attached
+        to another gateway."""
+        record = await self._ledger.session_by_key(principal.tenant_id, key)
+        if record is not None:
+            self._follow(record.session_id, record.runner_id)
+            return
+        with suppress(Problem):  # What is wrong with it is found out when it is opened.
+            route = await self.fresh(principal, agent_id, key, workspace)
+            self._follow(route.session_id, route.runner_id)
+
+    async def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> StoredBallot:
+        """Return an approval with what a vote on it needs. Raises Problem NotFound, with `guess` also Elsewhere."""
+        found = await self._ledger.ballot(approval_id, principal.tenant_id)
+        if found is None:
+            raise Problem("NotFound", f"There is no approval {approval_id}.",
+                          hint="List them with `GET /v1/approvals`.")
+        if guess:
+            self._follow(found.approval.approval.session_id, found.runner_id)
+        return found
+
+    def _follow(self, session_id: str, runner_id: str) -> None:
+        present = self._presence.get(runner_id)
+        if present is not None and present.instance_id and self._live(session_id) is None:
+            raise Elsewhere(present.instance_id)
+
+    async def existing(self, principal: Principal, target: Target) -> Route:
+        """The session that a cancel is aimed at, by command, session id or key."""
+        if target.command_id is not None:
+            record = await self._ledger.command(target.command_id, principal.tenant_id)
+            if record is None:
+                raise Problem("NotFound", f"there is no command {target.command_id}")
+            self._check(target, record.command.target)
+            return Route(record.session_id, None, record.command.target.runner_id or "")
+        session = await self._named(principal, target)
+        if session is not None:
+            self._check(target, session)
+        if session is None and target.session_key is not None:
+            raise Problem("NotFound", f"there is no session under key {target.session_key}")
+        if session is None:
+            raise Problem("InvalidPayload", "/target: name the command, the session or its key",
+                          errors=(Place("/target", "command_id, session_id or session_key is missing"),))
+        return Route(session.session_id, None, session.runner_id)
+
+    def at_hand(self, principal: Principal, target: Target) -> Route | None:
+        """Where an execute goes that names a session whose lane is in memory; None where it must be looked for."""
+        state = self._in_memory(principal, target.session_id) if target.session_id is not None else None
+        if state is None:
+            return None
+        self._check(target, state)
+        return Route(state.session_id, None, state.runner_id)
+
+    async def execute(self, principal: Principal, target: Target) -> Route:
+        """The session that an execute runs in; a new one where none is named."""
+        session = await self._named(principal, target)
+        if session is not None:
+            self._check(target, session)
+            return Route(session.session_id, None, session.runner_id)
+        agent_id = self._agent(target)
+        named_key = self._key(target, agent_id)
+        if named_key is not None and agent_of(named_key) != agent_id:
+            raise Problem("Conflict", f"session key {named_key} belongs to agent {agent_of(named_key)}, not {agent_id}",
+                          hint="Leave target.agent_id out, or choose another key.")
+        target = await self.choose(principal, target, agent_id)
+        fresh = self.begin(principal, target, agent_id, named_key)
+        return Route(fresh.session_id, fresh, fresh.runner_id)
+
+    async def fresh(self, principal: Principal, agent_id: str, key: str, workspace: str | None) -> Route:
+        """A new session under a key, whatever was there before."""
+        target = Target(agent_id=agent_id, session_key=key, workspace=workspace)
+        target = await self.choose(principal, target, agent_id)
+        begun = self.begin(principal, target, agent_id, key)
+        return Route(begun.session_id, begun, begun.runner_id)
+
+    async def choose(self, principal: Principal, target: Target, agent_id: str | None = None) -> Target:
+        """Return the target with the runner that a new session opens on (decision 35): of those that are online and can
+        start the agent the one whose roots hold the workspace; of several the one that was paired first, so that a
+        runner which newly offers an agent takes no command of the one that had it. Raises Problem for an agent that
+        cannot be read; a target for which there is no runner, or no first one, is returned as it is."""
+        agent_id = agent_id or self._agent(target)
+        if not self._presence.offering(agent_id, principal.tenant_id, target.runner_id):
+            await self.look()
+        await self._presence.settled(agent_id, principal.tenant_id, target.runner_id)
+        if not self._presence.offering(agent_id, principal.tenant_id, target.runner_id):
+            await self._refuse_for_now(principal.tenant_id, agent_id, target.runner_id)
+        offering = self._presence.offering(agent_id, principal.tenant_id)
+        able = {present.record.runner_id: present for present in offering
+                if (offer := present.offer(agent_id)) is not None and offer.unavailable is None}
+        if target.runner_id is not None or len(able) < 2:
+            return target
+        holding = [runner_id for runner_id, present in able.items()
+                   if target.workspace is not None and holds(present.hello.roots, target.workspace)]
+        paired = [(record.created_ms, record.runner_id)
+                  for record in await self._ledger.runners_named(holding or list(able))]
+        first = min(paired, default=None)
+        if first is None or sum(at_ms == first[0] for at_ms, _ in paired) > 1:
+            return target
+        return msgspec.structs.replace(target, runner_id=first[1])
+
+    def begin(self, principal: Principal, target: Target, agent_id: str | None = None, named_key: str | None = None
+              ) -> LaneState:
+        """What a new session begins with, on a runner that is online and offers the agent."""
+        agent_id = agent_id or self._agent(target)
+        present = self._runner(principal, agent_id, target)
+        session_id = uuid4(self._entropy(16))
+        key = named_key or run_key(agent_id, session_id)
+        workspace = target.workspace or (present.hello.roots[0] if present.hello.roots else "")
+        if not workspace.startswith("/"):
+            raise Problem("InvalidPayload", "/target/workspace: must be an absolute path on the runner",
+                          errors=(Place("/target/workspace", "is not absolute"),))
+        offer = present.offer(agent_id)
+        return LaneState(
+            session_id=session_id, tenant_id=principal.tenant_id, session_key=key, agent_id=agent_id,
+            runner_id=present.record.runner_id, workspace=workspace, created_ms=self._clock.now_ms(),
+            workspace_access=target.workspace_access or "rw",
+            permission=offer.permission if offer is not None else "never",
+            holding=offer.holding if offer is not None else None,
+            trusted_kinds=offer.trusted_kinds if offer is not None else False,
+            offered_box=offer.box if offer is not None else None,
+            context=ContextState(owner=offer.context_owner if offer is not None else "agent"),
+        )
+
+    async def _refuse_for_now(self, tenant_id: str, agent_id: str, runner_id: str | None) -> None:
+        """Raise Problem with the code `Unavailable` if a runner that may offer the agent is about to come back."""
+        now_ms = self._clock.now_ms()
+        away = sorted(present.record.runner_id for present in self._presence.away(agent_id, tenant_id, runner_id)
+                      if now_ms - present.last_seen_ms <= RETURN_MS)
+        if away:
+            raise _unavailable(f"runner {away[0]}, which offers agent {agent_id}, is not connected at the moment")
+        if now_ms - self._began_ms > START_MS:
+            return
+        awaited = sorted(record.runner_id for record in await self._ledger.runners(tenant_id)
+                         if not record.revoked and runner_id in (None, record.runner_id)
+                         and self._presence.get(record.runner_id) is None)
+        if awaited:
+            raise _unavailable(f"runner {awaited[0]} has not connected yet since this gateway started")
+
+    async def _named(self, principal: Principal, target: Target) -> SessionRecord | LaneState | None:
+        if target.session_id is not None:
+            state = self._in_memory(principal, target.session_id)
+            if state is not None:
+                return state
+            record = await self._ledger.session(target.session_id, principal.tenant_id)
+            if record is None:
+                raise Problem("NotFound", f"there is no session {target.session_id}")
+            return record
+        key = self._key(target, target.agent_id or DEFAULT_AGENT)
+        return await self._ledger.session_by_key(principal.tenant_id, key) if key is not None else None
+
+    def _in_memory(self, principal: Principal, session_id: str) -> LaneState | None:
+        state = self._live(session_id)
+        return state if state is not None and state.tenant_id == principal.tenant_id else None
+
+    def _key(self, target: Target, agent_id: str) -> str | None:
+        if target.session_key is None:
+            return None
+        try:
+            return canonical_key(target.session_key, agent_id)
+        except BadKey as error:
+            raise Problem("InvalidPayload", f"/target/session_key: {error}",
+                          errors=(Place("/target/session_key", str(error)),)) from None
+
+    def _agent(self, target: Target) -> str:
+        if target.agent_id is None and target.session_key is not None:
+            return agent_of(self._key(target, DEFAULT_AGENT) or "")
+        if target.agent_id is None:
+            raise Problem("InvalidPayload", "/target/agent_id: name the agent, or a session",
+                          errors=(Place("/target/agent_id", "is missing"),))
+        try:
+            return canonical_agent(target.agent_id)
+        except BadKey as error:
+            raise Problem("InvalidPayload", f"/target/agent_id: {error}",
+                          errors=(Place("/target/agent_id", str(error)),)) from None
+
+    def _check(self, target: Target, session: SessionRecord | LaneState | Target) -> None:
+        """All that a target names must be of the one session: what contradicts itself is done to nobody."""
+        agent_id = self._agent(target) if target.agent_id is not None else None
+        for name, wanted, found in (("agent_id", agent_id, session.agent_id),
+                                    ("session_key", self._key(target, session.agent_id or DEFAULT_AGENT),
+                                     session.session_key),
+                                    ("session_id", target.session_id, session.session_id),
+                                    ("runner_id", target.runner_id, session.runner_id),
+                                    ("workspace", target.workspace, session.workspace)):
+            if wanted is not None and wanted != found:
+                raise Problem("Conflict", f"session {session.session_id} has {name} {found}, not {wanted}",
+                              hint="Leave it out, or open another session.")
+
+    def _able(self, agent_id: str, offering: list[Present]) -> list[Present]:
+        """Those whose agent can be started. Raises Problem where none can, with what the runner says of it."""
+        why = {present.record.runner_id: offer.unavailable for present in offering
+               if (offer := present.offer(agent_id)) is not None and offer.unavailable is not None}
+        able = [present for present in offering if present.record.runner_id not in why]
+        named = next(iter(why.values()), None) if not able else None
+        if named is not None:
+            raise Problem("Conflict", f"agent {agent_id} cannot be started: {named}",
+                          hint="See `interlock agents`; then start the runner again: it looks at its start.")
+        return able
+
+    def _runner(self, principal: Principal, agent_id: str, target: Target) -> Present:
+        offering = self._able(agent_id, self._presence.offering(agent_id, principal.tenant_id, target.runner_id))
+        if target.runner_id is not None:
+            if offering:
+                return offering[0]
+            raise Problem("Conflict", f"runner {target.runner_id} is not online, or does not offer agent {agent_id}",
+                          hint="See `interlock status` for runners and what they offer.")
+        if len(offering) == 1:
+            return offering[0]
+        if not offering:
+            raise Problem("Conflict", f"no runner that is online offers agent {agent_id}",
+                          hint="See `interlock agents`; add it to the runner's config under [agents].")
+        names = ", ".join(sorted(p.record.runner_id for p in offering)[:RUNNERS_NAMED])
+        more = " and more" if len(offering) > RUNNERS_NAMED else ""
+        raise Problem("Conflict", f"{len(offering)} runners offer agent {agent_id}: {names}{more}",
+                      hint="Choose one with target.runner_id (`--runner`).")
+
+
+def _unavailable(detail: str) -> Problem:
+    return Problem("Unavailable", detail, hint="It connects again by itself; send the same command again.",
+                   headers={"Retry-After": str(RETURN_RETRY_S)})
+
+
+def holds(roots: Sequence[str], workspace: str) -> bool:
+    """Return whether a workspace lies below one of these directories, as far as the paths alone tell."""
+    place = PurePosixPath(normpath(workspace))
+    return any(place.is_relative_to(normpath(root)) for root in roots)

@@ -1,0 +1,76 @@
+"""A gateway among others: its links, its API and what it remembers, joined to the cluster (C-4).
+
+Hints only make it quick: what a credential stands for is looked up again each second anyway, and everything else is
+read again every few seconds, so that a lost hint delays and harms nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.engine.cluster.cluster import Cluster
+from interlock.engine.cluster_sync import Neighbours
+from interlock.engine.engine import Engine
+from interlock.gateway.rawp import RawpEndpoint
+from interlock.gateway.rest.forwarder import WHAT, answer_sent
+from interlock.gateway.rest.service import Front
+
+TICKET_WAIT_MS = 2_000
+_strings = msgspec.json.Decoder(list[str])
+
+
+def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, rest: ASGIApp) -> Neighbours:
+    """Join the parts; before the cluster and the engine start."""
+    neighbours = engine.join(cluster, rawp.replaced)
+    neighbours.on_let_go = rawp.let_go
+    rawp.neighbours = neighbours
+    cluster.answer(WHAT, partial(answer_sent, rest))
+    _share_credentials(cluster, front)
+    _share_runners(cluster, rawp, front)
+    _share_duties(cluster, engine, front)
+    cluster.renewal.renewed = front.metrics.renewed
+    cluster.takeover.counted = front.metrics.took_over
+    cluster.on_death = front.metrics.taken_for_dead
+    return neighbours
+
+
+def _share_credentials(cluster: Cluster, front: Front) -> None:
+    credentials = front.access.credentials
+    credentials.on_revoked = partial(cluster.hint, "credentials")
+    cluster.on_hint("credentials", lambda _: credentials.look_again())
+    tickets = front.access.tickets
+    tickets.instance_id = lambda: cluster.instance_id
+    tickets.ask = lambda giver, asked: cluster.ask(giver, "ticket", asked, TICKET_WAIT_MS)
+    cluster.answer("ticket", tickets.spend_for)
+    front.access.quotas.shared = True
+
+
+def _share_duties(cluster: Cluster, engine: Engine, front: Front) -> None:
+    """What one gateway does for all."""
+    front.retention.leads = partial(cluster.leads, "retention")
+    front.crons.room = cluster
+    told, nudge = engine.lanes.on_delivery, front.webhooks.nudge
+
+    def asked() -> None:
+        told()
+        cluster.hint("deliveries")
+
+    engine.lanes.on_delivery = asked
+    cluster.on_hint("deliveries", lambda _: nudge())
+
+
+def _share_runners(cluster: Cluster, rawp: RawpEndpoint, front: Front) -> None:
+    front.pairings.on_shut_out = lambda runner_id, sentence: cluster.hint(
+        "shut_out", msgspec.json.encode([runner_id, sentence]))
+
+    async def shut_out(what: bytes) -> None:
+        if what:
+            runner_id, sentence = _strings.decode(what)
+            rawp.shut_out(runner_id, sentence)
+        else:
+            await rawp.check_tokens()
+
+    cluster.on_hint("shut_out", shut_out)

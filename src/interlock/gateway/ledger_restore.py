@@ -1,0 +1,188 @@
+"""Noticing that the ledger is an older copy: by the runners' cursors, and by what was signed (C-7, D-5, U-3)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from itertools import islice
+
+import structlog
+
+from interlock.command.audit_tail import RESTORED_FACT
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.ledger_restore import Setback, close_unstarted, reconcile
+from interlock.engine.engine import Engine
+from interlock.engine.inputs import Job
+from interlock.engine.lane_shell import LaneShell
+from interlock.engine.membership import Elsewhere, Moved
+from interlock.engine.presence import Present
+from interlock.engine.setbacks import Setbacks
+from interlock.gateway.checkpoints import CheckpointSigner
+from interlock.ports.ledger import Audit, Batch, CommandQuery, LedgerError, PutFact
+from interlock.protocol import payloads as p
+from interlock.protocol.answers import MissingSession
+from interlock.protocol.clock import iso
+from interlock.protocol.limits import FORGOTTEN_SENT, PAGE_MAX
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import AuditDraft
+from interlock.protocol.resources import CommandState
+
+UNSTARTED: tuple[CommandState, ...] = ("pending_approval", "queued")
+"""States from which a command would be run again if it had run since the copy was made."""
+
+log = structlog.get_logger()
+
+
+FORGOT = ("The runner has closed and forgotten a session that goes on in this ledger: an older copy of the ledger was "
+          "put back.")
+
+
+def forgotten(hello: p.Hello, session_id: str) -> p.HelloSession | None:
+    """Return a session that the runner has forgotten, as hello would list it. None if hello does not name it among the
+    first FORGOTTEN_SENT."""
+    named = islice(hello.forgotten, FORGOTTEN_SENT)
+    found = next((one for one in named if one.session_id == session_id), None)
+    if found is None:
+        return None
+    return p.HelloSession(session_id=session_id, last_seq_sent=found.acked_seq, acked_seq=found.acked_seq,
+                          control_seq=found.control_seq, state="terminated")
+
+
+def missing(setback: Setback, present: Present) -> MissingSession:
+    """Return what a ledger lacks as it is listed."""
+    return MissingSession(session_id=setback.session_id, runner_id=present.record.runner_id, frames=setback.frames,
+                          controls=setback.controls, commands=setback.commands)
+
+
+class RestoredSessions:
+    """Compares each session of a runner with what its hello says."""
+
+    def __init__(self, setbacks: Setbacks, gateway_id: str) -> None:
+        self._setbacks = setbacks
+        self._gateway_id = gateway_id
+
+    async def last_durable(self, shell: LaneShell, known: p.HelloSession | None, present: Present) -> int:
+        """Return the last frame of a session that need not come again, after what is missing was reported."""
+        def decide(lane: Lane) -> tuple[int, Setback | None]:
+            setback = reconcile(lane, known) if known is not None else None
+            return lane.state.last_seq, setback
+
+        seq, setback = await shell.call(decide)
+        if setback is not None:
+            self._note(present, missing(setback, present),
+                       "The runner has what this ledger lacks: an older copy of the ledger was put back.")
+        return seq
+
+    def look(self, shell: LaneShell, present: Present) -> None:
+        """Compare a lane with what its runner had when it forgot the session, before the lane decides anything else."""
+        known = forgotten(present.hello, shell.lane.state.session_id)
+        if known is None:
+            return
+
+        def decide(lane: Lane) -> None:
+            setback = reconcile(lane, known)
+            if setback is not None:
+                self._note(present, missing(setback, present), FORGOT)
+
+        shell.push(Job(decide))
+
+    def absent(self, known: p.HelloSession, present: Present) -> None:
+        """Report a session that a runner holds for this gateway, and that the ledger does not have at all."""
+        if known.controller == self._gateway_id and known.acked_seq:
+            self._note(present, MissingSession(
+                session_id=known.session_id[:64], runner_id=present.record.runner_id, known=False,
+                frames=known.acked_seq, controls=known.control_seq),
+                "The runner holds a session that this ledger does not have: an older copy of the ledger was put back. "
+                "Restart the runner to end the session's agent.")
+
+    def _note(self, present: Present, missing: MissingSession, sentence: str) -> None:
+        if self._setbacks.session(present.record.tenant_id, missing):
+            log.error("ledger_restored", tenant_id=present.record.tenant_id, runner_id=missing.runner_id,
+                      session_id=missing.session_id, frames=missing.frames, controls=missing.controls,
+                      closed=missing.commands, reason=sentence)
+
+
+class RestoredLogs:
+    """Finds, at the start, the tenants whose log ends before a record that this gateway had signed.
+
+    Their commands that had not begun are closed: they may have run since the copy was made. Until that is durable,
+    nothing of the tenant starts; a log that cannot be signed may take no record before a person accepts it (U-3).
+    Commands that had begun are compared when their runner comes.
+    """
+
+    def __init__(self, engine: Engine, signer: CheckpointSigner) -> None:
+        self._engine = engine
+        self._signer = signer
+        self._closing: asyncio.Task[None] | None = None
+        self._found: dict[str, tuple[int, int]] = {}
+        engine.signing.on_resumed(self.close)
+
+    async def look(self) -> None:
+        """Compare each log with the checkpoints that are kept outside the ledger. Raises LedgerError."""
+        try:
+            found = await self._signer.ahead()
+        except OSError as error:
+            log.warning("audit_checkpoints_not_read", reason=str(error))
+            return
+        for tenant_id, signed, kept in found:
+            self._engine.setbacks.records(tenant_id, signed, kept)
+            log.error("ledger_restored", tenant_id=tenant_id, records_signed=signed, records_kept=kept,
+                      reason=f"{signed - kept} audit records that were signed are missing: an older copy of the ledger "
+                             "was put back. Run `interlock audit verify`; a person decides with `interlock audit "
+                             "resume`.")
+            if kept and await self._engine.ledger.fact(RESTORED_FACT + tenant_id) != str(signed):
+                self._found[tenant_id] = (signed, kept)
+                self._engine.setbacks.hold(tenant_id)
+
+    def close(self) -> None:
+        """Close the commands of the tenants that were found; again when a log can be signed."""
+        if self._found and self._closing is None:
+            self._closing = asyncio.create_task(self._close_all(), name="commands of a restored ledger")
+
+    async def settled(self) -> None:
+        """Return once what is under way is done."""
+        if self._closing is not None:
+            await asyncio.gather(self._closing, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Give up what is under way; the next start finds it again."""
+        if self._closing is not None:
+            self._closing.cancel()
+        await self.settled()
+
+    async def _close_all(self) -> None:
+        try:
+            for tenant_id, (signed, kept) in list(self._found.items()):
+                try:
+                    closed = await self._close_tenant(tenant_id)
+                    draft = AuditDraft(
+                        tenant_id=tenant_id, at=iso(self._engine.clock.now_ms()), who=SYSTEM, action="ledger_restored",
+                        meta={"signed": signed, "kept": kept, "closed": closed})
+                    await self._engine.ledger.commit(
+                        Batch([PutFact(RESTORED_FACT + tenant_id, str(signed)), Audit(draft)]))
+                except (Problem, LedgerError) as error:
+                    log.warning("restored_commands_not_closed", tenant_id=tenant_id, reason=str(error))
+                    continue
+                del self._found[tenant_id]
+                self._engine.setbacks.release(tenant_id)
+                self._engine.lanes.look_again()
+        finally:
+            self._closing = None
+
+    async def _close_tenant(self, tenant_id: str) -> int:
+        """Close a tenant's commands that had not begun; returns how many. Raises Problem, LedgerError."""
+        sessions: dict[str, None] = {}
+        for state in UNSTARTED:
+            before: str | None = None
+            while found := await self._engine.ledger.commands(
+                    CommandQuery(tenant_id, state=state, before=before, limit=PAGE_MAX)):
+                before = found[-1].command.id
+                sessions.update(dict.fromkeys(record.session_id for record in found))
+        closed = 0
+        for session_id in sessions:
+            with suppress(Elsewhere, Moved):  # The gateway that has the session compares it with its runner.
+                shell = await self._engine.lanes.need(session_id)
+                ended = len(await shell.call(close_unstarted))
+                self._engine.setbacks.commands(tenant_id, ended)
+                closed += ended
+        return closed

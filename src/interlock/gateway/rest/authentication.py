@@ -1,0 +1,124 @@
+"""Who asks: the credential of a request, or its ticket, and the pace of both (K-1, K-2, K-3)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
+
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
+
+from interlock.gateway.credentials import BROWSER_PREFIX, KEY_PREFIX, OWNER_TENANT, RUNNER_PREFIX
+from interlock.gateway.rest.auth_failures import Denials, personal_of
+from interlock.gateway.rest.browser_halves import BROWSER_HEADER, browser_token, cookie_name
+from interlock.gateway.rest.request_guard import bearer, said
+from interlock.gateway.rest.routes import media_ranges, unversioned
+from interlock.gateway.rest.service import Front
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal
+
+RATE_HEADERS = "interlock.rate_headers"
+"""Where a request's scope keeps the headers of K-3 for its answer."""
+CREDENTIAL = "interlock.credential"
+"""Where a request's scope keeps the token that it was let in with: an open stream ends with it."""
+HOPS = "interlock.hops"
+"""Set in a request that another gateway sent here, where it was counted: how many gateways it has seen."""
+DOUBTED_AT_ONCE = 4
+"""Credentials from addresses above `refused_a_minute` that are looked up at a time."""
+TICKET = "ticket"
+_NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, BROWSER_PREFIX, "eyJ")).encode())
+
+
+class Gate:
+    """Tells who asks, and counts: refusals against their address, requests against principal and tenant."""
+
+    def __init__(self, front: Front, denials: Denials) -> None:
+        self._access = front.access
+        self._denials = denials
+        self._cookie = cookie_name(front.facts.gateway_id)
+        self._doubted = asyncio.Semaphore(DOUBTED_AT_ONCE)
+
+    async def known(self, scope: Scope) -> Principal:
+        """Raises Problem Unauthorized, RateLimited, and what an issuer's failure makes."""
+        source = str(scope["client"][0]) if scope.get("client") else ""
+        if HOPS in scope:
+            scope[CREDENTIAL] = bearer(said(scope))
+            return await self._access.credentials.principal(scope[CREDENTIAL])
+        presented = b"ticket=" in scope["query_string"] or not said(scope).keys().isdisjoint(
+            (b"authorization", BROWSER_HEADER))
+        try:
+            principal = await self._principal(scope, source)
+        except Problem as problem:
+            if problem.code == "Unauthorized":
+                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code,
+                                         personal_of(HTTPConnection(scope)))
+                if presented:  # Else nothing was tried: it is answered 401, however often.
+                    self._access.rates.refused(source)
+            raise
+        scope[RATE_HEADERS] = self._access.rates.take(principal)
+        return principal
+
+    async def _principal(self, scope: Scope, source: str) -> Principal:
+        query: bytes = scope["query_string"]
+        path: str = scope["path"]
+        url = path.encode() if not query else b"\n".join((query, unquote_to_bytes(query), path.encode()))
+        if _NEVER_IN_A_URL.search(url) is not None:
+            raise Problem("Unauthorized", "A credential stands in the URL, where logs and histories keep it.",
+                          hint="Revoke it, and send another as `Authorization: Bearer`.")
+        ticket = _taken_ticket(scope)
+        if ticket is not None:
+            async with self._looking(source):
+                principal, scope[CREDENTIAL] = await self._access.tickets.spend(ticket, unversioned(path))
+            # The key may have been revoked since it asked for the ticket.
+            await self._access.credentials.principal(scope[CREDENTIAL])
+            return principal
+        headers = said(scope)
+        token = browser_token(headers, self._cookie) if BROWSER_HEADER in headers else bearer(headers)
+        if token.startswith(BROWSER_PREFIX) and BROWSER_HEADER not in headers:
+            raise Problem("Unauthorized", "A browser session is not a bearer key.")
+        scope[CREDENTIAL] = token
+        principal = self._access.credentials.known(token)
+        if principal is None:
+            async with self._looking(source):
+                principal = await self._access.credentials.principal(token)
+        if BROWSER_HEADER in headers:
+            await self._access.browsers.note_use(token)
+        return principal
+
+    @asynccontextmanager
+    async def _looking(self, source: str) -> AsyncGenerator[None]:
+        """Look a credential up. A good one is let in however many bad ones come from its address (a NAT, a proxy, a
+        host that many share), also just after a restart. So each is looked up; those of an address that sends many bad
+        ones a few at a time, which keeps the ledger free for the others."""
+        if not self._access.rates.is_refusing(source):
+            yield
+            return
+        async with self._doubted:
+            yield
+
+
+def _taken_ticket(scope: Scope) -> str | None:
+    """Take the ticket out of the URL of a stream; None where there is none, or where it opens nothing."""
+    if b"ticket=" not in scope["query_string"] or b"authorization" in said(scope):
+        return None
+    pairs: list[tuple[str, str]] = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    found = [value for name, value in pairs if name == TICKET]
+    streams = scope["type"] == "websocket" or (
+        scope["method"] == "GET" and "text/event-stream" in media_ranges(said(scope).get(b"accept", ())))
+    if len(found) != 1 or not streams:
+        return None
+    scope["query_string"] = urlencode([pair for pair in pairs if pair[0] != TICKET]).encode()
+    return found[0]
+
+
+def rates_beside(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Give the headers of K-3 for an answer that has `headers`: those that it lacks."""
+    given: Mapping[str, str] = scope.get(RATE_HEADERS) or {}
+    if not given:
+        return []
+    has = {name for name, _ in headers}
+    written = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    return [pair for pair in written if pair[0] not in has]

@@ -1,0 +1,164 @@
+"""Requests that change what another gateway of the cluster has: sent there whole, and its answer passed on (C-4).
+
+A request travels as it came, with its credential, over the bus: whoever could send one there could send it here, and
+the other gateway looks at the credential itself. It is repeated under its idempotency key while it is not known to have
+been answered, so that a gateway that dies over it costs time and nothing else (M-1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.types import ASGIApp, Message, Scope
+
+from interlock.engine.membership import Elsewhere, Moved
+from interlock.gateway.rest.answers import Answer
+from interlock.gateway.rest.authentication import CREDENTIAL, HOPS
+from interlock.gateway.rest.service import Ask
+from interlock.ports.bus import BusError, CutOff, LostOver
+from interlock.protocol.problems import Problem
+
+WHAT = "rest"
+"""Under this a gateway answers requests that others send it."""
+ANSWER_WAIT_MS = 15_000
+"""So long a gateway is given to answer; one that is alive answers far sooner."""
+GIVE_UP_S = 20.0
+"""A request that no gateway could take for so long is answered 503: longer than a dead one's lease lasts."""
+BUS_GIVE_UP_S = 2.0
+"""A request that needs the bus while that is away from this gateway is answered 503 after this: a bus that restarts
+within it costs no answer (decision 47)."""
+AGAIN_S = 0.25
+"""Before a gateway that could not be asked is asked again, or its lanes are to be had."""
+AWAY_RETRY_S = 2
+"""When what could not be sent to its gateway is to be tried again: it has waited here for
+BUS_GIVE_UP_S or GIVE_UP_S already."""
+MAX_HOPS = 4
+"""A lane that moves is followed so often."""
+LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-encoding", b"connection", b"prefer",
+                      b"origin", b"cookie", b"interlock-browser"})
+"""Headers that do not travel: of this connection alone, or waited for here."""
+log = structlog.get_logger("interlock.gateway")
+
+
+class Sent(msgspec.Struct, array_like=True):
+    """A request as one gateway sends it to another."""
+
+    method: str
+    path: str
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    source: str
+    body: bytes
+    hops: int
+
+
+class Answered(msgspec.Struct, array_like=True):
+    """Its answer."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+_sent = msgspec.msgpack.Decoder(Sent)
+_answered = msgspec.msgpack.Decoder(Answered)
+
+
+class Forwarding:
+    """Finds the gateway that can answer. `ask` is None where there are no others."""
+
+    def __init__(self, ask: Ask | None) -> None:
+        self._ask = ask
+
+    @property
+    def alone(self) -> bool:
+        """Whether every request is answered here."""
+        return self._ask is None
+
+    async def answer(self, scope: Scope, body: bytes, here: Callable[[bool], Awaitable[ASGIApp]]) -> ASGIApp:
+        """Answer here, or have the gateway answer that can. `here` may raise Elsewhere for a gateway that only seems
+        to have the session if it gets true: the first time, and not for a request that was sent here so. Raises what
+        `here` raises, and Problem Unavailable."""
+        if self._ask is None:
+            return await here(False)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + GIVE_UP_S
+        hops, failed = scope.get(HOPS, 0), BusError("it moves from gateway to gateway")
+        guess = hops == 0
+        while loop.time() < until and hops < MAX_HOPS:
+            try:
+                return await here(guess)
+            except Moved:
+                continue
+            except Elsewhere as there:
+                try:
+                    return await self._there(self._ask, there.instance_id, scope, body, hops + 1)
+                except BusError as error:
+                    if isinstance(error, CutOff | LostOver) and not isinstance(failed, CutOff | LostOver):
+                        until = min(until, loop.time() + BUS_GIVE_UP_S)
+                    failed = error
+                    log.info("gateway_not_reached", instance_id=there.instance_id, error=str(error))
+            guess = False
+            await asyncio.sleep(AGAIN_S)
+        raise _unavailable(failed)
+
+    async def _there(self, ask: Ask, instance_id: str, scope: Scope, body: bytes, hops: int) -> ASGIApp:
+        headers = [(bytes(name), bytes(value)) for name, value in scope["headers"] if bytes(name) not in LEFT_OUT]
+        # A hook shows its own secret, in whichever header it has; all others are let in with a bearer token.
+        shown = [b"Bearer " + scope[CREDENTIAL].encode()] if CREDENTIAL in scope else [
+            bytes(value) for name, value in scope["headers"] if bytes(name) == b"authorization"]
+        headers += [(b"authorization", value) for value in shown]
+        source = str(scope["client"][0]) if scope.get("client") else ""
+        sent = Sent(scope["method"], scope["path"], scope["query_string"], headers, source, body, hops)
+        raw = await ask(instance_id, WHAT, msgspec.msgpack.encode(sent), ANSWER_WAIT_MS)
+        answered = _answered.decode(raw)
+        headers = [(name, value) for name, value in answered.headers if name != b"content-length"]
+        return Answer(answered.body, answered.status, [*headers, (b"content-length", b"%d" % len(answered.body))])
+
+
+def _unavailable(failed: BusError) -> Problem:
+    """What is answered where no gateway could be had: the request may be sent again, here or at any other gateway."""
+    if isinstance(failed, CutOff | LostOver):
+        done = ("Nothing was done here" if isinstance(failed, CutOff)
+                else "Whether it was done is not known, as it was lost while that was asked")
+        detail = (f"The gateways cannot reach one another: {failed.where} does not answer, and another gateway has "
+                  f"this session or its runner. {done}; sessions whose runners are attached here go on.")
+        hint = ("Send it again under the same idempotency key, here or at another gateway. If it lasts, whoever runs "
+                "the gateways looks at NATS, and at what `bus` of `[cluster]` names.")
+    else:
+        detail = f"Another gateway of the cluster has this session, and it could not be asked: {failed}"
+        hint = "Send it again under the same idempotency key: if it was done, that answer is given again."
+    return Problem("Unavailable", detail, hint=hint, headers={"Retry-After": str(AWAY_RETRY_S)})
+
+
+async def answer_sent(rest: ASGIApp, raw: bytes) -> bytes:
+    """Answer what another gateway sent, as if it had come from where that one had it."""
+    sent = _sent.decode(raw)
+    scope: dict[str, Any] = {
+        "type": "http", "http_version": "1.1", "scheme": "http", "method": sent.method, "path": sent.path,
+        "raw_path": sent.path.encode(), "root_path": "", "query_string": sent.query, "headers": sent.headers,
+        "client": (sent.source, 0) if sent.source else None, "server": None, "state": {}, HOPS: sent.hops,
+    }
+    status, headers, body = 500, list[tuple[bytes, bytes]](), bytearray()
+    taken = False
+
+    async def receive() -> Message:
+        nonlocal taken
+        if taken:
+            await asyncio.get_running_loop().create_future()  # Whoever waits for its end is answered first.
+        taken = True
+        return {"type": "http.request", "body": sent.body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status, headers
+        if message["type"] == "http.response.start":
+            status, headers = message["status"], [(bytes(name), bytes(value)) for name, value in message["headers"]]
+        else:
+            body.extend(message.get("body", b""))
+
+    await rest(scope, receive, send)
+    return msgspec.msgpack.encode(Answered(status, headers, bytes(body)))

@@ -1,0 +1,167 @@
+"""What the REST API asks of the engine, and the few facts it shows of its gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from interlock.command.policy import Policy
+from interlock.engine.audit_readiness import Signing
+from interlock.engine.bridge.compaction import Asked
+from interlock.engine.chats import Chats
+from interlock.engine.cron import Crons
+from interlock.engine.drains import Drains
+from interlock.engine.engine_status import Standing
+from interlock.engine.router import Route
+from interlock.engine.setbacks import Setbacks
+from interlock.engine.transcript_desk import TranscriptDesk
+from interlock.engine.viewers import Viewers
+from interlock.gateway.access import Access
+from interlock.gateway.checkpoints import CheckpointSigner
+from interlock.gateway.cluster_health import ClusterWatch
+from interlock.gateway.hooks import Hooks
+from interlock.gateway.metrics import Metrics
+from interlock.gateway.pairings import Pairings
+from interlock.gateway.retention import Retention
+from interlock.gateway.webhooks import Webhooks
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Ledger, StoredBallot
+from interlock.ports.objects import Objects
+from interlock.protocol.records import CommandRecord, IdempotencyRecord, Principal, SessionRecord
+from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
+
+Remember = Callable[[Any], IdempotencyRecord]
+"""Makes the row that answers the same request again; the engine writes it in the command's transaction (M-2)."""
+
+
+class Sessions(Protocol):
+    """What is done with sessions. Whatever is refused is a `Problem`; what is returned is durable."""
+
+    def close(self, principal: Principal, session_id: str, reason: str, remember: Remember
+              ) -> Awaitable[SessionRecord]: ...
+
+    def patch(self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
+              ) -> Awaitable[SessionRecord]: ...
+
+    def archive(self, principal: Principal, session_id: str, reason: str, remember: Remember
+                ) -> Awaitable[SessionRecord]: ...
+
+    def restore(self, principal: Principal, session_id: str, remember: Remember) -> Awaitable[SessionRecord]: ...
+
+    def release(self, principal: Principal, session_id: str, to: str, remember: Remember
+                ) -> Awaitable[SessionRecord]: ...
+
+    def discard(self, principal: Principal, session_id: str, files: list[str] | None, remember: Remember
+                ) -> Awaitable[SessionRecord]: ...
+
+    def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
+                ) -> Awaitable[Asked]: ...
+
+    def shown(self, record: SessionRecord) -> Session: ...
+
+
+class Desk(Protocol):
+    """The engine as the API uses it. Whatever it refuses is a `Problem`; what it returns is durable."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def objects(self) -> Objects | None: ...
+
+    @property
+    def chats(self) -> Chats: ...
+
+    @property
+    def viewers(self) -> Viewers: ...
+
+    @property
+    def transcripts(self) -> TranscriptDesk | None:
+        """What is done with transcripts (X-6); None where none are kept."""
+        ...
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Awaitable[Route] | None: ...
+
+    def submit(self, principal: Principal, body: CommandBody, remember: Remember, route: Route | None = None
+               ) -> Awaitable[Command]: ...
+
+    def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> Awaitable[StoredBallot]: ...
+
+    def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember,
+             stored: StoredBallot | None = None) -> Awaitable[Approval]: ...
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def withdraw(self, principal: Principal, approval_id: str, remember: Remember, stored: StoredBallot | None = None
+                 ) -> Awaitable[Approval]: ...
+
+    def learn_rules(self) -> Awaitable[None]:
+        """Take the remembered rules anew, after one was revoked."""
+        ...
+
+    def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember,
+               stored: StoredBallot | None = None) -> Awaitable[Approval]: ...
+
+    @property
+    def drains(self) -> Drains: ...
+
+    @property
+    def setbacks(self) -> Setbacks: ...
+
+    def budgets(self, tenant_id: str) -> list[Budget]: ...
+
+    def heartbeat(self, record: CommandRecord) -> Heartbeat | None: ...
+
+    def nodes(self, tenant_id: str) -> Awaitable[list[Node]]: ...
+
+    def standing(self) -> Standing: ...
+
+
+class Facts(NamedTuple):
+    """What `GET /v1/status` tells of the gateway itself (N-3)."""
+
+    gateway_id: str
+    version: str
+    state_dir: str
+    store_path: str
+
+
+Ask = Callable[[str, str, bytes, int], Awaitable[bytes]]
+"""Asks a gateway by its instance id, under a word, with a body, within so many milliseconds. Raises BusError."""
+NewestCheckpoint = Callable[[str], Awaitable[bytes | None]]
+"""Signs how far a tenant's audit log goes now, and gives that as one line; None while nothing was ever signed (U-3)."""
+
+
+NEVER_STALLED = Signing()
+"""Of a gateway without a signer."""
+
+
+class Front(NamedTuple):
+    """All that the operations share."""
+
+    desk: Desk
+    clock: Clock
+    facts: Facts
+    checkpoint: NewestCheckpoint
+    heartbeat_s: float
+    pairings: Pairings
+    access: Access
+    webhooks: Webhooks
+    metrics: Metrics
+    retention: Retention
+    hooks: Hooks
+    crons: Crons
+    signing: Signing = NEVER_STALLED
+    """Whether the audit logs can be signed."""
+    signer: CheckpointSigner | None = None
+    ask: Ask | None = None
+    """Asks another gateway; None where there are no others."""
+    cluster: ClusterWatch | None = None
+    """Looks at the cluster; None where there are no others."""
+    console: Path | None = None
+    """The directory of the console's files; None for those of the package."""

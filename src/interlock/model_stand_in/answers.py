@@ -1,0 +1,165 @@
+"""What the server answers, before it takes a provider's form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from .conversation import Asked
+from .pieces import compact
+from .script import (
+    AFTER_TOOL,
+    FLUSH,
+    GREETING,
+    NO_TOOL,
+    SILENT,
+    SUMMARY,
+    Script,
+    chunk_texts,
+    read_script,
+    words_as_chunks,
+)
+from .shell_tool import shell_call
+from .tool_choice import deed_call, delegate_call
+
+INPUT_TOKENS = 100
+OUTPUT_TOKENS = 20
+SIDE_ANSWER = "Test session"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of one of the agent's tools; `arguments` is JSON, or was to be."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Text chunks, then perhaps tool calls; `delay_seconds` lies between any two of them."""
+
+    chunks: tuple[str, ...]
+    calls: tuple[ToolCall, ...] = ()
+    delay_seconds: float = 0.0
+    thinking: str | None = None
+    hangs: bool = False
+    cut: bool = False
+    ends: bool = False
+    """The stream ends in good order before its last event, which says why the model stopped."""
+    length: bool = False
+    """The answer says that it was cut at the limit of its length."""
+    tokens: int = INPUT_TOKENS
+    """Of input, as the answer reports them."""
+
+    @property
+    def text(self) -> str:
+        """All chunks in one."""
+        return "".join(self.chunks)
+
+    @property
+    def whole_delay(self) -> float:
+        """Seconds that the answer takes when it is not streamed."""
+        pieces = len(self.chunks) + bool(self.calls)
+        return self.delay_seconds * max(0, pieces - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An HTTP failure; with `overflow` the provider's own words for a prompt that does not fit."""
+
+    status: int
+    overflow: bool = False
+    again: bool = False
+    """Whether it may be asked again."""
+
+
+def answer(asked: Asked, before: int = 0) -> Answer | Failure:
+    """Decide what a request is answered with; `before` so many others had the same prompt."""
+    given = _answer(asked, before)
+    return replace(given, tokens=asked.tokens) if isinstance(given, Answer) and asked.tokens is not None else given
+
+
+def _answer(asked: Asked, before: int) -> Answer | Failure:
+    if asked.side:
+        # A title or a summary repeats the person's words; they steer the turn only, never a request on the side.
+        how = SUMMARY.search(asked.prompt)
+        return Answer((SIDE_ANSWER,), ends=how is not None and how[1] == "ends",
+                      length=how is not None and how[1] == "length")
+    if (flush := FLUSH.search(asked.prompt)) is not None:
+        return _flushing(asked, flush[1])
+    script = read_script(asked.prompt)
+    if script.overflow:
+        return Failure(400, overflow=True)
+    if script.room_chars is not None and asked.size > script.room_chars:
+        return Failure(400, overflow=True)
+    if script.flaky is not None and before < script.flaky[1]:
+        return Failure(script.flaky[0], again=True)
+    if script.empty:
+        return Answer(())
+    if script.state:
+        return Answer((_state(asked),))
+    if script.fail_status is not None:
+        return Failure(script.fail_status)
+    if script.delegated is not None and asked.results == 0:
+        return _delegating(asked, script.delegated)
+    if script.deed is not None and asked.results == 0:
+        return _doing(asked, *script.deed)
+    if script.question is not None and asked.results == 0:
+        return _asking(asked, script.question)
+    if asked.results < len(script.calls) * script.many:
+        return _calling(asked, script)
+    if script.calls or script.deed is not None or script.delegated is not None or script.question is not None:
+        return Answer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
+    return Answer(_texts(script) or (() if script.hangs or script.cut else (GREETING,)),
+                  delay_seconds=script.delay_seconds, thinking=script.thinks, hangs=script.hangs, cut=script.cut,
+                  ends=script.ends, length=script.length)
+
+
+def _flushing(asked: Asked, path: str) -> Answer:
+    if asked.results or all(tool.name != "write" for tool in asked.tools):
+        return Answer((SILENT,))
+    return Answer((), (ToolCall("write", compact({"path": path, "content": "what must last\n"})),))
+
+
+def _state(asked: Asked) -> str:
+    mode = "plan" if "Plan only" in asked.system else "default"
+    last = asked.system.rsplit(None, 1)[-1] if asked.system else ""
+    said = f"mode={mode} model={asked.model} effort={asked.effort} system={last}"
+    return said if asked.prompt == "state" else f"{said} loaded={'yes' if asked.told else 'no'}"
+
+
+def _calling(asked: Asked, script: Script) -> Answer:
+    at = asked.results // script.many
+    name, given = script.calls[at]
+    if not name:
+        found = shell_call(asked.tools, given)
+        if found is None:
+            return Answer(words_as_chunks(NO_TOOL))
+        name, given = found[0], compact(found[1])
+    before = _texts(script) if asked.results == 0 else ()
+    thinking = script.thinks if asked.results == 0 else None
+    return Answer(before, (ToolCall(name, given),) * script.many, script.delay_seconds, thinking,
+                  ends=script.ends, length=script.length)
+
+
+def _delegating(asked: Asked, command: str) -> Answer:
+    found = delegate_call(asked.tools, f"[[tool:{command}]]")
+    return Answer(words_as_chunks(NO_TOOL)) if found is None else Answer((), (ToolCall(found[0], compact(found[1])),))
+
+
+def _doing(asked: Asked, deed: str, given: str) -> Answer:
+    found = deed_call(deed, asked.tools, json.loads(given))
+    return Answer(words_as_chunks(NO_TOOL)) if found is None else Answer((), (ToolCall(found[0], compact(found[1])),))
+
+
+def _asking(asked: Asked, question: str) -> Answer:
+    if all(tool.name != "AskUserQuestion" for tool in asked.tools):
+        return Answer(words_as_chunks(NO_TOOL))
+    options = [{"label": label, "description": f"take {label}"} for label in ("left", "right")]
+    one = {"question": question, "header": "Way", "options": options, "multiSelect": False}
+    return Answer((), (ToolCall("AskUserQuestion", compact({"questions": [one]})),))
+
+
+def _texts(script: Script) -> tuple[str, ...]:
+    return (*script.says, *(chunk_texts(script.chunks) if script.chunks else ()))

@@ -1,0 +1,194 @@
+"""Which agent an open asks for, where it works, and whether it can go on with what it was at (A-1, A-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from interlock.agents.registry import ADAPTERS, keys_of, make_agent
+from interlock.agents.workspace_files import ignoring_env
+from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, SettingRefused, Started, SwitchesMode
+from interlock.ports.process import Programs
+from interlock.protocol import payloads as p
+from interlock.protocol.box import Box
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.integers import whole
+from interlock.protocol.limits import LARGEST_SEQ
+from interlock.runner import outlet
+from interlock.runner.descriptors import is_shortage, shortage
+from interlock.runner.environment import environment
+from interlock.runner.idle_programs import IdlePrograms
+from interlock.runner.journal import Journal
+from interlock.runner.programs import ProgramDesk
+from interlock.runner.session_box import Boxing, BoxRefused
+from interlock.runner.session_context import Surroundings
+from interlock.runner.staged.store import Staged
+from interlock.runner.turn_settings import switches
+from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
+from interlock.runner.workspace_files import TooMany, look
+
+
+class OpenRefused(Exception):
+    """The open cannot be done: code and sentence. `workspace_files` are the bytes of what is to be asked about first
+    (H-13)."""
+
+    def __init__(self, code: Code, sentence: str, workspace_files: bytes | None = None) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.workspace_files = workspace_files
+
+
+def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) -> tuple[Code, str]:
+    """The code and the sentence for an agent that was not started. An OSError that no adapter expected (a descriptor
+    that was wanted for the import of its modules, for example) fails the one open, and not the session's task."""
+    if isinstance(error, OSError):
+        sentence = (shortage(f"Agent {agent_id}") if is_shortage(error)
+                    else f"Agent {agent_id} was not started: {error}.")
+        return Code.AGENT_START_FAILED, sentence
+    return (error.code if isinstance(error, OpenRefused) else Code.AGENT_START_FAILED), str(error)
+
+
+def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any],
+            programs: ProgramDesk) -> tuple[Agent, Opening, Staged | None]:
+    """Return the agent to start, where, and where its changes are staged. `programs` decides on what it starts, if its
+    box holds that.
+
+    `remembered` is what the gateway keeps for a runner that has forgotten the session: `agent_session`,
+    `next_turn_index`. Raises OpenRefused and AgentStartFailed."""
+    spec = around.offered.agents.get(asked.agent_id)
+    if spec is None:
+        known = ", ".join(sorted(around.offered.agents))
+        raise AgentStartFailed(f"This runner has no agent {asked.agent_id!r}; it has: {known}.")
+    state = journal.state
+    workspace = state.workspace = str(_workspace(around, spec, asked))
+    variables = environment(
+        around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,
+        extra={**ignoring_env(spec), **spec.env},
+    )
+    name, index = remembered.get("agent_session"), whole(remembered.get("next_turn_index"))
+    known = state.agent_session or (name if isinstance(name, str) else None)
+    if index is not None and state.next_turn_index < index <= LARGEST_SEQ:
+        state.next_turn_index = index
+    opening = Opening(
+        journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,
+        agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),
+        keys=keys_of(spec, around.environment), hidden=around.boxing.concealed(spec),
+        box=around.boxing.box(spec, asked.workspace_access),
+    )
+    try:
+        staged = around.boxing.staging(asked.agent_id, spec, journal.session_id, workspace, asked.workspace_access)
+        walls = around.boxing.walls(asked.agent_id, spec, workspace, asked.workspace_access, variables, staged)
+        reach = around.boxing.reach(asked.agent_id, spec, variables) if walls.network is not None else None
+    except BoxRefused as refused:
+        raise OpenRefused(Code.WORKSPACE_REFUSED, str(refused)) from None
+    ways: dict[str, Any] = {"programs": _decides(programs, spec, journal)} if walls.programs else {}
+    if reach is not None:
+        variables.update(outlet.variables(reach))
+        ways["way_out"] = outlet.Outlet(reach, partial(_report_refused, journal))
+    return make_agent(spec, partial(around.spawn, walls=walls, **ways)), opening, staged
+
+
+def _decides(programs: ProgramDesk, spec: AgentSpec, journal: Journal) -> Programs:
+    """Return what decides on an agent's programs: people and policy in a turn, its config between turns."""
+    entries = spec.box.between_turns if spec.box is not None else []
+    return IdlePrograms(entries, programs, journal, lambda: programs.is_idle) if entries else programs
+
+
+async def _report_refused(journal: Journal, sentence: str) -> None:
+    await journal.write(journal.agent_error("warning", Code.NETWORK_REFUSED, sentence))
+
+
+async def check_files(around: Surroundings, opening: Opening, trusted: str | None) -> None:
+    """Look for files that would configure the agent; `trusted` is the digest of those that somebody has allowed. The
+    look is made at each start, since the files may have changed since the last one (H-13). Raises OpenRefused."""
+    roots = opening.spec.roots or around.offered.roots
+    try:
+        found = await look(opening.agent_id, opening.spec, opening.workspace, roots, opening.environment)
+    except TooMany as error:
+        raise OpenRefused(Code.WORKSPACE_NOT_TRUSTED, str(error)) from None
+    if found is None or found.digest == trusted:
+        return
+    files = "A file" if found.files == 1 else f"{found.files} files"
+    raise OpenRefused(Code.WORKSPACE_NOT_TRUSTED, f"{files} in {opening.workspace} would configure the agent "
+                      f"{opening.agent_id}, and nobody has allowed that.", found.said)
+
+
+def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> Path:
+    adapter = ADAPTERS.get(spec.adapter)
+    access = asked.workspace_access
+    if adapter is not None and access not in adapter.access and not around.boxing.holds(spec, access):
+        can = " or ".join(adapter.access)
+        raise OpenRefused(Code.WORKSPACE_REFUSED, f"An agent under the adapter {spec.adapter} cannot be held to the "
+                          f"workspace access {asked.workspace_access!r}; open it with {can}.")
+    roots = spec.roots or around.offered.roots
+    try:
+        return resolve_workspace(asked.workspace or roots[0], roots)
+    except WorkspaceRefused as error:
+        raise OpenRefused(Code.WORKSPACE_REFUSED, str(error)) from None
+
+
+def refusal(journal: Journal, agent_id: str, error: OpenRefused | AgentStartFailed | OSError, reply_to: str) -> Frame:
+    """The frame that answers an open that was not done."""
+    found = error.workspace_files if isinstance(error, OpenRefused) else None
+    files = msgspec.UNSET if found is None else msgspec.Raw(found)
+    return journal.session_error(*unstarted(agent_id, error), True, reply_to, files)
+
+
+def capabilities(journal: Journal, started: Started, reply_to: str, box: Box | None = None) -> Frame:
+    """What the agent is and offers, in answer to the open."""
+    state = journal.state
+    payload = p.Capabilities(
+        dps_version=DPS_VERSION, features=msgspec.to_builtins(started.features),
+        agent=p.AgentIdentity(agent_id=state.agent_id, name=started.name, version=started.version, model=started.model),
+        box=box,
+    )
+    # A runner forgets a session that is closed and told; its gateway gives the conversation's name back then.
+    named = {"agent_session": started.agent_session} if started.agent_session else {}
+    return journal.frame("session.capabilities", payload, {"in_reply_to": reply_to, **named})
+
+
+def as_configured(opening: Opening, started: Started) -> Started:
+    """What the agent offers, corrected by what its config knows better: one that does not ask is not held to anything
+    by its asking (A-10)."""
+    if opening.spec.asks:
+        return started
+    features = msgspec.structs.replace(started.features, permission="never", read_only=False)
+    return started._replace(features=features)
+
+
+def check_access(opening: Opening, started: Started, boxing: Boxing) -> None:
+    """Refuse an agent that only now tells that it cannot be held to the access, unless a wall does. Raises OpenRefused.
+    """
+    if opening.workspace_access == "ro" and not (started.features.read_only or boxing.holds(opening.spec, "ro")):
+        raise OpenRefused(Code.WORKSPACE_REFUSED, "The agent cannot be held to reading (read_only): it does not ask "
+                          "before its tools, or does not offer it; open it with rw.")
+
+
+async def back_to_mode(agent: Agent, started: Started, mode: str | None) -> None:
+    """Put the agent into the mode that the session was in. Raises OpenRefused."""
+    if mode is None or not switches(started.features) or not isinstance(agent, SwitchesMode):
+        return
+    try:
+        await agent.switch_mode(mode)
+    except SettingRefused as refused:
+        raise OpenRefused(Code.UNSUPPORTED_CAPABILITY, str(refused)) from None
+
+
+def not_resumed(journal: Journal, opening: Opening, started: Started) -> list[Frame]:
+    """What is said, once an opening, of an agent that begins anew where it should have gone on."""
+    if not opening.resume or started.resumed:
+        return []
+    if started.fresh_because is not None:
+        sentence = ("The agent could not go on with its earlier conversation, and begins a new one: "
+                    f"{started.fresh_because}")
+    elif started.features.resume_session:
+        sentence = "The agent has kept nothing of its earlier conversation, and begins a new one."
+    else:
+        sentence = ("The agent cannot go on with an earlier conversation (resume_session), and begins a new one: it "
+                    "remembers nothing of what was said before.")
+    return [journal.agent_error("warning", Code.UNSUPPORTED_CAPABILITY, sentence)]

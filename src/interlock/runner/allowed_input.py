@@ -1,0 +1,50 @@
+"""Pure: whether a tool call that runs was allowed, and with the input that it runs with (H-3, H-12)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.command.card.lines import title
+from interlock.command.card.request import Asked, parts, same_effect
+from interlock.ports.agent import Answer, Question
+from interlock.protocol.codes import Code
+from interlock.runner.tool_calls import ToolCall
+
+EFFECTS = frozenset({"delete", "edit", "execute", "fetch", "move"})
+"""Kinds of tools that do something, or reach out."""
+HARMLESS = frozenset({"read", "search", "think"})
+
+
+def allowed_input(question: Question, answer: Answer) -> bytes:
+    """The input that a yes covers; empty if the request only described it, so that there is nothing to compare."""
+    if answer.updated_input is not None:
+        return msgspec.json.encode(answer.updated_input)
+    return b"" if question.described else question.input_json
+
+
+def without_yes(call: ToolCall, input_json: bytes, *, printed: bool = False) -> tuple[Code, str] | None:
+    """The code and sentence for a call that runs without a yes for it; None if it was allowed, or does nothing. Some
+    agents report a call that was denied as completed: it ran for certain if a program of it has `printed`."""
+    act = title(Asked(call.tool_name, input_json, kind=call.kind))
+    if not call.asked:
+        if not _does_something(call, input_json):
+            return None
+        return Code.RAN_UNASKED, f"The agent ran a tool without asking: {act}"
+    if not call.allowed:
+        if not call.denied and _does_something(call, input_json):
+            return Code.RAN_UNASKED, f"The agent asked about a tool, and ran it before it was answered: {act}"
+        return (Code.RAN_UNASKED, f"The agent ran a tool that was denied: {act}") if printed else None
+    if input_json == b"{}" or any(not one.input or same_effect(input_json, one.input, one.content)
+                                  for one in call.allowed):
+        return None
+    allowed = title(Asked(call.tool_name, call.allowed[-1].input, kind=call.kind))
+    return Code.RAN_OTHER_THAN_ALLOWED, f"The agent ran {act!r}, but {allowed!r} was allowed."
+
+
+def _does_something(call: ToolCall, input_json: bytes) -> bool:
+    if call.kind in EFFECTS:
+        return True
+    if call.kind in HARMLESS:
+        return False
+    found = parts(Asked(call.tool_name, input_json))
+    return bool(found.lines or found.edits)

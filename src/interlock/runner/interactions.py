@@ -1,0 +1,347 @@
+"""Permissions that an agent waits for: asked, held, answered, or refused by ourselves (A-5, A-9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.ports.agent import Answer, Option, Question
+from interlock.protocol import payloads as p
+from interlock.protocol.denial_text import No
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import EXPIRY_SLACK_MS, HELD_TIMEOUT_MS
+from interlock.runner.blocks import sound
+from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
+from interlock.runner.links import resolved_paths
+from interlock.runner.subject import subject_bytes
+
+MAX_OPTIONS = 32
+"""Options shown of one question; the once-options among the first so many count (A-9)."""
+BY_RUNNER = "runner"
+
+
+class Waits(NamedTuple):
+    """How long a question waits, in seconds; tests shorten it."""
+
+    held_s: float = HELD_TIMEOUT_MS / 1000
+    slack_s: float = EXPIRY_SLACK_MS / 1000
+
+
+class Presence:
+    """Which gateways' links are live, and whoever wants to know that it changed."""
+
+    def __init__(self, live: bool = False) -> None:
+        self._live = {""} if live else set[str]()
+        self._told: set[Callable[[], None]] = set()
+
+    def live(self, gateway_id: str) -> bool:
+        """Whether the link to this gateway is up."""
+        return gateway_id in self._live
+
+    def set(self, live: bool, gateway_id: str = "") -> None:
+        """A link came up or went down."""
+        if live:
+            self._live.add(gateway_id)
+        else:
+            self._live.discard(gateway_id)
+        for tell in list(self._told):
+            tell()
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Call `tell` at every change."""
+        self._told.add(tell)
+
+    def unwatch(self, tell: Callable[[], None]) -> None:
+        """Stop calling it."""
+        self._told.discard(tell)
+
+
+class Verdict(NamedTuple):
+    """What a question came to. `option_id` is the one that the person named, if any."""
+
+    outcome: p.Outcome
+    by: str
+    message: str | None = None
+    option_id: str | None = None
+    answer: str | None = None
+    updated_input: dict[str, Any] | None = None
+
+
+class _Pending:
+    """One question that waits."""
+
+    def __init__(self, interaction_id: str, question: Question, subject: bytes, live: bool, now: float) -> None:
+        self.interaction_id = interaction_id
+        self.question = question
+        self.subject = subject
+        self.verdict: Verdict | None = None
+        self.voided = False
+        self.changed = asyncio.Event()
+        self.live_since = now if live else None
+        self.expires_at: float | None = None
+
+    def settle(self, verdict: Verdict) -> None:
+        """The first verdict counts."""
+        if self.verdict is None:
+            self.verdict = verdict
+            self.changed.set()
+
+    def deadline(self, waits: Waits) -> float | None:
+        if self.expires_at is not None:
+            return self.expires_at
+        return None if self.live_since is None else self.live_since + waits.held_s
+
+    def lapse(self) -> None:
+        """The deadline has passed: nobody holds the question, or it has expired."""
+        if self.expires_at is None:
+            self.settle(Verdict("denied", BY_RUNNER, "The gateway did not confirm that it holds the question."))
+        else:
+            self.settle(Verdict("expired", BY_RUNNER, "Nobody answered in time."))
+
+
+class Interactions:
+    """The open questions of one session's turn. Every question that is asked is resolved exactly once, in the outbox,
+    before the agent hears of it."""
+
+    def __init__(self, journal: Journal, presence: Presence, waits: Waits,
+                 controller: Callable[[], str] = lambda: "") -> None:
+        """`controller` names the gateway that answers: its link is the one that counts (D-5)."""
+        self._controller = controller
+        self._journal = journal
+        self._presence = presence
+        self._waits = waits
+        self._pending: dict[str, _Pending] = {}
+        self._order = asyncio.Lock()
+        """Questions are written in the order in which they were asked, however long their paths take to look at."""
+        self._voids = 0
+        """How often all that waited was given up."""
+        self._going = asyncio.Event()
+        self._going.set()
+        presence.watch(self._link_changed)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the agent waits for a person."""
+        return bool(self._pending)
+
+    @property
+    def standing(self) -> p.AgentState:
+        """What the agent does, as far as questions go: it waits for a yes, for words, for nothing, or is paused."""
+        if self.stopped:
+            return "paused"
+        if any(pending.question.wants == "PERMISSION" for pending in self._pending.values()):
+            return "waiting_approval"
+        return "waiting_input" if self._pending else "running"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a pause keeps every answer back (C-6)."""
+        return not self._going.is_set()
+
+    def hold(self) -> None:
+        """From now on answers are kept, so that no further tool begins (C-6); their clocks go on."""
+        self._going.clear()
+
+    def let_go(self) -> None:
+        """The pause is over: what was answered meanwhile reaches the agent."""
+        self._going.set()
+        for pending in self._pending.values():
+            pending.changed.set()
+
+    async def going(self) -> None:
+        """Wait until no pause holds anything back."""
+        await self._going.wait()
+
+    def close(self) -> None:
+        """Stop watching the link."""
+        self._presence.unwatch(self._link_changed)
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask and wait. The yes is durable before it is returned (P-2)."""
+        async with self._order:
+            voids = self._voids
+            subject = subject_bytes(question, await resolved_paths(question, self._journal.state.workspace))
+            if voids != self._voids:  # Meanwhile the turn ended, and no question may follow its end.
+                return Answer(False, None, "The turn has ended.")
+            pending = _Pending(self._journal.new_uuid(), question, subject, self._live, _now())
+            self._pending[pending.interaction_id] = pending
+            try:
+                # Under a pause this question is the boundary at which the agent stops (C-6).
+                await self._journal.write(self._request(pending), *self._journal.state_changed(self.standing))
+            except BaseException:
+                self._pending.pop(pending.interaction_id, None)
+                raise
+        try:
+            verdict = await self._wait(pending)
+        except asyncio.CancelledError:
+            # Whoever asked no longer waits: nothing that a person decides later can reach it.
+            if not pending.voided:
+                await self._resolve(pending.interaction_id, Verdict("void", BY_RUNNER, "The agent no longer asks."))
+            raise
+        if pending.voided:
+            return Answer(False, None, verdict.message)
+        await self._resolve(pending.interaction_id, verdict)
+        await self._journal.durable()
+        return choose(verdict, question)
+
+    async def _resolve(self, interaction_id: str, verdict: Verdict) -> None:
+        del self._pending[interaction_id]
+        told = [] if self.stopped else self._journal.state_changed(self.standing)
+        await self._journal.write(self._resolved(interaction_id, verdict), *told)
+
+    async def _wait(self, pending: _Pending) -> Verdict:
+        while pending.verdict is None or (self.stopped and not pending.voided):
+            pending.changed.clear()
+            deadline = pending.deadline(self._waits) if pending.verdict is None else None
+            try:
+                async with asyncio.timeout(None if deadline is None else max(deadline - _now(), 0)):
+                    await pending.changed.wait()
+            except TimeoutError:
+                pending.lapse()
+        return pending.verdict
+
+    def take(self, payload: p.InteractionResponse | p.InteractionTimeout | p.InteractionHeld) -> bool:
+        """What the gateway says of a question. False where no such question waits."""
+        match payload:
+            case p.InteractionResponse():
+                return self.respond(payload)
+            case p.InteractionTimeout():
+                return self.timeout(payload)
+            case _:
+                return self.held(payload)
+
+    def respond(self, payload: p.InteractionResponse) -> bool:
+        """A person, or a rule, has decided. False where no such question waits."""
+        pending = self._pending.get(payload.interaction_id)
+        if pending is None:
+            return False
+        pending.settle(_verdict(pending.question, payload))
+        return True
+
+    def timeout(self, payload: p.InteractionTimeout) -> bool:
+        """The gateway's clock says that it is over: a no. False where no such question waits."""
+        pending = self._pending.get(payload.interaction_id)
+        if pending is None:
+            return False
+        pending.settle(Verdict("expired", "gateway", "Nobody answered in time."))
+        return True
+
+    def held(self, payload: p.InteractionHeld) -> bool:
+        """The gateway has the question, and its clock runs; ours is only the last resort (A-5)."""
+        pending = self._pending.get(payload.interaction_id)
+        if pending is None:
+            return False
+        pending.expires_at = _now() + payload.expires_in_ms / 1000 + self._waits.slack_s
+        pending.changed.set()
+        return True
+
+    @property
+    def _live(self) -> bool:
+        return self._presence.live(self._controller())
+
+    def _request(self, pending: _Pending) -> Frame:
+        kind, turn = pending.question.kind, self._journal.state.turn
+        marks = {**({"kind": kind[:MAX_NAME_CHARS]} if kind else {}),
+                 **({"silent": True} if turn is not None and turn.silent else {})}
+        payload = _request(pending.interaction_id, pending.question, pending.subject)
+        return self._journal.frame("agent.interaction.request", payload, marks)
+
+    def ask_anew(self) -> list[Frame]:
+        """Control has passed: what the old gateway was asked is void, and the new one is asked under another id (D-5).
+        What is decided already stays so. Returns the frames that say it, to be written at once."""
+        frames: list[Frame] = []
+        for interaction_id, pending in list(self._pending.items()):
+            if pending.verdict is not None:
+                continue
+            del self._pending[interaction_id]
+            frames.append(self._resolved(interaction_id, Verdict("void", BY_RUNNER)))
+            pending.interaction_id = self._journal.new_uuid()
+            pending.expires_at, pending.live_since = None, _now() if self._live else None
+            pending.changed.set()
+            self._pending[pending.interaction_id] = pending
+            frames.append(self._request(pending))
+        return frames
+
+    def void(self, reason: str) -> list[Frame]:
+        """Give up all that waits: the agent hears no. Returns the frames that say so, to be written at once."""
+        self._voids += 1
+        frames: list[Frame] = []
+        for interaction_id, pending in self._pending.items():
+            verdict = Verdict("void", BY_RUNNER, reason)
+            pending.voided, pending.verdict = True, verdict
+            pending.changed.set()
+            frames.append(self._resolved(interaction_id, verdict))
+        self._pending.clear()
+        return frames
+
+    def _resolved(self, interaction_id: str, verdict: Verdict) -> Frame:
+        payload = p.InteractionResolved(
+            interaction_id=interaction_id, outcome=verdict.outcome, by=verdict.by, decided_at=self._journal.at
+        )
+        return self._journal.frame("x-interlock.interaction.resolved", payload)
+
+    def _link_changed(self) -> None:
+        for pending in self._pending.values():
+            if (pending.live_since is not None) != self._live:
+                pending.live_since = _now() if self._live else None
+            pending.changed.set()
+
+
+def once(options: list[Option], kind: p.OptionKind, named: str | None = None) -> str | None:
+    """The option of this kind that was named, else its first, else None. Always-options are never chosen (A-9)."""
+    ids = [option.option_id for option in options if option.kind == kind]
+    if named in ids:
+        return named
+    return ids[0] if ids else None
+
+
+def _verdict(question: Question, told: p.InteractionResponse) -> Verdict:
+    """What a response comes to: only what the agent can be told in full is a yes (P-2, C-8)."""
+    if told.decision == "deny":
+        # The agent is told who or which rule denied it, whatever way it has of showing that (Y-5).
+        said = told.message if question.wants == "QUESTION" else No(told.by, told.message).sentence()
+        return Verdict("denied", told.by, said, told.option_id)
+    if question.wants == "QUESTION" and told.answer is None:
+        return Verdict("denied", told.by, told.message or "There is no answer.")
+    if told.updated_input is not None and not question.takes_input:
+        return Verdict("denied", BY_RUNNER, "This agent does not take a changed input (updated_input).")
+    return Verdict("allowed", told.by, told.message, told.option_id, told.answer, told.updated_input)
+
+
+def choose(verdict: Verdict, question: Question) -> Answer:
+    """The answer that the agent gets. Without a once-option a yes cannot be said, so it is a no with the reason."""
+    options = question.options
+    if verdict.outcome == "allowed" and question.wants == "QUESTION":
+        return Answer(True, None, verdict.message, verdict.answer)
+    if verdict.outcome == "allowed":
+        option_id = once(options, "allow_once", verdict.option_id)
+        if option_id is not None:
+            return Answer(True, option_id, verdict.message, updated_input=verdict.updated_input)
+    return Answer(False, once(options, "reject_once", verdict.option_id), verdict.message)
+
+
+def _request(interaction_id: str, question: Question, subject: bytes) -> p.InteractionRequest:
+    return p.InteractionRequest(
+        interaction_id=interaction_id,
+        interaction_type=question.wants,
+        title=sound(question.title)[:MAX_TITLE_CHARS],
+        context=p.InteractionContext(
+            tool_name=question.tool_name[:MAX_NAME_CHARS],
+            invocation_id=question.invocation_id,
+            input=msgspec.Raw(question.input_json),
+            subject=msgspec.Raw(subject),
+        ),
+        options=[
+            p.InteractionOption(
+                option_id=option.option_id, label=sound(option.label)[:MAX_TITLE_CHARS], kind=option.kind
+            )
+            for option in question.options[:MAX_OPTIONS]
+        ],
+    )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,87 @@
+"""A prompt, or a compaction's plan, made whole before the agent gets it: files in their place, settings taken (E-5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.ports.agent import Agent, ContextMissing, NotAsking, SettingRefused, Settings
+from interlock.protocol import payloads as p
+from interlock.protocol.box import Box, covers, phrase
+from interlock.protocol.codes import Code
+from interlock.runner.turn_settings import settings_of, settle
+from interlock.runner.uploads import ContentRefused, Uploads
+from interlock.session.transfers import content_of, named
+
+
+class PromptRefused(Exception):
+    """The prompt or the plan cannot be taken: code and sentence. Nothing has changed."""
+
+    def __init__(self, code: Code, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+def check_box(box: Box | None, payload: p.PromptRequest) -> None:
+    """Check that an opening's box holds all that the prompt was decided on (H-18). Raises PromptRefused."""
+    if not covers(box, payload.only_in_box):
+        now = phrase(box) if box is not None else "no box"
+        raise PromptRefused(Code.NOT_BOXED, f"The agent's box holds less than the one that was decided on. Now: {now}.")
+
+
+async def take_prompt(uploads: Uploads, agent: Agent, features: p.Features, payload: p.PromptRequest, *,
+                      reads_only: bool = False) -> tuple[list[dict[str, Any]], Settings]:
+    """The content with every file in its place, and the settings that the agent took. An agent that may only read its
+    workspace is held to that by its asking. Raises PromptRefused."""
+    try:
+        content = await uploads.whole(content_of(payload), features)
+        settings = settings_of(payload)._replace(context=await _context(uploads, payload.context),
+                                                 only_if_asks=payload.only_if_asks or reads_only)
+        await settle(agent, features, settings)
+    except ContextMissing as refused:
+        # As where the session is not open: the gateway opens it anew in its mind, and sends all that was said (B-1).
+        raise PromptRefused(Code.SESSION_NOT_FOUND, str(refused)) from None
+    except NotAsking as refused:
+        code = Code.NOT_ASKING if payload.only_if_asks else Code.WORKSPACE_REFUSED
+        raise PromptRefused(code, str(refused)) from None
+    except SettingRefused as refused:
+        raise PromptRefused(Code.UNSUPPORTED_CAPABILITY, str(refused)) from None
+    except ContentRefused as refused:
+        raise PromptRefused(refused.code, str(refused)) from None
+    return content, settings
+
+
+async def take_plan(uploads: Uploads, request: p.SessionCompact) -> p.SessionCompact:
+    """The request with its plan's context in its place (Z-4). Raises PromptRefused."""
+    plan = request.plan
+    if plan is None or not isinstance(plan.get("context"), dict):
+        return request
+    try:
+        context = await _context(uploads, plan["context"])
+    except ContentRefused as refused:
+        raise PromptRefused(refused.code, str(refused)) from None
+    return msgspec.structs.replace(request, plan={**plan, "context": context})
+
+
+async def _context(uploads: Uploads, context: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A context that was too large for a frame came before it as a file."""
+    if context is None or "transfer_id" not in context:
+        return context
+    block = await uploads.one({**context, "type": "text"})
+    try:
+        return msgspec.json.decode(block["text"].encode(), type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ContentRefused(Code.INVALID_FRAME, f"The context's file cannot be read: {error}.") from None
+
+
+def files_of(payload: p.Payload) -> list[str]:
+    """The transfers that a prompt or a plan names."""
+    match payload:
+        case p.PromptRequest():
+            return named([*content_of(payload), payload.context or {}])
+        case p.SessionCompact():
+            context = (payload.plan or {}).get("context")
+            return named([context]) if isinstance(context, dict) else []  # pyright: ignore[reportUnknownArgumentType]
+        case _:
+            return []

@@ -1,0 +1,328 @@
+"""What an adapter writes a turn with: calls become frames, in order and within bounds (`ports.agent.Scribe`)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from interlock.ports.agent import Answer, CompactionFailed, GivenFile, Question, TurnUsage
+from interlock.ports.outbox import CloseBlock
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import MAX_DELTA_BYTES, MAX_FILE_BYTES, MAX_TOOL_INPUT_BYTES
+from interlock.protocol.sizes import split_text
+from interlock.runner.allowed_input import allowed_input, without_yes
+from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound
+from interlock.runner.context_overflow import Overflow
+from interlock.runner.endings import running_usage
+from interlock.runner.interactions import Interactions, once
+from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
+from interlock.runner.programs import KIND as PROGRAM
+from interlock.runner.state import TurnState
+from interlock.runner.tool_calls import Allowed, ToolCall, bounded_input, clean
+from interlock.session.transfers import File, chunks
+
+READING = frozenset({"fetch", "read", "search", "think"})
+"""Kinds of tools that are asked about in a session that may only read; every other one is denied at once."""
+WRITING = frozenset({"delete", "edit", "execute", "move"})
+
+
+def file_frames(journal: Journal, file: File, metadata: dict[str, Any]) -> list[Frame]:
+    """A file as frames, to be written together. Raises TransferRefused above MAX_FILE_BYTES."""
+    return [journal.frame("agent.file.transfer", chunk, metadata) for chunk in chunks(journal.new_uuid(), file)]
+
+
+class _Delegation(msgspec.Struct):
+    subagent_type: str | None = None
+
+
+class TurnScribe:
+    """One turn's scribe. After `finish` nothing that is said reaches a frame: some agents speak after their end."""
+
+    def __init__(self, journal: Journal, turn: TurnState, interactions: Interactions,
+                 overflow: Overflow | None = None, *, asks: bool = False) -> None:
+        self._asks = asks
+        self._overflow = overflow or Overflow(journal, turn.turn_id)
+        self._journal = journal
+        self._turn = turn
+        self._interactions = interactions
+        self._blocks = Blocks(lambda prefix: prefix + journal.new_uuid(), journal.block_bytes)
+        self._calls: dict[str, ToolCall] = {}
+        self._closed_calls: set[str] = set()
+        self._order = asyncio.Lock()
+        self._finished = False
+        self.told = TurnUsage()
+        """What the agent told in mid-turn; the last figure of each field."""
+        self._written = TurnUsage()
+        """What of it stands in a frame already."""
+        self._percent: int | None = None
+
+    async def text(self, text: str) -> None:
+        """Text to the user (E-4)."""
+        await self._say("text", text)
+
+    async def thinking(self, text: str) -> None:
+        """Thinking, in blocks of its own."""
+        await self._say("thinking", text)
+
+    async def end_block(self) -> None:
+        """Close the open block (E-4)."""
+        async with self._order:
+            if not self._finished:
+                await self._tell(self._blocks.close())
+
+    async def _say(self, kind: Kind, text: str) -> None:
+        async with self._order:
+            if not self._finished:
+                await self._tell(self._blocks.write(kind, sound(text)))
+
+    async def _tell(self, steps: list[Delta | Done]) -> None:
+        for step in steps:
+            if isinstance(step, Done):
+                await self._journal.write(*self._done(step), *self._running())
+            else:
+                payload = p.TextDelta(
+                    turn_id=self._turn.turn_id, block_id=step.block_id, offset=step.offset, text=step.text
+                )
+                frame = self._journal.frame(f"agent.{step.kind}.delta", payload, self._marks(step))
+                await self._journal.delta(frame, step.block_id, step.offset, step.text)
+
+    def _marks(self, step: Delta | Done) -> dict[str, Any]:
+        return {**({"continues": step.continues} if step.continues else {}),
+                **({"silent": True} if self._turn.silent else {})}
+
+    def _done(self, done: Done) -> tuple[Frame, CloseBlock]:
+        payload = p.TextDone(turn_id=self._turn.turn_id, block_id=done.block_id, text=done.text)
+        frame = self._journal.frame(f"agent.{done.kind}.done", payload, self._marks(done))
+        return frame, CloseBlock(self._journal.session_id, done.block_id)
+
+    async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
+                           parent_invocation_id: str | None = None, kind: str | None = None) -> None:
+        """Announce a call once."""
+        await self._announce(invocation_id, tool_name, input_json, title, parent_invocation_id, kind)
+
+    async def _announce(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None,
+                        parent: str | None, kind: str | None) -> None:
+        async with self._order:
+            if self._finished or invocation_id in self._calls or invocation_id in self._closed_calls:
+                return
+            # What is said next is about the call: it belongs into a block of its own.
+            await self._tell(self._blocks.close())
+            told, _ = bounded_input(input_json)
+            payload = p.ToolRequest(
+                invocation_id=invocation_id, turn_id=self._turn.turn_id,
+                tool_name=sound(tool_name)[:MAX_NAME_CHARS], input=msgspec.Raw(told),
+                title=None if title is None else sound(title)[:MAX_TITLE_CHARS], parent_invocation_id=parent,
+            )
+            now_ms = self._journal.now_ms
+            call = self._calls[invocation_id] = ToolCall(invocation_id, now_ms, self._chain(parent),
+                                                                silent=self._turn.silent)
+            call.tool_name = payload.tool_name
+            call.delegates_to = _subagent(tool_name, input_json)
+            call.kind, call.input_json = kind, input_json
+            self._turn.tools[invocation_id] = now_ms
+            self._turn.tool_count += 1
+            metadata = {**call.metadata, **({"kind": kind[:MAX_NAME_CHARS]} if kind else {})}
+            # Usage precedes the call's result, which closes the message that the usage belongs to (X-8).
+            await self._journal.write(self._journal.frame("tool.invoke.request", payload, metadata), *self._running())
+
+    def _chain(self, parent: str | None) -> list[dict[str, str]]:
+        """Through which subagents a call came: each with the invocation that started it, the outermost first."""
+        call = self._calls.get(parent) if parent is not None else None
+        if call is None:
+            return []
+        return [*call.chain, {"agent_id": call.delegates_to, "invocation_id": call.invocation_id}]
+
+    async def tool_runs(self, invocation_id: str, input_json: bytes, *, printed: bool = False) -> None:
+        """Report a call that runs without a yes, or with another input than the one allowed (H-3, H-12)."""
+        async with self._order:
+            call = self._calls.get(invocation_id)
+            if call is not None and not self._finished:
+                await self._check(call, input_json, printed=printed)
+
+    async def _check(self, call: ToolCall, input_json: bytes, *, printed: bool = False) -> None:
+        found = without_yes(call, input_json, printed=printed) if self._asks and not call.reported else None
+        if found is not None:
+            call.reported = True
+            await self._journal.write(self._journal.agent_error("error", *found, self._turn.turn_id))
+
+    async def tool_output(self, invocation_id: str, channel: p.Channel, text: str) -> None:
+        """Stream output of an open call."""
+        async with self._order:
+            call = self._calls.get(invocation_id)
+            if call is None or self._finished:
+                return
+            for part in split_text(sound(text), MAX_DELTA_BYTES):
+                span = call.stream(channel, part)
+                payload = p.ToolStream(
+                    invocation_id=invocation_id, channel=channel, offset=span.offset, text=span.text
+                )
+                frame = self._journal.frame("tool.invoke.stream", payload, call.metadata)
+                await self._journal.delta(frame, f"{invocation_id}/{channel}", span.offset, span.text)
+
+    async def tool_result(self, invocation_id: str, status: p.ToolStatus, output_type: p.OutputType, output: Any
+                          ) -> None:
+        """Close a call; a second result, or one of a call never announced, is nothing."""
+        async with self._order:
+            call = self._calls.pop(invocation_id, None)
+            if call is None or self._finished:
+                return
+            self._closed_calls.add(invocation_id)
+            if status == "ok":
+                await self._check(call, call.input_json)
+            if status == "ok" and self._journal.state.access != "rw" and call.kind in WRITING and not call.asked:
+                # Held to reading are only those tools that the agent asks about: what it did all the same is said.
+                await self.warn(Code.WORKSPACE_REFUSED, "The agent used a tool that may write without asking, in a "
+                                f"session that may only read its workspace ({call.kind}).")
+            await self._tell(self._blocks.close())
+            await self._journal.write(*self._running(), *self._result(call, status, output_type, clean(output)))
+
+    def _result(self, call: ToolCall, status: p.ToolStatus, output_type: p.OutputType, output: Any
+                ) -> list[Frame | CloseBlock]:
+        result = call.result(status, output_type, output, self._journal.now_ms)
+        closings = [CloseBlock(self._journal.session_id, block) for block in call.channels]
+        whole: list[Frame] = []
+        if call.whole is not None:
+            # The result holds its two ends; all of it goes to the object store (E-5).
+            file = File(f"{call.tool_name}.txt", "text/plain; charset=utf-8", call.whole, "tool_output")
+            whole = file_frames(self._journal, file, {**call.metadata, "invocation_id": call.invocation_id})
+        named = {"transfer_id": whole[0].payload.transfer_id} if whole else {}
+        return [*whole, self._journal.frame("tool.invoke.result", result, {**call.metadata, **named}), *closings]
+
+    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+        """Give a file to the user, in chunks that are written together (E-5)."""
+        async with self._order:
+            if self._finished:
+                return
+            if len(file.data) > MAX_FILE_BYTES:
+                await self.warn(Code.FRAME_TOO_LARGE, f"The agent gave {sound(file.name)[:MAX_TITLE_CHARS]}, a file of "
+                                f"{len(file.data)} bytes; {MAX_FILE_BYTES} are the most, so it is left out.")
+                return
+            await self._tell(self._blocks.close())
+            call = self._calls.get(invocation_id or "")
+            given = File(sound(file.name), sound(file.media_type), file.data, "output" if call is None else "tool")
+            metadata = {"silent": True} if self._turn.silent else {}
+            if call is not None:
+                metadata = {**call.metadata, "invocation_id": call.invocation_id}
+            await self._journal.write(*file_frames(self._journal, given, metadata))
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask for permission (A-5). Never raises for a no, and any error on the way is a no."""
+        # An agent's own word for its tool must not pass for the start of a program that the kernel holds.
+        return await self.ask_program(question._replace(kind=None) if question.kind == PROGRAM else question)
+
+    async def ask_program(self, question: Question) -> Answer:
+        """Ask whether a held program may start (H-16), or an agent's own question."""
+        try:
+            return await self._ask(question)
+        except Exception as error:  # noqa: BLE001 - A-5: the default is deny, whatever went wrong.
+            return Answer(False, None, f"Interlock could not ask: {error}")
+
+    async def _ask(self, question: Question) -> Answer:
+        if question.invocation_id is not None:
+            await self._announce(question.invocation_id, question.tool_name, question.input_json, question.title,
+                                 None, question.kind)
+        if self._finished:
+            return Answer(False, None, "The turn has ended.")
+        call = self._calls.get(question.invocation_id or "")
+        if call is not None and question.wants == "PERMISSION":
+            call.asked = True
+        answer = await self._refused(question) or await self._interactions.ask(question)
+        if answer.allow and question.wants == "PERMISSION" and call is not None:
+            call.allowed.append(Allowed(allowed_input(question, answer), question.content_json))
+        if not answer.allow and question.wants == "PERMISSION" and call is not None:
+            call.denied = True
+        return answer
+
+    async def _refused(self, question: Question) -> Answer | None:
+        """A no that needs no person: an input that nobody could see whole, or no way to say yes once (E-5, A-9)."""
+        if len(question.input_json) + len(question.content_json or b"") + sum(map(len, question.locations)) \
+                > MAX_TOOL_INPUT_BYTES:
+            code = Code.FRAME_TOO_LARGE
+            reason = f"The input of {question.tool_name} is too large to be shown and approved; it was denied."
+        elif question.wants == "QUESTION":
+            return None
+        elif self._journal.state.access != "rw" and question.kind not in READING | {PROGRAM}:  # A wall holds programs.
+            code = Code.WORKSPACE_REFUSED
+            reason = f"The session may only read its workspace; {question.tool_name} was denied."
+        elif once(question.options, "allow_once") is None:
+            code = Code.UNSUPPORTED_CAPABILITY
+            reason = f"The agent offers no way to allow {question.tool_name} once; it was denied."
+        else:
+            return None
+        await self.warn(code, reason)
+        return Answer(False, once(question.options, "reject_once"), reason)
+
+    async def usage(self, usage: TurnUsage) -> None:
+        """Keep a figure for the usage that the turn owes (T-2)."""
+        self.told = merge_usage(self.told, usage)
+
+    def _running(self) -> list[Frame]:
+        """A usage with the turn's running totals, where tokens or cost are others than were told (T-2)."""
+        known = (self.told.input_tokens, self.told.output_tokens, self.told.cost_usd)
+        written = (self._written.input_tokens, self._written.output_tokens, self._written.cost_usd)
+        if known == written:
+            return []
+        self._written = self.told
+        return [running_usage(self._journal, self._turn.turn_id, self.told)]
+
+    async def progress(self, percent: float) -> None:
+        """`x-interlock.progress` where the figure has changed by a whole percent."""
+        async with self._order:
+            whole = round(min(max(percent, 0.0), 100.0))
+            if self._finished or whole == self._percent:
+                return
+            self._percent = whole
+            payload = p.Progress(turn_id=self._turn.turn_id, percent=whole)
+            await self._journal.write(self._journal.frame("x-interlock.progress", payload))
+
+    async def warn(self, code: str, message: str) -> None:
+        """`agent.error` with severity warning."""
+        if not self._finished:
+            await self._journal.write(self._journal.agent_error("warning", code, message, self._turn.turn_id))
+
+    async def overflow(self, message: str) -> p.SessionCompact:
+        """Tell that the context is too long, and wait for the gateway's plan (Z-2)."""
+        return await self._overflow.tell(message)
+
+    async def compacted(self, made: p.Compacted | CompactionFailed) -> None:
+        """Answer the plan. Raises CompactionFailed for a summary that no frame carries."""
+        await self._overflow.report(made)
+
+    async def void(self, reason: str) -> None:
+        """Give up every question that waits; the turn goes on to its end."""
+        frames = self._interactions.void(reason)
+        if frames:
+            await self._journal.write(*frames)
+
+    async def finish(self, reason: str) -> list[Frame | CloseBlock]:
+        """Close what is open, before the turn's end (T-3): blocks, questions, calls. Returns what is to be written."""
+        async with self._order:
+            self._finished = True
+            writes: list[Frame | CloseBlock] = []
+            for step in self._blocks.close():
+                assert isinstance(step, Done), "closing makes nothing else"
+                writes += self._done(step)
+            writes += self._interactions.void(reason)
+            for call in self._calls.values():
+                writes += self._result(call, "denied" if call.denied else "cancelled", "text", None)
+            self._calls.clear()
+            return writes
+
+
+def _subagent(tool_name: str, input_json: bytes) -> str:
+    """Who a Task or Agent call hands over to: the subagent that its input names, else the tool itself."""
+    try:
+        named = msgspec.json.decode(input_json, type=_Delegation).subagent_type
+    except msgspec.MsgspecError:
+        named = None
+    return sound(named or tool_name)[:MAX_NAME_CHARS]
+
+
+def merge_usage(older: TurnUsage, newer: TurnUsage) -> TurnUsage:
+    """Field by field, the newer figure where there is one."""
+    told = {name: figure for name, figure in newer._asdict().items() if figure is not None}
+    return older._replace(**told)

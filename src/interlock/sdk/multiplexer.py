@@ -1,0 +1,205 @@
+"""Many streams over one WebSocket that takes itself up again, as a flow (section 4, S-1)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
+
+import msgspec
+
+from interlock.sdk.exchange import (
+    Connect,
+    Cut,
+    Flow,
+    Give,
+    Hear,
+    Manners,
+    Now,
+    Reply,
+    Rest,
+    Say,
+    asks_for_patience,
+)
+from interlock.sdk.follower import Away, Following, Lost, Reattached, Told, decoded
+from interlock.sdk.problems import InterlockError, NotAGateway, Unreachable, refusal, seconds
+from interlock.sdk.requests import commands, sessions
+from interlock.sdk.requests.sessions import View
+
+PATH = "/v1/stream"
+BREATH_S = 1.0
+"""What another thread or task asks of a watch is sent to the gateway after this time at the latest."""
+
+
+@dataclass(frozen=True)
+class Over:
+    """One of the streams has ended, or with `error` could not begin. The others go on."""
+
+    ref: str
+    error: InterlockError | None = None
+
+
+Seen: TypeAlias = Told[Any] | Over | Lost | Reattached
+
+
+class _Event(msgspec.Struct, frozen=True):
+    event: str
+    data: msgspec.Raw
+    id: str | None = None
+
+
+class _Message(msgspec.Struct, frozen=True):
+    ref: str
+    events: list[_Event] = []
+    end: str | None = None
+    problem: msgspec.Raw = msgspec.Raw()
+
+
+_message = msgspec.json.Decoder(_Message)
+
+
+class Watched:
+    """What is followed, and how far each has been read. A stream is named by its `ref`: the id of what it tells of,
+    where none is given. Once every stream is over, so is the watch."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, Following[Any]] = {}
+        self._cursors: dict[str, str | None] = {}
+        self._asked: deque[dict[str, str]] = deque()
+
+    def command(self, command_id: str, *, since: str | None = None, ref: str | None = None) -> str:
+        """Follow a command's status until it has ended, from behind the cursor `since`; the ref."""
+        return self._add(ref or command_id, commands.follow(command_id, since=since))
+
+    def session(self, session_id: str, *, since: str | None = None, view: View | None = None, ref: str | None = None
+                ) -> str:
+        """Follow a session's stream, deltas included; the ref."""
+        return self._add(ref or session_id, sessions.follow(session_id, since=since, view=view))
+
+    def events(self, *, since: str | None = None, ref: str | None = None) -> str:
+        """Follow the tenant's feed; the ref."""
+        return self._add(ref or "events", sessions.follow_events(since=since))
+
+    def drop(self, ref: str) -> None:
+        """Follow a stream no more; nothing happens where it is not followed."""
+        if self._streams.pop(ref, None) is not None:
+            self._asked.append({"op": "unsubscribe", "ref": ref})
+
+    def cursor(self, ref: str) -> str | None:
+        """Where to go on behind what was given of a stream."""
+        return self._cursors.get(ref)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is followed any more."""
+        return not self._streams
+
+    def begin_anew(self) -> None:
+        """A new connection knows nothing: everything is asked for from its cursor."""
+        self._asked.clear()
+        for ref in self._streams:
+            self._ask(ref)
+
+    def asks(self) -> Iterator[str]:
+        """Give what is to be sent to the gateway."""
+        while self._asked:
+            yield msgspec.json.encode(self._asked.popleft()).decode()
+
+    def take(self, text: str) -> Iterator[Told[Any] | Over]:
+        """Read a message of the gateway; a cursor moves as its event is taken. Raises NotAGateway, and `Stopping`."""
+        try:
+            message = _message.decode(text)
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            raise NotAGateway(f"A message of {PATH} is not of the form known here: {error}") from None
+        ref = message.ref
+        for one in message.events:
+            if (stream := self._streams.get(ref)) is None:
+                return  # It was dropped, and this was on its way.
+            data = decoded(stream.read, one.event, bytes(one.data))
+            self._cursors[ref] = one.id or self._cursors[ref]
+            yield Told(data, one.event, one.id, ref)
+        if message.end == "stopping":
+            raise Stopping
+        if message.end == "behind" and ref in self._streams:
+            self._ask(ref)
+        elif message.end is not None and self._streams.pop(ref, None) is not None:
+            yield Over(ref)
+        if len(message.problem) and self._streams.pop(ref, None) is not None:
+            yield Over(ref, refusal(0, bytes(message.problem), None))
+
+    def _add(self, ref: str, stream: Following[Any]) -> str:
+        if ref in self._streams:
+            raise ValueError(f"the stream {ref!r} is followed already; give this one another `ref`")
+        self._streams[ref], self._cursors[ref] = stream, stream.since
+        self._ask(ref)
+        return ref
+
+    def _ask(self, ref: str) -> None:
+        stream, since = self._streams[ref], self._cursors[ref]
+        path = stream.path + (f"?{urlencode(stream.query)}" if stream.query else "")
+        self._asked.append({"op": "subscribe", "ref": ref, "path": path, **({"since": since} if since else {})})
+
+
+class Stopping(Exception):
+    """The gateway ends its streams; another will be there."""
+
+
+def watching(watched: Watched, manners: Manners) -> Flow[None]:
+    """Give what is heard until every stream is over. Raises InterlockError: a refusal of the connection itself, or
+    nobody there for too long."""
+    away = Away()
+    while not watched.is_over:
+        reply: Reply | Cut = yield Connect(PATH)
+        if isinstance(reply, Reply) and reply.status == 101:
+            if away.since is not None:
+                now: float = yield Now()
+                yield Give(Reattached(now - away.since))
+                away.back()
+            heard, why = yield from _connection(watched)
+            if why is None:
+                return
+            away.attempts, away.why = (0 if heard else away.attempts + 1), why
+        else:
+            if isinstance(reply, Reply) and not asks_for_patience(reply):
+                raise refusal(reply.status, reply.body, reply.retry_after)
+            away.attempts += 1
+            away.why = reply.why if isinstance(reply, Cut) else "the gateway asks for patience"
+        yield from _lose(away, manners)
+        asked_for = seconds(reply.retry_after) if isinstance(reply, Reply) else None
+        yield Rest(max(asked_for or 0, manners.pause(away.attempts) if away.attempts else 0))
+
+
+def _lose(away: Away, manners: Manners) -> Flow[None]:
+    now: float = yield Now()
+    away.since = now if away.since is None else away.since
+    if not away.told:
+        yield Give(Lost(away.why))
+        away.told = True
+    if now - away.since > manners.stream_give_up_s:
+        raise Unreachable(f"The streams of {PATH} could not be taken up again: {away.why}")
+
+
+def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:
+    """Follow over one connection: whether anything was heard, and why it broke, None where nothing is left."""
+    watched.begin_anew()
+    heard = False
+    while True:
+        for text in watched.asks():
+            lost: Cut | None = yield Say(text)
+            if lost is not None:
+                return heard, lost.why
+        if watched.is_over:
+            return heard, None
+        came: str | Cut | None = yield Hear(BREATH_S)
+        if isinstance(came, Cut):
+            return heard, came.why
+        if came is None:
+            continue
+        heard = True
+        try:
+            for item in watched.take(came):
+                yield Give(item)
+        except Stopping:
+            return heard, "the gateway is being stopped"

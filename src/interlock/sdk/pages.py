@@ -1,0 +1,69 @@
+"""Lists over their pages, and waiting for a command's end, as flows (C-5, S-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from interlock.protocol.answers import StatusPage
+from interlock.protocol.limits import WAIT_MAX_S
+from interlock.protocol.resources import Command
+from interlock.sdk.exchange import Ask, Flow, Give, Manners, Now, exchange
+from interlock.sdk.problems import StillRunning
+from interlock.sdk.requests.base import get, segment
+
+ItemT_co = TypeVar("ItemT_co", covariant=True)
+
+
+class Page(Protocol[ItemT_co]):
+    """A page of a list."""
+
+    @property
+    def items(self) -> Sequence[ItemT_co]: ...
+
+    @property
+    def next_cursor(self) -> str | None: ...
+
+    @property
+    def has_more(self) -> bool: ...
+
+
+def every(ask: Ask[Page[ItemT_co]], manners: Manners) -> Flow[None]:
+    """Give the items of all pages, in the gateway's order. Raises InterlockError."""
+    while True:
+        page = yield from exchange(ask, manners)
+        for item in page.items:
+            yield Give(item)
+        if not page.has_more or page.next_cursor is None:
+            return
+        ask = ask.with_query(cursor=page.next_cursor)
+
+
+def wait(command_id: str, *, within_s: float | None = None) -> Callable[[Manners], Flow[Command]]:
+    """Wait until a command has ended; give it as it then is. Raises StillRunning after `within_s`."""
+    return lambda manners: wait_for(command_id, within_s, manners)
+
+
+def wait_for(command_id: str, within_s: float | None, manners: Manners) -> Flow[Command]:
+    """Wait until the command has ended; give it as it then is. Raises StillRunning after `within_s`."""
+    began: float = yield Now()
+    status = get(f"/v1/commands/{segment(command_id)}/status", StatusPage)
+    cursor: str | None = None
+    while True:
+        now: float = yield Now()
+        left = WAIT_MAX_S if within_s is None else max(0, min(WAIT_MAX_S, int(within_s - (now - began))))
+        page = yield from exchange(status.with_query(wait=str(left), **({"since": cursor} if cursor else {})), manners)
+        cursor = page.next_cursor
+        if page.terminal:
+            return (yield from exchange(get(f"/v1/commands/{segment(command_id)}", Command), manners))
+        now = yield Now()
+        if within_s is not None and now - began >= within_s:
+            raise StillRunning(command_id, page.state)
+
+
+def run(ask: Ask[Command], manners: Manners) -> Flow[Command]:
+    """Submit, and wait for the end. Raises InterlockError."""
+    command = yield from exchange(ask, manners)
+    return (yield from wait_for(command.id, None, manners))
+
+

@@ -1,0 +1,128 @@
+"""Commands (racp sections 1 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from interlock.protocol.answers import CommandPage, StatusPage
+from interlock.protocol.resources import (
+    ApprovalWish,
+    Command,
+    CommandApproval,
+    CommandBody,
+    CommandState,
+    CommandType,
+    ContentPart,
+    ExecutePayload,
+    Heartbeat,
+    OnBusy,
+    StatusEvent,
+    Target,
+    UserMessage,
+)
+from interlock.sdk.exchange import Ask
+from interlock.sdk.follower import Following
+from interlock.sdk.requests.base import get, post, segment, written
+
+_event = msgspec.json.Decoder(StatusEvent)
+_heartbeat = msgspec.json.Decoder(Heartbeat)
+
+
+def submit(
+    prompt: str | ExecutePayload,
+    *,
+    agent: str | None = None,
+    session_id: str | None = None,
+    session_key: str | None = None,
+    runner_id: str | None = None,
+    workspace: str | None = None,
+    tools: Sequence[str] = (),
+    priority: int = 0,
+    timeout_ms: int | None = None,
+    approvals: int | None = None,
+    on_busy: OnBusy = "enqueue",
+    close_session: bool = False,
+    reason: str | None = None,
+    wait_s: int | None = None,
+    idempotency_key: str | None = None,
+) -> Ask[Command]:
+    """Ask an agent to work; the command as it was taken. `approvals` asks for at least so many yeses before it starts;
+    `tools` are the only ones that it may use; policy decides on each as ever. With `wait_s` the answer comes when the
+    command has ended; Timeout is raised where that takes longer (30 s at most), and the command goes on."""
+    payload = prompt if isinstance(prompt, ExecutePayload) else _said(prompt, tools)
+    return _given(CommandBody(
+        type="execute", target=Target(agent_id=agent, session_id=session_id, session_key=session_key,
+                                      runner_id=runner_id, workspace=workspace),
+        payload=msgspec.Raw(msgspec.json.encode(payload)), priority=priority, timeout_ms=timeout_ms,
+        approval=ApprovalWish(required=approvals) if approvals is not None else None, reason=reason, on_busy=on_busy,
+        close_session=close_session,
+    ), wait_s, idempotency_key)
+
+
+def _said(text: str, tools: Sequence[str]) -> ExecutePayload:
+    message = UserMessage(role="user", content=[ContentPart(contentType="text", value=text)])
+    return ExecutePayload(messages=[message], tools=list(tools))
+
+
+def cancel(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
+           idempotency_key: str | None = None) -> Ask[Command]:
+    """End a command; the cancel, which is a command itself (C-2)."""
+    return _steer("cancel", command_id, reason, wait_s, idempotency_key)
+
+
+def pause(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
+          idempotency_key: str | None = None) -> Ask[Command]:
+    """Have a command stand still, its clocks too (C-6)."""
+    return _steer("pause", command_id, reason, wait_s, idempotency_key)
+
+
+def resume(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
+           idempotency_key: str | None = None) -> Ask[Command]:
+    """Have a paused command go on."""
+    return _steer("resume", command_id, reason, wait_s, idempotency_key)
+
+
+def _steer(kind: CommandType, command_id: str, reason: str | None, wait_s: int | None, key: str | None
+           ) -> Ask[Command]:
+    return _given(CommandBody(type=kind, target=Target(command_id=command_id), reason=reason), wait_s, key)
+
+
+def _given(body: CommandBody, wait_s: int | None, key: str | None) -> Ask[Command]:
+    return replace(post("/v1/commands", Command, body, key), wait_s=wait_s)
+
+
+def show(command_id: str) -> Ask[Command]:
+    """A command as it is."""
+    return get(f"/v1/commands/{segment(command_id)}", Command)
+
+
+def listing(
+    *, state: CommandState | None = None, agent: str | None = None, session: str | None = None,
+    actor: str | None = None, kind: CommandType | None = None, cursor: str | None = None, limit: int | None = None,
+) -> Ask[CommandPage]:
+    """A page of commands, newest first; `kind` is their type."""
+    return get("/v1/commands", CommandPage, state=state, agent=agent, session=session, actor=actor, type=kind,
+               cursor=cursor, limit=limit)
+
+
+def approval(command_id: str) -> Ask[CommandApproval]:
+    """What a command's approval needs and has."""
+    return get(f"/v1/commands/{segment(command_id)}/approval", CommandApproval)
+
+
+def status(command_id: str, *, since: str | None = None, limit: int | None = None, wait: int | None = None
+           ) -> Ask[StatusPage]:
+    """A page of a command's status events; `wait` seconds for the first one."""
+    return get(f"/v1/commands/{segment(command_id)}/status", StatusPage, since=since, limit=limit, wait=wait)
+
+
+def follow(command_id: str, *, since: str | None = None) -> Following[StatusEvent | Heartbeat]:
+    """A command's status events until it has ended, from behind the cursor `since`."""
+    return Following(f"/v1/commands/{segment(command_id)}/status", _read, written({}), since)
+
+
+def _read(event: str, data: bytes) -> StatusEvent | Heartbeat:
+    return _heartbeat.decode(data) if event == "heartbeat" else _event.decode(data)

@@ -1,0 +1,55 @@
+"""What a process has started ends with it, also where it is killed."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PATIENCE_S = 30
+STARTER = """
+import signal, subprocess, sys
+from interlock.app import child_cleanup
+
+heard = "trap 'echo heard > {heard}; exit' INT; echo ready; while :; do sleep 0.05; done"
+ways = [("sleep 1000", signal.SIGKILL), ("sleep 1000", signal.SIGTERM), (heard, signal.SIGINT), ("sleep 1000", None)]
+for line, how in ways:
+    child = subprocess.Popen(["sh", "-c", line], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    child_cleanup.leave(child.pid, how or signal.SIGKILL)
+    if line is heard:
+        child.stdout.readline()
+    if how is None:
+        child_cleanup.take_back(child.pid)
+    print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def ended(handle: int, within_s: float = PATIENCE_S) -> bool:
+    return bool(select.select([handle], [], [], within_s)[0])
+
+
+@pytest.mark.req("G-3")
+def test_whom_a_killed_starter_left_are_ended_as_it_said_and_whom_it_took_back_are_not(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    starter = subprocess.Popen([sys.executable, "-c", STARTER.replace("{heard}", str(heard))], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert starter.stdout is not None
+    pids = [int(starter.stdout.readline()) for _ in range(4)]
+    handles = [os.pidfd_open(pid) for pid in pids]
+    stopped, _, _, kept = pids
+    os.kill(stopped, signal.SIGSTOP)
+
+    starter.kill()
+    starter.communicate(timeout=PATIENCE_S)
+
+    assert all(ended(handle) for handle in handles[:3])
+    assert heard.read_text() == "heard\n"
+    assert not ended(handles[3], 0)
+    os.killpg(kept, signal.SIGKILL)
+    assert ended(handles[3])

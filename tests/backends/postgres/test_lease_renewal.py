@@ -1,0 +1,140 @@
+"""A lease is renewed while all else of its gateway stands still, and lanes cost no more statements for being many."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.lease_renewal import RECONNECT_TIMEOUT_S, RENEW_TIMEOUT_S
+from interlock.backends.postgres.leases import PostgresLeases, open_leases
+from interlock.backends.postgres.ledger import open_ledger
+from interlock.ports.leases import Instance
+from interlock.ports.ledger import LedgerError
+from ports.test_leases_conformance import Time
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+
+
+@pytest.fixture
+async def leases(postgres: Settings) -> AsyncIterator[PostgresLeases]:
+    ledger = await open_ledger(postgres, Time())
+    opened = await open_leases(postgres)
+    await opened.join(Instance("a", ""))
+    yield opened
+    await opened.close()
+    await ledger.close()
+
+
+@pytest.fixture
+async def other(postgres: Settings) -> AsyncIterator[Any]:
+    """A connection that does not belong to the gateway."""
+    connection: Any = await asyncpg.connect(postgres.dsn)
+    yield connection
+    await connection.close()
+
+
+async def test_a_lane_that_somebody_holds_delays_its_taker_and_no_renewal(leases: PostgresLeases, other: Any) -> None:
+    await leases.take("s/1", "a")
+    held = other.transaction()
+    await held.start()
+    await other.execute("SELECT * FROM lane WHERE name = 's/1' FOR SHARE")
+    taking = asyncio.create_task(leases.take("s/1", "a"))
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while not await other.fetchval(waits):
+        await asyncio.sleep(0)
+    # The taker has the key lock of its instance's row, and the one connection that writes.
+    async with asyncio.timeout(RENEW_TIMEOUT_S):
+        assert await leases.renew("a")
+    assert not taking.done()
+    await held.rollback()
+    assert (await taking).epoch == 2
+
+
+async def test_a_lane_that_somebody_holds_is_left_out_of_a_claim(leases: PostgresLeases, other: Any) -> None:
+    await leases.join(Instance("b", ""))
+    for lane in ("s/1", "s/2"):
+        await leases.take(lane, "b")
+    await leases.leave("b")
+    async with other.transaction():
+        await other.execute("SELECT * FROM lane WHERE name = 's/1' FOR SHARE")
+        assert await leases.claim([("s/1", None), ("s/2", None)], "a") == {"s/2": 2}
+    assert await leases.claim([("s/1", None), ("s/2", None)], "a") == {"s/1": 2}
+
+
+async def test_a_renewal_whose_connection_broke_is_done_on_another(leases: PostgresLeases, other: Any) -> None:
+    assert await leases.renew("a")
+    await other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                        "WHERE query LIKE '%UPDATE instance SET%' AND pid <> pg_backend_pid()")
+    try:
+        assert await leases.renew("a")
+    except LedgerError:
+        assert await leases.renew("a"), "one attempt is lost with the connection at the most"
+
+
+async def test_a_renewal_without_an_answer_is_given_up_before_the_lease_has_run_out(leases: PostgresLeases, other: Any
+                                                                                    ) -> None:
+    held = other.transaction()
+    await held.start()
+    await other.execute("SELECT * FROM instance FOR UPDATE")
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(LedgerError, match="does not answer"):
+        await leases.renew("a")
+    assert asyncio.get_running_loop().time() - began_s < RENEW_TIMEOUT_S + RECONNECT_TIMEOUT_S + 0.5
+    await held.rollback()
+    await leases.join(Instance("later", ""))  # The lease of the first may have run out by now.
+    assert await leases.renew("later")
+
+
+async def test_a_renewal_that_stood_still_for_longer_than_its_patience_counts_when_it_goes_on(
+        leases: PostgresLeases, other: Any) -> None:
+    """A server that stalls: to give up the question and to connect anew would cost what is left of the lease."""
+    await leases.renew("a")
+    held = other.transaction()
+    await held.start()
+    await other.execute("SELECT * FROM instance FOR UPDATE")
+    renewing = asyncio.create_task(leases.renew("a"))
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while await other.fetchval(waits) < 2:  # The question is asked on two connections.
+        await other.execute("SELECT pg_stat_clear_snapshot()")  # Else a transaction sees the same of it each time.
+        assert not renewing.done()
+    await held.rollback()
+    assert await renewing
+    assert await leases.renew("a")
+
+
+async def test_a_hundred_lanes_cost_the_statements_of_one(leases: PostgresLeases, monkeypatch: pytest.MonkeyPatch
+                                                          ) -> None:
+    asked = list[str]()
+
+    def counting(name: str) -> Any:
+        plain = getattr(asyncpg.Connection, name)
+
+        async def call(self: Any, query: str, *values: Any, **named: Any) -> Any:
+            asked.append(query)
+            return await plain(self, query, *values, **named)
+
+        return call
+
+    for name in ("execute", "fetch", "fetchrow", "fetchval"):
+        monkeypatch.setattr(asyncpg.Connection, name, counting(name))
+
+    async def count(prefix: str, lanes: int) -> tuple[int, int]:
+        owner = f"{prefix}-owner"
+        await leases.join(Instance(owner, ""))
+        names = [f"{prefix}/{at}" for at in range(lanes)]
+        asked.clear()
+        await asyncio.gather(*(leases.take(name, owner) for name in names))
+        taking = len(asked)
+        await leases.leave(owner)
+        asked.clear()
+        assert len(await leases.claim([(name, None) for name in names], "a")) == lanes
+        return taking, len(asked)
+
+    one = await count("one", 1)
+    assert await count("many", 100) == one
+    assert max(one) <= 7, "round trips in a row; each waits for the one before"

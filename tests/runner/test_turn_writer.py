@@ -1,0 +1,142 @@
+"""What an adapter writes with, by itself: what the calls of a subagent carry."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from interlock.ports.agent import GivenFile, TurnUsage
+from interlock.ports.outbox import OutboxWrite, Piece
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import MAX_BLOCK_BYTES
+from interlock.runner.endings import usage
+from interlock.runner.interactions import Interactions, Presence
+from interlock.runner.journal import Journal
+from interlock.runner.state import SessionState, TurnState
+from interlock.runner.turn_writer import TurnScribe
+from runner.stage import NOW_MS, PATIENT, StillClock
+
+pytestmark = pytest.mark.anyio
+
+
+class Kept:
+    """A flow whose outbox is a list of frames."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.block_bytes = MAX_BLOCK_BYTES
+
+    async def emit(self, *writes: OutboxWrite) -> None:
+        self.frames += [write for write in writes if isinstance(write, Frame)]
+
+    async def emit_delta(self, frame: Frame, piece: Piece) -> None:
+        self.frames.append(frame)
+
+    async def flushed(self) -> None:
+        return
+
+    def forget(self, session_id: str) -> None:
+        return
+
+
+def beginning(kept: Kept) -> tuple[Journal, TurnScribe]:
+    journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
+    turn = journal.state.turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
+    return journal, TurnScribe(journal, turn, Interactions(journal, Presence(), PATIENT))
+
+
+@pytest.mark.req("T-2", "P-7")
+async def test_running_totals_go_with_a_finished_block_where_they_are_news_and_no_cost_is_counted_twice() -> None:
+    kept = Kept()
+    journal, scribe = beginning(kept)
+    journal.state.cost_usd = 1.0
+    await scribe.text("one")
+    await scribe.usage(TurnUsage(input_tokens=10, output_tokens=5, cost_usd=0.25))
+    await scribe.tool_request("t1", "shell", b"{}")
+    await scribe.tool_result("t1", "ok", "text", "")  # Nothing new was told.
+    await scribe.usage(TurnUsage(context_used=7))  # That alone is not worth a frame.
+    await scribe.usage(TurnUsage(output_tokens=9, cost_usd=0.5))
+    await scribe.text("two")
+    await scribe.tool_request("t2", "shell", b"{}")
+    turn = journal.state.turn
+    assert turn is not None
+    last = usage(journal, turn.turn_id, TurnUsage(input_tokens=10, output_tokens=9, cost_usd=0.75), crashed=False)
+    told = [frame.payload for frame in [*kept.frames, last] if frame.type == "session.usage"]
+    assert [(one.token_usage.output_tokens, one.cost_usage.used) for one in told] == [(5, 1.25), (9, 1.5), (9, 1.75)]
+    kinds = [frame.type for frame in kept.frames if not frame.type.endswith("delta")]
+    assert kinds[:3] == ["agent.text.done", "session.usage", "tool.invoke.request"]
+
+
+@pytest.mark.req("S-5")
+async def test_progress_is_told_by_whole_percents() -> None:
+    kept = Kept()
+    _, scribe = beginning(kept)
+    for percent in (0.0, 0.4, 33.4, 33.3, 120.0, 100.0, -5.0):
+        await scribe.progress(percent)
+    assert [frame.payload.percent for frame in kept.frames] == [0, 33, 100, 0]
+
+
+@pytest.mark.req("A-7")
+async def test_a_subagents_frames_tell_through_whom_they_came() -> None:
+    kept = Kept()
+    journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
+    turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
+    scribe = TurnScribe(journal, turn, Interactions(journal, Presence(), PATIENT))
+    await scribe.tool_request("t1", "Task", b'{"subagent_type": "Explore", "prompt": "look"}')
+    await scribe.tool_request("t2", "Agent", b'{"prompt": "look deeper"}', parent_invocation_id="t1")
+    await scribe.tool_request("t3", "Grep", b"[]", parent_invocation_id="t2", kind="search")
+    await scribe.tool_output("t3", "stdout", "a.py")
+    await scribe.tool_result("t3", "ok", "text", None)
+    await scribe.tool_request("t4", "Grep", b"{}", parent_invocation_id="unknown")
+    await scribe.tool_result("t1", "ok", "agent_result", "found")
+    explore = {"agent_id": "Explore", "invocation_id": "t1"}
+    deeper = [explore, {"agent_id": "Agent", "invocation_id": "t2"}]
+    told = [(f.type.rpartition(".")[2], f.payload.invocation_id, f.metadata) for f in kept.frames]
+    assert told == [
+        ("request", "t1", {}),
+        ("request", "t2", {"delegation_chain": [explore]}),
+        ("request", "t3", {"delegation_chain": deeper, "kind": "search"}),
+        ("stream", "t3", {"delegation_chain": deeper}),
+        ("result", "t3", {"delegation_chain": deeper}),
+        ("request", "t4", {}),
+        ("result", "t1", {}),
+    ]
+
+
+@pytest.mark.req("Z-5")
+async def test_text_of_a_silent_turn_says_so_of_itself() -> None:
+    kept = Kept()
+    journal, scribe = beginning(kept)
+    assert journal.state.turn is not None
+    await scribe.text("aloud")
+    journal.state.turn.silent = True
+    await scribe.text(", then not")
+    await scribe.finish("done")
+    assert [frame.metadata for frame in kept.frames if frame.type == "agent.text.delta"] == [{}, {"silent": True}]
+
+
+@pytest.mark.req("Z-5")
+async def test_tools_of_a_silent_turn_say_so_of_themselves() -> None:
+    kept = Kept()
+    journal, scribe = beginning(kept)
+    assert journal.state.turn is not None
+    journal.state.turn.silent = True
+    await scribe.tool_request("t1", "write", b"{}")
+    await scribe.tool_output("t1", "stdout", "done")
+    await scribe.tool_result("t1", "ok", "text", "done")
+    assert [(frame.type, frame.metadata) for frame in kept.frames] == [
+        (f"tool.invoke.{what}", {"silent": True}) for what in ("request", "stream", "result")]
+
+
+@pytest.mark.req("Z-5", "E-5")
+async def test_files_of_a_silent_turn_say_so_of_themselves() -> None:
+    kept = Kept()
+    journal, scribe = beginning(kept)
+    assert journal.state.turn is not None
+    journal.state.turn.silent = True
+    await scribe.file(GivenFile("note.md", "text/markdown", b"what must last"))
+    await scribe.tool_request("t1", "write", b"{}")
+    await scribe.file(GivenFile("drawn.svg", "image/svg+xml", b"<svg/>"), "t1")
+    files = [frame.metadata for frame in kept.frames if frame.type == "agent.file.transfer"]
+    assert files == [{"silent": True}, {"silent": True, "invocation_id": "t1"}]
