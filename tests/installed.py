@@ -13,6 +13,7 @@
 | `llm-bridge` | `INTERLOCK_TEST_NODE_MODULES`, else `.ci/node_modules` has its types| `.ci/install-agents`      |
 | `pgbouncer`  | PATH or `/usr/sbin` has it, else `.ci/debian`                       | `.ci/install-agents`      |
 | `chromium`   | `INTERLOCK_TEST_CHROMIUM`, else PATH has it; and `playwright`        | `.ci/install-agents`, dev |
+| `apprise`    | the package `apprise` can be imported                               | `pip install '.[apprise]'`|
 | `console`    | the package holds a build of the console                            | `CONSOLE=1 pip install .` |
 | `unshare`    | Linux, and PATH has it                                              | the machine (util-linux)  |
 
@@ -106,6 +107,12 @@ def find_toktok() -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
+def find_apprise() -> Path | None:
+    """The package `apprise`; it is not imported."""
+    spec = importlib.util.find_spec("apprise")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
 def find_pgbouncer() -> Path | None:
     """The pool's program; on Debian it is where only root's PATH leads."""
     on_path = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -142,6 +149,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "node": (find_node, "install Node.js 18 or newer"),
     "pi": (find_pi, f"install Node.js and {CI_REMEDY}"),
     "asyncapi": (find_asyncapi, CI_REMEDY),
+    "apprise": (find_apprise, "pip install '.[apprise]'"),
     "toktok": (find_toktok, "pip install '.[tokens]'"),
     "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),
     "unshare": (find_unshare, "walls need Linux; Debian: apt install util-linux"),

@@ -319,6 +319,19 @@ MEANING = {
     "webhooks.tenant": "whose approvals",
     "webhooks.secret_file": "file that holds the secret, `whsec_…`; below the state directory unless it is absolute",
     "webhooks.secret_env": "or the variable of the gateway's environment that holds it",
+    "ntfy.url": "the topic's URL, such as `https://ntfy.sh/TOPIC`; https, or a network of `outgoing.allow`",
+    "ntfy.tenant": "whose approvals",
+    "ntfy.details": "whether the notice holds agent, host, directory, person and the redacted request; without it, "
+                    "only that an approval waits",
+    "ntfy.token_file": "file that holds the access token, if the topic needs one; below the state directory unless it "
+                       "is absolute",
+    "ntfy.token_env": "or the variable of the gateway's environment that holds it",
+    "ntfy.priority": "ntfy's priority, from 1 (min) to 5 (max)",
+    "apprise.tenant": "whose approvals",
+    "apprise.details": "as for ntfy",
+    "apprise.url_file": "file that holds one Apprise URL, with the service's secrets; below the state directory unless "
+                        "it is absolute",
+    "apprise.url_env": "or the variable of the gateway's environment that holds it",
     "telegram.token_file": "file that holds the bot's token; below the state directory unless it is absolute",
     "telegram.token_env": "or the variable of the environment that holds it",
     "telegram.api_url": "the Bot API's URL, where it is a server of one's own",
@@ -457,12 +470,13 @@ def config_page() -> str:
         "to the gateway and to the runner, reads again: the gateway `[policy]`,",
         "`[[budgets]]`, `[limits]`, `[session]`, `[compaction]`, `[agents.defaults]`, `[[bindings]]`, `[hooks]`,",
         "`[cron]`, `[oidc]`, `[rates]`,",
-        "`[redaction]`, `[webhooks]`, the TLS certificate and `[outgoing]` for what asks then again; the runner",
+        "`[redaction]`, `[webhooks]`, `[ntfy]`, `[apprise]`, the TLS certificate and `[outgoing]` for what asks then",
+        "again; the runner",
         "`[agents.ID]` and `runner.roots`, which its gateways are told of by another hello. Everything else needs `up`",
         "to start anew. A file with an error changes nothing, and the verb and both logs say what is wrong.")
     for section in msgspec.structs.fields(config.Config):
-        if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "bindings", "telegram",
-                            "hooks", "cron", "defaults"):
+        if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "ntfy", "apprise",
+                            "bindings", "telegram", "hooks", "cron", "defaults"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.box.spec import BoxSpec
@@ -494,6 +508,13 @@ def config_page() -> str:
               "## [webhooks.NAME]", "", *paragraph(
         "Where approvers are asked, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. "
         "[How to be told](../how-to/notifications.md)."), *_keys("webhooks", config.WebhookSection), "",
+              "## [ntfy.NAME]", "", *paragraph(
+        "Where approvers are notified on their phones. [How to connect a topic](../how-to/ntfy.md)."),
+              *_keys("ntfy", config.NtfySection), "",
+              "## [apprise.NAME]", "", *paragraph(
+        "Where approvers are notified through a service that [Apprise](https://github.com/caronc/apprise) reaches;",
+        "needs the extra `apprise`. [How to connect one](../how-to/ntfy.md#any-other-service-by-apprise)."),
+              *_keys("apprise", config.AppriseSection), "",
               "## [telegram]", "", *paragraph("[How to connect a bot](../how-to/telegram.md)."),
               *_keys("telegram", config.TelegramSection), "", "## [telegram.people.ID]", "",
               *_keys("person", config.PersonSection), "",

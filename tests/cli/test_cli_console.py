@@ -12,7 +12,7 @@ import pytest
 
 from cli.scripted import URL, Script, answer, link_to, problem
 from interlock.cli import console
-from interlock.cli.console import link_for, public_url, qr_code
+from interlock.cli.console import link_for, qr_code
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
@@ -121,11 +121,11 @@ def test_a_gateway_here_is_named_localhost_and_others_as_they_are(url: str, link
 
 
 def test_a_gateway_that_others_reach_is_known_by_its_config() -> None:
-    assert public_url(GatewaySection()) is None
-    assert public_url(GatewaySection(hosts=["gw.example"])) is None, "in clear it is reached by no other machine"
-    assert public_url(GatewaySection(hosts=["gw.example"], behind_proxy=True)) == "https://gw.example"
+    assert GatewaySection().public_url() is None
+    assert GatewaySection(hosts=["gw.example"]).public_url() is None, "in clear it is reached by no other machine"
+    assert GatewaySection(hosts=["gw.example"], behind_proxy=True).public_url() == "https://gw.example"
     tls = GatewaySection(hosts=["gw.example"], tls_cert="c", tls_key="k", port=7420)
-    assert public_url(tls) == "https://gw.example:7420"
+    assert tls.public_url() == "https://gw.example:7420"
 
 
 def test_a_code_is_drawn_where_the_terminal_can_draw_it() -> None:

@@ -180,7 +180,7 @@ class _Gateway:
                       store_path=stores.shown)
         outgoing = HttpOutgoing(config.outgoing.allow)
         issuers = self._issuers(config, outgoing)
-        ways = open_ways(config.webhooks, state, outgoing)
+        ways = open_ways(config, state, outgoing)
         if self._engine.compactor is not None:
             self._engine.compactor.hook = compaction_hook(config, state, outgoing, clock, entropy)
         if self._engine.transcripts is not None:
@@ -307,7 +307,7 @@ class _Gateway:
             try:
                 config = reload()
                 outgoing = HttpOutgoing(config.outgoing.allow)
-                ways, issuers = open_ways(config.webhooks, self._state, outgoing), self._issuers(config, outgoing)
+                ways, issuers = open_ways(config, self._state, outgoing), self._issuers(config, outgoing)
                 hooks = open_hooks(config, self._state)
                 asked = compaction_hook(config, self._state, outgoing, self._clock, secrets.token_bytes)
                 if self._engine.compactor is not None:
@@ -353,7 +353,7 @@ def _limits(config: Config) -> Limits:
         pause_ttl_ms=config.limits.pause_ttl_ms,
         buffer_policy=config.gateway.buffer_policy, budgets=tuple(config.budgets),
         on_unasked=config.policy.on_unasked,
-        webhooks=tuple((section.tenant, name) for name, section in config.webhooks.items()),
+        webhooks=tuple(config.ways()),
         compaction=compaction_rules(config),
     )
 

@@ -1,58 +1,104 @@
-"""The webhooks of the config, each with its secret and its way out (P-8)."""
+"""The ways to approvers that the config names, webhooks and notices, each with its secret and its way out (P-8,
+O-11)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from interlock.channels.apprise_service import AppriseChannel
+from interlock.channels.ntfy import NtfyChannel, Topic, check_topic, read_token
 from interlock.channels.webhook import WebhookChannel, read_secret
-from interlock.config import ConfigError, WebhookSection
+from interlock.config import AppriseSection, Config, ConfigError, NtfySection, WebhookSection
 from interlock.gateway.webhooks import Hook
-from interlock.ports.outbound_http import Outgoing, UrlRefused
+from interlock.ports.channel import Channel
+from interlock.ports.outgoing import Outgoing, UrlRefused
+
+SECRET_REMEDY = " Make one with: interlock webhooks secret"
+T = TypeVar("T")
 
 
 class Ways(NamedTuple):
     """Channels for the notifier and lines for REST, both by tenant and name."""
 
-    channels: dict[tuple[str, str], WebhookChannel]
+    channels: dict[tuple[str, str], Channel]
     hooks: dict[tuple[str, str], Hook]
 
 
-def open_ways(sections: Mapping[str, WebhookSection], state: Path, outgoing: Outgoing) -> Ways:
+def open_ways(config: Config, state: Path, outgoing: Outgoing) -> Ways:
     """Read the secrets and check the URLs. Raises ConfigError with one sentence for each mistake."""
     ways, mistakes = Ways({}, {}), list[str]()
-    for name, section in sections.items():
+    public_url = config.gateway.public_url()
+
+    def webhook(section: WebhookSection) -> Hook:
+        outgoing.check(section.url)
+        secret = _secret(state, "secret", section.secret_file, section.secret_env, read_secret, SECRET_REMEDY)
+        return Hook(_host(section.url), WebhookChannel(section.url, secret, outgoing))
+
+    def ntfy(section: NtfySection) -> Hook:
+        outgoing.check(section.url)
+        check_topic(section.url)
+        token = None if section.token_file is None and section.token_env is None else _secret(
+            state, "token", section.token_file, section.token_env, read_token)
+        topic = Topic(section.url, token, section.priority, section.details, public_url)
+        return Hook(_host(section.url), NtfyChannel(topic, outgoing), "ntfy")
+
+    def apprise(section: AppriseSection) -> Hook:
+        url = _secret(state, "url", section.url_file, section.url_env, _one_line)
+        channel = AppriseChannel(url, details=section.details, public_url=public_url)
+        return Hook(channel.scheme, channel, "apprise")
+
+    def add(table: str, name: str, tenant: str, make: Callable[[], Hook]) -> None:
         try:
-            outgoing.check(section.url)
-            channel = WebhookChannel(section.url, _secret(section, state), outgoing)
+            hook = make()
         except (UrlRefused, ValueError) as error:
-            mistakes.append(f"[webhooks.{name}]: {error}")
-            continue
-        except OSError as error:
-            mistakes.append(f"[webhooks.{name}]: secret_file {error.filename} cannot be read: {error.strerror}. Make "
-                            "one with: interlock webhooks secret")
-            continue
-        ways.channels[section.tenant, name] = channel
-        ways.hooks[section.tenant, name] = Hook(urlsplit(section.url).hostname or "", channel)
+            mistakes.append(f"[{table}.{name}]: {error}")
+            return
+        ways.channels[tenant, name] = hook.channel
+        ways.hooks[tenant, name] = hook
+
+    for name, section in config.webhooks.items():
+        add("webhooks", name, section.tenant, lambda section=section: webhook(section))
+    for name, section in config.ntfy.items():
+        add("ntfy", name, section.tenant, lambda section=section: ntfy(section))
+    for name, section in config.apprise.items():
+        add("apprise", name, section.tenant, lambda section=section: apprise(section))
     if mistakes:
         raise ConfigError(mistakes)
     return ways
 
 
-def _secret(section: WebhookSection, state: Path) -> bytes:
-    if section.secret_file is not None:
-        return _read(f"secret_file {section.secret_file}", (state / section.secret_file).read_text("utf-8"))
-    named = section.secret_env or ""
-    if named not in os.environ:
-        raise ValueError(f"secret_env: there is no variable {named} in the gateway's environment.")
-    return _read(f"secret_env {named}", os.environ[named])
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
 
 
-def _read(place: str, text: str) -> bytes:
+def _secret(state: Path, what: str, file: str | None, variable: str | None, read: Callable[[str], T],
+            remedy: str = "") -> T:
+    """Read a secret from its file below the state directory, or from the environment. Raises ValueError with one
+    sentence, which never contains the secret."""
+    if file is not None:
+        try:
+            text = (state / file).read_text("utf-8")
+        except OSError as error:
+            raise ValueError(f"{what}_file {error.filename} cannot be read: {error.strerror}.{remedy}") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"{what}_file {file} is not text.{remedy}") from None
+    else:
+        text = os.environ.get(variable or "", "")
+        if not text:
+            raise ValueError(f"{what}_env: there is no variable {variable} in the gateway's environment.")
     try:
-        return read_secret(text)
+        return read(text)
     except ValueError as error:
-        raise ValueError(f"{place} {error}. Make one with: interlock webhooks secret") from None
+        place = f"{what}_file {file}" if file is not None else f"{what}_env {variable}"
+        raise ValueError(f"{place} {error}.{remedy}") from None
+
+
+def _one_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if len(lines) != 1:
+        raise ValueError(f"has {len(lines)} URLs; it holds one, and each further one has a table of its own")
+    return lines[0]

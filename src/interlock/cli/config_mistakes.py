@@ -37,7 +37,7 @@ def _unknown_adapters(path: Path, text: str, loaded: config.Config) -> list[str]
 
 
 def _bad_secrets(loaded: config.Config, state: Path) -> list[str]:
-    if not (loaded.hooks or loaded.webhooks):
+    if not (loaded.hooks or loaded.ways()):
         return []
     from interlock.app.hooks import open_hooks
     from interlock.app.webhooks import open_ways
@@ -45,7 +45,10 @@ def _bad_secrets(loaded: config.Config, state: Path) -> list[str]:
 
     found: list[str] = []
     hooks = {name: one for name, one in loaded.hooks.items() if one.secret_file is not None}
-    ways = {name: one for name, one in loaded.webhooks.items() if one.secret_file is not None}
+    ways = msgspec.structs.replace(
+        loaded, webhooks={name: one for name, one in loaded.webhooks.items() if one.secret_env is None},
+        ntfy={name: one for name, one in loaded.ntfy.items() if one.token_env is None},
+        apprise={name: one for name, one in loaded.apprise.items() if one.url_env is None})
     for opening in (lambda: open_hooks(msgspec.structs.replace(loaded, hooks=hooks), state),
                     lambda: open_ways(ways, state, HttpOutgoing(loaded.outgoing.allow))):
         try:

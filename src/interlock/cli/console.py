@@ -21,7 +21,6 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say, write
 from interlock.cli.values import ago, until
 from interlock.cli.verb_error import Trouble
-from interlock.config import GatewaySection
 from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
 
 CODES = "/v1/browser-codes"
@@ -65,15 +64,6 @@ def link_for(url: str, code: str) -> str:
     parts = urlsplit(url)
     place = parts.netloc if parts.hostname not in LOOPBACK else f"localhost:{parts.port}" if parts.port else "localhost"
     return urlunsplit((parts.scheme, place, CONSOLE, "", code))
-
-
-def public_url(section: GatewaySection) -> str | None:
-    """Name the gateway as other machines reach it, by its config; None if they do not."""
-    if not section.hosts or not (section.tls_cert is not None or section.behind_proxy):
-        return None
-    host = section.hosts[0]
-    port = f":{section.port}" if section.tls_cert is not None and ":" not in host and section.port != 443 else ""
-    return f"https://{host}{port}"
 
 
 def qr_code(text: str, encoding: str | None) -> str:

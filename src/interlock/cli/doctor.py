@@ -26,7 +26,7 @@ from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.terminal import print_json, result, styled
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble
-from interlock.protocol.answers import ClusterHealth, RestoredLedger
+from interlock.protocol.answers import ClusterHealth, RestoredLedger, WebhookList
 from interlock.protocol.box import phrase
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import MIB
@@ -143,6 +143,7 @@ async def _gateway(where: Where) -> list[Finding]:
         async with GatewayLink(where, patient=False) as link:
             standing = await link.read("/v1/status", _Standing)
             url, nodes, gateway_id = link.address.url, standing.runners, standing.gateway_id
+            ways = await ways_to_approvers(link)
     except Trouble as trouble:
         return [Finding("gateway", False, trouble.sentence, trouble.remedy)]
     online = [node for node in nodes if node.status != "offline"]
@@ -164,7 +165,22 @@ async def _gateway(where: Where) -> list[Finding]:
         *(() if standing.restored is None else (Finding(
             "older ledger", False, " ".join(restored_lines(standing.restored)),
             "See docs/how-to/backup.md, \"What a restored ledger lacks\"."),)),
+        *ways,
     ]
+
+
+async def ways_to_approvers(link: GatewayLink) -> list[Finding]:
+    """Check that every webhook and notice delivers; [] for a key that may not see them. Raises Trouble."""
+    try:
+        ways = (await link.read("/v1/webhooks", WebhookList)).webhooks
+    except Trouble as trouble:
+        if trouble.status is not Exit.NOT_AUTHORISED:
+            raise
+        return []
+    return [Finding(f"{one.kind} {one.name}", not one.dead,
+                    f"{count(one.dead, 'approval')} could not be sent." if one.dead else
+                    f"none is lost, {one.waiting} on the way.", "See why with: interlock webhooks dead")
+            for one in ways]
 
 
 def _cluster(cluster: ClusterHealth) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from interlock.cli.agents import boxes, unwalled
 from interlock.cli.children import STOP_GRACE_S, Child, Mended, ending, keep_alive, keep_apart, prepare_log
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.config_verbs import load_config
-from interlock.cli.console import offered, public_url, qr_code
+from interlock.cli.console import offered, qr_code
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import (
@@ -81,7 +81,7 @@ def _made(cluster: int | None, state: Path, port: int, roots: list[str], loaded:
           verbose: bool) -> Up:
     if cluster is None:
         return Up(state, port, roots, loaded.runner.drain_ms, aside, verbose=verbose,
-                  public=public_url(loaded.gateway))
+                  public=loaded.gateway.public_url())
     from interlock.cli.up_cluster import MAX_GATEWAYS, UpCluster
 
     if not 1 <= cluster <= MAX_GATEWAYS:

@@ -24,7 +24,7 @@ Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
 def webhooks(*, json: Json = False, where: Here = NOWHERE) -> int:
-    """List the webhooks of the config."""
+    """List the ways to approvers that the config names: webhooks, ntfy topics and Apprise services."""
     return asyncio.run(_list(where, json=json))
 
 
@@ -35,7 +35,7 @@ def secret() -> int:
 
 
 def try_(
-    name: Annotated[str, Parameter(help="The webhook's name in the config.")],
+    name: Annotated[str, Parameter(help="Its name in the config.")],
     /,
     *,
     json: Json = False,
@@ -69,10 +69,10 @@ async def _list(where: Where, *, json: bool) -> int:
         return Exit.DONE
     found = decoded(raw, dict[str, list[Webhook]], PATH).get("webhooks", [])
     if not found:
-        say("no webhook is in the config; add [webhooks.NAME] with url and secret_file", "dim")
+        say("the config names no way to approvers; add [webhooks.NAME], [ntfy.NAME] or [apprise.NAME]", "dim")
         return Exit.DONE
-    print_table([[one.name, one_line(one.host), str(one.waiting), str(one.dead)] for one in found],
-                ("WEBHOOK", "HOST", "WAITING", "DEAD"))
+    print_table([[one.name, one.kind, one_line(one.host), str(one.waiting), str(one.dead)] for one in found],
+                ("NAME", "KIND", "HOST", "WAITING", "DEAD"))
     return Exit.DONE
 
 
@@ -98,7 +98,7 @@ async def _dead(where: Where, *, json: bool) -> int:
         return Exit.DONE
     print_table([[one.id, one.channel, one.approval_id, str(one.attempts), ago(one.created_at),
                   one_line(one.why or "", 80)] for one in found],
-                ("DELIVERY", "WEBHOOK", "APPROVAL", "TRIES", "ASKED", "WHY NOT"))
+                ("DELIVERY", "NAME", "APPROVAL", "TRIES", "ASKED", "WHY NOT"))
     return Exit.DONE
 
 

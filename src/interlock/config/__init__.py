@@ -10,6 +10,7 @@ from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.directory import state_directory
 from interlock.config.loader import ConfigError, check, key_lines, load, parse
 from interlock.config.redacted import show
+from interlock.config.notices import AppriseSection, NtfySection
 from interlock.config.sections import (
     DEFAULT_PORT,
     AuditSection,
@@ -36,6 +37,7 @@ __all__ = [
     "DEFAULT_PORT",
     "FILE_NAME",
     "AgentSpec",
+    "AppriseSection",
     "AuditSection",
     "ClusterSection",
     "Config",
@@ -44,6 +46,7 @@ __all__ = [
     "GatewaySection",
     "HookSection",
     "LimitsSection",
+    "NtfySection",
     "ObjectsSection",
     "OidcSection",
     "OutgoingSection",

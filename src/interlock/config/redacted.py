@@ -27,6 +27,7 @@ def show(config: Config) -> str:
     budgets = cast("list[dict[str, Any]]", data.pop("budgets"))
     redactions = cast("list[dict[str, Any]]", data.pop("redaction")["rules"])
     webhooks = cast("dict[str, dict[str, Any]]", data.pop("webhooks"))
+    notices = {table: cast("dict[str, dict[str, Any]]", data.pop(table)) for table in ("ntfy", "apprise")}
     oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
     bindings = cast("list[dict[str, Any]]", data.pop("bindings"))
     system = {table: cast("dict[str, dict[str, Any]]", data.pop(table)) for table in ("hooks", "cron")}
@@ -58,6 +59,11 @@ def show(config: Config) -> str:
     for name, webhook in webhooks.items():
         webhook["url"] = _host_alone(str(webhook["url"]))
         lines += ["", f"[webhooks.{name}]", *_entries(webhook)]
+    for topic in notices["ntfy"].values():
+        topic["url"] = _host_alone(str(topic["url"]))
+    for table, members in notices.items():
+        for name, member in members.items():
+            lines += ["", f"[{table}.{name}]", *_entries(member)]
     for name, agent in agents.items():
         env = cast("dict[str, str]", agent["env"])
         agent["env"] = {key: "(redacted)" if _SECRET.search(key) else value for key, value in env.items()}

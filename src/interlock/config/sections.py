@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -13,6 +14,7 @@ from interlock.command.presets import Preset, rules_of
 from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.contexts import CompactionSection, DefaultsSection
+from interlock.config.notices import AppriseSection, NoticeSection, NtfySection
 from interlock.config.telegram import TelegramSection
 from interlock.ports.agent import AgentSpec, check_roots
 from interlock.protocol import limits
@@ -54,6 +56,14 @@ class GatewaySection(Section, frozen=True, kw_only=True):
                 ipaddress.ip_network(text)
             except ValueError:
                 raise ValueError(f"trusted_proxies: {text!r} is no address and no network like 10.0.0.0/8") from None
+
+    def public_url(self) -> str | None:
+        """Return the URL at which other machines reach the gateway; None if they do not."""
+        if not self.hosts or not (self.tls_cert is not None or self.behind_proxy):
+            return None
+        host = self.hosts[0]
+        port = f":{self.port}" if self.tls_cert is not None and ":" not in host and self.port != 443 else ""
+        return f"https://{host}{port}"
 
 
 class PolicySection(Section, frozen=True, kw_only=True):
@@ -266,6 +276,8 @@ class Config(Section, frozen=True, kw_only=True):
     retention: RetentionSection = RetentionSection()
     oidc: dict[str, OidcSection] = {}
     webhooks: dict[str, WebhookSection] = {}
+    ntfy: dict[str, NtfySection] = {}
+    apprise: dict[str, AppriseSection] = {}
     telegram: TelegramSection | None = None
     budgets: list[Budget] = []
     agents: dict[str, AgentSpec] = {}
@@ -277,7 +289,17 @@ class Config(Section, frozen=True, kw_only=True):
     hooks: dict[str, HookSection] = {}
     cron: dict[str, CronSection] = {}
 
+    def ways(self) -> list[tuple[str, str]]:
+        """Return the ways to approvers, webhooks and notices alike, each by tenant and name."""
+        tables: tuple[Mapping[str, WebhookSection | NoticeSection], ...] = (self.webhooks, self.ntfy, self.apprise)
+        return [(section.tenant, name) for table in tables for name, section in table.items()]
+
     def __post_init__(self) -> None:
+        ways = self.ways()
+        for way in ways:
+            if ways.count(way) > 1:
+                raise ValueError(f"{'ntfy' if way[1] in self.ntfy else 'apprise'}: two ways to the approvers of tenant "
+                                 f"{way[0]!r} have the name {way[1]!r}; what was sent is kept under its name")
         if len(self.budgets) > MAX_BUDGETS:
             raise ValueError(f"budgets: at most {MAX_BUDGETS}")
         names = [budget.name for budget in self.budgets]

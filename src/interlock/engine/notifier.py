@@ -117,7 +117,7 @@ class Notifier:
             return _ended(record, "dead", f"it differs from the audit record, so it is not shown: {how}")
         channel = self.channels.get((delivery.tenant_id, delivery.channel))
         if channel is None:
-            return _ended(record, "dead", f"the config has no webhook {delivery.channel} any more")
+            return _ended(record, "dead", f"the config no longer names a webhook or notice {delivery.channel}")
         try:
             await channel.ask(delivery.id, now, self._asking(found.approval))
         except NotAsked as error:

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import msgspec
 
-from interlock.ports.channel import NotAsked
+from interlock.ports.channel import Channel, NotAsked
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Batch, Ledger, PutDelivery, PutIdempotency
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import DeliveryRecord, IdempotencyRecord, Principal
-from interlock.protocol.resources import Delivery, Webhook
+from interlock.protocol.resources import Delivery, WayKind, Webhook
 
 COUNTED = 1_000
 """Questions of one state that a webhook's line counts at most."""
 
 
-class Testable(Protocol):
-    """A channel that can be tried without asking anybody anything."""
-
-    async def test(self, delivery_id: str, at_ms: int) -> None:
-        """Raises NotAsked."""
-        ...
-
-
 class Hook(msgspec.Struct, frozen=True):
-    """A webhook of the config: the host it goes to, and its channel."""
+    """A way to approvers of the config: the host it goes to, its channel, and what kind it is."""
 
     host: str
-    channel: Testable
+    channel: Channel
+    kind: WayKind = "webhook"
 
 
 class Webhooks:
@@ -50,7 +42,7 @@ class Webhooks:
         """The tenant's webhooks, each with how many questions wait and how many never arrived."""
         waiting = await self._ledger.deliveries(tenant_id, "pending", COUNTED)
         dead = await self._ledger.deliveries(tenant_id, "dead", COUNTED)
-        return [Webhook(name=name, host=hook.host, waiting=_of(waiting, name), dead=_of(dead, name))
+        return [Webhook(name=name, kind=hook.kind, host=hook.host, waiting=_of(waiting, name), dead=_of(dead, name))
                 for (tenant, name), hook in sorted(self.hooks.items()) if tenant == tenant_id]
 
     async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[Delivery]:
@@ -66,7 +58,7 @@ class Webhooks:
         try:
             await hook.channel.test("dlv_" + ulid(now, self._entropy(10)), now)
         except NotAsked as error:
-            raise Problem("UpstreamError", f"The webhook {name} did not take a test message: {error}") from None
+            raise Problem("UpstreamError", f"The {hook.kind} {name} did not take a test message: {error}") from None
 
     async def retry(self, record: DeliveryRecord, remembered: IdempotencyRecord) -> None:
         """Keep a question that is to be sent again, and its answer."""

@@ -45,3 +45,7 @@ class Channel(Protocol):
     async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
         """Raises NotAsked."""
         ...
+
+    async def test(self, delivery_id: str, at_ms: int) -> None:
+        """Send a message that names no approval, to see whether it arrives. Raises NotAsked."""
+        ...

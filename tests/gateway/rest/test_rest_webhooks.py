@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.gateway.webhooks import Hook
-from interlock.ports.channel import NotAsked
+from interlock.ports.channel import Asking, NotAsked
 from interlock.ports.ledger import Batch, PutDelivery
 from interlock.protocol.records import DeliveryRecord
 from interlock.protocol.resources import Delivery
@@ -19,6 +19,9 @@ class Receiver:
         self.why = why
         self.took = 0
 
+    async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
+        raise AssertionError("only the notifier sends questions")
+
     async def test(self, delivery_id: str, at_ms: int) -> None:
         if self.why:
             raise NotAsked(self.why)
@@ -31,14 +34,17 @@ async def delivery(gateway: Gateway, name: str, state: str, tenant: str = "defau
     await gateway.desk.ledger.commit(Batch([PutDelivery(DeliveryRecord(delivery=one, due_ms=None))]))
 
 
+@pytest.mark.req("O-11")
 async def test_webhooks_are_listed_by_their_host_with_what_waits_and_what_is_dead(gateway: Gateway) -> None:
     gateway.desk.hooks.update({("default", "ops"): Hook("hooks.example", Receiver()),
+                               ("default", "phone"): Hook("ntfy.example", Receiver(), "ntfy"),
                                ("other", "theirs"): Hook("other.example", Receiver())})
     await delivery(gateway, "1", "pending")
     await delivery(gateway, "2", "dead")
     await delivery(gateway, "3", "dead", "other")
     assert (await gateway.http.get("/v1/webhooks")).json() == {
-        "webhooks": [{"name": "ops", "host": "hooks.example", "waiting": 1, "dead": 1}]}
+        "webhooks": [{"name": "ops", "host": "hooks.example", "waiting": 1, "dead": 1},
+                     {"name": "phone", "kind": "ntfy", "host": "ntfy.example", "waiting": 0, "dead": 0}]}
     async with gateway.as_role("operator") as someone:
         assert (await someone.get("/v1/webhooks")).status_code == 403
 

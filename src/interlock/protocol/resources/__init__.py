@@ -22,6 +22,7 @@ from interlock.protocol.resources.approvals import (
     SigningKey,
     SigningKeyBody,
     Vote,
+    WayKind,
     Webhook,
     WithdrawalBody,
 )
@@ -125,6 +126,7 @@ __all__ = [
     "ToolCall",
     "UserMessage",
     "Vote",
+    "WayKind",
     "Webhook",
     "WithdrawalBody",
     "WorkspaceAccess",

@@ -282,10 +282,15 @@ class Delivery(Resource, frozen=True, kw_only=True):
     """Why it has not arrived."""
 
 
+WayKind = Literal["webhook", "ntfy", "apprise"]
+
+
 class Webhook(Resource, frozen=True, kw_only=True):
-    """A webhook of the config, as it is listed: its host alone, since a URL may hold a secret (P-8)."""
+    """A way to approvers that the config names, as it is listed: its host alone, since a URL may hold a secret (P-8,
+    O-11). For Apprise `host` is the service, such as `discord`."""
 
     name: str
+    kind: WayKind = "webhook"
     host: str
     waiting: int
     dead: int

@@ -1,0 +1,45 @@
+"""The text of a one-way notice about an approval: no vote, a link, details only if the config allows them (O-11).
+Pure."""
+
+from __future__ import annotations
+
+from interlock.command.card.text import one_line, visible
+from interlock.ports.channel import Asking
+
+TITLE = "1 approval waits"
+TEST_TITLE = "Interlock can reach you"
+TEST_TEXT = "This is a test. No approval waits."
+NAMES_CHARS = 500
+QUOTE = "│ "
+"""Before each line of the request, so that none of them passes for a line of ours."""
+CUT = "… the rest is at the gateway"
+
+
+def link_to(public_url: str | None, approval_id: str) -> str | None:
+    """Return the address of the console's page for an approval; None if other machines cannot reach the gateway."""
+    return None if public_url is None else f"{public_url}/a/{approval_id}"
+
+
+def text_of(asking: Asking, link: str | None, *, details: bool, max_bytes: int) -> str:
+    """Return what the notice says, at most `max_bytes` of UTF-8. Where to decide comes first, so that a service that
+    truncates a long notice does not lose it."""
+    first = f"Read and decide: {link}" if link is not None else \
+        f"Read and decide at a terminal: interlock approve {asking.approval_id}"
+    if not details:
+        return first
+    names = [f"agent {asking.agent_id}", f"on {asking.runner_id}" if asking.runner_id else "",
+             f"in {asking.workspace}" if asking.workspace else "",
+             f"for {asking.requested_by}" if asking.requested_by else ""]
+    lines = [first, one_line(" ".join(part for part in names if part), NAMES_CHARS),
+             *(QUOTE + visible(line) for line in asking.lines.split("\n"))]
+    if asking.is_cut:
+        lines.append(CUT)
+    return _fitting(lines, max_bytes)
+
+
+def _fitting(lines: list[str], max_bytes: int) -> str:
+    whole = "\n".join(lines)
+    if len(whole.encode()) <= max_bytes:
+        return whole
+    room = max_bytes - len(f"\n{CUT}".encode())
+    return whole.encode()[:room].decode("utf-8", "ignore") + f"\n{CUT}"

@@ -1,0 +1,44 @@
+"""A loopback HTTP server that keeps what is posted to it and answers as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+
+class Posted(NamedTuple):
+    """One request: its first line without the version, its headers by lower-case name, its body."""
+
+    line: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class PostServer:
+    """`status` is what the next requests are answered with."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.url = ""
+        self.got: list[Posted] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        self.got.append(Posted(head[0].rsplit(" ", 1)[0], headers, body))
+        writer.write(f"HTTP/1.1 {self.status} X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}".encode())
+        await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def post_server() -> AsyncIterator[PostServer]:
+    """Serve on a free port."""
+    kept = PostServer()
+    server = await asyncio.start_server(kept.serve, "127.0.0.1", 0)
+    kept.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        yield kept
