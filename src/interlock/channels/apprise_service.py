@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.channels.notice import TEST_TEXT, TEST_TITLE, TITLE, link_to, text_of
 from interlock.ports.channel import Asking, Channel, NotAsked
+from interlock.protocol.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 TIMEOUT_S = 30.0
 MESSAGE_BYTES = 4_096
-INSTALL = "Apprise is not installed: pip install '.[apprise]' in Interlock's source directory."
 
 
 class AppriseChannel(Channel):
@@ -27,7 +27,7 @@ class AppriseChannel(Channel):
         try:
             import apprise
         except ImportError:
-            raise ValueError(INSTALL) from None
+            raise ValueError(f"Apprise is not installed. Install it: {install('apprise')}") from None
         library: Any = apprise  # The package has no types.
         service: Any = library.Apprise.instantiate(
             url, asset=library.AppriseAsset(async_mode=False, plugin_paths=[]), suppress_exceptions=True)
