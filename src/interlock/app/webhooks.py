@@ -15,7 +15,7 @@ from interlock.channels.webhook import WebhookChannel, read_secret
 from interlock.config import AppriseSection, Config, ConfigError, NtfySection, WebhookSection
 from interlock.gateway.webhooks import Hook
 from interlock.ports.channel import Channel
-from interlock.ports.outgoing import Outgoing, UrlRefused
+from interlock.ports.outbound_http import Outgoing, UrlRefused
 
 SECRET_REMEDY = " Make one with: interlock webhooks secret"
 T = TypeVar("T")

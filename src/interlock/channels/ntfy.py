@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from interlock.channels.notice import TEST_TEXT, TEST_TITLE, TITLE, link_to, text_of
 from interlock.ports.channel import Asking, Channel, NotAsked
-from interlock.ports.outgoing import Outgoing, Unreached, UrlRefused
+from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
 
 TIMEOUT_S = 10.0
 REPLY_BYTES = 65_536

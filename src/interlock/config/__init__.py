@@ -9,8 +9,8 @@ from interlock.command.redaction import RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.directory import state_directory
 from interlock.config.loader import ConfigError, check, key_lines, load, parse
-from interlock.config.redacted import show
 from interlock.config.notices import AppriseSection, NtfySection
+from interlock.config.redacted import show
 from interlock.config.sections import (
     DEFAULT_PORT,
     AuditSection,
