@@ -2,66 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
 from interlock.box.program import (
     Image,
     Program,
     Running,
-    Unreadable,
     by_env,
     is_as_allowed,
     reaching,
     shebang,
-    text_at,
-    vector_at,
 )
-
-PAGE = 4096
-
-
-class Memory:
-    """Memory of some pages; the rest is not mapped."""
-
-    def __init__(self, base: int, data: bytes) -> None:
-        self.base = base
-        self.data = data
-
-    def __call__(self, address: int, size: int) -> bytes:
-        begin = address - self.base
-        return self.data[begin:begin + size] if 0 <= begin < len(self.data) else b""
-
-
-def laid_out(*texts: bytes) -> tuple[Memory, int]:
-    """Texts at the end of the mapped memory, and the list of pointers to them before."""
-    base = 16 * PAGE
-    pointers, strings = b"", b""
-    for text in texts:
-        pointers += (base + PAGE + len(strings)).to_bytes(8, "little")
-        strings += text + b"\0"
-    return Memory(base, (pointers + bytes(8)).ljust(PAGE, b"\xee") + strings), base
-
-
-@pytest.mark.req("H-16")
-def test_arguments_are_read_byte_for_byte() -> None:
-    texts = (b"", b"sh", b"-c", b"\xff\xfe\n", b"x" * 9000, b"")
-    assert vector_at(*laid_out(*texts)) == texts
-    assert vector_at(Memory(0, b""), 0) == ()
-
-
-@pytest.mark.req("H-16")
-def test_more_arguments_than_can_be_shown_are_refused_and_bad_pointers_fail_as_in_the_kernel() -> None:
-    with pytest.raises(Unreadable) as long:
-        vector_at(*laid_out(b"x" * 600, b"y" * 600), most=1000)
-    with pytest.raises(Unreadable) as endless:
-        text_at(Memory(0, b"x" * 3 * PAGE), 0, PAGE)
-    with pytest.raises(Unreadable) as unmapped:
-        text_at(Memory(0, b"no end"), 0, PAGE)
-
-    assert (long.value.number, endless.value.number, unmapped.value.number) == (
-        errno.E2BIG, errno.E2BIG, errno.EFAULT)
 
 
 @pytest.mark.req("H-16")

@@ -10,18 +10,16 @@ import os
 import posixpath
 import struct
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from interlock.box import kernel
+from interlock.box.memory import Memory, Unreadable, text_at, vector_at
 
 MAX_PATH_BYTES = 4096
-MAX_VECTOR_BYTES = 160 * 1024
-"""Arguments of one program, or its environment: with more it cannot be shown, and is refused (E2BIG)."""
 MAX_INTERPRETERS = 5
 """Scripts that run scripts, as the kernel counts them."""
 MAX_SHEBANG_BYTES = 256
 """As much of a script's first line as the kernel reads."""
-PIECE = 4096
 AT_EMPTY_PATH = 0x1000
 AT_SYMLINK_NOFOLLOW = 0x100
 SYS_OPENAT2 = 437
@@ -64,6 +62,16 @@ class Program(NamedTuple):
     own_view: bool = False
 
 
+class StartedProgram(NamedTuple):
+    """What is counted of a program below an allowed one. `name` is the last part of the path that was found."""
+
+    path: bytes
+    argv: tuple[bytes, ...]
+    directory: bytes
+    name: bytes
+
+
+T = TypeVar("T")
 View = tuple[int, int, int]
 """Mount namespace, and the device and inode of the root: a path is the same file for all who have the same three."""
 
@@ -78,59 +86,8 @@ class Running(NamedTuple):
     environment: tuple[bytes, ...]
 
 
-class Unreadable(Exception):
-    """The start cannot be shown; `number` is the errno that the process gets."""
-
-    def __init__(self, number: int, why: str = "") -> None:
-        super().__init__(why)
-        self.number = number
-
-
 class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-
-Read = Callable[[int, int], bytes]
-"""Memory at an address: at most so many bytes, fewer if the rest cannot be read."""
-
-
-def text_at(read: Read, address: int, most: int) -> bytes:
-    """Read the text that ends with a NUL. Raises Unreadable: E2BIG if it is longer than `most`."""
-    found = b""
-    while True:
-        # Up to the end of the page: what follows may not be mapped.
-        piece = read(address + len(found), PIECE - (address + len(found)) % PIECE)
-        if not piece:
-            raise Unreadable(errno.EFAULT)
-        head, end, _ = piece.partition(b"\0")
-        found += head
-        if len(found) > most:
-            raise Unreadable(errno.E2BIG)
-        if end:
-            return found
-
-
-def vector_at(read: Read, address: int, most: int = MAX_VECTOR_BYTES) -> tuple[bytes, ...]:
-    """Read a list of texts that ends with a null pointer, byte for byte. Raises Unreadable: E2BIG past `most` bytes."""
-    if address == 0:
-        return ()
-    found: list[bytes] = []
-    size = 0
-    while True:
-        at = address + 8 * len(found)
-        pointers = b""
-        while len(pointers) < 8:
-            piece = read(at + len(pointers), 8 - len(pointers))
-            if not piece:
-                raise Unreadable(errno.EFAULT)
-            pointers += piece
-        pointer = int.from_bytes(pointers, "little")
-        if pointer == 0:
-            return tuple(found)
-        found.append(text_at(read, pointer, most - size))
-        size += len(found[-1]) + 9
-        if size > most:
-            raise Unreadable(errno.E2BIG)
 
 
 def reaching(environment: tuple[bytes, ...], base: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
@@ -186,34 +143,41 @@ class Reader:
 
     def read(self, at: bool, arguments: tuple[int, ...]) -> Program:
         """Read the call: `at` tells execveat from execve. Raises Unreadable, and OSError if the process is gone."""
-        dirfd, address, argv_at, env_at, flags = arguments[:5] if at else (-100, *arguments[:3], 0)
-        memory = os.open(f"/proc/{self.tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        self._root = os.open(f"/proc/{self.tid}/root", os.O_PATH | os.O_CLOEXEC)
-        try:
-            def read(where: int, size: int) -> bytes:
-                try:
-                    return os.pread(memory, size, where)
-                except (OSError, OverflowError):
-                    return b""
 
-            path = text_at(read, address, MAX_PATH_BYTES)
+        def whole(memory: Memory, file: int, found: bytes, started: StartedProgram) -> Program:
+            image = self._image(file)
+            own_view = self._view is not None and view_of(self.tid) != self._view
+            name = os.readlink(f"/proc/self/fd/{file}".encode()) if own_view else self._name(found, file, image)
+            variables = reaching(vector_at(memory, arguments[3 if at else 2]), self._base)
+            return Program(started.path, started.argv, started.directory, name, variables, image, own_view)
+
+        return self._opened(at, arguments, whole)
+
+    def started(self, at: bool, arguments: tuple[int, ...]) -> StartedProgram:
+        """Read as much of the call as counting it takes, for what starts below an allowed program. Raises as `read`."""
+        return self._opened(at, arguments, lambda _memory, _file, _found, started: started)
+
+    def _opened(self, at: bool, arguments: tuple[int, ...],
+                result: Callable[[Memory, int, bytes, StartedProgram], T]) -> T:
+        dirfd, address, argv_at, flags = (*arguments[:3], arguments[4]) if at else (-100, *arguments[:2], 0)
+        memory = Memory(self.tid)
+        try:
+            self._root = os.open(f"/proc/{self.tid}/root", os.O_PATH | os.O_CLOEXEC)
+            path = text_at(memory, address, MAX_PATH_BYTES)
             directory = os.readlink(f"/proc/{self.tid}/cwd".encode())
             file, found = self._open(path, directory, dirfd, flags)
             try:
-                image = self._image(file)
-                argv = vector_at(read, argv_at)
-                own_view = self._view is not None and view_of(self.tid) != self._view
-                name = os.readlink(f"/proc/self/fd/{file}".encode()) if own_view else self._name(found, file, image)
-                given = path
+                argv = vector_at(memory, argv_at)
                 if not path.startswith(b"/") and _signed(dirfd) != kernel.AT_FDCWD:  # As the kernel calls it then.
-                    given = b"/dev/fd/%d" % _signed(dirfd) + (b"/" + path if path else b"")
-                variables = reaching(vector_at(read, env_at), self._base)
-                return Program(given, argv, directory, name, variables, image, own_view)
+                    path = b"/dev/fd/%d" % _signed(dirfd) + (b"/" + path if path else b"")
+                return result(memory, file, found,
+                              StartedProgram(path, argv, directory, posixpath.basename(found)))
             finally:
                 os.close(file)
         finally:
-            os.close(memory)
-            os.close(self._root)
+            memory.close()
+            if self._root >= 0:
+                os.close(self._root)
 
     def _open(self, path: bytes, directory: bytes, dirfd: int, flags: int) -> tuple[int, bytes]:
         """Open what the kernel would execute, and return it with its path. Raises Unreadable with the kernel's errno
