@@ -77,9 +77,10 @@ def raise_landlock(hidden: list[bytes], read_only: list[bytes], writable: list[b
             special |= dict.fromkeys(KEPT_FROM_ROOT, reading)
         special |= dict.fromkeys(read_only, reading)
         special |= dict.fromkeys(hidden, 0)
-        _allow(ruleset, b"/", READ_DIR)
+        rules = _Rules(ruleset)
+        rules.allow(b"/", READ_DIR)
         for path, allowed in plan(special, everything if writable is None else reading):
-            _allow(ruleset, path, allowed)
+            rules.allow(path, allowed)
         try:
             kernel.syscall(SYS_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
         except PermissionError:
@@ -88,12 +89,6 @@ def raise_landlock(hidden: list[bytes], read_only: list[bytes], writable: list[b
     finally:
         os.close(ruleset)
     kernel.drop_capabilities(kernel.THROUGH_WALLS)
-
-
-def _add(ruleset: int, beneath: int, allowed: int) -> None:
-    rule = _PathBeneath(allowed, beneath)
-    kernel.syscall(SYS_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), ctypes.byref(rule),
-                   ctypes.c_uint32(0))
 
 
 def plan(special: dict[bytes, int], usual: int) -> list[tuple[bytes, int]]:
@@ -130,16 +125,30 @@ def _entries(directory: bytes) -> list[bytes]:
         return []
 
 
-def _allow(ruleset: int, path: bytes, allowed: int) -> None:
-    try:
-        beneath = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return  # It went away, or nothing below it is this user's to open.
-    try:
+class _Rules:
+    """Adds rules to a ruleset. A directory above a hidden path may have thousands of entries, each with a rule of its
+    own, so the call is prepared once and a rule of the wrong kind raises nothing."""
+
+    def __init__(self, ruleset: int) -> None:
+        self._ruleset = ruleset
+        self._rule = _PathBeneath()
+        self._at = ctypes.addressof(self._rule)
+        self._call = ctypes.CDLL(None, use_errno=True).syscall
+        self._call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
+
+    def allow(self, path: bytes, allowed: int) -> None:
+        """Allow a path and all below it so much. Raises OSError if the kernel refuses a rule that it should take."""
         try:
-            _add(ruleset, beneath, allowed)
+            beneath = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            if allowed & _OF_A_FILE:
-                _add(ruleset, beneath, allowed & _OF_A_FILE)  # The kernel takes no rights to directories for a file.
-    finally:
-        os.close(beneath)
+            return  # It went away, or nothing below it is this user's to open.
+        try:
+            # The kernel takes no rights to directories for a file.
+            if not self._add(beneath, allowed) and allowed & _OF_A_FILE:
+                kernel.checked(0 if self._add(beneath, allowed & _OF_A_FILE) else -1)
+        finally:
+            os.close(beneath)
+
+    def _add(self, beneath: int, allowed: int) -> bool:
+        self._rule.allowed_access, self._rule.parent_fd = allowed, beneath
+        return self._call(SYS_ADD_RULE, self._ruleset, _PATH_BENEATH, self._at, 0) == 0
