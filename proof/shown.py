@@ -21,8 +21,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.channels.telegram import question as telegram
-from interlock.channels.telegram.messages import MAX_UNITS, units
+from interlock.channels.chat import question as chat_card
+from interlock.channels.telegram.updates import LIMITS
 from interlock.cli import approval_card, decide
 from interlock.command.card import lines as card
 from interlock.command.card import permission_request
@@ -104,12 +104,13 @@ def attack(tried: list[tuple[str, Approval]]) -> dict[str, list[str]]:
     for name, approval in tried:
         for width in WIDTHS:
             misses[f"terminal {width}"] += [f"{name}: {why}" for why in _terminal(approval, width)]
-        shown = telegram.question(approval, str)
+        shown = chat_card.question(approval, LIMITS, str)
         text = "\n".join(shown.messages)
         why = _hidden(text) + [f"margin {row[:40]!r}" for row in text.split("\n") if row.startswith(("approval", MARK))]
         if any(one.label == "Allow" for one in shown.buttons) and MARK not in text:
             why.append("a yes to what was not shown")
-        if len(shown.messages) > telegram.MAX_MESSAGES or any(units(one) > MAX_UNITS for one in shown.messages):
+        if len(shown.messages) > LIMITS.card_messages or any(
+                LIMITS.units(one) > LIMITS.message_units for one in shown.messages):
             why.append("Telegram would refuse it")
         misses["Telegram"] += [f"{name}: {one}" for one in why]
         sent = notifier._asking(approval)
@@ -198,14 +199,15 @@ def _asked(given: dict[str, Any] | bytes, title: str = "", subject: dict[str, An
 @contextmanager
 def out_of_action(part: str | None) -> Generator[None]:
     """Put one part out of action, and back."""
-    kept = card.visible, approval_card.Reading.whole, telegram.buttons, telegram._messages
+    kept = card.visible, approval_card.Reading.whole, chat_card.buttons, chat_card._messages
     try:
         if part == "visible":
             card.visible = lambda text: text
         elif part == "pages":
             approval_card.Reading.whole = property(lambda self: True)  # type: ignore[assignment]
         elif part == "buttons":
-            telegram._messages = lambda head, quoted, foot: ["\n".join([*head, *quoted[:9], *foot])[:MAX_UNITS // 2]]
+            chat_card._messages = lambda head, quoted, foot, limits: [
+                "\n".join([*head, *quoted[:9], *foot])[:limits.message_units // 2]]
         yield
     finally:
-        card.visible, approval_card.Reading.whole, telegram.buttons, telegram._messages = kept  # type: ignore[assignment]
+        card.visible, approval_card.Reading.whole, chat_card.buttons, chat_card._messages = kept  # type: ignore[assignment]

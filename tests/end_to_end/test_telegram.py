@@ -13,13 +13,14 @@ import pytest
 from proof.house import House
 
 from bot_api.server import TOKEN, BotApi, bot_api
-from interlock.channels.telegram.places import PlacesFile
+from interlock.channels.chat.places import PlacesFile
 from interlock.command.redaction import Redaction
+from interlock.ports.chat_service import ChatRefused
 from interlock.protocol.resources import Actor
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
 
-bots, bridges = lazily("interlock.channels.telegram.bot"), lazily("interlock.channels.telegram.bridge")
+bots, bridges = lazily("interlock.channels.telegram.bot"), lazily("interlock.channels.chat.bridge")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("R-4", "N-3")]
 
@@ -72,7 +73,7 @@ async def bridged(house: House, api: BotApi, place: Path, **people: str) -> Asyn
             house.url, people.get("bo", owner)) as bo:
         bot = bots.TelegramBot(TOKEN, api.url)
         known = {OWNER: gateway, **({BO: bo} if "bo" in people else {})}
-        chosen = bridges.Settings(known, [OWNER], "mention", Redaction(()).text)
+        chosen = bridges.Settings(known, [OWNER], Redaction(()).text)
         bridge = bridges.Bridge(bot, gateway, PlacesFile(place), chosen)
         running = asyncio.ensure_future(bridge.run())
         try:
@@ -195,11 +196,11 @@ async def test_a_file_comes_along_and_one_too_large_is_said(house: House, api: B
 
 async def test_a_token_that_is_not_good_is_one_sentence(api: BotApi) -> None:
     bot = bots.TelegramBot(TOKEN[:-1] + "x", api.url)
-    with pytest.raises(bots.BotRefused, match="does not know the bot's token") as refused:
-        await bot.me()
+    with pytest.raises(ChatRefused, match="does not know the bot's token") as refused:
+        await bot.connect()
     assert TOKEN[:-1] not in str(refused.value)
     await bot.close()
-    with pytest.raises(bots.BotRefused, match="BotFather"):
+    with pytest.raises(ChatRefused, match="BotFather"):
         bots.TelegramBot("no token", api.url)
 
 

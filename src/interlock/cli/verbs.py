@@ -91,7 +91,7 @@ SETUP_VERBS: tuple[Verb, ...] = (
          ("interlock cluster-keys ./keys",)),
     Verb("acp", "interlock.cli.acp:acp", "Serve an editor that speaks ACP, on standard input and output.",
          ("interlock acp claude", "interlock acp --runner build-1 codex --on-exit cancel")),
-    Verb("telegram", "interlock.cli.telegram:telegram", "Carry messages between a Telegram bot and the gateway.",
+    Verb("telegram", "interlock.cli.chat_bridges:telegram", "Carry messages between a Telegram bot and the gateway.",
          ("interlock telegram",)),
 )
 AUDIT_VERBS: tuple[Verb, ...] = (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.channels.telegram.messages import (
+from interlock.channels.chat.messages import (
     DIGEST_SHOWN,
     SHOWN_DENIALS,
     buttons,
@@ -19,10 +19,10 @@ from interlock.channels.telegram.messages import (
     ending,
     pieces,
     read_press,
-    units,
 )
-from interlock.channels.telegram.question import question
-from interlock.channels.telegram.updates import FileWanted, Pressed, Said, Spot, heard
+from interlock.channels.chat.question import question
+from interlock.channels.telegram.updates import LIMITS, read_update
+from interlock.ports.chat_service import ButtonPress, ChatMessage, FileWanted, Spot
 from interlock.protocol.resources import Actor, Approval, Command, Denial, Failure, Notice, Target, Vote
 from lazily import lazily
 
@@ -51,8 +51,8 @@ GROUP = {"id": -100, "type": "supergroup", "title": "The team"}
 
 @pytest.mark.req("R-4")
 def test_a_direct_message_is_said_by_its_peer() -> None:
-    said = heard(update(), ME, "mention")
-    assert said == Said(Spot(7), 7, 5, "hello", True, None, None)
+    said = read_update(update(), ME, "mention")
+    assert said == ChatMessage(Spot(7), 7, 5, "hello", True, None, None)
     body = said.body("interlock_bot", [])
     assert (body.channel, body.chat_type, body.peer, body.sender) == ("telegram", "direct", "7", "7")
     assert body.group_id is None
@@ -61,8 +61,9 @@ def test_a_direct_message_is_said_by_its_peer() -> None:
 
 @pytest.mark.req("R-1", "R-4")
 def test_a_topic_of_a_group_is_a_place_of_its_own() -> None:
-    said = heard(update("@interlock_bot, go on", GROUP, message_thread_id=9, is_topic_message=True), ME, "mention")
-    assert isinstance(said, Said)
+    said = read_update(update("@interlock_bot, go on", GROUP, message_thread_id=9, is_topic_message=True), ME,
+                       "mention")
+    assert isinstance(said, ChatMessage)
     assert (said.spot, said.text, said.title) == (Spot(-100, 9), "go on", "The team")
     body = said.body("interlock_bot", [])
     assert (body.chat_type, body.group_id, body.topic_id, body.subject) == ("group", "-100", "9", "The team")
@@ -74,57 +75,57 @@ def test_a_topic_of_a_group_is_a_place_of_its_own() -> None:
     ("ask @interlock_bot about it", "mention", "ask @interlock_bot about it"),
     ("@interlock_bots do it", "mention", None), ("/new@another_bot", "mention", None)])
 def test_a_group_is_heard_where_the_bot_is_named(text: str, listening: Any, expected: str | None) -> None:
-    said = heard(update(text, GROUP), ME, listening)
-    assert (said.text if isinstance(said, Said) else None) == expected
+    said = read_update(update(text, GROUP), ME, listening)
+    assert (said.text if isinstance(said, ChatMessage) else None) == expected
 
 
 def test_a_reply_to_the_bot_is_for_the_bot_and_says_what_it_answers() -> None:
     earlier = {"message_id": 3, "date": 1_800_000_000, "chat": GROUP, "text": "?",
                "from": {"id": ME.id, "is_bot": True, "first_name": "Interlock"}}
-    said = heard(update("blue", GROUP, reply_to_message=earlier), ME, "mention")
-    assert isinstance(said, Said)
+    said = read_update(update("blue", GROUP, reply_to_message=earlier), ME, "mention")
+    assert isinstance(said, ChatMessage)
     assert said.answers == 3
 
 
 @pytest.mark.parametrize("fields", [
     {"from": {"id": 8, "is_bot": True, "first_name": "Other"}}, {"text": "   "}, {"text": None}])
 def test_bots_and_emptiness_are_passed_over(fields: dict[str, Any]) -> None:
-    assert heard(update(**fields), ME, "all") is None
-    assert heard(telegram.Update(update_id=1), ME, "all") is None
+    assert read_update(update(**fields), ME, "all") is None
+    assert read_update(telegram.Update(update_id=1), ME, "all") is None
 
 
 def test_a_picture_comes_in_its_largest_size_and_a_file_with_its_name() -> None:
     photo = [{"file_id": name, "file_unique_id": name, "width": 1, "height": 1, "file_size": size}
              for name, size in (("small", 10), ("large", 99))]
-    said = heard(update(text=None, caption="look", photo=photo), ME, "mention")  # type: ignore[arg-type]
-    assert isinstance(said, Said)
+    said = read_update(update(text=None, caption="look", photo=photo), ME, "mention")  # type: ignore[arg-type]
+    assert isinstance(said, ChatMessage)
     assert (said.text, said.files) == ("look", (FileWanted("large", 99, "image/jpeg", None),))
     document = {"file_id": "d", "file_unique_id": "d", "file_name": "a.pdf", "mime_type": "application/pdf"}
-    said = heard(update(text=None, document=document), ME, "mention")  # type: ignore[arg-type]
-    assert isinstance(said, Said)
+    said = read_update(update(text=None, document=document), ME, "mention")  # type: ignore[arg-type]
+    assert isinstance(said, ChatMessage)
     assert said.files == (FileWanted("d", 0, "application/pdf", "a.pdf"),)
 
 
 def test_a_press_is_heard_with_what_its_button_tells() -> None:
     press = {"id": "p1", "from": ANNA, "chat_instance": "1", "data": "g:apr_1:abc"}
-    assert heard(telegram.Update.model_validate({"update_id": 1, "callback_query": press}), ME, "mention") == Pressed(
-        "p1", 7, "g:apr_1:abc")
+    read = read_update(telegram.Update.model_validate({"update_id": 1, "callback_query": press}), ME, "mention")
+    assert read == ButtonPress("p1", 7, "g:apr_1:abc")
 
 
 @given(st.text(max_size=300), st.integers(2, 40))
 def test_pieces_fit_and_say_the_same(text: str, limit: int) -> None:
-    cut = pieces(text, limit)
-    assert all(0 < units(piece) <= limit for piece in cut)
+    cut = pieces(text, LIMITS._replace(message_units=limit))
+    assert all(0 < LIMITS.units(piece) <= limit for piece in cut)
     assert "".join("".join(cut).split()) == "".join(text.split())
 
 
 def test_a_cut_is_at_a_paragraph_before_a_line_before_a_word() -> None:
-    assert pieces("one two\n\nthree four", 12) == ["one two", "three four"]
-    assert pieces("one two\nthree four", 12) == ["one two", "three four"]
-    assert pieces("one two three", 10) == ["one two", "three"]
-    assert pieces("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]
-    assert pieces("😀" * 3, 4) == ["😀😀", "😀"]
-    assert pieces("  \n ") == []
+    assert pieces("one two\n\nthree four", LIMITS._replace(message_units=12)) == ["one two", "three four"]
+    assert pieces("one two\nthree four", LIMITS._replace(message_units=12)) == ["one two", "three four"]
+    assert pieces("one two three", LIMITS._replace(message_units=10)) == ["one two", "three"]
+    assert pieces("x" * 25, LIMITS._replace(message_units=10)) == ["x" * 10, "x" * 10, "x" * 5]
+    assert pieces("😀" * 3, LIMITS._replace(message_units=4)) == ["😀😀", "😀"]
+    assert pieces("  \n ", LIMITS) == []
 
 
 def approval(**fields: Any) -> Approval:
@@ -138,7 +139,7 @@ def approval(**fields: Any) -> Approval:
 @pytest.mark.req("P-2", "P-8")
 def test_a_question_shows_title_digest_and_input_and_its_buttons_name_what_they_decide() -> None:
     held = approval(required=2, input=msgspec.Raw(b'{"command": "rm -r x"}'))
-    (asked,) = question(held, str).messages
+    (asked,) = question(held, LIMITS, str).messages
     assert "│ $ rm -r x" in asked
     assert f"sha256 {held.digest[:DIGEST_SHOWN]}…" in asked
     assert "needs 2 yeses" in asked
@@ -151,19 +152,19 @@ def test_a_question_shows_title_digest_and_input_and_its_buttons_name_what_they_
 
 @pytest.mark.req("P-8", "A-9")
 def test_a_yes_to_every_described_call_of_a_kind_is_a_button_that_says_what_it_covers() -> None:
-    asked = question(approval(), str, "execute")
+    asked = question(approval(), LIMITS, str, kind="execute")
     assert [button.label for button in asked.buttons] == ["Allow", "Allow this kind", "Deny"]
     assert "allows every call of the kind execute that this agent describes in this session" in asked.messages[-1]
     pressed = read_press(asked.buttons[1].data)
     assert pressed == ("grant", "apr_1", approval().digest[:DIGEST_SHOWN], True)
-    assert "Allow this kind" not in [button.label for button in question(approval(), str).buttons]
+    assert "Allow this kind" not in [button.label for button in question(approval(), LIMITS, str).buttons]
 
 
 @pytest.mark.req("P-4", "C-8")
 def test_words_and_signatures_have_no_buttons() -> None:
     assert buttons(approval(signed=True)) == []
     assert buttons(approval(kind="question")) == []
-    assert "Reply to this message" in question(approval(kind="question"), str).messages[-1]
+    assert "Reply to this message" in question(approval(kind="question"), LIMITS, str).messages[-1]
 
 
 @pytest.mark.parametrize("data", ["", "g", "g:apr_1", "x:apr_1:" + "a" * 16, "g:apr_1:short", "g:a:b:c"])

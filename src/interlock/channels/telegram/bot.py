@@ -1,4 +1,4 @@
-"""The Bot API, asked with patience: what it refuses for good is one sentence, a pause that it asks for is made."""
+"""The Bot API as a chat service: requests wait as long as Telegram asks, a final refusal is a sentence."""
 
 from __future__ import annotations
 
@@ -20,10 +20,20 @@ from aiogram.exceptions import (
     TelegramServerError,
     TelegramUnauthorizedError,
 )
-from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters, Update, User
+from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters, User
 
-from interlock.channels.telegram.messages import Button
-from interlock.channels.telegram.updates import FileWanted, Spot
+from interlock.channels.telegram.updates import LIMITS, Listening, read_update
+from interlock.ports.chat_service import (
+    Button,
+    ButtonPress,
+    ChatLimits,
+    ChatMessage,
+    ChatRefused,
+    ChatService,
+    FileWanted,
+    Id,
+    Spot,
+)
 
 POLL_S = 25
 """The Bot API holds a look for updates so long while there is none."""
@@ -32,68 +42,77 @@ PAUSE_S = 0.5
 PAUSE_MAX_S = 30.0
 UPDATES_A_LOOK = 50
 ALLOWED = ["message", "callback_query"]
+ALERT_CHARS = 200
+"""The Bot API shows so much of an alert."""
 
 T = TypeVar("T")
 log = structlog.get_logger("interlock.telegram")
 
 
-class BotRefused(Exception):
-    """The Bot API will not do it, however often it is asked; one sentence."""
+class TelegramBot(ChatService):
+    """One bot; people and chats are named by Telegram's numbers."""
 
+    name: str = "telegram"
+    limits: ChatLimits = LIMITS
 
-class TelegramBot:
-    """One bot. A message is sent at least once: where the answer was lost it is sent again."""
-
-    def __init__(self, token: str, api_url: str) -> None:
-        """Raises BotRefused for a token that cannot be one."""
+    def __init__(self, token: str, api_url: str, listening: Listening = "mention") -> None:
+        """With `listening` "all" what known people write in groups is for the bot. Raises ChatRefused for a token that
+        cannot be one."""
         session = AiohttpSession(api=TelegramAPIServer.from_base(api_url.rstrip("/")), timeout=ANSWER_TIMEOUT_S)
         try:
             self._bot = Bot(token, session=session)
         except Exception:  # noqa: BLE001 - the library's own error would show the token
-            raise BotRefused("The bot's token is not of the form that BotFather gives.") from None
+            raise ChatRefused("The bot's token is not of the form that BotFather gives.") from None
+        self._listening: Listening = listening
+        self._me: User | None = None
+        self._last: int | None = None
 
     async def close(self) -> None:
-        """Close its connections."""
         await self._bot.session.close()
 
-    async def me(self) -> User:
-        """Say who the bot is. Raises BotRefused for a token that is not good."""
-        return await self._patiently(self._bot.get_me)
+    async def connect(self) -> str:
+        self._me = await self._patiently(self._bot.get_me)
+        return self._me.username or str(self._me.id)
 
-    async def updates(self, after: int | None, *, wait: bool = True) -> list[Update]:
-        """Look for what happened behind an update, which is confirmed by asking; wait for it, or give what there is.
-        Raises BotRefused."""
-        return await self._patiently(lambda: self._bot.get_updates(
-            offset=None if after is None else after + 1, limit=UPDATES_A_LOOK, timeout=POLL_S if wait else 0,
-            allowed_updates=ALLOWED, request_timeout=POLL_S + int(ANSWER_TIMEOUT_S)))
+    async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
+        """A look for updates confirms those before its offset."""
+        me = self._me or await self._patiently(self._bot.get_me)
+        while True:
+            offset = None if self._last is None else self._last + 1
+            updates = await self._patiently(lambda offset=offset: self._bot.get_updates(
+                offset=offset, limit=UPDATES_A_LOOK, timeout=POLL_S if wait else 0, allowed_updates=ALLOWED,
+                request_timeout=POLL_S + int(ANSWER_TIMEOUT_S)))
+            if updates:
+                self._last = updates[-1].update_id
+            read = [read_update(update, me, self._listening) for update in updates]
+            found = [item for item in read if item is not None]
+            if found or not (updates or wait):
+                return found
 
-    async def say(self, spot: Spot, text: str, *, answers: int | None = None, buttons: Sequence[Button] = ()) -> int:
-        """Send a message of at most 4,096 units; its id. Raises BotRefused."""
+    async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
         sent = await self._patiently(lambda: self._bot.send_message(
-            spot.chat_id, text, message_thread_id=spot.topic_id, reply_markup=_keyboard(buttons),
-            link_preview_options=LinkPreviewOptions(is_disabled=True),
+            spot.chat_id, text, message_thread_id=None if spot.topic_id is None else int(spot.topic_id),
+            reply_markup=_keyboard(buttons), link_preview_options=LinkPreviewOptions(is_disabled=True),
             reply_parameters=None if answers is None else ReplyParameters(
-                message_id=answers, allow_sending_without_reply=True)))
+                message_id=int(answers), allow_sending_without_reply=True)))
         return sent.message_id
 
-    async def change(self, spot: Spot, message_id: int, text: str) -> None:
-        """Write a message anew, without buttons. One that is gone, or says so already, is left as it is."""
-        with suppress(BotRefused):
+    async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
+        with suppress(ChatRefused):
             await self._patiently(lambda: self._bot.edit_message_text(text, chat_id=spot.chat_id,
-                                                                      message_id=message_id))
+                                                                      message_id=int(message_id)))
 
-    async def typing(self, spot: Spot) -> None:
-        """Show that somebody writes; it may fail, and nothing is missing then."""
+    async def show_typing(self, spot: Spot) -> None:
         with suppress(TelegramAPIError):
-            await self._bot.send_chat_action(spot.chat_id, "typing", message_thread_id=spot.topic_id)
+            await self._bot.send_chat_action(
+                spot.chat_id, "typing", message_thread_id=None if spot.topic_id is None else int(spot.topic_id))
 
-    async def answer_press(self, press_id: str, text: str) -> None:
-        """Tell whoever pressed a button what became of it; a press that is too old is passed over."""
-        with suppress(BotRefused):
-            await self._patiently(lambda: self._bot.answer_callback_query(press_id, text[:200], show_alert=True))
+    async def answer_press(self, press: ButtonPress, text: str) -> None:
+        with suppress(ChatRefused):
+            await self._patiently(lambda: self._bot.answer_callback_query(press.press_id, text[:ALERT_CHARS],
+                                                                          show_alert=True))
 
     async def fetch(self, wanted: FileWanted, limit_bytes: int) -> bytes | None:
-        """Fetch a file; None where it is larger than `limit_bytes`. Raises BotRefused."""
         if wanted.size > limit_bytes:
             return None
         into = BytesIO()
@@ -110,14 +129,14 @@ class TelegramBot:
                 await asyncio.sleep(busy.retry_after)
                 continue
             except TelegramUnauthorizedError:
-                raise BotRefused("Telegram does not know the bot's token; BotFather shows the one that is good."
+                raise ChatRefused("Telegram does not know the bot's token; BotFather shows the one that is good."
                                  ) from None
             except TelegramConflictError:
-                raise BotRefused("Another program asks for this bot's messages; only one can.") from None
+                raise ChatRefused("Another program asks for this bot's messages; only one can.") from None
             except (TelegramNetworkError, TelegramServerError) as error:
                 log.warning("telegram_unreachable", error=self._said(error), again_in_s=pause_s)
             except TelegramAPIError as error:
-                raise BotRefused(f"Telegram refused: {self._said(error)}") from None
+                raise ChatRefused(f"Telegram refused: {self._said(error)}") from None
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
 
@@ -128,5 +147,6 @@ class TelegramBot:
 def _keyboard(buttons: Sequence[Button]) -> InlineKeyboardMarkup | None:
     if not buttons:
         return None
-    return InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text=one.label, callback_data=one.data)
-                                                  for one in buttons]])
+    return InlineKeyboardMarkup(inline_keyboard=[[
+        InlineKeyboardButton(text=one.label, url=one.url) if one.url is not None else
+        InlineKeyboardButton(text=one.label, callback_data=one.data) for one in buttons]])

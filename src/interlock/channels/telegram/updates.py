@@ -1,72 +1,25 @@
-"""From what the Bot API tells to what was said, or pressed. Pure."""
+"""Reads updates of the Bot API as messages and presses. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from interlock.protocol.inbound import Attachment, InboundBody
+from interlock.ports.chat_service import ButtonPress, ChatLimits, ChatMessage, FileWanted, Spot
 
 if TYPE_CHECKING:
     from aiogram.types import Message, Update, User
 
-CHANNEL = "telegram"
 Listening = Literal["mention", "all"]
+LIMITS = ChatLimits(message_units=4_096, utf16=True, card_messages=3, threads=False)
 
 
-class Spot(NamedTuple):
-    """Where something is said: a chat, and its topic where it has topics."""
-
-    chat_id: int
-    topic_id: int | None = None
-
-
-class FileWanted(NamedTuple):
-    """A file of a message, which is fetched apart."""
-
-    file_id: str
-    size: int
-    media_type: str
-    name: str | None
-
-
-class Said(NamedTuple):
-    """A message of a person."""
-
-    spot: Spot
-    user_id: int
-    message_id: int
-    text: str
-    direct: bool
-    title: str | None
-    """What the chat is called, where it is shared."""
-    answers: int | None
-    """The message of the bot's own that this one replies to."""
-    files: tuple[FileWanted, ...] = ()
-
-    def body(self, account_id: str, attachments: list[Attachment]) -> InboundBody:
-        """Write it as the gateway's door of messages takes it (R-4)."""
-        chat, user = str(self.spot.chat_id), str(self.user_id)
-        return InboundBody(
-            channel=CHANNEL, chat_type="direct" if self.direct else "group", account_id=account_id,
-            peer=user if self.direct else None, group_id=None if self.direct else chat,
-            topic_id=None if self.spot.topic_id is None else str(self.spot.topic_id), sender=user, text=self.text,
-            attachments=attachments, message_id=str(self.message_id), subject=self.title,
-        )
-
-
-class Pressed(NamedTuple):
-    """A press on a button below a question."""
-
-    press_id: str
-    user_id: int
-    data: str
-
-
-def heard(update: Update, me: User, listening: Listening) -> Said | Pressed | None:
+def read_update(update: Update, me: User, listening: Listening) -> ChatMessage | ButtonPress | None:
     """Read an update. None where it is not for the bot: other kinds of updates, other bots, a group's own talk."""
     press = update.callback_query
     if press is not None:
-        return Pressed(press.id, press.from_user.id, press.data or "")
+        card = press.message
+        return ButtonPress(press.id, press.from_user.id, press.data or "",
+                           None if card is None else Spot(card.chat.id), None if card is None else card.message_id)
     message = update.message
     if message is None or message.from_user is None or message.from_user.is_bot:
         return None
@@ -80,7 +33,7 @@ def heard(update: Update, me: User, listening: Listening) -> Said | Pressed | No
     if not direct and listening == "mention" and not (named or to_me):
         return None
     topic = message.message_thread_id if message.is_topic_message else None
-    return Said(Spot(message.chat.id, topic), message.from_user.id, message.message_id, text, direct,
+    return ChatMessage(Spot(message.chat.id, topic), message.from_user.id, message.message_id, text, direct,
                 None if direct else message.chat.title, replied.message_id if to_me and replied else None, files)
 
 

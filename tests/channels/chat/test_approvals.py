@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from bot_api.server import TOKEN, bot_api
-from interlock.channels.telegram.approvals import Approvals
+from interlock.channels.chat.approvals import Approvals
+from interlock.channels.chat.messages import DIGEST_SHOWN
+from interlock.channels.chat.places import Places
 from interlock.channels.telegram.bot import TelegramBot
-from interlock.channels.telegram.messages import DIGEST_SHOWN
-from interlock.channels.telegram.places import Places
-from interlock.channels.telegram.updates import Pressed
+from interlock.ports.chat_service import ButtonPress
 from interlock.sdk import AsyncInterlock
 from small_gateway.running import Gateway, running
 
@@ -46,7 +46,7 @@ async def test_a_press_is_a_yes_only_to_what_has_the_stated_digest(
     async with bot_api() as api, AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
         bot = TelegramBot(TOKEN, api.url)
         approvals = Approvals(ann, bot, {ANN: ann}, [ANN], Places(), lambda: None, str)
-        await approvals.pressed(Pressed("press", ANN, f"{button}:apr_1:{digest[:DIGEST_SHOWN]}"))
+        await approvals.pressed(ButtonPress("press", ANN, f"{button}:apr_1:{digest[:DIGEST_SHOWN]}"))
         await bot.close()
         assert api.answers == {"press": said}
         assert (await ann.approvals.get("apr_1")).state == state

@@ -1,4 +1,4 @@
-"""The bridge: looks for what people write to the bot, hands it to the gateway, and tells them what comes of it."""
+"""The bridge between a chat service and the gateway: messages become commands, replies and approvals go back."""
 
 from __future__ import annotations
 
@@ -6,97 +6,91 @@ import asyncio
 import base64
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
-from interlock.channels.telegram.approvals import Approvals, Redact
-from interlock.channels.telegram.bot import BotRefused, TelegramBot
-from interlock.channels.telegram.conversation import Conversation, HandOvers
-from interlock.channels.telegram.messages import HELP, pieces, refused
-from interlock.channels.telegram.places import PlacesFile, Told
-from interlock.channels.telegram.updates import Listening, Pressed, Said, Spot, heard
+from interlock.channels.chat.approvals import Approvals, Redact
+from interlock.channels.chat.conversation import Conversation, HandOvers
+from interlock.channels.chat.messages import HELP, pieces, refused
+from interlock.channels.chat.places import PlacesFile, Told
+from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, ChatService, Id, Spot
 from interlock.protocol.inbound import Attachment
 from interlock.protocol.limits import MAX_INLINE_BINARY_BYTES
 from interlock.sdk import AsyncInterlock
 from interlock.sdk.problems import InterlockError, Refused, Unreachable
 
-if TYPE_CHECKING:
-    from aiogram.types import User
-
 AGAIN_S = 2.0
 MAX_STRANGERS = 1_000
 """Strangers who were told that they are not known; each is told once."""
 
-log = structlog.get_logger("interlock.telegram")
+log = structlog.get_logger("interlock.chat")
 
 
 class Settings(NamedTuple):
-    """Who may write (`people` by Telegram id, with the gateway asked under their own key), where questions go, whether
-    a group's talk is for the bot only where it is named, and what the config keeps from leaving (K-4)."""
+    """The people who may write, by the service's ids, each with a client under their own key; the chats where approvals
+    are asked; the redaction of what leaves (K-4); the page of an approval, if other machines reach it."""
 
-    people: Mapping[int, AsyncInterlock]
-    asking: Sequence[int]
-    groups: Listening
+    people: Mapping[Id, AsyncInterlock]
+    asking: Sequence[Id]
     redact: Redact
+    public_url: str | None = None
 
 
 class Bridge:
-    """One bot at one gateway. `gateway` is asked under the bridge's own key, which only reads."""
+    """One bot at one gateway. `gateway` is a client under the bridge's own key, which only reads."""
 
-    def __init__(self, bot: TelegramBot, gateway: AsyncInterlock, places: PlacesFile, settings: Settings) -> None:
+    def __init__(self, bot: ChatService, gateway: AsyncInterlock, places: PlacesFile, settings: Settings) -> None:
         self._bot = bot
         self._gateway = gateway
         self._file = places
         self._settings = settings
+        self._account = ""
         self._conversations: dict[str, Conversation] = {}
-        self._strangers: set[int] = set()
+        self._strangers: set[Id] = set()
         self._handing = HandOvers()
         self._approvals = Approvals(gateway, bot, settings.people, settings.asking, places.now, places.save,
-                                    settings.redact)
+                                    settings.redact, settings.public_url)
 
     async def run(self) -> None:
-        """Work until it is cancelled. Raises BotRefused where Telegram refuses the bot, OSError where what must not be
-        forgotten cannot be written."""
-        me = await self._bot.me()
-        log.info("telegram_ready", bot=me.username, people=len(self._settings.people))
-        last = await self._listen(me, None, until_none=True)
-        # Only now: what is told again after a crash has named its command, before that command's replies are read.
+        """Work until it is cancelled. Raises ChatRefused if the service rejects the bot, OSError if what must survive a
+        restart cannot be written."""
+        self._account = await self._bot.connect()
+        log.info("chat_ready", service=self._bot.name, bot=self._account, people=len(self._settings.people))
+        await self._listen(until_none=True)
+        # Only now: what is sent again after a crash has named its command, before that command's replies are read.
         for session_id, told in list(self._file.now.sessions.items()):
             if told.commands:
                 self._conversation(session_id).go_on()
         asking = asyncio.create_task(self._approvals.follow())
         try:
-            await self._listen(me, last)
+            await self._listen()
         finally:
             asking.cancel()
             await asyncio.gather(asking, *(one.stop() for one in self._conversations.values()), return_exceptions=True)
             with suppress(OSError):
                 self._file.save()
 
-    async def _listen(self, me: User, last: int | None, *, until_none: bool = False) -> int | None:
-        """Take updates behind the last one; for ever, or until none waits. One is confirmed, by the next look, only
-        when what it asked for is durable at the gateway."""
+    async def _listen(self, *, until_none: bool = False) -> None:
+        """Handle what arrives; for ever, or until nothing waits. A batch is confirmed, by the next `receive`, only when
+        what it asked for is durable at the gateway."""
         while True:
-            updates = await self._bot.updates(last, wait=not until_none)
-            if until_none and not updates:
-                return last
-            by_chat: dict[int, list[Said | Pressed]] = {}
-            for update in updates:
-                item = heard(update, me, self._settings.groups)
-                if item is not None:
-                    by_chat.setdefault(_queue(item), []).append(item)
-            await asyncio.gather(*(self._in_order(items, me) for items in by_chat.values()))
-            last = updates[-1].update_id if updates else last
+            items = await self._bot.receive(wait=not until_none)
+            if until_none and not items:
+                return
+            by_chat: dict[Id, list[ChatMessage | ButtonPress]] = {}
+            for item in items:
+                by_chat.setdefault(_queue(item), []).append(item)
+            await asyncio.gather(*(self._in_order(queued) for queued in by_chat.values()))
 
-    async def _in_order(self, items: list[Said | Pressed], me: User) -> None:
+    async def _in_order(self, items: list[ChatMessage | ButtonPress]) -> None:
         for item in items:
-            if isinstance(item, Pressed):
+            if isinstance(item, ButtonPress):
                 await self._approvals.pressed(item)
             else:
-                await self._until_taken(item, me)
+                await self._until_taken(item)
 
-    async def _until_taken(self, said: Said, me: User) -> None:
+    async def _until_taken(self, said: ChatMessage) -> None:
         person = self._settings.people.get(said.user_id)
         if person is None:
             await self._turn_away(said)
@@ -105,13 +99,13 @@ class Bridge:
             await self._say(said.spot, HELP)
             return
         with self._handing.one():
-            await self._keep_trying(said, person, me)
+            await self._keep_trying(said, person)
 
-    async def _keep_trying(self, said: Said, person: AsyncInterlock, me: User) -> None:
+    async def _keep_trying(self, said: ChatMessage, person: AsyncInterlock) -> None:
         while True:
             try:
                 if not await self._approvals.answered(said, person):
-                    await self._hand_over(said, person, me)
+                    await self._hand_over(said, person)
                 return
             except Unreachable as error:  # Its key stays the same, so it is taken once, however often it is sent.
                 log.warning("message_not_taken_yet", error=str(error))
@@ -123,12 +117,12 @@ class Bridge:
                 await self._say(said.spot, f"✖️ {error}", said.message_id)
                 return
 
-    async def _hand_over(self, said: Said, person: AsyncInterlock, me: User) -> None:
+    async def _hand_over(self, said: ChatMessage, person: AsyncInterlock) -> None:
         """Raises InterlockError."""
         attachments = await self._attachments(said)
         if attachments is None:
             return
-        body = said.body(me.username or str(me.id), attachments)
+        body = said.body(self._account, attachments)
         received = await person.chats.receive(body)
         if received.reply is not None:
             await self._say(said.spot, received.reply, said.message_id)
@@ -138,13 +132,13 @@ class Bridge:
         elif not received.denied:
             await self._say(said.spot, "A new session begins." if received.reset else "Taken.")
 
-    async def _attachments(self, said: Said) -> list[Attachment] | None:
+    async def _attachments(self, said: ChatMessage) -> list[Attachment] | None:
         """Fetch the files of a message; None where one cannot come along, which is said."""
         found: list[Attachment] = []
         for wanted in said.files:
             try:
                 data = await self._bot.fetch(wanted, MAX_INLINE_BINARY_BYTES)
-            except BotRefused as no:
+            except ChatRefused as no:
                 await self._say(said.spot, f"✖️ The file cannot be fetched. {no}", said.message_id)
                 return None
             if data is None:
@@ -155,18 +149,19 @@ class Bridge:
                                     name=wanted.name))
         return found
 
-    async def _turn_away(self, said: Said) -> None:
+    async def _turn_away(self, said: ChatMessage) -> None:
         """Tell a stranger once, and only where nobody else reads it."""
         if said.direct and said.user_id not in self._strangers and len(self._strangers) < MAX_STRANGERS:
             self._strangers.add(said.user_id)
-            await self._say(said.spot, f"You are not known here. Your Telegram id is {said.user_id}; whoever runs this "
-                            "bot can add it.")
+            name = self._bot.name.capitalize()
+            await self._say(said.spot, f"You are not known here. Your {name} id is {said.user_id}; the person who runs "
+                            "this bot can add it.")
 
-    async def _say(self, spot: Spot, text: str, answers: int | None = None) -> None:
+    async def _say(self, spot: Spot, text: str, answers: Id | None = None) -> None:
         try:
-            for piece in pieces(text):
-                await self._bot.say(spot, piece, answers=answers)
-        except BotRefused as no:
+            for piece in pieces(text, self._bot.limits):
+                await self._bot.send(spot, piece, answers=answers)
+        except ChatRefused as no:
             log.warning("message_not_delivered", chat_id=spot.chat_id, error=str(no))
 
     def _conversation(self, session_id: str) -> Conversation:
@@ -182,6 +177,6 @@ class Bridge:
         self._conversations.pop(session_id, None)
 
 
-def _queue(item: Said | Pressed) -> int:
+def _queue(item: ChatMessage | ButtonPress) -> Id:
     """What is said in one chat is taken in order; so are the presses of one person."""
-    return item.spot.chat_id if isinstance(item, Said) else item.user_id
+    return item.spot.chat_id if isinstance(item, ChatMessage) else item.user_id

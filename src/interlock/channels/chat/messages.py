@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, cast
 
 from interlock.command.card.text import one_line
+from interlock.ports.chat_service import Button, ChatLimits
 from interlock.protocol.denial_text import No
 from interlock.protocol.problems import PROBLEMS
 from interlock.protocol.resources import VERBOSE_NOTICES, Approval, Command, Decision, Notice
 
-MAX_UNITS = 4_096
-"""The Bot API takes so many UTF-16 units a message."""
 COMMENT_CHARS = 500
 SHOWN_DENIALS = 5
 """Denied calls that an ending names; it counts the others."""
@@ -25,13 +24,6 @@ HELP = ("Write what the agent shall do. /new begins a new session, /status says 
         "What needs a yes is asked here, with buttons.")
 
 
-class Button(NamedTuple):
-    """A button: what it shows, and what a press on it tells."""
-
-    label: str
-    data: str
-
-
 class Press(NamedTuple):
     """What a press decides."""
 
@@ -42,13 +34,13 @@ class Press(NamedTuple):
     """Every described call of this kind is allowed from now on, in the session."""
 
 
-def pieces(text: str, limit: int = MAX_UNITS) -> list[str]:
+def pieces(text: str, limits: ChatLimits) -> list[str]:
     """Cut a text into messages, at a paragraph, else a line, else a word, else anywhere but inside a character. Joined
     they say the same; white space at a cut is left out."""
     out: list[str] = []
     rest = text.strip()
-    while units(rest) > limit:
-        head = _fitting(rest, limit)
+    while limits.units(rest) > limits.message_units:
+        head = _fitting(rest, limits)
         cut = next((at for mark in ("\n\n", "\n", " ") if (at := head.rfind(mark)) >= len(head) // 2), len(head))
         out.append(rest[:cut].rstrip("\n "))
         rest = rest[cut:].lstrip("\n ")
@@ -63,15 +55,10 @@ def tool_line(request: Mapping[str, Any]) -> str:
     return f"▸ {request.get('tool_name', 'tool')}" + (f": {said[:TOOL_CHARS]}" if said else "")
 
 
-def units(text: str) -> int:
-    """Count as the Bot API counts."""
-    return len(text) + sum(ord(char) > 0xFFFF for char in text)
-
-
-def _fitting(text: str, limit: int) -> str:
-    head = text[:limit]
-    while units(head) > limit:
-        head = head[:-((units(head) - limit + 1) // 2)]
+def _fitting(text: str, limits: ChatLimits) -> str:
+    head = text[:limits.message_units]
+    while (over := limits.units(head) - limits.message_units) > 0:
+        head = head[:-((over + 1) // 2)]
     return head
 
 

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.telegram.test_telegram_words import approval
-from interlock.channels.telegram.messages import MAX_UNITS, units
-from interlock.channels.telegram.question import MAX_MESSAGES, Question, question
+from interlock.channels.chat.question import Question, question
+from interlock.channels.telegram.updates import LIMITS
 from interlock.protocol.resources import Actor
 
 pytestmark = pytest.mark.req("P-2", "P-8")
 
 
-def asked(command: str = "ls", **members: Any) -> Question:
+def asked(command: str = "ls", link: str | None = None, **members: Any) -> Question:
     found = approval(input=msgspec.Raw(json.dumps({"command": command}).encode()), runner_id="host", workspace="/srv/w",
                      requested_by=Actor(type="user", id="ann"), tool_name="Bash", **members)
-    return question(found, lambda text: text.replace("s3cret", "[redacted]"))
+    return question(found, LIMITS, lambda text: text.replace("s3cret", "[redacted]"), link=link)
 
 
 def labels(shown: Question) -> list[str]:
@@ -40,7 +40,7 @@ def test_a_long_request_takes_several_messages_and_a_longer_one_cannot_be_allowe
     assert (len(whole.messages), whole.whole, labels(whole)) == (3, True, ["Allow", "Deny"])
     assert all(f"echo {number} " in "\n".join(whole.messages) for number in range(90))
     part = asked(lines * 2)
-    assert (part.whole, labels(part)) == (False, ["Deny"])
+    assert (part.whole, labels(part)) == (False, [])
     assert "interlock approve apr_1" in part.messages[-1]
     assert "more lines" in part.messages[-1]
 
@@ -48,9 +48,9 @@ def test_a_long_request_takes_several_messages_and_a_longer_one_cannot_be_allowe
 @given(st.text(max_size=400), st.sampled_from(["", "😀" * 2_100, "x\n" * 3_000, "y" * 9_000]), st.text(max_size=400))
 def test_telegram_takes_every_message(command: str, more: str, title: str) -> None:
     shown = asked(command + more, title=title, rule=title)
-    assert 1 <= len(shown.messages) <= MAX_MESSAGES
-    assert all(0 < units(text) <= MAX_UNITS for text in shown.messages)
-    assert shown.whole or "Allow" not in labels(shown)
+    assert 1 <= len(shown.messages) <= LIMITS.card_messages
+    assert all(0 < LIMITS.units(text) <= LIMITS.message_units for text in shown.messages)
+    assert shown.whole or labels(shown) == []
 
 
 def test_what_forges_a_question_is_quoted_line_by_line() -> None:

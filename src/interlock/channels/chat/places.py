@@ -8,12 +8,16 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.channels.telegram.updates import Spot
+from interlock.ports.chat_service import Id, Spot
 
 MAX_ASKED = 1_000
 """Questions that are remembered; the oldest are forgotten first, and then are not marked as decided."""
 
 
+MAX_THREADS = 1_000
+"""Threads of sessions that are remembered; the oldest are forgotten first, and a session then gets another one."""
+MAX_UNDELIVERED = 100
+"""Approvals that could not be shown which are remembered by id; the oldest are forgotten first."""
 MAX_SESSIONS = 1_000
 """Sessions of which it is known how far they were told; the oldest of those where nothing is awaited are forgotten
 first, and are read from their beginning when they go on."""
@@ -23,7 +27,7 @@ class Awaited(msgspec.Struct):
     """A command whose replies go to a spot. `prompt_id` and `turn_id` are those that its frames have shown last."""
 
     spot: Spot
-    message_id: int
+    message_id: Id
     prompt_id: str = ""
     turn_id: str = ""
 
@@ -41,7 +45,7 @@ class Asked(msgspec.Struct):
     """A question as it stands in chats."""
 
     title: str
-    messages: list[tuple[Spot, int]] = []
+    messages: list[tuple[Spot, Id]] = []
 
 
 class Places(msgspec.Struct):
@@ -50,6 +54,10 @@ class Places(msgspec.Struct):
     sessions: dict[str, Told] = {}
     asked: dict[str, Asked] = {}
     feed: str | None = None
+    threads: dict[str, Id] = {}
+    """By `chat session`, the message that its thread hangs on, for a service whose cards are collected in threads."""
+    undelivered: dict[str, str] = {}
+    """Approvals that wait and could not be shown in any chat, each with the reason."""
 
 
 class PlacesFile:
@@ -69,6 +77,9 @@ class PlacesFile:
         """Make it durable. Raises OSError."""
         while len(self.now.asked) > MAX_ASKED:
             del self.now.asked[next(iter(self.now.asked))]
+        for kept, most in ((self.now.threads, MAX_THREADS), (self.now.undelivered, MAX_UNDELIVERED)):
+            while len(kept) > most:
+                del kept[next(iter(kept))]
         idle = [name for name, told in self.now.sessions.items() if not told.commands]
         for name in idle[:max(0, len(self.now.sessions) - MAX_SESSIONS)]:
             del self.now.sessions[name]

@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from interlock.channels.telegram.bot import BotRefused, TelegramBot
-from interlock.channels.telegram.messages import ending, notices, pieces, tool_line
-from interlock.channels.telegram.places import Awaited, Told
-from interlock.channels.telegram.updates import Spot
+from interlock.channels.chat.messages import ending, notices, pieces, tool_line
+from interlock.channels.chat.places import Awaited, Told
+from interlock.ports.chat_service import ChatRefused, ChatService, Id, Spot
 from interlock.protocol.answers import FrameEvent
 from interlock.protocol.limits import PAGE_MAX
 from interlock.sdk import AsyncInterlock
@@ -32,7 +31,7 @@ AGAIN_S = 5.0
 
 STOP_S = 5.0
 
-log = structlog.get_logger("interlock.telegram")
+log = structlog.get_logger("interlock.chat")
 
 
 class _Frame(msgspec.Struct):
@@ -73,7 +72,7 @@ class HandOvers:
 class Conversation:
     """One session. `place` is its part of the file, `save` makes it durable, `over` is told when nothing is awaited."""
 
-    def __init__(self, session_id: str, place: Told, gateway: AsyncInterlock, bot: TelegramBot,
+    def __init__(self, session_id: str, place: Told, gateway: AsyncInterlock, bot: ChatService,
                  handing: HandOvers, save: Callable[[], None], over: Callable[[str], None]) -> None:
         self._session_id = session_id
         self._place = place
@@ -89,7 +88,7 @@ class Conversation:
         self._typed_at = 0.0
         self._detail: Verbosity = "off"
 
-    def expect(self, command_id: str, spot: Spot, message_id: int) -> None:
+    def expect(self, command_id: str, spot: Spot, message_id: Id) -> None:
         """Have a command's replies told at a spot; that it is awaited is durable when this returns. Raises OSError."""
         if command_id not in self._place.commands:
             self._place.commands[command_id] = Awaited(spot, message_id)
@@ -228,9 +227,9 @@ class Conversation:
 
     async def _say(self, awaited: Awaited, text: str) -> None:
         try:
-            for piece in pieces(text):
-                await self._bot.say(awaited.spot, piece)
-        except BotRefused as refused:
+            for piece in pieces(text, self._bot.limits):
+                await self._bot.send(awaited.spot, piece)
+        except ChatRefused as refused:
             # The chat is gone, or the bot is no longer in it: the transcript has what it would have said.
             log.warning("reply_not_delivered", session_id=self._session_id, error=str(refused))
 
@@ -238,5 +237,5 @@ class Conversation:
         now = asyncio.get_running_loop().time()
         if now - self._typed_at >= TYPING_S:
             self._typed_at = now
-            with suppress(BotRefused):
-                await self._bot.typing(awaited.spot)
+            with suppress(ChatRefused):
+                await self._bot.show_typing(awaited.spot)

@@ -1,0 +1,218 @@
+"""Approvals, shown in chats and decided there: a vote goes out under the key of the person who pressed (P-3, P-8,
+O-12)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from interlock.channels.chat.messages import Press, counted, decided, read_press, refused
+from interlock.channels.chat.places import Asked, Places
+from interlock.channels.chat.question import Question, question, short_question, why_elsewhere
+from interlock.channels.notice import link_to
+from interlock.command.card.asked_by import names
+from interlock.command.card.permission_request import not_of_its_digest, request_of_approval
+from interlock.command.card.text import one_line
+from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, ChatService, Id, Spot
+from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.resources import Approval, FeedEvent, Remembering, RuleMatch
+from interlock.sdk import AsyncInterlock
+from interlock.sdk.follower import Told
+from interlock.sdk.problems import CursorExpired, InterlockError, NotFound, Refused
+
+AGAIN_S = 5.0
+THREAD_CHARS = 500
+DESCRIBED = Remembering(scope="session", match=RuleMatch(width="described"))
+"""Every described call of this kind, in its session."""
+
+Redact = Callable[[str], str]
+log = structlog.get_logger("interlock.chat")
+
+
+class Approvals:
+    """Follows the tenant's feed. `people` by the service's ids, each with a client under their own key; `asking` are
+    the chats where cards go."""
+
+    def __init__(self, gateway: AsyncInterlock, bot: ChatService, people: Mapping[Id, AsyncInterlock],
+                 asking: Sequence[Id], places: Places, save: Callable[[], None], redact: Redact,
+                 public_url: str | None = None) -> None:
+        self._gateway = gateway
+        self._bot = bot
+        self._people = people
+        self._asking = asking
+        self._places = places
+        self._save = save
+        self._redact = redact
+        self._public_url = public_url
+
+    async def follow(self) -> None:
+        """Ask what waits, then what comes; for ever."""
+        while True:
+            try:
+                await self._catch_up()
+                async for heard in self._gateway.events.follow(since=self._places.feed):
+                    if isinstance(heard, Told):
+                        await self._take(heard.data)
+                        if heard.cursor is not None:
+                            self._places.feed = heard.cursor
+            except CursorExpired:
+                self._places.feed = None
+            except InterlockError as error:
+                log.warning("approvals_not_followed", error=str(error))
+                await asyncio.sleep(AGAIN_S)
+
+    async def _catch_up(self) -> None:
+        """Find the end of the feed, so that nothing falls between it and the inbox; then ask what waits, and mark what
+        was decided meanwhile."""
+        if self._places.feed is None:
+            while True:
+                page = await self._gateway.events.list(since=self._places.feed, limit=PAGE_MAX)
+                self._places.feed = page.next_cursor
+                if not page.has_more:
+                    break
+            async for approval in self._gateway.approvals.every(state="pending"):
+                await self._ask(approval)
+        for approval_id in list(self._places.asked):
+            await self._look(approval_id)
+
+    async def _take(self, event: FeedEvent) -> None:
+        if event.event != "approval":
+            return
+        if event.state == "pending" and event.id not in self._places.asked:
+            with_it = await self._approval(event.id)
+            if with_it is not None and with_it.state == "pending":
+                await self._ask(with_it)
+        elif event.state != "pending":
+            await self._look(event.id)
+
+    async def _approval(self, approval_id: str) -> Approval | None:
+        try:
+            return await self._gateway.approvals.get(approval_id)
+        except NotFound:
+            return None
+
+    async def _ask(self, approval: Approval) -> None:
+        """Show it in every chat, once an approval, also over a restart. A card that the service rejects is sent again
+        shorter, with a link; an approval that no chat takes is kept as undelivered."""
+        if approval.id in self._places.asked:
+            return
+        asked = self._places.asked[approval.id] = Asked(self._redact(approval.title))
+        link = link_to(self._public_url, approval.id)
+        card = question(approval, self._bot.limits, self._redact, kind=await self._kind(approval), link=link)
+        why = None
+        for chat_id in self._asking:
+            try:
+                spot = await self._spot(chat_id, approval)
+                asked.messages.append((spot, await self._show(spot, card)))
+            except ChatRefused as refusal:
+                log.warning("card_rejected", chat_id=chat_id, approval=approval.id, error=str(refusal))
+                why = await self._show_short(chat_id, approval, asked, link) or why
+        if not asked.messages:
+            self._places.undelivered[approval.id] = why or "the config names no chat"
+            log.error("approval_undelivered", approval=approval.id, reason=why)
+        self._save()
+
+    async def _show(self, spot: Spot, card: Question) -> Id:
+        for text in card.messages[:-1]:
+            await self._bot.send(spot, text)
+        return await self._bot.send(spot, card.messages[-1], buttons=card.buttons)
+
+    async def _show_short(self, chat_id: Id, approval: Approval, asked: Asked, link: str | None) -> str | None:
+        """Send the short card outside of threads; the reason if that is rejected, too."""
+        spot = Spot(chat_id)
+        try:
+            asked.messages.append((spot, await self._show(spot, short_question(approval, self._redact, link))))
+        except ChatRefused as refusal:
+            return str(refusal)
+        return None
+
+    async def _spot(self, chat_id: Id, approval: Approval) -> Spot:
+        """The thread of the approval's session, if the service collects cards in threads. A question has a message of
+        its own, whose thread is its answer."""
+        if not self._bot.limits.threads or approval.kind == "question" or not approval.session_id:
+            return Spot(chat_id)
+        name = f"{chat_id} {approval.session_id}"
+        if name not in self._places.threads:
+            shown = one_line(self._redact(" · ".join(names(approval))), THREAD_CHARS)
+            self._places.threads[name] = await self._bot.send(
+                Spot(chat_id), f"Approvals of session {approval.session_id}\n{shown}")
+            self._save()
+        return Spot(chat_id, self._places.threads[name])
+
+    async def _kind(self, approval: Approval) -> str | None:
+        """The kind of a described call, if the config lets every one of its kind be allowed in the session."""
+        asked = request_of_approval(approval).asked
+        if approval.door != "tool" or approval.kind != "permission" or not asked.described or asked.kind is None:
+            return None
+        try:
+            await self._gateway.approvals.rule(approval.id, scope="session", width="described")
+        except InterlockError:
+            return None
+        return asked.kind
+
+    async def _look(self, approval_id: str) -> None:
+        """Mark a question as decided where it is: it never reappears (P-5)."""
+        asked = self._places.asked.get(approval_id)
+        approval = await self._approval(approval_id) if asked is not None else None
+        if asked is None or (approval is not None and approval.state == "pending"):
+            return
+        for spot, message_id in asked.messages:
+            text = decided(approval, asked.title) if approval is not None else f"▫️ {asked.title}\nno longer there"
+            await self._bot.edit(spot, message_id, text)
+        self._places.asked.pop(approval_id, None)
+        self._places.undelivered.pop(approval_id, None)
+        self._save()
+
+    async def pressed(self, press: ButtonPress) -> None:
+        """Count a press as a vote of the person who pressed, on the very input that the card showed (P-2)."""
+        wanted = read_press(press.data)
+        if wanted is not None:
+            await self._bot.answer_press(press, await self._voted(press, wanted))
+
+    async def _voted(self, press: ButtonPress, wanted: Press) -> str:
+        person = self._people.get(press.user_id)
+        if person is None:
+            return f"You do not decide here: the id {press.user_id} has no key."
+        if not self._is_ours(press, wanted.approval_id):
+            return "This is not the card of an approval that waits, so nothing was decided."
+        try:
+            approval = await person.approvals.get(wanted.approval_id)
+            if not approval.digest.startswith(wanted.digest):
+                return "What it would do has changed since; see the newer question."
+            if approval.state == "pending" and (why := why_elsewhere(approval)) is not None:
+                return f"✖️ {why} It is decided on its page, or with: interlock approve {approval.id}"
+            if wanted.decision == "grant" and (why := not_of_its_digest(approval)) is not None:
+                return f"✖️ {why}"
+            return counted(await person.approvals.vote(
+                wanted.approval_id, wanted.decision, digest=approval.digest,
+                comment=f"by {self._bot.name.capitalize()}", remember=DESCRIBED if wanted.with_kind else None,
+                idempotency_key=f"{self._bot.name}-press:{press.press_id}"))
+        except Refused as no:
+            return refused(no.problem, no.detail, no.hint)
+        except InterlockError as error:
+            return f"The gateway could not be asked: {error}"
+
+    def _is_ours(self, press: ButtonPress, approval_id: str) -> bool:
+        """Whether the pressed card is one that was sent for this approval; True if the service does not state it."""
+        if press.message_id is None or press.spot is None:
+            return True
+        asked = self._places.asked.get(approval_id)
+        return asked is not None and any(
+            (spot.chat_id, number) == (press.spot.chat_id, press.message_id) for spot, number in asked.messages)
+
+    async def answered(self, said: ChatMessage, person: AsyncInterlock) -> bool:
+        """Take a reply to an agent's question as its answer; False where it replies to none."""
+        if said.answers is None:
+            return False
+        for approval_id, asked in self._places.asked.items():
+            if any(spot.chat_id == said.spot.chat_id and number == said.answers for spot, number in asked.messages):
+                approval = await person.approvals.get(approval_id)
+                if approval.kind != "question":
+                    return False
+                await person.approvals.answer(approval_id, said.text, idempotency_key=(
+                    f"{self._bot.name}-answer:{said.spot.chat_id}:{said.message_id}"))
+                return True
+        return False
+

@@ -1,0 +1,153 @@
+"""An approval's card in a chat: the whole request with its buttons, or a link instead (H-4, O-12, O-13). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from interlock.channels.chat.messages import DIGEST_SHOWN, buttons
+from interlock.command.card.asked_by import names
+from interlock.command.card.permission_request import (
+    lines_of_approval,
+    not_of_its_digest,
+    redacted,
+    request_of_approval,
+)
+from interlock.command.card.text import one_line, visible
+from interlock.ports.chat_service import Button, ChatLimits
+from interlock.protocol.resources import Approval
+
+QUOTE, CONTINUED = "│ ", "│↪ "
+"""What the request's lines begin with, so that none passes for a line of ours."""
+LINE_CHARS = 1_000
+"""A longer line is continued on another one."""
+BESIDE_UNITS = 400
+"""Room for what a message that shows only a part says below it."""
+TITLE_CHARS = 160
+PATH_CHARS = 500
+_Redact = Callable[[str], str]
+
+
+class Question(NamedTuple):
+    """Messages in their order; the buttons belong to the last. `whole` if the messages show all of the request."""
+
+    messages: list[str]
+    buttons: list[Button]
+    whole: bool
+
+
+def question(approval: Approval, limits: ChatLimits, redact: _Redact, *, kind: str | None = None,
+             link: str | None = None) -> Question:
+    """Return what approvers are shown: who asks, where, the request's lines, each of them quoted, and the digest. With
+    `kind` every described call of this kind may be allowed in the session, too (H-2). `link` is the approval's page."""
+    shown = redacted(approval, redact)
+    head, foot = _head(shown, redact), _foot(shown)
+    why = not_of_its_digest(approval) if approval.kind == "permission" else None
+    if why is not None:
+        head.append(f"⚠️ {why}")
+    reason = why_elsewhere(approval)
+    if reason is not None:
+        foot.insert(0, reason)
+        foot.append(_place(approval, link))
+    elif kind is not None:
+        named = one_line(redact(kind), TITLE_CHARS)
+        foot.insert(0, f"“Allow this kind” allows every call of the kind {named} that this agent "
+                       "describes in this session, without asking again.")
+    text = redact("\n".join(line.text for line in lines_of_approval(shown)))
+    quoted = [row for line in text.split("\n") for row in _quoted(line)]
+    messages = _messages(head, quoted, foot, limits)
+    if messages is None:
+        return _part(approval, head, quoted, _foot(shown), limits, link)
+    if reason is not None:
+        return Question(messages, _link(link), True)
+    offered = buttons(approval, with_kind=kind is not None and why is None)
+    return Question(messages, offered if why is None else [one for one in offered if one.data.startswith("d:")], True)
+
+
+def short_question(approval: Approval, redact: _Redact, link: str | None = None) -> Question:
+    """Return a card for a service that rejected the whole one: who asks and where, and a link instead of buttons."""
+    head = _head(redacted(approval, redact), redact)[0]
+    return Question([f"{head}\nThe request cannot be shown here.\n{_place(approval, link)}"], _link(link), False)
+
+
+def why_elsewhere(approval: Approval) -> str | None:
+    """Return why an approval is not decided in a chat even if it is shown whole; None if it may be (O-12)."""
+    if approval.kind == "question":
+        return None
+    if approval.signed:
+        return "Only signed votes count."
+    if approval.required > 1 or approval.groups:
+        return "It needs more than one person."
+    return None
+
+
+def _part(approval: Approval, head: list[str], quoted: list[str], foot: list[str], limits: ChatLimits,
+          link: str | None) -> Question:
+    beside = limits.units("\n".join([*head, *foot])) + len(link or "")
+    part = _fitting(quoted, limits.message_units - BESIDE_UNITS - beside, limits)
+    left = f"… {len(quoted) - len(part)} more lines. Only a part of it fits here"
+    left += "." if approval.kind == "question" else ", so it is not decided here."
+    return Question(["\n".join([*head, *part, left, _place(approval, link), *foot])], _link(link), False)
+
+
+def _place(approval: Approval, link: str | None) -> str:
+    verb = "answer" if approval.kind == "question" else "approve"
+    return f"Read all and decide {f'at {link} or ' if link is not None else ''}at a terminal: " \
+           f"interlock {verb} {approval.id}"
+
+
+def _link(link: str | None) -> list[Button]:
+    return [] if link is None else [Button("Read and decide", "", link)]
+
+
+def _head(approval: Approval, redact: _Redact) -> list[str]:
+    request = request_of_approval(approval)
+    mark = "❓" if approval.kind == "question" else "❔"
+    head = [f"{mark} {one_line(redact(' · '.join(names(approval))), PATH_CHARS)}"]
+    if request.changed:
+        head.append("changed since it was announced: this is what would run")
+    if approval.kind == "permission":
+        head.append(f"{QUOTE}{one_line(approval.title, TITLE_CHARS)}")
+        head.append("starts a turn with this prompt:" if approval.door == "command" and approval.verb is None
+                    and approval.budget is None and not approval.workspace_files else "in full:")
+    return head
+
+
+def _foot(approval: Approval) -> list[str]:
+    if approval.kind == "question":
+        return ["Reply to this message to answer."]
+    need = "" if approval.required == 1 else f" · needs {approval.required} yeses"
+    rule = one_line(approval.rule, TITLE_CHARS)
+    return [f"rule: {rule}{need}", f"sha256 {approval.digest[:DIGEST_SHOWN]}…, until {approval.expires_at}"]
+
+
+def _quoted(line: str) -> list[str]:
+    text = visible(line)
+    return [QUOTE + text[:LINE_CHARS],
+            *(CONTINUED + text[at:at + LINE_CHARS] for at in range(LINE_CHARS, len(text), LINE_CHARS))]
+
+
+def _messages(head: list[str], quoted: list[str], foot: list[str], limits: ChatLimits) -> list[str] | None:
+    """Fill messages line by line; None if they are too many."""
+    messages: list[list[str]] = [[]]
+    used = 0
+    for line in [*head, *quoted, *foot]:
+        size = limits.units(line) + 1
+        if used + size > limits.message_units:
+            messages.append([])
+            used = 0
+            if len(messages) > limits.card_messages:
+                return None
+        messages[-1].append(line)
+        used += size
+    return ["\n".join(lines) for lines in messages]
+
+
+def _fitting(lines: list[str], room: int, limits: ChatLimits) -> list[str]:
+    found: list[str] = []
+    for line in lines:
+        room -= limits.units(line) + 1
+        if room < 0:
+            break
+        found.append(line)
+    return found

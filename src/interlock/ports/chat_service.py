@@ -1,0 +1,139 @@
+"""A chat service in both directions: cards with buttons and replies go out, messages and presses come in (O-12, O-13).
+
+Spots, messages and people are named by the service's own ids: numbers for Telegram, texts for Slack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from interlock.protocol.inbound import Attachment, InboundBody
+
+Id = int | str
+
+
+class Spot(NamedTuple):
+    """A chat, and its topic or thread if it has one."""
+
+    chat_id: Id
+    topic_id: Id | None = None
+
+
+class FileWanted(NamedTuple):
+    """A file of a message, which is fetched apart. `size` in bytes, 0 if unknown."""
+
+    file_id: str
+    size: int
+    media_type: str
+    name: str | None
+
+
+class ChatMessage(NamedTuple):
+    """A message of a person."""
+
+    spot: Spot
+    user_id: Id
+    message_id: Id
+    text: str
+    direct: bool
+    title: str | None
+    """The name of a shared chat."""
+    answers: Id | None
+    """The message of the bot's own that this one replies to."""
+    files: tuple[FileWanted, ...] = ()
+    channel: str = "telegram"
+    in_thread: bool = False
+    """Whether the spot's topic is a thread, which is a session of its own even in a direct chat."""
+
+    def body(self, account_id: str, attachments: list[Attachment]) -> InboundBody:
+        """Return it as the body of `POST /v1/inbound` (R-4)."""
+        chat, topic, user = str(self.spot.chat_id), self.spot.topic_id, str(self.user_id)
+        return InboundBody(
+            channel=self.channel, chat_type="direct" if self.direct else "group", account_id=account_id,
+            peer=user if self.direct else None, group_id=None if self.direct else chat,
+            topic_id=None if topic is None or self.in_thread else str(topic),
+            thread_id=str(topic) if topic is not None and self.in_thread else None, sender=user, text=self.text,
+            attachments=attachments, message_id=str(self.message_id), subject=self.title,
+        )
+
+
+class ButtonPress(NamedTuple):
+    """A press of a button. `spot` and `message_id` are the card's; None if the service does not state them."""
+
+    press_id: str
+    user_id: Id
+    data: str
+    spot: Spot | None = None
+    message_id: Id | None = None
+
+
+class Button(NamedTuple):
+    """A button: its label, and either the data that a press sends or the URL that it opens."""
+
+    label: str
+    data: str
+    url: str | None = None
+
+
+class ChatLimits(NamedTuple):
+    """What one message of a service holds, and what its cards can do."""
+
+    message_units: int
+    """The longest text of a message, in UTF-16 units if `utf16`, else in characters."""
+    utf16: bool
+    card_messages: int
+    """Messages that one approval's card may take; a longer request is shown in part, with a link."""
+    threads: bool
+    """Whether the cards of one session are collected in a thread."""
+
+    def units(self, text: str) -> int:
+        """Return the length of a text as the service counts it."""
+        return len(text) + (sum(ord(char) > 0xFFFF for char in text) if self.utf16 else 0)
+
+
+class ChatRefused(Exception):
+    """The service rejects the request, and will reject it again; the text is one sentence."""
+
+
+class ChatService(Protocol):
+    """Guarantees: each method waits as long as the service asks it to, and retries while the service is unreachable, so
+    it ends with a result or with ChatRefused. A message is sent at least once: if the reply was lost it is sent again.
+    What `receive` returned is confirmed to the service by the next `receive`, so a crash before that repeats it."""
+
+    name: str
+    """The channel of its sessions' keys, such as `telegram`."""
+    limits: ChatLimits
+
+    async def connect(self) -> str:
+        """Log in; returns the bot's account. Raises ChatRefused for credentials that are not valid."""
+        ...
+
+    async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
+        """Confirm the previous batch and return the next one; without `wait` only what is there, [] if nothing is.
+        Raises ChatRefused."""
+        ...
+
+    async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
+        """Send a message within the limits; returns its id. Raises ChatRefused."""
+        ...
+
+    async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
+        """Replace a message's text and remove its buttons. One that is gone, or is the same already, is left."""
+        ...
+
+    async def show_typing(self, spot: Spot) -> None:
+        """Show that a reply is on its way; it may fail, and nothing is missing then."""
+        ...
+
+    async def answer_press(self, press: ButtonPress, text: str) -> None:
+        """Show a person the outcome of their press; a press that is too old is passed over."""
+        ...
+
+    async def fetch(self, wanted: FileWanted, limit_bytes: int) -> bytes | None:
+        """Fetch a file; None if it is larger than `limit_bytes`. Raises ChatRefused."""
+        ...
+
+    async def close(self) -> None:
+        """Close its connections."""
+        ...
