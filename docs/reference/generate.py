@@ -327,6 +327,14 @@ MEANING = {
                        "is absolute",
     "ntfy.token_env": "or the variable of the gateway's environment that holds it",
     "ntfy.priority": "ntfy's priority, from 1 (min) to 5 (max)",
+    "slack.bot_token_file": "file that holds the bot's token, `xoxb-…`; below the state directory unless it is "
+                            "absolute",
+    "slack.bot_token_env": "or the variable of the environment that holds it",
+    "slack.app_token_file": "file that holds the app-level token for Socket Mode, `xapp-…`",
+    "slack.app_token_env": "or the variable of the environment that holds it",
+    "slack.api_url": "the Web API's URL",
+    "slack.ask": "channels or members whose chats show approvals; without it each of `people` in their own",
+    "slack.people": "who may write and decide, by Slack member ID; keys as for `[telegram.people.ID]`",
     "apprise.tenant": "whose approvals",
     "apprise.details": "as for ntfy",
     "apprise.url_file": "file that holds one Apprise URL, with the service's secrets; below the state directory unless "
@@ -476,7 +484,7 @@ def config_page() -> str:
         "to start anew. A file with an error changes nothing, and the verb and both logs say what is wrong.")
     for section in msgspec.structs.fields(config.Config):
         if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "ntfy", "apprise",
-                            "bindings", "telegram", "hooks", "cron", "defaults"):
+                            "bindings", "telegram", "slack", "hooks", "cron", "defaults"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.box.spec import BoxSpec
@@ -518,6 +526,8 @@ def config_page() -> str:
               "## [telegram]", "", *paragraph("[How to connect a bot](../how-to/telegram.md)."),
               *_keys("telegram", config.TelegramSection), "", "## [telegram.people.ID]", "",
               *_keys("person", config.PersonSection), "",
+              "## [slack]", "", *paragraph("[How to connect an app](../how-to/slack.md)."),
+              *_keys("slack", config.SlackSection), "",
               "## [[bindings]]", "", *paragraph(
         "Which agent answers a chat: the most specific binding that fits (peer, parent peer, group or guild, team, "
         "account, channel), else `session.defaultAgent`. [By example](../how-to/sessions.md)."),

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.scripted import Script, answer, link_to, problem
-from interlock.cli.doctor import ways_to_approvers
+from interlock.channels.chat.places import PlacesFile
+from interlock.cli.doctor import chats, ways_to_approvers
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-11")]
 
@@ -26,3 +27,20 @@ async def test_a_key_that_may_not_see_them_is_no_problem(tmp_path: Path) -> None
     refused = problem(403, "Forbidden", "An administrator may.")
     async with link_to(Script({"GET /v1/webhooks": [refused]}), tmp_path) as link:
         assert await ways_to_approvers(link) == []
+
+
+@pytest.mark.req("O-13", "O-12")
+def test_an_approval_that_no_chat_took_is_a_problem_until_it_is_decided(tmp_path: Path) -> None:
+    assert list(chats(tmp_path)) == []
+    kept = PlacesFile(tmp_path / "slack.json")
+    kept.save()
+    (good,) = chats(tmp_path)
+    assert (good.check, good.ok) == ("slack", True)
+    kept.now.undelivered["apr_1"] = "Slack refused: channel_not_found."
+    kept.save()
+    (bad,) = chats(tmp_path)
+    assert (bad.ok, bad.found) == (
+        False, "1 approval could not be shown, such as apr_1: Slack refused: channel_not_found.")
+    (tmp_path / "slack.json").write_text("{")
+    (broken,) = chats(tmp_path)
+    assert not broken.ok

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.box.host import Host, survey
+from interlock.channels.chat.places import PlacesFile
 from interlock.cli.cluster_health import shared_server
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
@@ -80,6 +81,7 @@ def examine(where: Where) -> Iterator[Finding]:
     host = survey(str(state))
     yield walls(host, state)
     yield from asyncio.run(_gateway(where))
+    yield from chats(state)
     yield from _pairings(state)
     yield from _agents(state, host)
 
@@ -201,6 +203,21 @@ class _Standing(msgspec.Struct):
     unsigned: str | None = None
     restored: RestoredLedger | None = None
     cluster: ClusterHealth | None = None
+
+
+def chats(state: Path) -> Iterator[Finding]:
+    """Check that each chat bridge could show every approval that waits (O-12, O-13)."""
+    for path in (state / f"{name}.json" for name in ("telegram", "slack")):
+        if not path.exists():
+            continue
+        try:
+            lost = PlacesFile(path).now.undelivered
+        except (OSError, ValueError) as error:
+            yield Finding(path.stem, False, f"{error}")
+            continue
+        first, why = next(iter(lost.items()), ("", ""))
+        yield Finding(path.stem, not lost, f"{count(len(lost), 'approval')} could not be shown, such as {first}: {why}"
+                      if lost else "every approval was shown.", "Answer with: interlock approvals")
 
 
 def _pairings(state: Path) -> Iterator[Finding]:

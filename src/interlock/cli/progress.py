@@ -14,8 +14,8 @@ FIRST_S = 1.0
 """Shorter work says nothing."""
 EVERY_S = 0.5
 LASTING = frozenset({
-    "answer", "approve", "attach", "chat", "demo", "deny", "gateway", "run", "runner", "telegram", "up", "__complete",
-    "audit erase", "audit witness", "conformance",
+    "answer", "approve", "attach", "chat", "demo", "deny", "gateway", "run", "runner", "slack", "telegram", "up",
+    "__complete", "audit erase", "audit witness", "conformance",
 })
 """Verbs that follow something, ask something, or run until they are ended: they say themselves what goes on."""
 

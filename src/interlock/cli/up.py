@@ -71,7 +71,7 @@ def up(
     try:
         ensure_token(directory / RUNNER_TOKEN_FILE)
         chosen = checked_port(port) if port is not None else free_port(loaded.gateway)
-        aside = ["telegram"] if loaded.telegram is not None else []
+        aside = [name for name in ("telegram", "slack") if getattr(loaded, name) is not None]
         return asyncio.run(_made(cluster, directory, chosen, roots, loaded, aside, verbose=verbose).run())
     finally:
         os.close(lock)

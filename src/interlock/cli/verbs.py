@@ -93,6 +93,8 @@ SETUP_VERBS: tuple[Verb, ...] = (
          ("interlock acp claude", "interlock acp --runner build-1 codex --on-exit cancel")),
     Verb("telegram", "interlock.cli.chat_bridges:telegram", "Carry messages between a Telegram bot and the gateway.",
          ("interlock telegram",)),
+    Verb("slack", "interlock.cli.chat_bridges:slack", "Carry messages between a Slack app and the gateway.",
+         ("interlock slack",)),
 )
 AUDIT_VERBS: tuple[Verb, ...] = (
     Verb("list", "interlock.cli.audit_list:records", "List records of the audit log, newest first.",

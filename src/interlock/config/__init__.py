@@ -28,6 +28,7 @@ from interlock.config.sections import (
     Section,
     WebhookSection,
 )
+from interlock.config.slack import SlackSection
 from interlock.config.telegram import PersonSection, TelegramSection
 from interlock.ports.agent import AgentSpec
 
@@ -58,6 +59,7 @@ __all__ = [
     "RunnerSection",
     "Section",
     "SessionSection",
+    "SlackSection",
     "TelegramSection",
     "WebhookSection",
     "check",

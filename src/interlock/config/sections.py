@@ -15,6 +15,7 @@ from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.contexts import CompactionSection, DefaultsSection
 from interlock.config.notices import AppriseSection, NoticeSection, NtfySection
+from interlock.config.slack import SlackSection
 from interlock.config.telegram import TelegramSection
 from interlock.ports.agent import AgentSpec, check_roots
 from interlock.protocol import limits
@@ -279,6 +280,7 @@ class Config(Section, frozen=True, kw_only=True):
     ntfy: dict[str, NtfySection] = {}
     apprise: dict[str, AppriseSection] = {}
     telegram: TelegramSection | None = None
+    slack: SlackSection | None = None
     budgets: list[Budget] = []
     agents: dict[str, AgentSpec] = {}
     defaults: DefaultsSection = msgspec.field(default=DefaultsSection(), name="agents.defaults")

@@ -114,6 +114,11 @@ class ChatService(Protocol):
         Raises ChatRefused."""
         ...
 
+    async def open_chat(self, chat_id: Id) -> Id:
+        """Return the id of a chat as messages in it state it, opening the direct chat if `chat_id` is a person's.
+        Raises ChatRefused."""
+        ...
+
     async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
         """Send a message within the limits; returns its id. Raises ChatRefused."""
         ...

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
 
-from bot_api.server import TOKEN, bot_api
+from bot_api.server import TOKEN, BotApi, bot_api
 from interlock.channels.chat.approvals import Approvals
 from interlock.channels.chat.messages import DIGEST_SHOWN
 from interlock.channels.chat.places import Places
 from interlock.channels.telegram.bot import TelegramBot
-from interlock.ports.chat_service import ButtonPress
+from interlock.ports.chat_service import ButtonPress, Spot
 from interlock.sdk import AsyncInterlock
 from small_gateway.running import Gateway, running
 
@@ -50,3 +53,72 @@ async def test_a_press_is_a_yes_only_to_what_has_the_stated_digest(
         await bot.close()
         assert api.answers == {"press": said}
         assert (await ann.approvals.get("apr_1")).state == state
+
+
+@asynccontextmanager
+async def asked(gateway: Gateway, api: BotApi, places: Places) -> AsyncIterator[Approvals]:
+    """Approvals followed in Ann's chat."""
+    async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
+        bot = TelegramBot(TOKEN, api.url)
+        approvals = Approvals(ann, bot, {ANN: ann}, [ANN], places, lambda: None, str, "https://gw.example")
+        following = asyncio.ensure_future(approvals.follow())
+        try:
+            yield approvals
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await bot.close()
+
+
+def buttons_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for row in message.get("reply_markup", {}).get("inline_keyboard", []) for one in row]
+
+
+@pytest.mark.req("O-13", "P-4")
+@pytest.mark.parametrize("fields", [{"required": 2}, {"signed": True}, {"input": msgspec.Raw(
+    msgspec.json.encode({"command": "echo x\n" * 5_000}))}])
+async def test_what_is_not_decided_in_a_chat_has_a_link_and_a_press_on_it_decides_nothing(
+        gateway: Gateway, fields: dict[str, Any]) -> None:
+    found = {"input": msgspec.Raw(b'{"command":"rm"}'), **fields}
+    digest = hashlib.sha256(bytes(found["input"])).hexdigest()
+    await gateway.desk.add_approval("apr_1", door="tool", digest=digest, **found)
+    async with bot_api() as api, asked(gateway, api, Places()) as approvals:
+        message = await api.until_said(ANN, "interlock approve apr_1")
+        assert [(one["text"], one["url"]) for one in buttons_of(message)] == [
+            ("Read and decide", "https://gw.example/a/apr_1")]
+        if "input" not in fields:
+            forged = ButtonPress("press", ANN, f"g:apr_1:{digest[:DIGEST_SHOWN]}")
+            await approvals.pressed(forged)
+            assert api.answers["press"].startswith("✖️")
+    found_now = await gateway.desk.ledger.approval("apr_1")
+    assert found_now is not None
+    assert found_now.approval.state == "pending"
+
+
+@pytest.mark.req("O-13")
+async def test_a_press_below_another_message_decides_nothing(gateway: Gateway) -> None:
+    digest = hashlib.sha256(b"{}").hexdigest()
+    await gateway.desk.add_approval("apr_1", door="tool", digest=digest)
+    async with bot_api() as api, asked(gateway, api, Places()) as approvals:
+        message = await api.until_said(ANN, "run it")
+        for chat, number in ((ANN, message["message_id"] + 1), (ANN + 1, message["message_id"])):
+            press = ButtonPress(f"{chat}/{number}", ANN, f"g:apr_1:{digest[:DIGEST_SHOWN]}", Spot(chat), number)
+            await approvals.pressed(press)
+            assert api.answers[press.press_id].startswith("This is not the card")
+
+
+@pytest.mark.req("O-13")
+async def test_a_message_that_telegram_rejects_is_sent_again_shorter_and_then_counts_as_undelivered(
+        gateway: Gateway) -> None:
+    await gateway.desk.add_approval("apr_1", door="tool", digest=hashlib.sha256(b"{}").hexdigest())
+    refused = ("sendmessage", 400, "Bad Request: message is too long", {})
+    async with bot_api() as api:
+        api.refusals = [refused]
+        async with asked(gateway, api, Places()):
+            message = await api.until_said(ANN, "cannot be shown here")
+            assert [one["text"] for one in buttons_of(message)] == ["Read and decide"]
+        api.refusals, places = [refused, refused], Places()
+        async with asked(gateway, api, places), asyncio.timeout(30):
+            while not places.undelivered:
+                await asyncio.sleep(0)
+    assert "message is too long" in places.undelivered["apr_1"]

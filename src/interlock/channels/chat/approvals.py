@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -24,6 +25,8 @@ from interlock.sdk.problems import CursorExpired, InterlockError, NotFound, Refu
 
 AGAIN_S = 5.0
 THREAD_CHARS = 500
+SHOWN_WITHIN_S = 5.0
+"""A press on a card that is not known yet waits so long for the one that is being sent."""
 DESCRIBED = Remembering(scope="session", match=RuleMatch(width="described"))
 """Every described call of this kind, in its session."""
 
@@ -46,6 +49,8 @@ class Approvals:
         self._save = save
         self._redact = redact
         self._public_url = public_url
+        self._showing = asyncio.Lock()
+        """Held while cards are sent: a press may arrive before the reply that names its card."""
 
     async def follow(self) -> None:
         """Ask what waits, then what comes; for ever."""
@@ -99,11 +104,22 @@ class Approvals:
         if approval.id in self._places.asked:
             return
         asked = self._places.asked[approval.id] = Asked(self._redact(approval.title))
+        try:
+            async with self._showing:
+                await self._show_everywhere(approval, asked)
+        except BaseException:  # What is not recorded as shown is shown again, so no approval is forgotten.
+            del self._places.asked[approval.id]
+            raise
+        self._save()
+
+    async def _show_everywhere(self, approval: Approval, asked: Asked) -> None:
         link = link_to(self._public_url, approval.id)
         card = question(approval, self._bot.limits, self._redact, kind=await self._kind(approval), link=link)
         why = None
-        for chat_id in self._asking:
+        for named in self._asking:
+            chat_id = named
             try:
+                chat_id = await self._bot.open_chat(named)
                 spot = await self._spot(chat_id, approval)
                 asked.messages.append((spot, await self._show(spot, card)))
             except ChatRefused as refusal:
@@ -112,7 +128,6 @@ class Approvals:
         if not asked.messages:
             self._places.undelivered[approval.id] = why or "the config names no chat"
             log.error("approval_undelivered", approval=approval.id, reason=why)
-        self._save()
 
     async def _show(self, spot: Spot, card: Question) -> Id:
         for text in card.messages[:-1]:
@@ -175,7 +190,7 @@ class Approvals:
         person = self._people.get(press.user_id)
         if person is None:
             return f"You do not decide here: the id {press.user_id} has no key."
-        if not self._is_ours(press, wanted.approval_id):
+        if not await self._is_ours(press, wanted.approval_id):
             return "This is not the card of an approval that waits, so nothing was decided."
         try:
             approval = await person.approvals.get(wanted.approval_id)
@@ -194,13 +209,20 @@ class Approvals:
         except InterlockError as error:
             return f"The gateway could not be asked: {error}"
 
-    def _is_ours(self, press: ButtonPress, approval_id: str) -> bool:
+    async def _is_ours(self, press: ButtonPress, approval_id: str) -> bool:
         """Whether the pressed card is one that was sent for this approval; True if the service does not state it."""
         if press.message_id is None or press.spot is None:
             return True
+        card = (press.spot.chat_id, press.message_id)
+        if not self._was_sent(card, approval_id) and self._showing.locked():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SHOWN_WITHIN_S), self._showing:
+                    pass
+        return self._was_sent(card, approval_id)
+
+    def _was_sent(self, card: tuple[Id, Id], approval_id: str) -> bool:
         asked = self._places.asked.get(approval_id)
-        return asked is not None and any(
-            (spot.chat_id, number) == (press.spot.chat_id, press.message_id) for spot, number in asked.messages)
+        return asked is not None and any((spot.chat_id, number) == card for spot, number in asked.messages)
 
     async def answered(self, said: ChatMessage, person: AsyncInterlock) -> bool:
         """Take a reply to an agent's question as its answer; False where it replies to none."""

@@ -89,6 +89,10 @@ class TelegramBot(ChatService):
             if found or not (updates or wait):
                 return found
 
+    async def open_chat(self, chat_id: Id) -> Id:
+        """A direct chat has the number of its person."""
+        return chat_id
+
     async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
         sent = await self._patiently(lambda: self._bot.send_message(
             spot.chat_id, text, message_thread_id=None if spot.topic_id is None else int(spot.topic_id),

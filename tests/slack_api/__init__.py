@@ -1,0 +1,1 @@
+"""A stand-in of Slack's Web API and Socket Mode on loopback."""
