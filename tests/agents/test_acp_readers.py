@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from agents.scripted_acp import SESSION, Recorder, content, opened, permission, prompted, update
+from interlock.agents.acp import updates
 from interlock.command.card.request import same_effect
+from interlock.command.facts.request import Request, facts
 from interlock.ports.agent import Answer, Question
 from interlock.runner.allowed_input import allowed_input, without_yes
 from interlock.runner.tool_calls import Allowed, ToolCall
@@ -18,6 +20,7 @@ OPTIONS = [("once", "allow_once"), ("no", "reject_once")]
 END = {"result": {"stopReason": "end_turn"}}
 GEMINI, KIMI = ("gemini-cli", "0.61.0"), ("Kimi Code CLI", "2.1.0")
 VIBE, OPEN_CODE = ("@mistralai/mistral-vibe", "3.0.2"), ("OpenCode", "1.18.33")
+CODEX, HERMES = ("@agentclientprotocol/codex-acp", "2.6.0"), ("hermes-agent", "0.19.0")
 LONG = "echo " + "x" * 300
 DIFF = {"type": "diff", "path": "/w/a.txt", "oldText": "before\nmore\n", "newText": "after\nmore\n"}
 
@@ -38,17 +41,20 @@ class Asked(Recorder):
         self.ran.append(input_json)
 
 
-async def asked(agent: tuple[str, str], *steps: dict[str, Any], version: str | None = None) -> tuple[Question, Asked]:
-    """The question that the agent's steps come to; the last of them may be what it reports after the yes."""
+async def asked(agent: tuple[str, str], *steps: dict[str, Any] | None, version: str | None = None
+                ) -> tuple[Question, Asked]:
+    """The last question that the agent's steps come to; the last of them may be what it reports after the yes. None is
+    where it waits for the answer, right after its request if no step is."""
     name, known = agent
     hello = {"result": {"protocolVersion": 1, "agentInfo": {"name": name, "version": version or known}}}
     script: list[dict[str, Any] | None] = []
     for step in steps:
-        script += [step, None] if step.get("method") == "session/request_permission" else [step]
+        waits = None not in steps and step is not None and step.get("method") == "session/request_permission"
+        script += [step, None] if waits else [step]
     recorder = Asked()
     async with opened({"session/prompt": [*script, END]}, hello=hello) as told:
         await prompted(told.agent, recorder)
-    return recorder.questions[0], recorder
+    return recorder.questions[-1], recorder
 
 
 def inputs(question: Question) -> dict[str, Any]:
@@ -66,11 +72,59 @@ async def test_geminis_title_is_the_command(command: str) -> None:
     assert (inputs(question), question.described) == ({"command": command}, False)
 
 
+@pytest.mark.parametrize(("details", "more"), [
+    ("[current working directory /] (list (the) files)", {"description": "list (the) files"}),
+    ("[current working directory /] [background]", {"is_background": True}),
+    ("[current working directory /] (x) [background]", {"is_background": True, "description": "x"}),
+    ("[in /etc]", {"dir_path": "/etc"}), ("[in sub] (x)", {"dir_path": "sub", "description": "x"}),
+])  # fmt: skip
+async def test_geminis_command_has_its_directory_and_the_models_words(details: str, more: dict[str, Any]) -> None:
+    question, _ = await asked(GEMINI, gemini_shell("make", details))
+    assert (inputs(question), question.described) == ({"command": "make", **more}, False)
+
+
 @pytest.mark.parametrize("details", [
-    "[current working directory /] (list the files)", "[in /etc]", "[current working directory /] [background]", ""])
-async def test_geminis_title_that_may_be_the_models_description_is_not_read(details: str) -> None:
-    question, _ = await asked(GEMINI, gemini_shell("List the files", details))
+    "", "[current working directory /other]", "[in a] [background]", "[in a] (x) [background]", "[in a] (x)] (y)",
+    "[in a]b]", "[current working directory /] and more",
+])  # fmt: skip
+async def test_geminis_words_that_may_mean_another_directory_are_not_read(details: str) -> None:
+    question, _ = await asked(GEMINI, gemini_shell("make", details))
     assert (inputs(question), question.described) == ({}, True)
+
+
+def gemini_fetch(prompt: str) -> dict[str, Any]:
+    shown = prompt if len(prompt) <= 100 else f"{prompt[:97]}..."
+    return permission(OPTIONS, toolCallId="c", status="pending", content=[], locations=[], kind="fetch",
+                      title=f'Processing URLs and instructions from prompt: "{shown}"')
+
+
+@pytest.mark.parametrize("prompt", ['Read https://a.example/x and "say" http://b.example/', "x" * 100, "Go on..."])
+async def test_geminis_fetch_is_its_prompt_with_the_addresses_in_it(prompt: str) -> None:
+    question, _ = await asked(GEMINI, gemini_fetch(prompt))
+    found = [word for word in prompt.split() if "://" in word]
+    assert (inputs(question), question.described) == ({"prompt": prompt, "urls": found}, False)
+    read = facts(Request(question.input_json))
+    assert read.urls == tuple(found), "rules by address see what is fetched"
+
+
+@pytest.mark.parametrize("prompt", ["x" * 101, "https://a.example/ " + "x" * 78 + "...", "\U0001f600" * 49 + "..."])
+async def test_geminis_fetch_whose_prompt_is_cut_or_may_be_is_described(prompt: str) -> None:
+    assert (await asked(GEMINI, gemini_fetch(prompt)))[0].described
+
+
+def gemini_mcp(arguments: str, title: str = "mark (chk MCP Server)") -> dict[str, Any]:
+    return permission(OPTIONS, toolCallId="c", status="pending", title=title, content=content(arguments), locations=[],
+                      kind="other")
+
+
+async def test_geminis_mcp_tool_is_named_with_its_arguments_unless_one_of_them_takes_the_place_of_its_name() -> None:
+    question, _ = await asked(GEMINI, gemini_mcp('{"name":"a"}'))
+    assert inputs(question) == {"tool": "mark (chk MCP Server)", "arguments": {"name": "a"}}
+    assert not question.described
+    command = "mark (chk MCP Server)"
+    for request in (gemini_mcp(msgspec.json.encode({"command": command}).decode(), command),
+                    gemini_mcp('{"name":"a"}', "rm -rf x"), gemini_mcp("[Payload omitted due to length]")):
+        assert (await asked(GEMINI, request))[0].described
 
 
 async def test_geminis_edit_is_its_diff() -> None:
@@ -83,23 +137,45 @@ async def test_geminis_edit_is_its_diff() -> None:
 
 
 def kimi(command: str, shown: str, *, announced: str | None = None, tool: str = "Bash") -> list[dict[str, Any]]:
-    arguments = msgspec.json.encode({"command": announced or command}).decode()
+    return kimi_call(tool, {"command": announced or command}, shown, kind="execute")
+
+
+def kimi_call(tool: str, arguments: dict[str, Any], shown: str, kind: str = "other") -> list[dict[str, Any]]:
     return [
-        update(sessionUpdate="tool_call", toolCallId="0:c", title=tool, kind="execute", status="pending",
-               content=content(arguments)),
+        update(sessionUpdate="tool_call", toolCallId="0:c", title=tool, kind=kind, status="pending",
+               content=content(msgspec.json.encode(arguments).decode())),
         permission(OPTIONS, toolCallId="0:c", title=tool, content=content(f"Requesting approval to {shown}")),
     ]
 
 
 async def test_kimis_announced_arguments_are_the_effect_if_the_request_fits_them() -> None:
-    for command, shown in (("ls", "Running: ls"), (LONG, f"Running: {LONG[:50]}…")):
+    for command, shown in (("ls", "Running: ls"), (LONG, f"Running: {LONG[:50]}…"), ("ls", "Starting background: ls")):
         question, _ = await asked(KIMI, *kimi(command, shown))
         assert (inputs(question), question.described, question.changed) == ({"command": command}, False, False)
+
+
+URL = "https://a.example/" + "x" * 60
+
+
+@pytest.mark.parametrize(("tool", "arguments", "shown"), [
+    ("FetchURL", {"url": URL}, f"Fetching: {URL[:50]}…"),
+    ("CronCreate", {"cron": "0  0 1 1 *", "prompt": "do it"}, "Scheduling one-shot 0 0 1 1 *"),
+    ("TaskStop", {"task_id": "bash-1"}, "Stopping task bash-1"),
+    ("mcp__chk__mark", {"name": "a.txt"}, "Approve mcp__chk__mark"),
+])  # fmt: skip
+async def test_kimis_other_tools_are_their_announced_arguments(tool: str, arguments: dict[str, Any], shown: str
+                                                               ) -> None:
+    question, _ = await asked(KIMI, *kimi_call(tool, arguments, shown))
+    assert (inputs(question), question.described, question.title) == (arguments, False, tool)
+    assert question.kind == ("fetch" if tool == "FetchURL" else "other")
 
 
 @pytest.mark.parametrize("steps", [
     kimi("rm -rf x", "Running: rm -rf x", announced="ls"), kimi("ls", "Running: ls", tool="FetchURL"),
     kimi("ls", "Reading ls"), [kimi("ls", "Running: ls")[0], *kimi("ls", "Running: ls")],
+    kimi_call("mcp__a__mark", {"name": "a"}, "Approve mcp__b__mark"), kimi_call("Unknown", {"x": "a"}, "a"),
+    kimi_call("CronCreate", {"cron": "1 * * * *", "prompt": "x"}, "Scheduling cron 2 * * * *"),
+    [kimi("ls", "Running: ls")[0], *kimi_call("Write", {"path": "ls"}, "Running: ls")[1:]],
 ])  # fmt: skip
 async def test_kimis_request_that_does_not_fit_or_whose_id_came_twice_is_only_described(
     steps: list[dict[str, Any]]
@@ -121,19 +197,121 @@ async def test_vibes_request_is_the_call_that_it_announced() -> None:
     assert (await asked(VIBE, steps[1]))[0].described, "nothing was announced"
 
 
-def open_code(command: str, announced: dict[str, Any]) -> list[dict[str, Any]]:
+def open_code(command: str, began: dict[str, Any] | None, *, before: bool = False) -> list[dict[str, Any] | None]:
+    """A command of OpenCode; the input with which it begins comes before its request or after, if it comes at all."""
+    reported = update(sessionUpdate="tool_call_update", toolCallId="c", title=command, kind="execute",
+                      status="in_progress", rawInput=began)
+    request = permission(OPTIONS, toolCallId="c", title=command, kind="execute", rawInput={"command": command})
+    late = [] if began is None else [reported]
     return [update(sessionUpdate="tool_call", toolCallId="c", title="bash", kind="execute", status="pending",
-                   rawInput=announced),
-            permission(OPTIONS, toolCallId="c", title=command, kind="execute", rawInput={"command": command})]
+                   rawInput={"cwd": "/w"}), *([*late, request] if before else [request, *late]), None]
 
 
-async def test_opencodes_command_comes_with_the_directory_that_it_announced() -> None:
-    ran = {"command": "ls", "cwd": "/w"}
-    after = [update(sessionUpdate="tool_call_update", toolCallId="c", status=status, rawInput=ran)
-             for status in ("in_progress", "completed")]
-    question, recorder = await asked(OPEN_CODE, *open_code("ls", {"cwd": "/w"}), *after)
-    assert (inputs(question), question.described, question.changed) == (ran, False, False)
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("began", [
+    {"command": "ls", "cwd": "/w", "description": "x"}, {"command": "ls", "workdir": "sub", "description": "x"}])
+async def test_opencodes_command_comes_with_the_directory_in_which_it_begins(
+    began: dict[str, Any], before: bool
+) -> None:
+    ends = update(sessionUpdate="tool_call_update", toolCallId="c", status="completed", rawInput=began)
+    question, recorder = await asked(OPEN_CODE, *open_code("ls", began, before=before), ends)
+    assert (inputs(question), question.described, question.changed) == (began, False, False)
     assert [compared(question, one) for one in recorder.ran] == [None]
+
+
+@pytest.mark.parametrize(("title", "kind", "asked_for", "began"), [
+    ("task", "think", {"description": "list"}, {"description": "list", "prompt": "rm -rf all", "subagent_type": "x"}),
+    ("chk_mark", "other", {}, {"name": "a.txt"}),
+])  # fmt: skip
+async def test_opencodes_sub_agents_and_mcp_tools_are_asked_about_with_the_input_that_follows_their_request(
+    title: str, kind: str, asked_for: dict[str, Any], began: dict[str, Any]
+) -> None:
+    request = permission(OPTIONS, toolCallId="c", title=title, kind=kind, locations=[], rawInput=asked_for)
+    begins = update(sessionUpdate="tool_call", toolCallId="c", title=title, kind=kind, status="pending", rawInput={})
+    follows = update(sessionUpdate="tool_call_update", toolCallId="c", title=title, kind=kind, status="in_progress",
+                     rawInput=began)
+    for steps in ([begins, request, follows, None], [request, begins, follows, None]):
+        question, _ = await asked(OPEN_CODE, *steps)
+        assert (inputs(question), question.described, question.changed) == (began, False, False)
+
+
+@pytest.mark.req("H-3")
+async def test_opencodes_request_whose_input_does_not_follow_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updates, "INPUT_WAIT_S", 0.01)
+    question, _ = await asked(OPEN_CODE, *open_code("ls", None))
+    assert (inputs(question), question.described) == ({"command": "ls"}, True), "its directory is not known"
+    assert compared(question, b'{"command":"ls","workdir":"sub"}') is None
+    assert compared(question, b'{"command":"rm -rf x","workdir":"sub"}') == "RAN_OTHER_THAN_ALLOWED"
+
+
+async def test_opencodes_request_for_a_directory_is_one_of_its_own_and_does_not_change_the_command() -> None:
+    began = {"command": "ls", "workdir": "/etc"}
+    first, *rest, _ = open_code("ls", began, before=True)
+    own = {"command": "ls", "directories": ["/etc"], "patterns": ["/etc/*"]}
+    elsewhere = permission(OPTIONS, toolCallId="c", title="ls", kind="other", rawInput=own)
+    question, recorder = await asked(OPEN_CODE, first, rest[0], elsewhere, None, rest[1], None)
+    assert [inputs(one) for one in recorder.questions] == [own, began]
+    assert (question.described, question.changed) == (False, False)
+
+
+def codex_edit(*diffs: dict[str, Any], paths: list[str]) -> list[dict[str, Any]]:
+    return [update(sessionUpdate="tool_call", toolCallId="c", kind="edit", title="Editing files", status="in_progress",
+                   content=list(diffs)),
+            permission(OPTIONS, toolCallId="c", title="Edit files", kind="edit", status="pending",
+                       locations=[{"path": path} for path in paths])]
+
+
+def codex_diff(path: str, old: str | None, new: str, kind: str = "update") -> dict[str, Any]:
+    return {"type": "diff", "oldText": old, "newText": new, "path": path, "_meta": {"kind": kind}}
+
+
+async def test_codex_acps_file_change_is_the_diffs_that_it_announced() -> None:
+    diffs = [codex_diff("/w/a", "one\n", "two\n"), codex_diff("/w/a", "x\n", "y\n"),
+             codex_diff("/w/b", None, "new\n", "add")]
+    question, _ = await asked(CODEX, *codex_edit(*diffs, paths=["/w/a", "/w/b"]))
+    assert (question.described, question.locations) == (False, ("/w/a", "/w/b"))
+    assert msgspec.json.decode(question.content_json or b"") == diffs
+    assert facts(Request(question.input_json, "/w", question.title, question.locations, question.content_json)
+                 ).paths == ("a", "b")
+
+
+@pytest.mark.parametrize(("diffs", "paths"), [
+    ([codex_diff("/w/new", "a\n", "b\n")], ["/w/old"]),
+    ([codex_diff("/w/b", "a\n", "c\n"), codex_diff("/w/a", "b\n", "d\n")], ["/w/a", "/w/b"]),
+    ([codex_diff("/w/a", "a\n", "b\n")], ["/w/a", "/w/large"]),
+    ([codex_diff("/w/a", "a\n", "", "delete")], ["/w/a"]), ([], ["/w/a"]),
+])  # fmt: skip
+async def test_codex_acps_moves_deletions_and_changes_without_a_diff_are_described_with_what_is_shown(
+    diffs: list[dict[str, Any]], paths: list[str]
+) -> None:
+    question, _ = await asked(CODEX, *codex_edit(*diffs, paths=paths))
+    assert (question.described, msgspec.json.decode(question.content_json or b"[]")) == (True, diffs)
+
+
+def codex_mcp(call_id: str, name: str, server: str = "chk") -> dict[str, Any]:
+    return update(sessionUpdate="tool_call", toolCallId=call_id, kind="execute", title=f"mcp.{server}.mark",
+                  status="in_progress", rawInput={"server": server, "tool": "mark", "arguments": {"name": name}})
+
+
+async def test_codex_acps_mcp_tool_is_the_call_that_it_announced_if_it_can_mean_no_other() -> None:
+    request = permission(OPTIONS, toolCallId="c", kind="execute", status="pending")
+    question, _ = await asked(CODEX, codex_mcp("c", "a"), codex_mcp("d", "b", "other"), request)
+    assert inputs(question) == {"server": "chk", "tool": "mark", "arguments": {"name": "a"}}
+    assert (question.described, question.title) == (False, "mcp.chk.mark")
+    assert (await asked(CODEX, codex_mcp("c", "a"), codex_mcp("d", "b"), request))[0].described
+    assert (await asked(CODEX, request))[0].described
+
+
+async def test_hermes_edit_is_its_arguments_and_its_command_lacks_the_directory() -> None:
+    arguments = {"path": "/w/a", "content": "x"}
+    edit = permission(OPTIONS, toolCallId="edit-approval-1", title="Approve edit: /w/a", kind="edit",
+                      content=[{"type": "diff", "path": "/w/a", "newText": "x"}],
+                      rawInput={"tool": "write_file", "arguments": arguments})
+    question, _ = await asked(HERMES, edit)
+    assert (inputs(question), question.described) == (arguments, False)
+    command = permission(OPTIONS, toolCallId="perm-check-1", title="delete: rm -rf x", kind="execute",
+                         rawInput={"command": "rm -rf x", "description": "delete"})
+    assert (await asked(HERMES, command))[0].described
 
 
 def test_a_report_in_other_words_is_the_same_act_and_another_act_is_not() -> None:
@@ -154,15 +332,16 @@ def test_a_report_in_other_words_is_the_same_act_and_another_act_is_not() -> Non
 
 
 async def test_opencodes_command_that_is_another_than_the_announced_one_is_changed() -> None:
-    question, _ = await asked(OPEN_CODE, *open_code("rm -rf x", {"command": "ls", "cwd": "/w"}))
-    assert (inputs(question), question.changed) == ({"command": "rm -rf x"}, True)
+    question, _ = await asked(OPEN_CODE, *open_code("rm -rf x", {"command": "ls", "cwd": "/w"}, before=True))
+    assert (inputs(question), question.changed, question.described) == ({"command": "rm -rf x"}, True, True)
 
 
 def compared(question: Question, ran: bytes) -> str | None:
     """The code of the report that the runner would make of what ran."""
     call = ToolCall("c", 0)
     call.asked, call.kind = True, question.kind
-    call.allowed.append(Allowed(allowed_input(question, Answer(True, "once")), question.content_json))
+    yes = allowed_input(question, Answer(True, "once"))
+    call.allowed.append(Allowed(yes, question.content_json, question.described))
     found = without_yes(call, ran)
     return found[0] if found is not None else None
 
@@ -183,7 +362,8 @@ async def test_opencodes_edit_runs_as_another_input_with_the_same_effect(ran: di
 
 
 @pytest.mark.parametrize(("agent", "steps"), [
-    (GEMINI, [gemini_shell("ls")]), (KIMI, kimi("ls", "Running: ls")), (OPEN_CODE, open_code("ls", {"cwd": "/w"})),
+    (GEMINI, [gemini_shell("ls")]), (KIMI, kimi("ls", "Running: ls")), (OPEN_CODE, open_code("ls", None)[:-1]),
+    (CODEX, codex_edit(codex_diff("/w/a", "a", "b"), paths=["/w/a"])),
 ])  # fmt: skip
 async def test_a_version_that_was_not_tried_is_taken_as_it_is(
     agent: tuple[str, str], steps: list[dict[str, Any]]

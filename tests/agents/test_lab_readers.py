@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from agents.lab import lab_agent
+from agents.lab import configured, lab_agent
 from interlock.model_stand_in import ModelServer
+from interlock.probe import mcp_server
+from interlock.probe.check import check
+from interlock.probe.steps import MCP_TOOL
 from interlock.protocol.envelope import Frame
 from runner.stage import Stage, stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-2", "H-3")]
+MODULE = Path(mcp_server.__file__)
 READ = ["copilot", "gemini", "goose", "kilo", "kimi", "opencode", "qwen", "vibe"]
 LONG = f"printf '%s' {'x' * 300} > made.txt"
 LINES = "printf '%s' '  one \"two\"\n\tthree' > made.txt\n: end"
-Opener = Callable[[str], Awaitable[Stage]]
+Opener = Callable[..., Awaitable[Stage]]
 
 
 @pytest.fixture
 async def opened(tmp_path: Path, model_server: ModelServer) -> AsyncIterator[Opener]:
     async with AsyncExitStack() as stack:
-        async def open_one(name: str) -> Stage:
+        async def open_one(name: str, settings: dict[str, Any] | None = None) -> Stage:
             (tmp_path / "work").mkdir()
             (tmp_path / "home").mkdir()
             spec = lab_agent(name, tmp_path / "home", model_server)
+            if settings is not None:
+                (tmp_path / "home" / f".{name}" / "settings.json").write_text(json.dumps(settings))
             scene = await stack.enter_async_context(stage(tmp_path / "work", {name: spec}))
             await scene.open(name)
             await scene.next("session.capabilities")
@@ -69,9 +78,71 @@ async def test_a_file_change_is_read_whole(name: str, opened: Opener) -> None:
     assert ("a `b`" in json.dumps(read), made.read_text().rstrip("\n")) == (True, "a `b`")
 
 
-async def test_geminis_title_is_not_read_if_the_model_may_have_written_it(opened: Opener) -> None:
-    scene = await opened("gemini")
-    given = {"command": LONG, "description": "List the files"}
-    read = await allowed(scene, f"[[call:run_shell_command {json.dumps(given)}]]")
-    assert read["described"]
-    assert read["input"] == {}
+@pytest.mark.parametrize(("agent", "call", "read"), [
+    ("gemini", ("run_shell_command", {"command": LONG, "description": "List (the) files"}), None),
+    ("gemini", ("run_shell_command", {"command": LONG, "is_background": True}), None),
+    ("gemini", ("web_fetch", {"prompt": "Read http://127.0.0.1:9/x now"}),
+     {"prompt": "Read http://127.0.0.1:9/x now", "urls": ["http://127.0.0.1:9/x"]}),
+    ("kimi", ("Bash", {"command": LONG, "run_in_background": True, "description": "Write"}), None),
+    ("kimi", ("CronCreate", {"cron": "0 0 1 1 *", "prompt": "say hello", "recurring": False}), None),
+    ("kimi", ("TaskStop", {"task_id": "bash-1"}), None),
+    ("opencode", ("bash", {"command": "touch a", "workdir": "sub", "description": "x"}), None),
+    ("opencode", ("task", {"description": "list", "prompt": "say hello", "subagent_type": "general"}), None),
+    ("kilo", ("bash", {"command": "touch a", "workdir": "sub", "description": "x"}), None),
+    ("kilo", ("task", {"description": "list", "prompt": "say hello", "subagent_type": "general"}), None),
+])  # fmt: skip
+async def test_a_call_is_read_with_all_that_it_was_given(
+    agent: str, call: tuple[str, dict[str, Any]], read: dict[str, Any] | None, opened: Opener
+) -> None:
+    scene = await opened(agent)
+    (scene.workspace / "sub").mkdir()
+    name, given = call
+    found = await allowed(scene, f"[[call:{name} {json.dumps(given)}]]")
+    assert (found["input"], found.get("described", False), found.get("changed", False)) == (read or given, False, False)
+
+
+PATCH = """apply_patch <<'EOF'
+*** Begin Patch
+*** Update File: a.txt
+@@
+-one
++two
+*** Add File: b.txt
++new
+*** End Patch
+EOF
+"""
+
+
+async def test_codex_acps_file_change_is_read_from_what_it_announced(opened: Opener) -> None:
+    scene = await opened("codex-acp")
+    (scene.workspace / "a.txt").write_text("one\n")
+    found = await allowed(scene, f"[[call:exec_command {json.dumps({'cmd': PATCH})}]]")
+    assert not found.get("described", False)
+    assert [(one["path"], one["oldText"], one["newText"]) for one in found["content"]] == [
+        (str(scene.workspace / "a.txt"), "one\n", "two\n"), (str(scene.workspace / "b.txt"), None, "new\n")]
+    assert (scene.workspace / "a.txt").read_text() == "two\n"
+
+
+async def test_codex_acps_moved_file_is_only_described(opened: Opener) -> None:
+    scene = await opened("codex-acp")
+    (scene.workspace / "a.txt").write_text("one\n")
+    moving = PATCH.replace("a.txt\n", "a.txt\n*** Move to: moved.txt\n")
+    assert (await allowed(scene, f"[[call:exec_command {json.dumps({'cmd': moving})}]]"))["described"]
+    assert (scene.workspace / "moved.txt").exists()
+
+
+async def test_geminis_mcp_tool_is_read_from_its_words(tmp_path: Path, opened: Opener) -> None:
+    scene = await opened("gemini", settings={
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        "mcpServers": {"chk": {"command": sys.executable, "args": ["-I", str(MODULE), str(tmp_path / "work")]}}})
+    found = await allowed(scene, f"[[do:mark {json.dumps({'name': 'm.txt'})}]]")
+    assert found["input"] == {"tool": "leave_mark (chk MCP Server)", "arguments": {"name": "m.txt"}}
+    assert (scene.workspace / "m.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["codex-acp", "kimi", "kilo", "opencode"])
+async def test_a_question_about_an_mcp_tool_has_its_arguments(name: str) -> None:
+    spec = configured(name)
+    witnessed = await check(name, spec, os.environ, datetime.now(UTC))
+    assert next(one.shown for one in witnessed.tools if one.tool == MCP_TOOL) == "input"

@@ -42,6 +42,7 @@ async def reported(scene: Stage, tmp_path: Path, words: str, updates: list[dict[
     (None, {"file_path": "a", "old_string": "b", "new_string": "c"},
      "The agent ran a tool without asking: edit a (+1 −1)"),
     ("fetch", {"url": "https://example.org"}, "The agent ran a tool without asking: fetch https://example.org"),
+    ("other", {"url": "https://example.org"}, "The agent ran a tool without asking: other https://example.org"),
 ])  # fmt: skip
 async def test_a_tool_that_was_not_asked_about_is_reported_once(
     kind: str | None, value: Any, sentence: str, tmp_path: Path

@@ -37,7 +37,7 @@ KNOWN: tuple[Known, ...] = (
           "each command is held for a yes; codex-acp over `acp` asks"),
     Known("codex-acp", "codex-acp", "acp", (), True, "commands that its own read-only sandbox allows run unasked",
           {"INITIAL_AGENT_MODE": "read-only"}, "read-only"),
-    Known("gemini", "gemini", "acp", ("--acp",), True, "fetches, and commands with a description, are only described"),
+    Known("gemini", "gemini", "acp", ("--acp",), True, "commands that it takes for reading run unasked"),
     Known("goose", "goose", "acp", ("acp",), True, "its sub-agents (`delegate`) do not ask",
           {"GOOSE_MODE": "approve"}, "approve"),
     Known("opencode", "opencode", "acp", ("acp",), True,
@@ -46,8 +46,7 @@ KNOWN: tuple[Known, ...] = (
     Known("qwen", "qwen", "acp", ("--acp",), True, mode="default"),
     Known("copilot", "copilot", "acp", ("--acp",), True, "a prompt `/yolo` or `/allow-all on` ends its asking"),
     Known("vibe", "vibe-acp", "acp", (), True, mode="ask"),
-    Known("kimi", "kimi", "acp", ("acp",), True, "reading is not asked about; tools other than Bash, Write and "
-          "Edit are only described"),
+    Known("kimi", "kimi", "acp", ("acp",), True, "reading, fetching and delegating are not asked about"),
     Known("kilo", "kilo", "acp", ("acp",), True, "questions of its sub-agents are never sent: such a turn hangs",
           {"KILO_PERMISSION": _ASK_FOR_ALL}),
     Known("hermes", "hermes-acp", "acp", (), False, "asks before edits and dangerous commands only"),

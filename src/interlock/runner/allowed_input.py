@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from interlock.command.card.lines import title
-from interlock.command.card.request import Asked, parts, same_effect
+from interlock.command.card.request import Asked, announces, parts, same_effect
 from interlock.ports.agent import Answer, Question
 from interlock.protocol.codes import Code
-from interlock.runner.tool_calls import ToolCall
+from interlock.runner.tool_calls import Allowed, ToolCall
 
 EFFECTS = frozenset({"delete", "edit", "execute", "fetch", "move"})
 """Kinds of tools that do something, or reach out."""
@@ -16,10 +16,10 @@ HARMLESS = frozenset({"read", "search", "think"})
 
 
 def allowed_input(question: Question, answer: Answer) -> bytes:
-    """The input that a yes covers; empty if the request only described it, so that there is nothing to compare."""
+    """The input that a yes covers; empty if the request had none, so that there is nothing to compare."""
     if answer.updated_input is not None:
         return msgspec.json.encode(answer.updated_input)
-    return b"" if question.described else question.input_json
+    return b"" if question.described and question.input_json == b"{}" else question.input_json
 
 
 def without_yes(call: ToolCall, input_json: bytes, *, printed: bool = False) -> tuple[Code, str] | None:
@@ -34,11 +34,18 @@ def without_yes(call: ToolCall, input_json: bytes, *, printed: bool = False) -> 
         if not call.denied and _does_something(call, input_json):
             return Code.RAN_UNASKED, f"The agent asked about a tool, and ran it before it was answered: {act}"
         return (Code.RAN_UNASKED, f"The agent ran a tool that was denied: {act}") if printed else None
-    if input_json == b"{}" or any(not one.input or same_effect(input_json, one.input, one.content)
-                                  for one in call.allowed):
+    if input_json == b"{}" or any(_covers(one, input_json) for one in call.allowed):
         return None
     allowed = title(Asked(call.tool_name, call.allowed[-1].input, kind=call.kind))
     return Code.RAN_OTHER_THAN_ALLOWED, f"The agent ran {act!r}, but {allowed!r} was allowed."
+
+
+def _covers(allowed: Allowed, input_json: bytes) -> bool:
+    """Whether what runs is what was allowed; of a request that only described it, whether nothing that it said is
+    otherwise."""
+    if not allowed.input or same_effect(input_json, allowed.input, allowed.content):
+        return True
+    return allowed.described and announces(allowed.input, input_json, allowed.content)
 
 
 def _does_something(call: ToolCall, input_json: bytes) -> bool:
@@ -47,4 +54,4 @@ def _does_something(call: ToolCall, input_json: bytes) -> bool:
     if call.kind in HARMLESS:
         return False
     found = parts(Asked(call.tool_name, input_json))
-    return bool(found.lines or found.edits)
+    return bool(found.lines or found.edits or found.urls)

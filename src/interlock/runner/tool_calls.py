@@ -41,11 +41,13 @@ MAX_ALLOWED = 8
 
 
 class Allowed(NamedTuple):
-    """One request that got a yes. `input` is empty if the request only described what it does."""
+    """One request that got a yes. `input` is empty if the request had none."""
 
     input: bytes
     content: bytes | None = None
     """What the request shows beside its input."""
+    described: bool = False
+    """Its input does not contain all of what it does."""
 
 
 class ToolCall:

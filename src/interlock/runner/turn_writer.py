@@ -141,6 +141,7 @@ class TurnScribe:
         async with self._order:
             call = self._calls.get(invocation_id)
             if call is not None and not self._finished:
+                call.input_json = input_json if input_json != b"{}" else call.input_json
                 await self._check(call, input_json, printed=printed)
 
     async def _check(self, call: ToolCall, input_json: bytes, *, printed: bool = False) -> None:
@@ -232,7 +233,7 @@ class TurnScribe:
             call.asked = True
         answer = await self._refused(question) or await self._interactions.ask(question)
         if answer.allow and question.wants == "PERMISSION" and call is not None:
-            call.allowed.append(Allowed(allowed_input(question, answer), question.content_json))
+            call.allowed.append(Allowed(allowed_input(question, answer), question.content_json, question.described))
         if not answer.allow and question.wants == "PERMISSION" and call is not None:
             call.denied = True
         return answer

@@ -46,6 +46,11 @@ class Call:
         self.title: str | None = None
         self.parent: str | None = None
         self.input_json = b"{}"
+        """As it was announced or asked about last."""
+        self.announced_json = b"{}"
+        """As the agent's updates have it, whatever it has asked about."""
+        self.begun = False
+        """The agent has reported that it begins to run it, with its whole input; it may still wait for an answer."""
         self.announced = False
         self.streamed = False
         self.cut = False
@@ -65,12 +70,16 @@ class Call:
         """The vendor's name, else ACP's kind, else `unknown`."""
         return self._vendor_name or self.kind or "unknown"
 
-    def merge(self, update: ToolCall) -> None:
-        """Take what an update says; what it does not say stays."""
+    def merge(self, update: ToolCall, *, asks: bool = False) -> None:
+        """Take what an update says; what it does not say stays. `asks` is that a permission is asked for it."""
         self.kind = update.kind or self.kind
         self.title = update.title or self.title
         if not is_empty(update.raw_input):
             self.input_json = bytes(update.raw_input)
+        if not asks and not is_empty(update.raw_input):
+            self.announced_json = bytes(update.raw_input)
+        if not asks and update.status in STARTED:
+            self.begun = True
         if bytes(update.raw_output) not in _EMPTY:
             self._raw_output = bytes(update.raw_output)
         if update.content:
@@ -182,17 +191,16 @@ class Calls:
             call.repeated = True
         if call is None:
             call = self._open[update.tool_call_id] = Call(update.tool_call_id)
-        call.merge(update)
+        call.merge(update, asks=asks)
         return call
 
     def open(self, call_id: str | None) -> Call | None:
         """The call of this id, if it has been announced or asked about and has not ended."""
         return self._open.get(call_id or "")
 
-    def announced_input(self, call_id: str) -> bytes:
-        """The input of an open call as far as it was announced; `{}` if none was."""
-        call = self._open.get(call_id)
-        return call.input_json if call is not None else b"{}"
+    def others(self, call_id: str) -> tuple[Call, ...]:
+        """The open calls beside the one of this id."""
+        return tuple(call for other, call in self._open.items() if other != call_id)
 
     def end(self, call_id: str) -> None:
         """The call has its result."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
@@ -49,6 +49,18 @@ class PermissionInquiry(NamedTuple):
             return Reply(result)
         return Reply({**result, **_why(answer.message)}, denied=True, why=answer.message,
                      call=self.question.title or self.question.tool_name)
+
+
+class LateInquiry(NamedTuple):
+    """A permission whose call is not reported whole yet. `complete` waits for that; it returns None if the turn is over
+    by then."""
+
+    complete: Callable[[], Awaitable[Inquiry | None]]
+
+    async def reply(self) -> Reply:
+        """Wait for the whole, then ask."""
+        found = await self.complete()
+        return Reply(CANCELLED) if found is None else await found.reply()
 
 
 class FormInquiry(NamedTuple):

@@ -6,91 +6,129 @@ is compared with it (H-3).
 
 | agent | what its request holds | read from |
 |---|---|---|
-| Gemini CLI | a title; for edits a diff with the whole new text | the diff; the title, if it is the bare command |
-| Kimi Code | the title, shortened to a line | the arguments that it announced, if the request's words fit them |
+| Gemini CLI | a title; for edits a diff with the whole new text | these and its words (`gemini_requests`) |
+| Kimi Code | the tool's name, and an argument shortened to a line | the arguments that it announced (`kimi_requests`) |
 | Mistral Vibe | an id | the call that it announced |
-| OpenCode, Kilo | the command, or a path and a diff | the request; the directory as announced, or the workspace |
+| OpenCode, Kilo | a part of the input, or a path and a diff | the input that it reports before or just after |
+| codex-acp, file changes | the paths | the diffs that it announced |
+| codex-acp, MCP tools | an id | the call that it announced, if no other tool of that server is at work |
+| Hermes | for edits the tool's name and arguments | the arguments |
 | Copilot, qwen, goose, claude-agent-acp, codex-acp (commands) | the whole input | the request itself |
 
-Not read, so described: Gemini CLI's commands that come with a description, which may take the title's place; its
-fetches, whose title is cut; Kimi's tools other than Bash, Write and Edit; file changes of codex-acp.
+The request itself does not hold it, so it is described: a fetch of Gemini CLI whose prompt is longer than 100
+characters, its MCP tools with more than 500 characters of arguments or with a command, a background command of it in
+another directory; a file that codex-acp moves or deletes, or whose change is too large for it to show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping
 
 import msgspec
 
 from interlock.agents.acp.calls import Call, is_empty
-from interlock.agents.acp.wire import AskedCall, Implementation, text_of
+from interlock.agents.acp.effects import (
+    Effect,
+    Reader,
+    RequestRead,
+    content_of,
+    diff_path,
+    json_object,
+    paths_of,
+    with_content,
+    with_input,
+)
+from interlock.agents.acp.gemini_requests import gemini_effect
+from interlock.agents.acp.kimi_requests import kimi_effect
+from interlock.agents.acp.wire import AskedCall, Implementation
 
-_KIMI_ASKS = "Requesting approval to "
-_CUT = "…"
-
-
-class Effect(NamedTuple):
-    """What a request asks for: its tool call as a whole. `whole` says that the content holds the effect, so that the
-    request is not only described although its input is empty."""
-
-    call: AskedCall
-    whole: bool = False
-
-
-Reader = Callable[[AskedCall, Call, str], Effect | None]
-"""From the request's own tool call, what was announced of it, and the workspace; None if the effect is not there."""
-
-
-def _gemini(own: AskedCall, announced: Call, workspace: str) -> Effect | None:
-    content = _content(own)
-    if own.kind == "edit":
-        return Effect(own, whole=True) if _is_one_diff(content, [one.path for one in own.locations or []]) else None
-    # Behind the directory stands the model's own description, if there is one; then the title may be that.
-    if own.kind == "execute" and own.title and text_of(content) == f"[current working directory {workspace}]":
-        return Effect(_with_input(own, {"command": own.title}))
-    return None
+_WRITES = ({"kind": "add"}, {"kind": "update"})
+"""What codex-acp says of changes whose two texts are the change; a deleted file looks like an emptied one."""
 
 
-def _kimi(own: AskedCall, announced: Call, workspace: str) -> Effect | None:
-    arguments = _object(text_of(announced.content).encode())
-    words = text_of(_content(own))
-    if arguments is None or not words.startswith(_KIMI_ASKS):
+def _vibe(request: RequestRead) -> Effect | None:
+    own, announced = request.own, request.announced
+    if own.title or own.content or not is_empty(own.raw_input) or announced.announced_json == b"{}":
         return None
-    tool, said = own.title, words.removeprefix(_KIMI_ASKS)
-    expected = {"Bash": ("Running: ", "command"), "Write": ("Writing ", "path"), "Edit": ("Editing ", "path")}
-    act, member = expected.get(tool or "", ("", ""))
-    value = arguments.get(member)
-    if not act or not isinstance(value, str) or not said.startswith(act) or not _fits(said.removeprefix(act), value):
+    return Effect(_announced_call(announced))
+
+
+def _announced_call(announced: Call) -> AskedCall:
+    return AskedCall(
+        title=announced.title, kind=announced.kind, raw_input=msgspec.Raw(announced.announced_json),
+        content=msgspec.Raw(msgspec.json.encode(announced.content)), locations=announced.locations)
+
+
+def _open_code(request: RequestRead) -> Effect | None:
+    """The input that it reports when a call begins to run. Its request holds only what its own rules look at: of a
+    command not the directory, of a sub-agent not its task, of an MCP tool nothing."""
+    own = request.own
+    if own.kind == "edit" and content_of(own):
         return None
-    kind = "execute" if tool == "Bash" else "edit"
-    return Effect(msgspec.structs.replace(_with_input(own, arguments), kind=kind))
+    asked = json_object(bytes(own.raw_input)) if not is_empty(own.raw_input) else {}
+    whole = json_object(request.announced.announced_json)
+    if asked is None or whole is None or not request.announced.begun:
+        return Effect(own, partial=True)
+    if any(name not in whole or whole[name] != value for name, value in asked.items()):
+        # About a directory outside of the workspace that the call needs, or not about the call that was reported.
+        return None if own.kind == "other" else Effect(own, partial=True)
+    return Effect(with_input(own, whole)) if whole else None
 
 
-def _vibe(own: AskedCall, announced: Call, workspace: str) -> Effect | None:
-    if own.title or own.content or not is_empty(own.raw_input) or announced.input_json == b"{}":
+def _codex(request: RequestRead) -> Effect | None:
+    own, announced = request.own, request.announced
+    if not is_empty(own.raw_input) or not is_empty(own.content):
         return None
-    return Effect(AskedCall(
-        title=announced.title, kind=announced.kind, raw_input=msgspec.Raw(announced.input_json),
-        content=msgspec.Raw(msgspec.json.encode(announced.content)), locations=announced.locations))
+    return _codex_edit(own, announced) if own.kind == "edit" else _codex_mcp(request)
 
 
-def _open_code(own: AskedCall, announced: Call, workspace: str) -> Effect | None:
-    asked, before = _object(bytes(own.raw_input)), _object(announced.input_json)
-    if own.kind != "execute" or asked is None or before is None:
+def _codex_edit(own: AskedCall, announced: Call) -> Effect | None:
+    """The announced diffs. A moved file has its diff under its new path, one that is too large has none: then the paths
+    of the diffs are not those of the request, in their order."""
+    if announced.kind != "edit" or not announced.content:
         return None
-    before = before or {"cwd": workspace}  # Its announcement may come after its request; it then holds no other one.
-    if any(before.get(name, value) != value for name, value in asked.items()):
-        return None  # What was announced is another call.
-    return Effect(_with_input(own, {**before, **asked}))
+    shown = with_content(own, announced.content)
+    paths = [diff_path(item) for item in announced.content]
+    complete = list(dict.fromkeys(paths)) == paths_of(own)
+    writes = all(item.get("_meta") in _WRITES for item in announced.content)
+    return Effect(shown, whole=complete and writes)
+
+
+def _codex_mcp(request: RequestRead) -> Effect | None:
+    """It finds the call that a server's question is about by the server alone: with two of them at work it may name the
+    other one."""
+    server = _server(request.announced)
+    if request.own.title or server is None or any(_server(one) == server for one in request.others):
+        return None
+    return Effect(_announced_call(request.announced), whole=True)
+
+
+def _server(call: Call) -> str | None:
+    """The MCP server of a codex-acp call."""
+    found = json_object(call.announced_json)
+    if found is None or found.keys() != {"server", "tool", "arguments"}:
+        return None
+    return str(found["server"])
+
+
+def _hermes(request: RequestRead) -> Effect | None:
+    whole = json_object(bytes(request.own.raw_input)) if not is_empty(request.own.raw_input) else None
+    if request.own.kind == "execute":
+        return Effect(request.own, partial=True)  # The directory of a command is not in it.
+    if request.own.kind != "edit" or whole is None or whole.keys() != {"tool", "arguments"}:
+        return None
+    arguments = json_object(msgspec.json.encode(whole["arguments"]))
+    return None if arguments is None else Effect(with_input(request.own, arguments))
 
 
 READERS: Mapping[tuple[str, str], Reader] = {
-    ("gemini-cli", "0.61.0"): _gemini,
-    ("kimi code cli", "2.1.0"): _kimi,
-    ("@mistralai/mistral-vibe", "3.0.2"): _vibe,
-    ("opencode", "1.18.33"): _open_code,
-    ("kilo", "7.7.7"): _open_code,
+    ("gemini-cli", "0.61.0"): Reader(gemini_effect),
+    ("kimi code cli", "2.1.0"): Reader(kimi_effect),
+    ("@mistralai/mistral-vibe", "3.0.2"): Reader(_vibe),
+    ("@agentclientprotocol/codex-acp", "2.6.0"): Reader(_codex),
+    ("hermes-agent", "0.19.0"): Reader(_hermes),
+    ("opencode", "1.18.33"): Reader(_open_code, waits=True),
+    ("kilo", "7.7.7"): Reader(_open_code, waits=True),
 }
 """By `agentInfo.name` in lower case, and version."""
 
@@ -100,43 +138,7 @@ def reader_of(agent: Implementation) -> Reader | None:
     return READERS.get((agent.name.casefold(), agent.version or ""))
 
 
-def read(reader: Reader | None, own: AskedCall, announced: Call, workspace: str) -> Effect:
+def read(reader: Reader | None, request: RequestRead) -> Effect:
     """The request with its effect, as far as it can be read."""
-    found = None if reader is None or announced.repeated else reader(own, announced, workspace)
-    return found or Effect(own)
-
-
-def _with_input(own: AskedCall, value: dict[str, Any]) -> AskedCall:
-    return msgspec.structs.replace(own, raw_input=msgspec.Raw(msgspec.json.encode(value)))
-
-
-def _fits(said: str, value: str) -> bool:
-    """Whether a line that may have been cut is the value's beginning."""
-    return value.startswith(said.removesuffix(_CUT)) if said.endswith(_CUT) else said == value
-
-
-def _content(own: AskedCall) -> list[dict[str, Any]]:
-    try:
-        return msgspec.json.decode(own.content, type=list[dict[str, Any]]) if own.content else []
-    except msgspec.MsgspecError:
-        return []
-
-
-def _is_one_diff(content: list[dict[str, Any]], paths: list[str]) -> bool:
-    """Whether the content is one diff, of the one file that the request names."""
-    if len(content) != 1 or len(paths) != 1 or content[0].get("type") != "diff":
-        return False
-    old = content[0].get("oldText")
-    return content[0].get("path") == paths[0] and isinstance(content[0].get("newText"), str) and (
-        old is None or isinstance(old, str))
-
-
-def _object(raw: bytes) -> dict[str, Any] | None:
-    """A JSON object, of whose members with one name the last counts, as for the agents; None for anything else."""
-    try:
-        value: Any = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        return None
-    if not isinstance(value, dict):
-        return None
-    return cast("dict[str, Any]", value)
+    found = None if reader is None or request.announced.repeated else reader.read(request)
+    return found or Effect(request.own)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Literal
 
@@ -11,13 +13,17 @@ from interlock.agents.acp import wire
 from interlock.agents.acp.calls import ENDED, Call, Calls, is_empty
 from interlock.agents.acp.choices import Choices
 from interlock.agents.acp.content import file_of
-from interlock.agents.acp.inquiries import Inquiry, elicited, inquiry_of
-from interlock.agents.acp.readers import Effect, Reader, read
+from interlock.agents.acp.effects import Effect, Reader, RequestRead
+from interlock.agents.acp.inquiries import Inquiry, LateInquiry, elicited, inquiry_of
+from interlock.agents.acp.readers import read
 from interlock.agents.acp.usage import Tokens
 from interlock.command.card.request import announces, lacks_effect
 from interlock.ports.agent import Option, Question, Scribe, TurnUsage
 from interlock.protocol.codes import Code
 
+INPUT_WAIT_S = 3.0
+"""An agent that reports a call's whole input right after its request has so long for that; then the request counts as
+described."""
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 
 
@@ -42,6 +48,8 @@ class Updates:
         """Whether its end was asked for: nothing more is asked of a person."""
         self._asked_elsewhere = False
         """Whether it asked for a permission under another session's id; that is said once."""
+        self._reported = asyncio.Event()
+        """Set, and replaced, when a tool call was reported or the prompt was answered."""
 
     def begin(self, scribe: Scribe) -> None:
         """A prompt starts."""
@@ -54,6 +62,7 @@ class Updates:
         """It has been answered: what is said later belongs to no turn."""
         self._scribe = None
         self._calls.end_all()
+        self._wake()
 
     async def take(self, params: bytes) -> None:
         """One `session/update`. Raises msgspec.DecodeError where it is not one."""
@@ -67,6 +76,7 @@ class Updates:
                 await self._chunk(update.update, "thinking")
             case "tool_call" | "tool_call_update":
                 await self._tool(wire.TOOL_CALL.decode(update.update), begins=kind == "tool_call")
+                self._wake()
             case "plan":
                 await self._plan(wire.PLAN.decode(update.update))
             case "usage_update":
@@ -99,7 +109,8 @@ class Updates:
         call = self._calls.find(update, begins=begins) if self._scribe is not None else None
         if call is None or self._scribe is None:
             return
-        if call.ready(update.status):
+        waits = self._reader is not None and self._reader.waits
+        if call.begun if waits else call.ready(update.status):
             await self._announce(call)
         if not call.announced:
             return
@@ -147,9 +158,44 @@ class Updates:
         asked. Raises msgspec.DecodeError if it is not such a request."""
         if method == "elicitation/create":
             return await self._elicitation(wire.ELICITATION.decode(params))
-        asked = wire.PERMISSION.decode(params)
-        found = await self.question(asked, wire.ASKED_PERMISSION.decode(params).tool_call)
+        asked, own = wire.PERMISSION.decode(params), wire.ASKED_PERMISSION.decode(params).tool_call
+        if self._scribe is None or await self._elsewhere(asked, self._scribe):
+            return None
+        if self._reader is not None and self._reader.waits:
+            over = self._over(self._scribe)
+            return LateInquiry(lambda: self._with_input(asked, own, over))
+        return await self._permission(asked, own)
+
+    async def _permission(self, asked: wire.Permission, own: wire.AskedCall) -> Inquiry | None:
+        found = await self.question(asked, own)
         return None if found is None else inquiry_of(asked, *found, self._over(found[1]))
+
+    async def _with_input(self, asked: wire.Permission, own: wire.AskedCall, over: Callable[[], bool]
+                          ) -> Inquiry | None:
+        """The permission, once the call's whole input was reported, or the time for that is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(INPUT_WAIT_S):
+                while not over() and not self._begun(asked.tool_call.tool_call_id):
+                    await self._reported.wait()
+        return None if over() else await self._permission(asked, own)
+
+    def _begun(self, call_id: str) -> bool:
+        call = self._calls.open(call_id)
+        return call is not None and call.begun
+
+    def _wake(self) -> None:
+        self._reported.set()
+        self._reported = asyncio.Event()
+
+    async def _elsewhere(self, asked: wire.Permission, scribe: Scribe) -> bool:
+        """Whether a permission is asked for under another session's id."""
+        if asked.session_id == self._session_id:
+            return False
+        if not self._asked_elsewhere:
+            self._asked_elsewhere = True
+            await scribe.warn(Code.INVALID_FRAME, "The agent asked for a permission under the id of another "
+                              "session, so it was denied.")
+        return True
 
     def _over(self, scribe: Scribe) -> Callable[[], bool]:
         return lambda: self.cancelled or self._scribe is not scribe
@@ -173,14 +219,10 @@ class Updates:
         if self._scribe is None:
             return None
         scribe = self._scribe
-        if asked.session_id != self._session_id:
-            if not self._asked_elsewhere:
-                self._asked_elsewhere = True
-                await scribe.warn(Code.INVALID_FRAME, "The agent asked for a permission under the id of another "
-                                  "session, so it was denied.")
-            return None
         before = self._calls.open(asked.tool_call.tool_call_id) or Call(asked.tool_call.tool_call_id)
-        announced, effect = before.input_json, read(self._reader, own, before, self._workspace)
+        announced = before.input_json
+        effect = read(self._reader, RequestRead(own, before, self._workspace,
+                                                self._calls.others(asked.tool_call.tool_call_id)))
         call = self._calls.find(msgspec.structs.replace(asked.tool_call, raw_input=effect.call.raw_input),
                                 asks=True)
         if call is None:
@@ -191,11 +233,12 @@ class Updates:
             for option in asked.options
             if option.kind in _KINDS
         ]
-        return _subject(effect, call, announced, options), scribe
+        return _subject(effect, call, (announced, before.announced_json), options), scribe
 
 
-def _subject(effect: Effect, call: Call, announced: bytes, options: list[Option]) -> Question:
-    """The question by what the request itself says, and not by what was announced under its id before (H-1)."""
+def _subject(effect: Effect, call: Call, before: tuple[bytes, bytes], options: list[Option]) -> Question:
+    """The question by what the request itself says, and not by what was announced or asked under its id `before`: the
+    last input, and the last that was announced (H-1)."""
     asked = effect.call
     own = bytes(asked.raw_input) if not is_empty(asked.raw_input) else b""
     kind = asked.kind or call.kind
@@ -203,6 +246,7 @@ def _subject(effect: Effect, call: Call, announced: bytes, options: list[Option]
         call.invocation_id, call.name, asked.title or call.title or call.name, own or b"{}", options, kind,
         locations=tuple(location.path for location in asked.locations or []),
         content_json=None if is_empty(asked.content) else bytes(asked.content),
-        described=lacks_effect(kind, own) and not effect.whole,
-        changed=announced != b"{}" and not announces(announced, own or b"{}", bytes(asked.content)),
+        described=effect.partial or (lacks_effect(kind, own) and not effect.whole),
+        changed=own not in before and before[0] != b"{}" and not announces(before[0], own or b"{}",
+                                                                           bytes(asked.content)),
     )

@@ -1,0 +1,69 @@
+"""Pure: the effect of a permission request of Kimi Code 2.1.0, which names a tool and shortens what it does (H-2).
+
+The arguments are in the announcement, as the model wrote them. They are taken only if the request is for the tool that
+was announced, and its words fit them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from interlock.agents.acp.effects import Effect, RequestRead, content_of, json_object, with_input
+from interlock.agents.acp.wire import text_of
+
+_ASKS = "Requesting approval to "
+_CUT = "…"
+_MCP = "mcp__"
+
+
+class _Words(NamedTuple):
+    """How a request names one act: the words before the value of an argument."""
+
+    act: str
+    member: str
+
+
+class _Tool(NamedTuple):
+    words: tuple[_Words, ...]
+    kind: str | None = None
+    """Its kind, if the announcement says `other`."""
+
+
+_TOOLS: Mapping[str, _Tool] = {
+    "Bash": _Tool((_Words("Running: ", "command"), _Words("Starting background: ", "command")), "execute"),
+    "Write": _Tool((_Words("Writing ", "path"),), "edit"),
+    "Edit": _Tool((_Words("Editing ", "path"),), "edit"),
+    "FetchURL": _Tool((_Words("Fetching: ", "url"),), "fetch"),
+    "WebSearch": _Tool((_Words("Searching: ", "query"),)),
+    "Skill": _Tool((_Words("Invoke skill ", "skill"),)),
+    "TaskStop": _Tool((_Words("Stopping task ", "task_id"),)),
+    "CronCreate": _Tool((_Words("Scheduling cron ", "cron"), _Words("Scheduling one-shot ", "cron"))),
+    "CronDelete": _Tool((_Words("Deleting cron ", "id"),)),
+}
+
+
+def kimi_effect(request: RequestRead) -> Effect | None:
+    """The announced arguments; None if the request does not fit them, or is for a tool that was not tried."""
+    own, announced = request.own, request.announced
+    words = text_of(content_of(own))
+    arguments = json_object(text_of(announced.content))
+    if arguments is None or not own.title or own.title != announced.title or not words.startswith(_ASKS):
+        return None
+    said = words.removeprefix(_ASKS)
+    if own.title.startswith(_MCP):
+        return Effect(with_input(own, arguments)) if said == f"Approve {own.title}" else None
+    tool = _TOOLS.get(own.title)
+    if tool is None or not any(_named(one, said, arguments) for one in tool.words):
+        return None
+    return Effect(with_input(own, arguments, tool.kind))
+
+
+def _named(words: _Words, said: str, arguments: dict[str, Any]) -> bool:
+    value = arguments.get(words.member)
+    if not isinstance(value, str) or not said.startswith(words.act):
+        return False
+    shown = said.removeprefix(words.act)
+    if words.member == "cron":  # It is shown with single blanks.
+        value = " ".join(value.split())
+    return value.startswith(shown.removesuffix(_CUT)) if shown.endswith(_CUT) else shown == value
