@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from interlock.box import kernel
+from interlock.box import kernel, scope
 from interlock.box.host import survey
 from interlock.box.walls import Walls, with_aliases
 from proof import box_hostile, box_stage
@@ -27,17 +27,28 @@ NOBODY = 65_534
 ESCAPE_TIMEOUT_S = 30.0
 KEY = b"the-key-itself"
 FILES = {"owner.key": KEY, "ledger.db": b"a ledger"}
-BESIDE_BOTH = frozenset({"Connect to an abstract socket of the gateway's user", "Send the gateway a signal",
-                         "Have a program outside pass its descriptor of it (SCM_RIGHTS)"})
-BESIDE_NAMESPACE = frozenset({"Trace an agent in a box of the same kind (ptrace)"})
+BESIDE_BOTH = frozenset({"Have a program outside pass its descriptor of it (SCM_RIGHTS)"})
+UNSCOPED_BOTH = frozenset({"Connect to an abstract socket of the gateway's user", "Send the gateway a signal",
+                           "Send an agent in a box of the same kind a signal"})
+UNSCOPED_NAMESPACE = frozenset({
+    "Trace an agent in a box of the same kind (ptrace)", "Look into the box of an agent beside it (/proc/PID/root)",
+    "Read the memory of an agent in a box of the same kind (/proc/PID/mem)",
+    "Read the memory of an agent in a box of the same kind (process_vm_readv)",
+    "Take a descriptor of an agent in a box of the same kind (pidfd_getfd)"})
+"""These and those of both are promised from Linux 6.12 on, whose Landlock has scopes."""
 BESIDE_LANDLOCK = frozenset({"List its names", "Connect to a socket that lies in it",
                              "Change the mode of a file of it",
                              "Read what is typed at a terminal of its user's (/dev/pts)",
                              "Write to a terminal of its user's (/dev/pts)"})
-BESIDE: Mapping[str, frozenset[str]] = {
-    "namespace": BESIDE_BOTH | BESIDE_NAMESPACE, "landlock": BESIDE_BOTH | BESIDE_LANDLOCK,
-    "network": frozenset({"Connect to a socket by a path that is not hidden"})}
-"""What each wall does not promise."""
+
+
+def beside(scoped: bool) -> Mapping[str, frozenset[str]]:
+    """What each wall does not promise, on a kernel with scopes or without."""
+    both = BESIDE_BOTH | (frozenset() if scoped else UNSCOPED_BOTH)
+    return {"namespace": both | (frozenset() if scoped else UNSCOPED_NAMESPACE), "landlock": both | BESIDE_LANDLOCK,
+            "network": frozenset({"Connect to a socket by a path that is not hidden"})}
+
+
 Tried = Literal["none", "namespace", "landlock", "network"]
 """A kind of wall; `network` is a mount namespace with a network of its own."""
 
@@ -54,7 +65,7 @@ class Seen(NamedTuple):
 
     cells: dict[tuple[str, str, Tried], Cell]
     missing: list[str]
-    beside: Mapping[str, frozenset[str]] = BESIDE
+    beside: Mapping[str, frozenset[str]]
 
     @property
     def broken(self) -> list[str]:
@@ -160,12 +171,14 @@ class Stage:
                            json.dumps(walls.fields()), self.python, "-I", "-S", *program)
 
     @contextlib.contextmanager
-    def _sibling(self, walls: Walls) -> Generator[int]:
-        """Another agent in a box of its own: its pid, until the end of the context."""
-        waits = "import os, sys; print(os.getpid(), flush=True); sys.stdin.read()"
+    def _sibling(self, walls: Walls) -> Generator[tuple[int, int]]:
+        """Another agent in a box of its own: its pid, and an address of its memory, until the end of the context."""
+        waits = ("import ctypes, os, sys; held = ctypes.create_string_buffer(b'the-key-of-another'); "
+                 "print(os.getpid(), ctypes.addressof(held), flush=True); sys.stdin.read()")
         with subprocess.Popen(self._behind(walls, "-c", waits), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdout is not None
-            yield int(other.stdout.readline())
+            pid, address = map(int, other.stdout.readline().split())
+            yield pid, address
             other.communicate()
 
     def tried(self, name: str, kind: Tried) -> Cell:
@@ -175,9 +188,9 @@ class Stage:
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir()
         os.chown(self.work, self.uid, self.uid)
-        with self._sibling(walls) as sibling:
+        with self._sibling(walls) as (sibling, address):
             orders = self.place / "orders.json"
-            orders.write_text(json.dumps(self._orders | {"sibling": sibling}))
+            orders.write_text(json.dumps(self._orders | {"sibling": sibling, "sibling_address": address}))
             orders.chmod(0o644)
             ran = subprocess.run(
                 self._behind(walls, str(self.code / "box_hostile.py"), str(orders), name),
@@ -254,7 +267,7 @@ def escape(only: list[str] | None = None) -> Seen:
             for name in only or box_hostile.ESCAPES:
                 for kind in network if box_hostile.ESCAPES[name][0] == "network" else files:
                     cells[name, user, kind] = stage.tried(name, kind)
-    return Seen(cells, missing)
+    return Seen(cells, missing, beside(scope.is_there()))
 
 
 def run(seed: int, rounds: int | None) -> bool:

@@ -251,16 +251,21 @@ def by_ptrace() -> None:
     system("ptrace", 0x4206, ORDERS["outside"], 0, 0)  # PTRACE_SEIZE
 
 
-@escape("read")
-def by_vm_read() -> bytes:
-    """Read the gateway's memory (process_vm_readv)."""
+def memory_of(process: int, address: int) -> bytes:
+    """What another process has at an address, by process_vm_readv."""
     class Vector(ctypes.Structure):
         _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
     held = ctypes.create_string_buffer(16)
-    here, there = Vector(ctypes.addressof(held), 16), Vector(ORDERS["address"], 16)
-    system("process_vm_readv", ctypes.c_int(ORDERS["outside"]), ctypes.byref(here), ctypes.c_ulong(1),
+    here, there = Vector(ctypes.addressof(held), 16), Vector(address, 16)
+    system("process_vm_readv", ctypes.c_int(process), ctypes.byref(here), ctypes.c_ulong(1),
            ctypes.byref(there), ctypes.c_ulong(1), ctypes.c_ulong(0))
     return held.raw
+
+
+@escape("read")
+def by_vm_read() -> bytes:
+    """Read the gateway's memory (process_vm_readv)."""
+    return memory_of(ORDERS["outside"], ORDERS["address"])
 
 
 @escape("read")
@@ -327,6 +332,34 @@ def by_passed_descriptor() -> bytes:
 def by_sibling() -> None:
     """Trace an agent in a box of the same kind (ptrace)."""
     system("ptrace", 0x4206, ORDERS["sibling"], 0, 0)  # PTRACE_SEIZE
+
+
+@escape("read")
+def by_sibling_memory() -> bytes:
+    """Read the memory of an agent in a box of the same kind (/proc/PID/mem)."""
+    with open(f"/proc/{ORDERS['sibling']}/mem", "rb", buffering=0) as memory:
+        memory.seek(ORDERS["sibling_address"])
+        return memory.read(16)
+
+
+@escape("read")
+def by_sibling_vm_read() -> bytes:
+    """Read the memory of an agent in a box of the same kind (process_vm_readv)."""
+    return memory_of(ORDERS["sibling"], ORDERS["sibling_address"])
+
+
+@escape("read")
+def by_sibling_descriptor() -> bytes:
+    """Take a descriptor of an agent in a box of the same kind (pidfd_getfd)."""
+    process = call(libc.syscall(ctypes.c_long(PIDFD_OPEN), ctypes.c_int(ORDERS["sibling"]), ctypes.c_uint(0)))
+    taken = call(libc.syscall(ctypes.c_long(PIDFD_GETFD), ctypes.c_int(process), ctypes.c_int(0), ctypes.c_uint(0)))
+    return b"a pipe, mode %o" % os.fstat(taken).st_mode
+
+
+@escape("read")
+def by_sibling_root() -> bytes:
+    """Look into the box of an agent beside it (/proc/PID/root)."""
+    return b"\n".join(os.listdir(f"/proc/{ORDERS['sibling']}/root".encode()))
 
 
 # --- by mounts ---
@@ -557,6 +590,12 @@ def connected_abstract() -> bytes:
 def signalled() -> None:
     """Send the gateway a signal."""
     os.kill(ORDERS["outside"], 0)
+
+
+@escape("beside")
+def signalled_sibling() -> None:
+    """Send an agent in a box of the same kind a signal."""
+    os.kill(ORDERS["sibling"], 0)
 
 
 # --- to reach the network of the host, from one of its own ---

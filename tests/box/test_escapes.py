@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from proof.box import BESIDE, escape
+from proof.box import beside, escape
 from proof.box_hostile import ESCAPES
 from proof.box_programs import programs
 
@@ -18,6 +18,8 @@ TRIED = [
     "Clone the tree above it (open_tree), in a namespace of its own",
     "Open it by a ring, without the call (io_uring)",
     "Read what is typed at a terminal of its user's (/dev/pts)",
+    "Trace an agent in a box of the same kind (ptrace)",
+    "Send an agent in a box of the same kind a signal",
 ]
 
 
@@ -40,8 +42,8 @@ def test_what_a_wall_does_not_promise_is_a_row_of_the_page_and_so_is_all_that_is
     for name, (group, _) in ESCAPES.items():
         row = rows[f"{name[0].lower()}{name[1:]}"]
         kinds = ["network"] if group == "network" else ["namespace", "landlock"]
-        beside = [any(name in BESIDE[kind] for kind in kinds), "not promised" in row]
-        assert beside in ([True, True], [False, False]), row
+        listed = [any(name in beside(scoped=True)[kind] for kind in kinds), "not promised" in row]
+        assert listed in ([True, True], [False, False]), row
 
 
 @pytest.mark.req("H-16")

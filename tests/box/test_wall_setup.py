@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.box import scope
 from interlock.box.host import Host, survey
 from interlock.box.landlock import EXECUTE, READ_FILE, WRITE_FILE, plan
 from interlock.box.walls import Kind, Walls
@@ -241,3 +242,29 @@ async def test_a_namespace_has_terminals_of_its_own_and_none_of_the_user_s(place
         os.close(terminal)
 
     assert lines == ["ptmx", "/dev/pts/0 True"]
+
+
+@pytest.mark.req("H-15")
+@pytest.mark.skipif(not scope.is_there(), reason="Landlock of this kernel has no scopes (Linux 6.12)")
+async def test_an_agent_signals_what_it_started_and_nothing_beside_it(kind: Kind, place: Path) -> None:
+    walls = Walls(kind, (str(place / "state"),))
+    beside = await AgentProcess.start(["/bin/sh", "-c", "echo $$; read line"], {"PATH": os.environ["PATH"]},
+                                      place / "work", walls=walls)
+    pid = int(await anext(beside.lines()))
+    try:
+        lines = await ran(walls, place, f"sleep 60 & kill $! && wait; echo own $?; kill -0 {pid} || echo refused")
+    finally:
+        await beside.terminate(0)
+
+    assert lines == ["own 0", "refused"]
+
+
+@pytest.mark.req("H-15")
+async def test_a_sandbox_of_the_agents_own_mounts_inside_a_namespace(kind: Kind, place: Path) -> None:
+    if kind == "landlock":
+        return  # Behind Landlock nothing is mounted; the page says so.
+    if await ran(Walls(kind), place, "unshare -U true || echo no") == ["no"]:
+        pytest.skip("this host lets no process make a user namespace here")
+    mounted = await ran(Walls(kind), place, "unshare -Urm sh -c 'mount -t tmpfs none /mnt && touch /mnt/x && ls /mnt'")
+
+    assert mounted == ["x"]

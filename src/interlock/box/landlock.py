@@ -6,7 +6,7 @@ made later directly in one of those directories was not there to be allowed, and
 everywhere; contents cannot.
 
 A process behind Landlock cannot mount, and cannot look into a process that is not behind it (ptrace, /proc/PID/mem,
-environ, root, fd), not even as root.
+environ, root, fd), not even as root. From Linux 6.12 on it cannot signal one either, see `scope`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import os
 
 from interlock.box import kernel
 from interlock.box.namespace import disks
+from interlock.box.scope import abi, create_ruleset, restrict_self
 
-SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
-_VERSION = 1
+SYS_ADD_RULE = 445
 _PATH_BENEATH = 1
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
@@ -29,26 +29,17 @@ _OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 _READING = EXECUTE | READ_FILE | READ_DIR
 REFER_FROM, TRUNCATE_FROM = 2, 3
 """The ABI that brought each. Before ABI 2 nothing can be moved or linked from one directory to another; before ABI 3 a
-file that cannot be opened can still be truncated. ABI 4 (network), 5 (devices), 6 (signals) and 7 (logging) bring
-nothing that these walls use."""
+file that cannot be opened can still be truncated. ABI 6 (signals, abstract sockets) is what `scope` uses; ABI 4
+(network), 5 (devices) and 7 (logging) bring nothing that these walls use."""
 ALWAYS_WRITABLE = (b"/proc", b"/dev")
 KEPT_FROM_ROOT = (b"/proc", b"/sys")
 """Whole, since each process's directory in /proc is made with it: none that comes later could be opened otherwise."""
-
-
-class _Ruleset(ctypes.Structure):
-    _fields_ = (("handled_access_fs", ctypes.c_uint64),)
 
 
 class _PathBeneath(ctypes.Structure):
     _pack_ = 1
     _layout_ = "ms"
     _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
-
-
-def abi() -> int:
-    """Return the kernel's ABI of Landlock, from 1 on. Raises OSError if it has none, or if it is switched off."""
-    return kernel.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
 
 
 def rights(version: int) -> int:
@@ -63,10 +54,9 @@ def rights(version: int) -> int:
 
 def raise_landlock(hidden: list[bytes], read_only: list[bytes], writable: list[bytes] | None) -> None:
     """Restrict this process and all that it starts. Raises OSError."""
-    handled = rights(abi())
-    wanted = _Ruleset(handled)
-    ruleset = kernel.syscall(SYS_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(ctypes.sizeof(wanted)),
-                             ctypes.c_uint32(0))
+    version = abi()
+    handled = rights(version)
+    ruleset = create_ruleset(version, handled)
     try:
         everything = handled & ~(MAKE_BLOCK | MAKE_CHAR)
         reading = _READING & handled
@@ -81,11 +71,7 @@ def raise_landlock(hidden: list[bytes], read_only: list[bytes], writable: list[b
         rules.allow(b"/", READ_DIR)
         for path, allowed in plan(special, everything if writable is None else reading):
             rules.allow(path, allowed)
-        try:
-            kernel.syscall(SYS_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
-        except PermissionError:
-            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-            kernel.syscall(SYS_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+        restrict_self(ruleset)
     finally:
         os.close(ruleset)
     kernel.drop_capabilities(kernel.THROUGH_WALLS)

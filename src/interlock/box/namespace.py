@@ -5,7 +5,8 @@ the only ones that have names: files of others show as nobody's, and set-user-id
 lose the capabilities to take a cover off; a namespace that the agent makes itself has every cover locked.
 
 The same capabilities keep it out of processes beside it: the kernel lets a process look into another one (ptrace,
-/proc/PID/mem, environ, root, fd) only if it has all of the other's capabilities in the other's user namespace.
+/proc/PID/mem, environ, root, fd) only if it has all of the other's capabilities in the other's user namespace. Root's
+agents have the same ones, beside each other; the `scope` of each keeps them apart.
 """
 
 # Imported between fork and exec, with paths as bytes: no pathlib.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 
 from interlock.box import kernel
+from interlock.box.scope import raise_scope
 
 KEPT_FROM_ROOT = (b"/proc/sys", b"/proc/sysrq-trigger", b"/sys/kernel")
 """Root's own files there name programs that the kernel runs outside of every namespace (core_pattern and its like)."""
@@ -59,6 +61,7 @@ def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[
     if user == 0:
         for path in KEPT_FROM_ROOT:
             _read_only(path)
+    raise_scope()
     # In a user namespace no capability reaches a file of another user, so none is missed.
     lost = kernel.THROUGH_WALLS + (kernel.THROUGH_NETWORK if ports is not None else ())
     kernel.drop_capabilities(tuple(range(kernel.LAST_CAPABILITY + 1)) if plain else lost)
