@@ -26,7 +26,7 @@ from interlock.command.audit_tree import Frontier, inclusion
 from interlock.command.canonical import is_plain
 from interlock.command.note import origin_of, sign_checkpoint
 from interlock.gateway.checkpoints import compute
-from interlock.ports.ledger import Audit, Batch, Ledger
+from interlock.ports.ledger import AuditAppend, Ledger, WriteBatch
 from interlock.protocol.records import AuditDraft, AuditRecord
 
 RECORDS = 50_000
@@ -122,7 +122,8 @@ def _verifying(records: Sequence[AuditRecord]) -> float:
 async def _appending(drafts: Sequence[AuditDraft]) -> float:
     with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as place:
         ledger = await open_ledger(Path(place) / LEDGER_NAME, SystemClock())
-        batches = [Batch([Audit(one) for one in drafts[at : at + BATCH]]) for at in range(0, len(drafts), BATCH)]
+        batches = [WriteBatch([AuditAppend(one) for one in drafts[at : at + BATCH]]) for at in range(0, len(drafts),
+                                                                                                     BATCH)]
         begin = time.perf_counter()
         for at in range(0, len(batches), 16):
             await asyncio.gather(*(ledger.commit(batch) for batch in batches[at : at + 16]))
@@ -139,7 +140,7 @@ async def _growing(most: int) -> list[Line]:
         for wanted in [one for one in SIZES if one <= most]:
             while size < wanted - PROBES * BATCH // 10:
                 count = min(20_000, wanted - PROBES * BATCH // 10 - size)
-                await ledger.commit(Batch([Audit(draft(size + i)) for i in range(count)]))
+                await ledger.commit(WriteBatch([AuditAppend(draft(size + i)) for i in range(count)]))
                 size += count
             costs = {"append a batch of 10": await _appends(ledger, size)}
             size += PROBES * 10
@@ -155,7 +156,7 @@ async def _growing(most: int) -> list[Line]:
 async def _appends(ledger: Ledger, size: int) -> float:
     taken = list[float]()
     for probe in range(PROBES):
-        batch = Batch([Audit(draft(size + probe * 10 + i)) for i in range(10)])
+        batch = WriteBatch([AuditAppend(draft(size + probe * 10 + i)) for i in range(10)])
         begin = time.perf_counter()
         await ledger.commit(batch)
         taken.append(time.perf_counter() - begin)

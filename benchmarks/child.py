@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.offline import offline_session
 from interlock.runner.environment import environment
-from interlock.runner.interactions import Interactions, Presence, Waits
+from interlock.runner.interactions import Interactions, LivePresence, Waits
 from interlock.runner.outflow import FLUSH_BYTES
 from interlock.runner.process import AgentProcess
 from interlock.runner.state import TurnState
@@ -70,7 +70,7 @@ async def _through(folder: Path, size: int, *, durable: bool) -> float:
     async with offline_session(folder if durable else None) as (journal, outflow):
         env = environment(os.environ, session_id=journal.session_id, workspace=folder, runner_id="bench")
         process = await AgentProcess.start([sys.executable, "-I", "-S", "-c", WRITER, str(size)], env, folder)
-        scribe = TurnScribe(journal, TurnState("t", "p", 0), Interactions(journal, Presence(), Waits()))
+        scribe = TurnScribe(journal, TurnState("t", "p", 0), Interactions(journal, LivePresence(), Waits()))
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         first, came, start = 0, 0, 0.0
         try:

@@ -23,9 +23,9 @@ from interlock.app.own_servers import start_nats, start_postgres
 from interlock.app.place import SystemClock
 from interlock.backends.bus_nats.bus import open_bus
 from interlock.backends.bus_nats.places import read_places
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
-from interlock.ports.ledger import Append, Audit, Batch, PutCommand, PutIdempotency, PutSession
+from interlock.ports.ledger import Append, AuditAppend, PutCommand, PutIdempotency, PutSession, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, CommandRecord, IdempotencyRecord, SessionRecord
 from interlock.protocol.resources import Actor, Command, Target
@@ -106,7 +106,7 @@ async def _make(database: str, names: Sequence[str]) -> None:
 
 
 async def _measure(database: str, bus: str, share: float) -> dict[str, Any]:
-    ledger = await open_ledger(Settings(database), SystemClock())
+    ledger = await open_ledger(PostgresSettings(database), SystemClock())
     bare, frames, commands = list[float](), list[float](), list[float]()
     for number in range(ROUNDS):
         bare.append(await _bare(database, share, number))
@@ -150,8 +150,8 @@ async def _frames(ledger: PostgresLedger, seconds: float) -> float:
         nonlocal count
         epoch = await ledger.take(f"S{number}")
         while time.perf_counter() < end:
-            await ledger.commit(Batch([Append(f"s/S{number}", "C", 1, BODY, "m"), _session(number)],
-                                      [(f"S{number}", epoch)]))
+            await ledger.commit(WriteBatch([Append(f"s/S{number}", "C", 1, BODY, "m"), _session(number)],
+                                           [(f"S{number}", epoch)]))
             count += 1
 
     begin = time.perf_counter()
@@ -171,11 +171,11 @@ async def _commands(ledger: PostgresLedger, seconds: float, round_: int) -> floa
                               actor=Actor(type="user", id="u"), type="execute", target=Target(agent_id="shell"),
                               state="queued", timeout_ms=5, payload=msgspec.Raw(b'{"messages":[]}'))
             count += 1
-            await ledger.commit(Batch([
+            await ledger.commit(WriteBatch([
                 PutCommand(CommandRecord(command=command, session_id=f"S{number}", created_ms=1)), _session(number),
                 Append(f"c/{name}", "status", 1, BODY), Append("t/t", "feed", 1, BODY),
-                Audit(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue",
-                                 command_id=name)),
+                AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue",
+                                       command_id=name)),
                 PutIdempotency(IdempotencyRecord(scope=name, fingerprint="f", status=202, headers={}, body=BODY,
                                                  created_ms=1)),
             ]))

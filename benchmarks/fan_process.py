@@ -25,7 +25,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.stream_items import durable
 from interlock.engine.viewers import Viewers
 from interlock.gateway.server import serve
-from interlock.ports.ledger import Append, Batch, PutSession
+from interlock.ports.ledger import Append, PutSession, WriteBatch
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import session_stream
@@ -67,7 +67,7 @@ async def sse(state: Path) -> None:
     (state / "sse.key").write_text(key, "ascii")
     app: ASGIApp = await api(ledger, key, viewers)
     now = SystemClock().now_ms()
-    await ledger.commit(Batch([PutSession(SessionRecord(
+    await ledger.commit(WriteBatch([PutSession(SessionRecord(
         session_id=SESSION, tenant_id="default", session_key="agent:shell:run:1", agent_id="shell", runner_id="r1",
         workspace="/w", state="idle", created_ms=now, updated_ms=now, deadline_ms=None, machine=b"{}",
         usage={}))]))
@@ -78,7 +78,7 @@ async def sse(state: Path) -> None:
         while await wanted.acquire():
             for first in range(0, FRAMES, A_TELLING):
                 events = [Append(stream, "C", now, BODY, "m") for _ in range(min(A_TELLING, FRAMES - first))]
-                numbers = (await ledger.commit(Batch(list(events)))).numbers
+                numbers = (await ledger.commit(WriteBatch(list(events)))).numbers
                 viewers.tell(stream, [durable(n, "C", BODY, now, None) for n in numbers])
                 await asyncio.sleep(0)
 

@@ -17,10 +17,10 @@ from benchmarks.control_report import Line, Scale
 from benchmarks.fan_process import A_TELLING, BODY, EVENT, FRAMES, SESSION, VIEWERS
 from benchmarks.processes import Listening, listening
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.engine.viewers import Viewer, Viewers
+from interlock.engine.viewers import StreamViewer, Viewers
 from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.views import deliver
-from interlock.ports.ledger import Append, Batch
+from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.records import Event
 
@@ -109,7 +109,7 @@ async def through_the_hub(frames: int = FRAMES) -> float:
     hub, left = Viewers(ledger), VIEWERS
     done = asyncio.Event()
 
-    async def read(viewer: Viewer) -> None:
+    async def read(viewer: StreamViewer) -> None:
         nonlocal left
         render, seen = frames_rendering(stream, deliver("raw", stream)), 0
         while seen < frames:
@@ -127,7 +127,7 @@ async def through_the_hub(frames: int = FRAMES) -> float:
         begin = time.perf_counter()
         for first in range(0, frames, A_TELLING):
             count = min(A_TELLING, frames - first)
-            await ledger.commit(Batch([Append(stream, "C", 0, BODY, "m") for _ in range(count)]))
+            await ledger.commit(WriteBatch([Append(stream, "C", 0, BODY, "m") for _ in range(count)]))
             hub.publish(stream, [Event(stream=stream, n=first + at, kind="C", at_ms=0, body=BODY, message_id="m")
                                  for at in range(1, count + 1)])
             await asyncio.sleep(0)

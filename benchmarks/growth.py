@@ -18,7 +18,7 @@ from benchmarks.control_report import Line, Scale
 from benchmarks.ledger import folder
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.ports.ledger import Append, Batch, CommandQuery, Ledger, PutCommand, PutSession, Write
+from interlock.ports.ledger import Append, CommandQuery, Ledger, LedgerWrite, PutCommand, PutSession, WriteBatch
 from interlock.protocol.identifiers import command_stream, session_stream
 from interlock.protocol.records import CommandRecord, SessionRecord
 from interlock.protocol.resources import Actor, Command, Target
@@ -39,7 +39,7 @@ class Growth(NamedTuple):
 
     name: str
     sizes: Sequence[int]
-    write: Callable[[int], list[Write]]
+    write: Callable[[int], list[LedgerWrite]]
     probes: Callable[[Ledger, int], Mapping[str, Probe]]
 
 
@@ -60,7 +60,7 @@ async def _growing(growth: Growth, most: int) -> list[Line]:
         for wanted in [one for one in growth.sizes if one <= most]:
             while size < wanted:
                 count = min(A_BATCH, wanted - size)
-                await ledger.commit(Batch([write for n in range(size, size + count) for write in growth.write(n)]))
+                await ledger.commit(WriteBatch([write for n in range(size, size + count) for write in growth.write(n)]))
                 size += count
             for what, cost in (await _costs(growth.probes(ledger, size))).items():
                 first.setdefault(what, cost)
@@ -88,7 +88,7 @@ def _command_id(number: int) -> str:
     return f"cmd_{number:026d}"
 
 
-def _command_writes(number: int) -> list[Write]:
+def _command_writes(number: int) -> list[LedgerWrite]:
     session_id = f"s-{number // 10}"
     command = Command(
         id=_command_id(number), created_at=AT, updated_at=AT, tenant_id="default",
@@ -104,7 +104,7 @@ def _command_writes(number: int) -> list[Write]:
 def _command_probes(ledger: Ledger, size: int) -> Mapping[str, Probe]:
     page, step = CommandQuery(tenant_id="default", agent_id="shell", limit=50), max(1, size // PROBES)
     return {
-        "keep a command": lambda n: ledger.commit(Batch(_command_writes(size + n))),
+        "keep a command": lambda n: ledger.commit(WriteBatch(_command_writes(size + n))),
         "find a command": lambda n: ledger.command(_command_id(n * step), "default"),
         "live commands of a session": lambda n: ledger.live_commands(f"s-{n * step // 10}"),
         "list the newest 50": lambda _: ledger.commands(page),
@@ -119,7 +119,7 @@ def _session_id(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
-def _session_writes(number: int) -> list[Write]:
+def _session_writes(number: int) -> list[LedgerWrite]:
     record = SessionRecord(
         session_id=_session_id(number), tenant_id="default", session_key=f"agent:shell:run:{number}",
         agent_id="shell", runner_id="r1", workspace="/w", state="closed", created_ms=number, updated_ms=number,
@@ -132,7 +132,7 @@ def _session_writes(number: int) -> list[Write]:
 def _session_probes(ledger: Ledger, size: int) -> Mapping[str, Probe]:
     step = max(1, size // PROBES)
     return {
-        "keep a session and a frame": lambda n: ledger.commit(Batch(_session_writes(size + n))),
+        "keep a session and a frame": lambda n: ledger.commit(WriteBatch(_session_writes(size + n))),
         "find a session": lambda n: ledger.session(_session_id(n * step), "default"),
         "find it by its key": lambda n: ledger.session_by_key("default", f"agent:shell:run:{n * step}"),
         "list the last 50": lambda _: ledger.sessions("default", 50),

@@ -18,7 +18,7 @@ from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.engine.viewers import Viewers
 from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.views import deliver
-from interlock.ports.ledger import Append, Batch, Ledger
+from interlock.ports.ledger import Append, Ledger, WriteBatch
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import session_stream
@@ -58,7 +58,7 @@ async def _committing(path: Path, waiters: int, seconds: float) -> float:
     async def commit(stream: str) -> None:
         nonlocal count
         while time.perf_counter() < end:
-            await ledger.commit(Batch([Append(stream, "C", 0, body, "m")]))
+            await ledger.commit(WriteBatch([Append(stream, "C", 0, body, "m")]))
             count += 1
 
     begin = time.perf_counter()
@@ -81,7 +81,7 @@ async def _replaying(path: Path) -> list[Line]:
     bodies = [encode(Frame(type="agent.text.done", message_id=f"m{n}", session_id="s-1", seq=n, timestamp="",
                            payload=TextDone(turn_id="t", block_id=f"b{n}", text="so many words " * 9)))
               for n in range(1, FRAMES + 1)]
-    await ledger.commit(Batch([Append(stream, "C", 0, body, "m") for body in bodies]))
+    await ledger.commit(WriteBatch([Append(stream, "C", 0, body, "m") for body in bodies]))
     reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     bare, ours = list[float](), list[float]()
     for _ in range(REPLAYS):

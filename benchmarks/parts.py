@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.engine.bridge.frames import take_frame
-from interlock.engine.bridge.lane import Lane, Out, Told
+from interlock.engine.bridge.lane import Lane, LaneEvent, Out
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.stream_items import durable
-from interlock.engine.viewers import Viewer, Viewers
+from interlock.engine.viewers import StreamViewer, Viewers
 from interlock.gateway.outflow import RunnerOutflow
 from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.streams import Render
 from interlock.gateway.rest.views import deliver
-from interlock.ports.ledger import Batch, Ledger
+from interlock.ports.ledger import Ledger, WriteBatch
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
@@ -45,7 +45,7 @@ class Group(NamedTuple):
     """What one decision made of some frames."""
 
     out: Out
-    batch: Batch
+    batch: WriteBatch
     session_id: str
     seq: int
 
@@ -77,14 +77,15 @@ async def _measure(folder: Path, frames: Sequence[bytes], group: int) -> Parts:
 def _step(frames: Sequence[bytes], understood: Sequence[Frame], size: int, epoch: int) -> list[Group]:
     """Decide all frames in a lane with an open turn, as its shell does."""
     lane = _lane(understood[0])
-    policy, groups = Policy(), list[Group]()
+    policy, groups = RuleSet(), list[Group]()
     for first in range(0, len(frames), size):
         lane.begin(first, first)
         for raw, frame in zip(frames[first:first + size], understood[first:first + size], strict=True):
             take_frame(lane, frame, raw, policy)
         lane.out.writes.append(lane.snapshot())
         session_id = lane.state.session_id
-        groups.append(Group(lane.out, Batch(lane.out.writes, ((session_id, epoch),)), session_id, lane.state.last_seq))
+        groups.append(Group(lane.out, WriteBatch(lane.out.writes, ((session_id, epoch),)), session_id,
+                            lane.state.last_seq))
     return groups
 
 
@@ -122,14 +123,14 @@ async def _view(ledger: Ledger, groups: Sequence[Group], numbers: Sequence[list[
     stream = session_stream(groups[0].session_id)
     async with AsyncExitStack() as stack:
         past = numbers[-1][-1]
-        joined: list[tuple[Viewer, Render]] = []
+        joined: list[tuple[StreamViewer, Render]] = []
         for _ in range(VIEWERS):
             viewer = await stack.enter_async_context(hub.join(stream, past))
             await viewer.next(0)
             joined.append((viewer, frames_rendering(stream, deliver("delivered", stream))))
         start = time.perf_counter()
         for group, given in zip(groups, numbers, strict=True):
-            told = [each for each in group.out.tells if isinstance(each, Told)]
+            told = [each for each in group.out.tells if isinstance(each, LaneEvent)]
             hub.tell(stream, [durable(past + n, event.kind, event.body, event.at_ms, frame)
                               for n, (event, frame) in zip(given, told, strict=True)])
             for viewer, render in joined:

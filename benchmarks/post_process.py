@@ -18,7 +18,7 @@ from interlock.app.gateway import tune_collector
 from interlock.app.place import SystemClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.config import Config, RatesSection
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cron import Crons
@@ -30,11 +30,11 @@ from interlock.gateway.credentials import digest
 from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairings import Pairings
-from interlock.gateway.rest.service import Facts, Front
+from interlock.gateway.rest.service import Front, GatewayFacts
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
-from interlock.gateway.webhooks import Webhooks
-from interlock.ports.ledger import Batch, Ledger, PutKey, PutTenant
+from interlock.gateway.webhooks import WebhookService
+from interlock.ports.ledger import Ledger, PutKey, PutTenant, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
@@ -77,10 +77,10 @@ async def bare(scope: Scope, receive: Receive, send: Send) -> None:
 async def api(ledger: Ledger, key: str, viewers: Viewers | None = None) -> ASGIApp:
     """Make the gateway's own API over a ledger, with one key and one runner that takes everything."""
     clock = SystemClock()
-    engine = Engine(ledger, viewers or Viewers(ledger), clock, secrets.token_bytes, Policy(RULES), Limits())
+    engine = Engine(ledger, viewers or Viewers(ledger), clock, secrets.token_bytes, RuleSet(RULES), Limits())
     metrics = Metrics()
     engine.lanes.watchers.append(metrics.watch)
-    await ledger.commit(Batch([
+    await ledger.commit(WriteBatch([
         PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
         PutKey(KeyRecord(key_sha256=digest(key), key_id="key_1", tenant_id="default", role="operator", created_ms=0,
                          principal=Actor(type="user", id="owner"), origin="made"))]))
@@ -91,10 +91,11 @@ async def api(ledger: Ledger, key: str, viewers: Viewers | None = None) -> ASGIA
     engine.presence.arrive(Present(RunnerRecord(runner_id="r1", tenant_id="default", token_sha256="", device_name="h",
                                                 created_ms=0, last_seen_ms=0), hello, 0)).link = _Far()
     front = Front(
-        desk=engine, clock=clock, facts=Facts("gw_bench", "0", "/state", "/state/ledger.db"), checkpoint=_no_head,
+        desk=engine, clock=clock, facts=GatewayFacts("gw_bench", "0", "/state", "/state/ledger.db"),
+        checkpoint=_no_head,
         heartbeat_s=30, pairings=Pairings(ledger, clock, secrets.token_bytes, lambda _runner, _why: None),
         access=make_access(ledger, clock, secrets.token_bytes, None, RATES),
-        webhooks=Webhooks(ledger, clock, secrets.token_bytes, {}), metrics=metrics,
+        webhooks=WebhookService(ledger, clock, secrets.token_bytes, {}), metrics=metrics,
         retention=Retention(ledger, None, clock), hooks=Hooks({}, ledger, engine.chats, clock, secrets.token_bytes),
         crons=Crons(ledger, engine.chats, clock),
     )

@@ -15,7 +15,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.identifiers import uuid4
-from interlock.runner.link import Link
+from interlock.runner.link import GatewayConnector
 from interlock.runner.outflow import Outflow
 
 FRAMES = 10_000
@@ -68,8 +68,9 @@ async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_i
         """Nothing is asked of a benchmark."""
 
     flowing = asyncio.create_task(outflow.run())
-    link = Link(url=f"ws://127.0.0.1:{port}/rawp", token=token, outbox=outbox, objects=MemoryObjects(), outflow=outflow,
-                hello=hello, control=control, vouch=list, clock=clock, entropy=os.urandom)
+    link = GatewayConnector(url=f"ws://127.0.0.1:{port}/rawp", token=token, outbox=outbox, objects=MemoryObjects(),
+                            outflow=outflow,
+                            hello=hello, control=control, vouch=list, clock=clock, entropy=os.urandom)
     start = time.perf_counter()
     linking = asyncio.create_task(link.run())
     try:

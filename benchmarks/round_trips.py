@@ -20,11 +20,11 @@ from proof.slow_link import SlowLink
 
 from interlock.app.own_servers import start_postgres
 from interlock.app.place import SystemClock
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.ports.leases import Instance, RunnerLink
-from interlock.ports.ledger import Append, Audit, Batch, PutFact, PutIdempotency
+from interlock.ports.leases import Instance, RunnerLocation
+from interlock.ports.ledger import Append, AuditAppend, PutFact, PutIdempotency, WriteBatch
 from interlock.ports.trips import counting
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, IdempotencyRecord
@@ -65,37 +65,37 @@ def run(rtts_ms: Sequence[float] = RTTS_MS, times: int = TIMES) -> dict[str, Any
 
 
 async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: int) -> list[Figure]:
-    ledger, leases = await open_ledger(Settings(url), SystemClock()), await open_leases(Settings(url))
+    ledger, leases = await open_ledger(PostgresSettings(url), SystemClock()), await open_leases(PostgresSettings(url))
     await leases.join(Instance("i_bench", "bench"), 3_600_000)
     epoch = (await leases.take("S0", "i_bench")).epoch
     held = [("S0", epoch)]
 
     async def frames(number: int) -> None:
-        await ledger.commit(Batch([Append("s/S0", "C", 1, b"." * 400, "m"), PutFact("a", str(number))], held))
+        await ledger.commit(WriteBatch([Append("s/S0", "C", 1, b"." * 400, "m"), PutFact("a", str(number))], held))
 
     async def command(number: int) -> None:
         await ledger.idempotency(f"k{number}")
-        await ledger.commit(Batch([
+        await ledger.commit(WriteBatch([
             Append("s/S0", "C", 1, b"." * 400, "m"), Append("t/t", "feed", 1, b"{}"),
-            Audit(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue")),
+            AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue")),
             PutIdempotency(IdempotencyRecord(scope=f"k{number}", fingerprint="f", status=202, headers={}, body=b"",
                                              created_ms=1))], held))
 
     async def vote(number: int) -> None:
         await asyncio.gather(ledger.idempotency(f"v{number}"), ledger.ballot("a"))
-        await ledger.commit(Batch([
+        await ledger.commit(WriteBatch([
             Append("s/S0", "C", 1, b"." * 400, "m"), Append("t/t", "feed", 1, b"{}"),
-            Audit(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="vote")),
+            AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="vote")),
             PutIdempotency(IdempotencyRecord(scope=f"v{number}", fingerprint="f", status=200, headers={}, body=b"",
                                              created_ms=1))], held))
 
     async def session(number: int) -> None:
         await ledger.idempotency(f"o{number}")
         await asyncio.gather(ledger.session(f"O{number}"), leases.begin(f"O{number}", "i_bench", "r"))
-        await ledger.commit(Batch([Append(f"s/O{number}", "C", 1, b"{}")], [(f"O{number}", 1)]))
+        await ledger.commit(WriteBatch([Append(f"s/O{number}", "C", 1, b"{}")], [(f"O{number}", 1)]))
 
     async def attach(number: int) -> None:
-        await leases.attach(RunnerLink("r", "t", "i_bench", f"l{number}", b""))
+        await leases.attach(RunnerLocation("r", "t", "i_bench", f"l{number}", b""))
         await ledger.runner_sessions("r")
 
     async def take(_number: int) -> None:

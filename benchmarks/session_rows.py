@@ -17,15 +17,15 @@ import msgspec
 from interlock.app.place import SystemClock
 from interlock.app.session_views import SessionViews
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import OWNER_FILE
-from interlock.ports.ledger import Batch, PutSession
+from interlock.ports.ledger import PutSession, WriteBatch
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Actor
-from interlock.session.entry import Entry
+from interlock.session.entry import SessionFields
 
 FEW, MANY, LISTED = 100, 100_000, 5_000
 UPDATES = 300
@@ -52,15 +52,17 @@ def _made(directory: Path) -> Path:
 async def _filled(state: Path, count: int) -> SqliteLedger:
     ledger = await open_ledger(state / LEDGER_NAME, SystemClock())
     for first in range(0, count, BATCH):
-        await ledger.commit(Batch([PutSession(_row(number)) for number in range(first, min(first + BATCH, count))]))
+        await ledger.commit(WriteBatch([PutSession(_row(number)) for number in range(first,
+                                                                                     min(first + BATCH, count))]))
     return ledger
 
 
 def _row(number: int) -> SessionRecord:
     session_id = f"00000000-0000-4000-8000-{number:012d}"
     key = f"agent:shell:telegram:dm:{number}"
-    entry = Entry(chat_type="direct", provider="telegram", display_name=f"Person {number}", session_started_at=1,
-                  last_interaction_at=number + 1)
+    entry = SessionFields(chat_type="direct", provider="telegram", display_name=f"Person {number}",
+                          session_started_at=1,
+                          last_interaction_at=number + 1)
     lane = LaneState(session_id=session_id, tenant_id="default", session_key=key, agent_id="shell", runner_id="local",
                      workspace="/w", created_ms=number + 1, entry=entry)
     return SessionRecord(session_id=session_id, tenant_id="default", session_key=key, agent_id="shell",
@@ -72,7 +74,7 @@ async def _updates(state: Path, count: int) -> dict[str, float]:
     """Update sessions one after another while the view is kept; then write the view once, alone."""
     ledger = await _filled(state, count)
     clock = SystemClock()
-    engine = Engine(ledger, Viewers(ledger), clock, os.urandom, Policy([]), Limits())
+    engine = Engine(ledger, Viewers(ledger), clock, os.urandom, RuleSet([]), Limits())
     views = SessionViews(state, engine, clock)
     engine.lanes.watchers.append(views.watch)
     await engine.start()

@@ -17,7 +17,7 @@ from benchmarks.posting import existing
 from interlock.backends import rows
 from interlock.command.audit import FIRST_PREV, seal
 from interlock.command.audit_tree import Frontier
-from interlock.command.policy import Policy, Subject
+from interlock.command.policy import PolicySubject, RuleSet
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.prompts import prompt_of, read_payload
 from interlock.gateway.rest.idempotency import claim_of
@@ -61,9 +61,9 @@ def _stages() -> dict[str, Callable[[], object]]:
     assert isinstance(body.payload, msgspec.Raw)
     payload = bytes(body.payload)
     digest, id_ = hashlib.sha256(payload).hexdigest(), "cmd_" + ulid(1, b"0123456789")
-    policy = Policy(RULES)
-    subject = Subject(door="command", tenant_id="default", agent_id="shell", origin="user", permission="asks",
-                      at_ms=0, command_type="execute", session_id=SESSION, digest=digest)
+    policy = RuleSet(RULES)
+    subject = PolicySubject(door="command", tenant_id="default", agent_id="shell", origin="user", permission="asks",
+                            at_ms=0, command_type="execute", session_id=SESSION, digest=digest)
     draft = AuditDraft(tenant_id="default", at=AT, who={"id": "user:owner", "role": "operator"}, action="enqueue",
                        command_id=id_, session_id=SESSION, meta={"rule": "r", "digest": digest, "to": "queued"})
     frontier, encoder = Frontier(), msgspec.json.Encoder()

@@ -15,7 +15,7 @@ from typing import Any
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.audit_check import verify_records
 from interlock.engine.bridge.clocks import tick
-from interlock.ports.ledger import Audit, Batch, Ledger, PutApproval, PutCommand, Receipt
+from interlock.ports.ledger import AuditAppend, Ledger, PutApproval, PutCommand, Receipt, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
@@ -39,7 +39,7 @@ class Watched:
         self.wrong: list[str] = []
         ledger.commit = self.commit  # type: ignore[method-assign]
 
-    async def commit(self, batch: Batch) -> Receipt:
+    async def commit(self, batch: WriteBatch) -> Receipt:
         """Commit, then compare."""
         receipt = await self._commit(batch)
         moved: Counter[tuple[str, str]] = Counter()
@@ -49,7 +49,7 @@ class Watched:
                 self._moved(write.record.command.id, write.record.command.state, moved)
             elif isinstance(write, PutApproval):
                 self._moved(write.record.approval.id, write.record.approval.state, moved)
-            elif isinstance(write, Audit) and "to" in write.draft.meta:
+            elif isinstance(write, AuditAppend) and "to" in write.draft.meta:
                 written[write.draft.approval_id or write.draft.command_id or "", str(write.draft.meta["to"])] += 1
         self.transitions += moved.total()
         if moved != written:

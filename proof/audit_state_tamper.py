@@ -26,7 +26,7 @@ from interlock.command.audit_tree import Frontier
 from interlock.gateway.audit_state import CHECKPOINTS_NAME, verify_ledger_file
 from interlock.gateway.checkpoints import CheckpointSigner
 from interlock.gateway.signing_key import load_or_make_key
-from interlock.ports.ledger import Audit, Batch
+from interlock.ports.ledger import AuditAppend, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX, UNSIGNED_SPAN_MS_MAX
 from interlock.protocol.records import AuditDraft
@@ -53,7 +53,7 @@ async def _make(state: Path, dice: random.Random) -> None:
     ledger = await open_ledger(state / LEDGER_NAME, _Clock())
     signer = _signer(ledger, state)
     for _ in range(dice.randrange(2, 5)):
-        await ledger.commit(Batch([Audit(_draft(1_000_000, "approve"))] * dice.randrange(1, 6)))
+        await ledger.commit(WriteBatch([AuditAppend(_draft(1_000_000, "approve"))] * dice.randrange(1, 6)))
         await signer.sign_tenant(TENANT)
     await ledger.close()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from interlock.command.audit_check import compare, verify
 from interlock.command.audit_quick import is_whole
-from interlock.command.audit_report import Report
+from interlock.command.audit_report import AuditReport
 from proof import audit_state_tamper
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,7 +66,7 @@ def opinion(stranger: Any, lines: list[bytes], public: Any) -> tuple[str | None,
     return (None, None)
 
 
-def _said(report: Report) -> tuple[str | None, int | None]:
+def _said(report: AuditReport) -> tuple[str | None, int | None]:
     return (None if report.kind is None else str(report.kind), report.seq)
 
 

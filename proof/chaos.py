@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from typing import Literal
 
-from interlock.demo.websocket import Piece, Splitter, text_frame
+from interlock.demo.websocket import Splitter, WebSocketFrame, text_frame
 
 READ_BYTES = 64 * 1024
 SPARED = 4
@@ -137,7 +137,7 @@ class Chaos:
             with contextlib.suppress(OSError):
                 await onward.drain()
 
-    def _choose(self, piece: Piece) -> Mischief | None:
+    def _choose(self, piece: WebSocketFrame) -> Mischief | None:
         """Draw what is done to a message; pings and closes are left alone."""
         if piece.text is None or self.calm:
             return None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.cli.known_agents import KNOWN, Known
+from interlock.cli.known_agents import KNOWN, KnownAgent
 from interlock.ports.agent import AgentSpec
 from interlock.probe import mcp_server
 from interlock.probe.model_endpoint import pointing_of
@@ -57,7 +57,7 @@ def search_path() -> str:
     return os.pathsep.join(places)
 
 
-def known(name: str) -> Known:
+def known(name: str) -> KnownAgent:
     """The line of the table of known agents."""
     return next(one for one in KNOWN if one.agent_id == name)
 
@@ -91,7 +91,7 @@ def section(name: str, spec: AgentSpec) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _program(one: Known) -> str:
+def _program(one: KnownAgent) -> str:
     if one.adapter == "claude":
         if importlib.util.find_spec("claude_agent_sdk") is None:
             raise Absent("the Claude Agent SDK is not installed")

@@ -29,7 +29,7 @@ from interlock.ports.ledger import (
     PutControl,
     PutIdempotency,
 )
-from interlock.ports.outbox import Piece, StoreControl
+from interlock.ports.outbox import StoreControl, TransientText
 from interlock.protocol.envelope import Frame
 from interlock.runner.send_queue import Sending
 from proof import part
@@ -80,7 +80,7 @@ POINTS: dict[Part, dict[str, Point]] = {
     "runner": {
         "storing of a release": Point(SqliteOutbox, "write", _stores(StoreControl)),
         "storing of frames": Point(SqliteOutbox, "write", _stores(Frame)),
-        "storing of pieces": Point(SqliteOutbox, "write", _stores(Piece)),
+        "storing of pieces": Point(SqliteOutbox, "write", _stores(TransientText)),
         "trimming": Point(SqliteOutbox, "ack"),
         "joining of a gateway": Point(SqliteOutbox, "join", calls=1),
         "acknowledgement of a release": Point(Sending, "urge"),

@@ -11,7 +11,7 @@ import msgspec
 from interlock import config
 from interlock.app.place import SystemClock
 from interlock.app.stores import open_stores
-from interlock.ports.ledger import Append, Audit, Batch, PutCommand, PutIdempotency, PutSession, Write
+from interlock.ports.ledger import Append, AuditAppend, LedgerWrite, PutCommand, PutIdempotency, PutSession, WriteBatch
 from interlock.protocol.identifiers import command_stream
 from interlock.protocol.records import AuditDraft, IdempotencyRecord
 
@@ -44,7 +44,7 @@ async def _fill(state: Path, command_id: str, count: int) -> None:
                              session_id=body.get("session_id"), meta=body.get("meta") or {})
                   for body in bodies if body.get("command_id") == command_id and not body.get("approval_id")]
         for first in range(0, count, A_BATCH):
-            writes: list[Write] = []
+            writes: list[LedgerWrite] = []
             for number in range(first, min(first + A_BATCH, count)):
                 new_id, session_id = f"cmd_filled{number:016}", f"filled-{number // A_SESSION}"
                 if number % A_SESSION == 0:
@@ -56,11 +56,11 @@ async def _fill(state: Path, command_id: str, count: int) -> None:
                                                   idempotency_key=f"filled-{number}")
                 writes.append(PutCommand(msgspec.structs.replace(original, command=command, session_id=session_id)))
                 writes += [Append(command_stream(new_id), one.kind, one.at_ms, one.body) for one in events]
-                writes += [Audit(msgspec.structs.replace(draft, command_id=new_id, session_id=session_id))
+                writes += [AuditAppend(msgspec.structs.replace(draft, command_id=new_id, session_id=session_id))
                            for draft in drafts]
                 writes.append(PutIdempotency(IdempotencyRecord(
                     scope=f"filled-{number}", fingerprint="0" * 64, status=202, headers={}, body=b"{}" * 200,
                     created_ms=original.created_ms, command_id=new_id)))
-            await ledger.commit(Batch(writes))
+            await ledger.commit(WriteBatch(writes))
     finally:
         await stores.close()

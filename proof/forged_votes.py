@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.command.signature import CLOCK_MS, PREFIX, Statement
 from interlock.config import Config, RatesSection
 from interlock.engine.bridge.lane_state import Limits
@@ -77,7 +77,7 @@ class House:
         self.dice = dice
         self.inside = Inside(Config(rates=RatesSection(
             principal_a_minute=0, tenant_a_minute=0, refused_a_minute=0)))
-        self.inside.engine.configure(Policy(RULES), Limits())
+        self.inside.engine.configure(RuleSet(RULES), Limits())
         self.honest = 0
 
     async def begin(self) -> None:

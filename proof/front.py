@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.config import Config
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cron import Crons
@@ -19,11 +19,11 @@ from interlock.gateway.credentials import Issuers, digest
 from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairings import Pairings
-from interlock.gateway.rest.service import Facts, Front
+from interlock.gateway.rest.service import Front, GatewayFacts
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app
-from interlock.gateway.webhooks import Webhooks
-from interlock.ports.ledger import Batch, PutKey, PutTenant
+from interlock.gateway.webhooks import WebhookService
+from interlock.ports.ledger import PutKey, PutTenant, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
 
@@ -53,15 +53,15 @@ class Inside:
         self.config = config or Config()
         self.clock = clock or SetClock()
         self.ledger = ledger or MemoryLedger()
-        self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, secrets.token_bytes, Policy([]),
+        self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, secrets.token_bytes, RuleSet([]),
                              Limits(timeout_ms=1000, approval_ttl_ms=1000, queue_ttl_ms=1000, detach_ttl_ms=1000,
                                     buffer_policy="RING"))
         pairings = Pairings(self.ledger, self.clock, secrets.token_bytes, lambda _runner, _why: None)
         self.front = Front(
-            desk=self.engine, clock=self.clock, facts=Facts("gw_proof", "0", "/state", "/state/ledger.db"),
+            desk=self.engine, clock=self.clock, facts=GatewayFacts("gw_proof", "0", "/state", "/state/ledger.db"),
             checkpoint=_no_head, heartbeat_s=30, pairings=pairings,
             access=make_access(self.ledger, self.clock, secrets.token_bytes, issuers, self.config.rates),
-            webhooks=Webhooks(self.ledger, self.clock, secrets.token_bytes, {}), metrics=Metrics(),
+            webhooks=WebhookService(self.ledger, self.clock, secrets.token_bytes, {}), metrics=Metrics(),
             retention=Retention(self.ledger, None, self.clock),
             hooks=Hooks({}, self.ledger, self.engine.chats, self.clock, secrets.token_bytes),
             crons=Crons(self.ledger, self.engine.chats, self.clock),
@@ -72,11 +72,11 @@ class Inside:
 
     async def tenant(self, tenant_id: str, roles: tuple[str, ...]) -> dict[str, str]:
         """Make a tenant with a key for each role; gives the keys by role."""
-        await self.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id=tenant_id, name="", created_ms=NOW_MS))]))
+        await self.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id=tenant_id, name="", created_ms=NOW_MS))]))
         keys: dict[str, str] = {}
         for role in roles:
             keys[role] = f"ilk_{tenant_id}_{role}_{secrets.token_urlsafe(16)}"
-            await self.ledger.commit(Batch([PutKey(KeyRecord(
+            await self.ledger.commit(WriteBatch([PutKey(KeyRecord(
                 key_sha256=digest(keys[role]), key_id=f"key_{tenant_id}_{role}", tenant_id=tenant_id, role=role,
                 principal=Actor(type="user", id=f"{tenant_id}-{role}"), created_ms=NOW_MS, origin="made"))]))
         return keys

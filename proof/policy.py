@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from interlock.command.facts import programs, request, shell
-from interlock.command.facts.request import Request, facts
-from interlock.command.policy import Policy, Rule, Subject
+from interlock.command.facts.request import AgentRequest, facts
+from interlock.command.policy import PolicySubject, Rule, RuleSet
 from interlock.command.presets import PRESETS
 from interlock.command.remembered_rule import offers
 from interlock.command.rule import concerns, listed
@@ -49,7 +49,7 @@ class Tried(NamedTuple):
     """Rules that stand together, and where they are from."""
 
     origin: str
-    policy: Policy
+    policy: RuleSet
     agent: str
     tool: str
     kinds: tuple[str, ...]
@@ -111,7 +111,7 @@ def attack(commands: list[str], tried: list[Tried], unread: Sequence[str] = ()) 
     passed: list[str] = []
     decisions = 0
     for one in tried:
-        asked = [(command, Request(json.dumps({"command": command}).encode(), WORKSPACE)) for command in commands]
+        asked = [(command, AgentRequest(json.dumps({"command": command}).encode(), WORKSPACE)) for command in commands]
         for what, hostile in [*asked, *inputs]:
             understood = facts(hostile)
             for kind in one.kinds:
@@ -119,7 +119,7 @@ def attack(commands: list[str], tried: list[Tried], unread: Sequence[str] = ()) 
                 verdict = one.policy.decide(_subject(one, hostile, understood, kind))
                 if verdict.effect == "allow":
                     passed.append(f"{one.origin}: {verdict.rule} allows {what[:100]!r} ({kind})")
-    presets = Policy([rule for rules in PRESETS.values() for rule in rules])
+    presets = RuleSet([rule for rules in PRESETS.values() for rule in rules])
     anybody = Tried("presets", presets, "goose", "shell", KINDS, {})
     refused = [line for line in ORDINARY if not _allowed(anybody, line)]
     counts = {name: sum(one.origin.startswith(name) for one in tried) for name in ("docs", "preset", "always")}
@@ -128,16 +128,16 @@ def attack(commands: list[str], tried: list[Tried], unread: Sequence[str] = ()) 
 
 
 def _allowed(tried: Tried, line: str) -> bool:
-    asked = Request(json.dumps({"command": line}).encode(), WORKSPACE)
+    asked = AgentRequest(json.dumps({"command": line}).encode(), WORKSPACE)
     return tried.policy.decide(_subject(tried, asked, facts(asked), "execute")).effect == "allow"
 
 
-def _subject(tried: Tried, asked: Request, understood: request.Facts, kind: str) -> Subject:
+def _subject(tried: Tried, asked: AgentRequest, understood: request.RequestFacts, kind: str) -> PolicySubject:
     known: dict[str, Any] = {
         "origin": "user", "permission": "asks", "at_ms": NOW_MS, "tenant_id": "default", "agent_id": tried.agent,
         "tool_name": tried.tool, "tool_kind": kind, "workspace": WORKSPACE, "facts": understood,
         "digest": hashlib.sha256(asked.input or b"").hexdigest(), **tried.known}
-    return Subject(door="tool", **known)
+    return PolicySubject(door="tool", **known)
 
 
 # --- where rules come from ---
@@ -160,7 +160,7 @@ def _misfit(tried: Tried, rule: Rule) -> str | None:
     known = dict.fromkeys(("words", "command", "command_line", "path", "url", "digest"))
     # A rule for a box allows what happens inside it (H-18); what is tried here is that it allows nothing outside.
     bare = msgspec.structs.replace(rule, shell=[], box=None, **known)
-    harmless = Request(json.dumps({"command": "true"}).encode(), WORKSPACE, described=bool(rule.described))
+    harmless = AgentRequest(json.dumps({"command": "true"}).encode(), WORKSPACE, described=bool(rule.described))
     return bare.missed(_subject(tried, harmless, facts(harmless), tried.kinds[0]))
 
 
@@ -183,10 +183,10 @@ def of_always() -> Iterator[Tried]:
             workspace=WORKSPACE, session_id="s1", digest=hashlib.sha256(raw).hexdigest(), input=raw,  # pyright: ignore[reportArgumentType]
             rule="ask", requested_by=Actor(type="user", id="ann"))
         known = {"runner_id": "here", "person": "user:ann", "session_id": "s1"}
-        asked = Request(raw, WORKSPACE)
-        subject = _subject(Tried("", Policy(), "goose", "shell", KINDS, known), asked, facts(asked), "execute")
+        asked = AgentRequest(raw, WORKSPACE)
+        subject = _subject(Tried("", RuleSet(), "goose", "shell", KINDS, known), asked, facts(asked), "execute")
         for offer in offers(approval, subject, "grant", Remembering(scope="rule")):
-            yield Tried(f"always {offer.width} {json.dumps(call)[:60]}", Policy([], [offer.rule]), "goose", "shell",
+            yield Tried(f"always {offer.width} {json.dumps(call)[:60]}", RuleSet([], [offer.rule]), "goose", "shell",
                         ("execute",), known)
 
 
@@ -200,7 +200,7 @@ def _tried(origin: str, rules: list[Rule], kinds: tuple[str, ...] | None = None)
     if rule.hours is not None:
         first = datetime.fromisoformat(f"2027-01-15T{rule.hours[:5].replace('24:', '00:')}")
         known["at_ms"] = int(first.replace(tzinfo=ZoneInfo(rule.zone)).timestamp() * 1000)
-    return Tried(origin, Policy(rules), (listed(rule.agent) or ("goose",))[0], (listed(rule.tool) or ("shell",))[0],
+    return Tried(origin, RuleSet(rules), (listed(rule.agent) or ("goose",))[0], (listed(rule.tool) or ("shell",))[0],
                  kinds or listed(rule.kind) or ("execute",), known)
 
 
@@ -216,7 +216,7 @@ def out_of_action(part: str | None) -> Generator[None]:
     kept = (shell.read, programs.must_name, request._Collected._text, request._Collected._doubt)
     try:
         if part == "reading":
-            shell.read = lambda text, depth=0: shell.Line(text, (shell.Simple(tuple(text.split())),))  # type: ignore[assignment]
+            shell.read = lambda text, depth=0: shell.CommandLine(text, (shell.Simple(tuple(text.split())),))  # type: ignore[assignment]
         elif part == "naming":
             programs.must_name = lambda words: {0}
         elif part == "paths":

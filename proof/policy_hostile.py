@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from interlock.command.facts.request import Request
+from interlock.command.facts.request import AgentRequest
 
 WORKSPACE = "/home/ann/project"
 
@@ -357,7 +357,7 @@ class Input(NamedTuple):
     """A hostile input as the agent sends it."""
 
     what: str
-    request: Request
+    request: AgentRequest
 
 
 def hostile_commands() -> list[str]:
@@ -372,7 +372,7 @@ def hostile_inputs(inside: str = "src/a.py", command: str = "git status") -> lis
 
     def add(what: str, value: Any, **more: Any) -> None:
         raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-        made.append(Input(what, Request(raw, WORKSPACE, **more)))
+        made.append(Input(what, AgentRequest(raw, WORKSPACE, **more)))
 
     for name in SPELLINGS:
         away = OUTSIDE[len(made) % len(OUTSIDE)]

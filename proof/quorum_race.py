@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.protocol.problems import PROBLEMS, Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor, GrantBody
@@ -20,7 +20,7 @@ ROUNDS = 500
 PEOPLE = 10
 VOTES = 50
 REQUIRED = 2
-TWO = Policy([Rule(name="two", effect="ask", tool="shell", required=REQUIRED, deny_threshold=REQUIRED)])
+TWO = RuleSet([Rule(name="two", effect="ask", tool="shell", required=REQUIRED, deny_threshold=REQUIRED)])
 
 
 def earned(log: list[dict[str, Any]]) -> str:

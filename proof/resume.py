@@ -27,8 +27,8 @@ from interlock.app.place import SystemClock
 from interlock.app.stores import open_stores
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
-from interlock.cli.sse import Stream, Told
-from interlock.ports.ledger import Append, Batch
+from interlock.cli.sse import SseEvent, SseStream
+from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream
 from proof.crew import CONFIG, Crew, Pace
 from proof.house import House
@@ -142,10 +142,10 @@ class Ways:
         _, state = self._at()
         if state not in self._links:
             self._links[state] = GatewayLink(Where(state=state))
-        heard = aiter(Stream(self._links[state], self._path, cursor))
+        heard = aiter(SseStream(self._links[state], self._path, cursor))
         while len(seen) < wanted:
             told = await asyncio.wait_for(anext(heard), PATIENCE_S)
-            if isinstance(told, Told) and told.cursor is not None:
+            if isinstance(told, SseEvent) and told.cursor is not None:
                 seen.append(Seen(msgspec.json.encode(told.data), told.cursor))
         await heard.aclose()
         return seen
@@ -207,7 +207,7 @@ async def lengthen(state: Path, session_id: str, events: int) -> None:
             writes.append(Append(stream, "notice" if number % 10 == 0 else "C", said.at_ms + number,
                                  msgspec.json.encode({"code": "Again", "message": f"number {number}"}
                                                      if number % 10 == 0 else frame), f"again-{number}"))
-        await ledger.commit(Batch(writes))
+        await ledger.commit(WriteBatch(writes))
     finally:
         await stores.close()
 

@@ -171,7 +171,7 @@ def _typed(approval: Approval, width: int, *lines: str) -> tuple[bool, str]:
         with redirect_stderr(io.StringIO()) as screen:
             typed = [*lines]
             if len(lines) > 1:
-                pages = -(-len(approval_card.Reading(approval)._rows) // approval_card.CARD_LINES)
+                pages = -(-len(approval_card.CardReading(approval)._rows) // approval_card.CARD_LINES)
                 typed = [*[""] * (pages - 1), "y"]
             agreed, _ = asyncio.run(decide._agreed(approval, "grant", {}, Person(*typed)))
         return agreed, screen.getvalue()
@@ -199,15 +199,15 @@ def _asked(given: dict[str, Any] | bytes, title: str = "", subject: dict[str, An
 @contextmanager
 def out_of_action(part: str | None) -> Generator[None]:
     """Put one part out of action, and back."""
-    kept = card.visible, approval_card.Reading.whole, chat_card.buttons, chat_card._messages
+    kept = card.visible, approval_card.CardReading.whole, chat_card.buttons, chat_card._messages
     try:
         if part == "visible":
             card.visible = lambda text: text
         elif part == "pages":
-            approval_card.Reading.whole = property(lambda self: True)  # type: ignore[assignment]
+            approval_card.CardReading.whole = property(lambda self: True)  # type: ignore[assignment]
         elif part == "buttons":
             chat_card._messages = lambda head, quoted, foot, limits: [
                 "\n".join([*head, *quoted[:9], *foot])[:limits.message_units // 2]]
         yield
     finally:
-        card.visible, approval_card.Reading.whole, chat_card.buttons, chat_card._messages = kept  # type: ignore[assignment]
+        card.visible, approval_card.CardReading.whole, chat_card.buttons, chat_card._messages = kept  # type: ignore[assignment]

@@ -23,7 +23,7 @@ import structlog
 
 from interlock.engine import lanes
 from interlock.engine.bridge import mismatch, seals
-from interlock.engine.rows import Rows
+from interlock.engine.rows import RowAudit
 from proof.tampered_gateway import (
     FORGED,
     PROBES,
@@ -310,7 +310,7 @@ class _Editor:
 @contextmanager
 def out_of_action(part: str | None) -> Generator[None]:
     """Put one part of the comparison out of action, and back."""
-    kept = Rows.how, Rows.lost_denials, seals.examine, lanes.examine, mismatch.stored_otherwise
+    kept = RowAudit.how, RowAudit.lost_denials, seals.examine, lanes.examine, mismatch.stored_otherwise
 
     async def nothing(*_: Any) -> None:
         return None
@@ -320,13 +320,13 @@ def out_of_action(part: str | None) -> Generator[None]:
 
     try:
         if part == "rows":
-            Rows.how, Rows.lost_denials = nothing, none  # type: ignore[assignment]
+            RowAudit.how, RowAudit.lost_denials = nothing, none  # type: ignore[assignment]
         elif part == "seals":
-            seals.examine = lambda *_: seals.Broken()
+            seals.examine = lambda *_: seals.SealMismatch()
         elif part == "binding":
             lanes.examine = lambda *_: []
             mismatch.stored_otherwise = lambda *_: []
         yield
     finally:
-        Rows.how, Rows.lost_denials, seals.examine, lanes.examine, mismatch.stored_otherwise = kept  # type: ignore[assignment]
+        RowAudit.how, RowAudit.lost_denials, seals.examine, lanes.examine, mismatch.stored_otherwise = kept  # type: ignore[assignment]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.command.audit import leaf_hash
-from interlock.command.policy import Policy, Rule, Subject
+from interlock.command.policy import PolicySubject, Rule, RuleSet
 from interlock.command.register import bound
 from interlock.engine.bridge.frames import take_frame
 from interlock.engine.bridge.lane_state import Limits
@@ -19,11 +19,11 @@ from interlock.engine.engine import Engine
 from interlock.engine.presence import Present
 from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import CACHE_MS, Credentials, digest
-from interlock.gateway.keys import Keys
+from interlock.gateway.keys import KeyStore
 from interlock.gateway.pairings import Pairings
 from interlock.gateway.row_state import StoredRows, compare_rows
-from interlock.gateway.tenants import Tenants
-from interlock.ports.ledger import Audit, Batch, Ledger, PutRule, PutTenant
+from interlock.gateway.tenants import TenantStore
+from interlock.ports.ledger import AuditAppend, Ledger, PutRule, PutTenant, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.access import KeyBody, TenantBody
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -112,9 +112,9 @@ class Gateway:
         self.ledger, self.clock = ledger, SetClock()
         numbers = itertools.count(1)
         self.entropy = entropy or (lambda count: next(numbers).to_bytes(count, "big"))
-        self.engine = Engine(ledger, Viewers(ledger), self.clock, self.entropy, Policy(POLICY), Limits())
+        self.engine = Engine(ledger, Viewers(ledger), self.clock, self.entropy, RuleSet(POLICY), Limits())
         self.credentials = Credentials(ledger, self.clock, None, self.engine.rows)
-        self.keys = Keys(ledger, self.clock, self.entropy, self.credentials)
+        self.keys = KeyStore(ledger, self.clock, self.entropy, self.credentials)
         self.wire = Wire()
         self.answers = 0
         self.seqs: dict[str, int] = {}
@@ -192,8 +192,8 @@ async def make_base(store: Store) -> Base:
     ledger = gateway.ledger
     await gateway.engine.adopt()
     tenant = TenantRecord(tenant_id="default", name="", created_ms=NOW_MS)
-    await ledger.commit(Batch([PutTenant(tenant), Audit(_draft("policy_change", bound(tenant)))]))
-    tenants = Tenants(ledger, gateway.clock, gateway.credentials)
+    await ledger.commit(WriteBatch([PutTenant(tenant), AuditAppend(_draft("policy_change", bound(tenant)))]))
+    tenants = TenantStore(ledger, gateway.clock, gateway.credentials)
     await tenants.make(OWNER, TenantBody(tenant_id="t2"), gateway.remember)
     secrets = await _make_keys(gateway)
     await tenants.suspend(OWNER, "t2", gateway.remember, suspended=True)
@@ -203,7 +203,7 @@ async def make_base(store: Store) -> Base:
         record = RuleRecord(rule=RememberedRule(
             id=name, tenant_id="default", created_at="", created_by="user:bob", approval_id="apr_1",
             rule={"name": name, "effect": effect, "agent": "free", "tool": tool, "until": "2099-01-01T00:00:00Z"}))
-        await ledger.commit(Batch([PutRule(record), Audit(_draft("policy_change", {
+        await ledger.commit(WriteBatch([PutRule(record), AuditAppend(_draft("policy_change", {
             "change": "remembered", "effect": effect, **bound(record)}))]))
     await gateway.engine.start()
     await gateway.meet()
@@ -290,7 +290,7 @@ def _effect(frame: Frame) -> str | None:
 
 
 def _decisions(gateway: Gateway) -> dict[str, str]:
-    return {f"{agent} {tool}": gateway.engine.policy.decide(Subject(
+    return {f"{agent} {tool}": gateway.engine.policy.decide(PolicySubject(
         door="tool", tenant_id="default", agent_id=agent, origin="user", permission="asks", at_ms=NOW_MS,
         tool_name=tool)).effect for agent, tool in PROBES}
 

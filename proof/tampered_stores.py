@@ -12,7 +12,7 @@ import apsw
 import asyncpg
 
 from interlock.backends.postgres import audit_rows as in_postgres
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_database
 from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import open_ledger
@@ -161,8 +161,8 @@ class PostgresStore:
     def trial_rows(self) -> AbstractContextManager[StoredRows]:
         return in_postgres.audit_rows(self._settings(self._trial))
 
-    def _settings(self, name: str) -> Settings:
-        return Settings(self._server.replace("/postgres?", f"/{name}?"))
+    def _settings(self, name: str) -> PostgresSettings:
+        return PostgresSettings(self._server.replace("/postgres?", f"/{name}?"))
 
     async def _run(self, statement: str) -> None:
         connection = await asyncpg.connect(self._server)

@@ -19,14 +19,14 @@ from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.routes import Operation
 from interlock.ports.ledger import (
     Append,
-    Audit,
-    Batch,
+    AuditAppend,
     PutApproval,
     PutCommand,
     PutRule,
     PutRunner,
     PutSession,
     PutSigningKey,
+    WriteBatch,
 )
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream
@@ -89,7 +89,7 @@ async def furnish(inside: Inside) -> None:
         title=CANARY, agent_id="shell", session_id=state.session_id, digest="00", rule="ask",
         input=msgspec.Raw(b'"%s"' % CANARY.encode()))
     word = msgspec.json.encode({"event": "state", "word": CANARY})
-    await inside.ledger.commit(Batch([
+    await inside.ledger.commit(WriteBatch([
         PutSession(session), PutCommand(CommandRecord(command=command, session_id=state.session_id, created_ms=NOW_MS)),
         PutApproval(ApprovalRecord(approval=approval, expires_ms=NOW_MS * 2)),
         PutRunner(RunnerRecord(runner_id=state.runner_id, tenant_id="rival", token_sha256=digest("ilr_rival"),
@@ -100,7 +100,7 @@ async def furnish(inside: Inside) -> None:
                                                       public_key="A" * 44, label=CANARY, created_at=at))),
         *(Append(stream, "status", NOW_MS, word) for stream in (
             command_stream(command.id), session_stream(state.session_id), tenant_stream("rival"))),
-        Audit(AuditDraft(tenant_id="rival", at=at, who={"id": CANARY, "role": "owner"}, action="enqueue")),
+        AuditAppend(AuditDraft(tenant_id="rival", at=at, who={"id": CANARY, "role": "owner"}, action="enqueue")),
     ]))
 
 

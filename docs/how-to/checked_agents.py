@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.agents.evidence import Evidence, Seen, kept
-from interlock.cli.known_agents import KNOWN, Known
+from interlock.agents.evidence import Evidence, ToolEvidence, kept
+from interlock.cli.known_agents import KNOWN, KnownAgent
 from interlock.ports.agent import AgentSpec
 from interlock.probe.check import check
 from interlock.probe.model_endpoint import NOT_POINTED
@@ -82,7 +82,7 @@ def _else(one: Evidence) -> str:
     return " ".join(part for part in (rest, *filter(None, extra)) if part) or ("" if first else "–")
 
 
-def _named(seen: Seen) -> str:
+def _named(seen: ToolEvidence) -> str:
     return f"The mode {seen.how} asks." if seen.tool == "mode change" and seen.state == "asked" else ""
 
 
@@ -92,7 +92,7 @@ def search_path() -> str:
     return (f"{lab}/bin{os.pathsep}" if lab else "") + os.environ.get("PATH", os.defpath)
 
 
-def spec_of(known: Known) -> AgentSpec | None:
+def spec_of(known: KnownAgent) -> AgentSpec | None:
     """The agent as `interlock agents` prints it; None if it is not here."""
     more: dict[str, Any] = {"mode": known.mode} if known.mode else {}
     env = {"PATH": search_path(), **known.env}

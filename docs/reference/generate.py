@@ -18,7 +18,7 @@ import msgspec
 
 from interlock import config
 from interlock.cli import verbs
-from interlock.cli.exit_status import BY_CODE, BY_STATE, Exit
+from interlock.cli.exit_status import BY_CODE, BY_STATE, ExitStatus
 from interlock.command import machine
 from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.request_guard import READERS
@@ -28,7 +28,7 @@ from interlock.protocol.frames import ENVELOPE, FRAMES, Direction, FrameType, Or
 from interlock.protocol.problems import PROBLEMS
 from interlock.sdk import problems, resources
 from interlock.sdk.exchange import ATTEMPTS, PATIENT_CODES, PAUSE_MAX_S, RETRY_AFTER_MAX_S, STREAM_GIVE_UP_S
-from interlock.sdk.methods import Every, Pieces, Stream
+from interlock.sdk.methods import EventMethod, Every, Pieces
 from interlock.sdk.multiplexer import Watched
 from interlock.session import turn
 
@@ -70,7 +70,7 @@ class Option(typing.NamedTuple):
         return ", ".join(f"`{name}{value}`" for name in self.names)
 
 
-def every_verb() -> Iterator[tuple[str, verbs.Verb]]:
+def every_verb() -> Iterator[tuple[str, verbs.CliVerb]]:
     """Give each verb with the words that name it."""
     for verb in (*verbs.DAILY_VERBS, *verbs.THING_VERBS, *verbs.SETUP_VERBS):
         yield verb.name, verb
@@ -124,7 +124,7 @@ def cli() -> str:
         ("`INTERLOCK_DEBUG`", "set to anything: an error shows its traceback"),
         ("`NO_COLOR`", "set to anything: no colour"),
     )), "", "## Exit statuses", "", *table(("status", "means", "set by"), (
-        (str(int(status)), status.name.lower().replace("_", " "), _causes(status)) for status in Exit))]
+        (str(int(status)), status.name.lower().replace("_", " "), _causes(status)) for status in ExitStatus))]
     lines += ["", *paragraph(
         "A denied tool alone sets no status: the command may have succeeded without it. The last lines name what was",
         "denied, by whom or by which rule, and why, and `--json` has it in `denials`. Any code that is not",
@@ -132,10 +132,10 @@ def cli() -> str:
     return page("Verbs and exit statuses", *lines[:-1])
 
 
-def _causes(status: Exit) -> str:
+def _causes(status: ExitStatus) -> str:
     states = [f"state `{state}`" for state, of in BY_STATE.items() if of is status]
     codes = [f"`{code}`" for code, of in BY_CODE.items() if of is status]
-    return ", ".join((*states, *codes)) or {Exit.INTERRUPTED: "Ctrl-C; the work goes on"}.get(status, "")
+    return ", ".join((*states, *codes)) or {ExitStatus.INTERRUPTED: "Ctrl-C; the work goes on"}.get(status, "")
 
 
 # --- REST ---
@@ -488,7 +488,7 @@ def config_page() -> str:
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.box.spec import BoxSpec
-    from interlock.command.budget import Budget
+    from interlock.command.budget import BudgetRule
     from interlock.command.policy import Rule
     from interlock.config.chats import SendPolicySection
     from interlock.config.contexts import (
@@ -508,7 +508,7 @@ def config_page() -> str:
         "[By example](../how-to/policies.md)."),
               *_keys("policy", config.PolicySection), "", *_keys("rule", Rule), "", "## [[budgets]]", "", *paragraph(
         "At its limit a session pauses and asks whether to go on. [How to set them](../how-to/budgets.md)."),
-              *_keys("budget", Budget), "", "## [[redaction.rules]]", "", *paragraph(
+              *_keys("budget", BudgetRule), "", "## [[redaction.rules]]", "", *paragraph(
         "Applied in order to the texts of what leaves for logs, webhooks and exports of conversations, never to ids;",
         "credentials are kept out without any rule."),
               *_keys("redact", config.RedactionRule), "", "## [oidc.NAME]", "", *paragraph(
@@ -656,18 +656,20 @@ def sdk() -> str:
         "streams are read with `async for`. Both have these rooms and methods; the arguments and the types of the",
         "answers are the same. Every change takes `idempotency_key` too, and makes one where none is given; the key",
         "stays the same however often the request must be sent. [Tutorial](../sdk-tutorial.md).")
-    for name, room in {**resources.ROOMS, "": resources.Gateway}.items():
+    for name, room in {**resources.RESOURCES, "": resources.GatewayMethods}.items():
         path = f"gateway.{name}" if name else "gateway"
         rows = [(f"`{path}.{method}({_arguments(verb.ask)})`", _given(verb), _first(verb.ask))
                 for method, verb in vars(room).items() if hasattr(verb, "ask")]
-        if room is resources.Commands:
+        if room is resources.CommandMethods:
             rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(resources.wait)))
-        lines += [f"## {room.__name__}", "", _first(room), "", *table(("method", "gives", "what it does"), rows), ""]
+        lines += [f"## {name.capitalize() or 'Gateway'}", "", _first(room), "",
+                  *table(("method", "gives", "what it does"), rows), ""]
     watched = [method for name, method in vars(Watched).items() if name in ("command", "session", "events", "drop")]
     lines += ["## Watching many streams", "", *paragraph(
         "`gateway.watch()` follows any number of streams over one WebSocket. Say what to follow, before or inside the",
-        "loop over it; the loop ends when every stream has. It gives `Told` with the `ref` of its stream, `Over` for a",
-        "stream that has ended or, with `error`, could not begin, and `Lost` and `Reattached` for the connection."),
+        "loop over it; the loop ends when every stream has. It gives `StreamEvent` with the `ref` of its stream,",
+        "`StreamEnd` for a stream that has ended or, with `error`, could not begin, and `Lost` and `Reattached` for "
+        "the connection."),
               *table(("method", "what it does"), (
                   (f"`watch.{one.__name__}({_arguments(one).removeprefix('self, ')})`", _first(one))
                   for one in watched)), ""]
@@ -698,7 +700,7 @@ def _given(verb: Any) -> str:
         return f"the items of every {kind}, one by one"
     if isinstance(verb, Pieces):
         return "bytes, piece by piece"
-    return f"a stream of {kind}" if isinstance(verb, Stream) else kind
+    return f"a stream of {kind}" if isinstance(verb, EventMethod) else kind
 
 
 # --- types ---

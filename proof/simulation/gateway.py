@@ -14,7 +14,7 @@ import msgspec
 from interlock.backends.bus_local.bus import Hub
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.backends.memory.objects import MemoryObjects
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.config.sections import RatesSection
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cluster.cluster import Cluster
@@ -28,9 +28,9 @@ from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairings import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.service import Facts, Front
+from interlock.gateway.rest.service import Front, GatewayFacts
 from interlock.gateway.retention import Retention
-from interlock.gateway.webhooks import Webhooks
+from interlock.gateway.webhooks import WebhookService
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.envelope import DPS_VERSION
 from proof.simulation.costs import LEASES, LEDGER, Connections
@@ -57,7 +57,7 @@ class Shared(NamedTuple):
     store: Store
     leases: MemoryLeases
     hub: Hub
-    policy: Policy
+    policy: RuleSet
     transcripts: KeptTranscripts
     rtt_s: float = 0.0
     """A round trip to the store; 0 for one whose answers take a random while, whatever they are."""
@@ -86,10 +86,10 @@ class Gateway:
         self.cluster = Cluster(self.leases, self.bus, store, self.viewers, entropy, "sim", name)  # type: ignore[arg-type]
         self.rawp = RawpEndpoint(self.engine, "gw_simulated", entropy)
         front = Front(
-            self.engine, clock, Facts("gw_simulated", "0", "/", "/ledger"), _no_checkpoint, 30.0,
+            self.engine, clock, GatewayFacts("gw_simulated", "0", "/", "/ledger"), _no_checkpoint, 30.0,
             Pairings(store, clock, entropy, self.rawp.shut_out, "own"),  # type: ignore[arg-type]
             make_access(store, clock, entropy, None, NO_RATES),  # type: ignore[arg-type]
-            Webhooks(store, clock, entropy, {}), Metrics(), Retention(store, None, clock),  # type: ignore[arg-type]
+            WebhookService(store, clock, entropy, {}), Metrics(), Retention(store, None, clock),  # type: ignore[arg-type]
             Hooks({}, store, self.engine.chats, clock, entropy),  # type: ignore[arg-type]
             Crons(store, self.engine.chats, clock))  # type: ignore[arg-type]
         self.front = front._replace(ask=self.cluster.ask)

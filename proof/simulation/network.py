@@ -14,8 +14,8 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.machine import TERMINAL
 from interlock.ports.bus import BusTimeout, CutOff, Subscription
-from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
-from interlock.ports.writes import Audit, PutApproval, PutCommand, PutRunner, PutSession, Write
+from interlock.ports.ledger import Fenced, LedgerError, Receipt, WriteBatch
+from interlock.ports.writes import AuditAppend, LedgerWrite, PutApproval, PutCommand, PutRunner, PutSession
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Event, RunnerRecord, SessionRecord
 from proof.simulation.costs import Connections
 from proof.simulation.time import PLACE
@@ -47,9 +47,9 @@ class Store(MemoryLedger):
         self.checks_epochs = True
         """False leaves the check of epochs out, to see that this is noticed."""
 
-    async def commit(self, batch: Batch) -> Receipt:
+    async def commit(self, batch: WriteBatch) -> Receipt:
         stale = [lane for lane, epoch in batch.epochs if self.lanes.get(lane) != epoch]
-        given = batch if self.checks_epochs else Batch(batch.writes)
+        given = batch if self.checks_epochs else WriteBatch(batch.writes)
         try:
             receipt = await super().commit(given)
         except Fenced:
@@ -62,7 +62,7 @@ class Store(MemoryLedger):
         self._compare(batch)
         return receipt
 
-    def _compare(self, batch: Batch) -> None:
+    def _compare(self, batch: WriteBatch) -> None:
         """Each move of the batch has its one audit record in it, and is one that the table of states has."""
         moved, written = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         for write in batch.writes:
@@ -71,7 +71,7 @@ class Store(MemoryLedger):
             elif isinstance(write, PutApproval):
                 self._moved(write.record.approval.id, write.record.approval.state, moved)
                 self._note_pending(write.record)
-            elif isinstance(write, Audit) and "to" in write.draft.meta:
+            elif isinstance(write, AuditAppend) and "to" in write.draft.meta:
                 written[write.draft.approval_id or write.draft.command_id or "", str(write.draft.meta["to"])] += 1
         self.counts["transitions"] += moved.total()
         if moved != written:
@@ -90,7 +90,7 @@ class Store(MemoryLedger):
         else:
             self.pending.pop(record.approval.id, None)
 
-    def _apply(self, write: Write, receipt: Receipt, undo: Any) -> None:
+    def _apply(self, write: LedgerWrite, receipt: Receipt, undo: Any) -> None:
         super()._apply(write, receipt, undo)
         match write:
             case PutSession(record):

@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple
 from interlock.backends.bus_local.bus import Hub
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.command.machine import TERMINAL
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.output import TurnFold
 from interlock.gateway.credentials import digest
-from interlock.ports.ledger import Batch, PutKey, PutTenant, Write
+from interlock.ports.ledger import LedgerWrite, PutKey, PutTenant, WriteBatch
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor
 from proof.simulation.gateway import LIMITS, Gateway, Shared
@@ -69,7 +69,7 @@ class Town:
         self.tenants = [f"tn{at}" for at in range(TENANTS)]
         leases = self.leases = MemoryLeases(self.store.lanes, SimulatedClock(loop))
         self.transcripts = KeptTranscripts()
-        self.shared = Shared(loop, self.store, leases, Hub(), Policy(), self.transcripts, size.rtt / 1000)
+        self.shared = Shared(loop, self.store, leases, Hub(), RuleSet(), self.transcripts, size.rtt / 1000)
         self.befell: Counter[str] = Counter()
         self.gateways: list[Gateway] = []
         self.gone: list[Gateway] = []
@@ -94,14 +94,14 @@ class Town:
     # --- how it begins ---
     async def settle(self) -> None:
         """Put into the ledger who is there, and every session, idle."""
-        await self.store.commit(Batch([write for tenant in self.tenants for write in self._household(tenant)]))
+        await self.store.commit(WriteBatch([write for tenant in self.tenants for write in self._household(tenant)]))
         for at in range(self.size.runners):
             self.store.plant(self._runner_row(at))
         for start in range(0, self.size.sessions, 1_000):
             numbers = range(start, min(start + 1_000, self.size.sessions))
-            await self.store.commit(Batch([self._session_row(at) for at in numbers]))
+            await self.store.commit(WriteBatch([self._session_row(at) for at in numbers]))
 
-    def _household(self, tenant: str) -> list[Write]:
+    def _household(self, tenant: str) -> list[LedgerWrite]:
         owner = Actor(type="user", id=f"owner-{tenant}")
         return [PutTenant(TenantRecord(tenant_id=tenant, name=tenant, created_ms=NOW_MS)),
                 PutKey(KeyRecord(key_sha256=digest(f"ilk_{tenant}"), key_id=f"key_{tenant}", tenant_id=tenant,
@@ -112,7 +112,7 @@ class Town:
         return RunnerRecord(runner_id=f"r{number}", tenant_id=self.tenant_of(number), token_sha256=token,
                             device_name=f"host {number}", created_ms=NOW_MS, last_seen_ms=NOW_MS)
 
-    def _session_row(self, number: int) -> Write:
+    def _session_row(self, number: int) -> LedgerWrite:
         runner = number % self.size.runners
         state = LaneState(
             session_id=f"ses-{number:07d}", tenant_id=self.tenant_of(runner), session_key=f"agent:{AGENT}:{number}",

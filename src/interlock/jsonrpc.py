@@ -57,7 +57,7 @@ class _Message(msgspec.Struct):
     error: _Error | None = None
 
 
-class Request(NamedTuple):
+class RpcRequest(NamedTuple):
     """Something the agent asks of us, to be answered by its id."""
 
     request_id: int | str | float
@@ -78,7 +78,7 @@ class Pipes(Protocol):
 
 
 Notify = Callable[[str, bytes], Awaitable[None]]
-Ask = Callable[[Request], Awaitable[None]]
+Ask = Callable[[RpcRequest], Awaitable[None]]
 _decoder = msgspec.json.Decoder(_Message)
 
 
@@ -136,7 +136,7 @@ class Rpc:
         elif message.id is None:
             await self._notified(message.method, bytes(message.params))
         else:
-            await self._asked(Request(message.id, message.method, bytes(message.params)))
+            await self._asked(RpcRequest(message.id, message.method, bytes(message.params)))
 
     def _answered(self, message: _Message) -> None:
         future = self._pending.pop(message.id, None) if isinstance(message.id, int) else None
@@ -187,11 +187,11 @@ class Rpc:
         except PeerLost:
             return
 
-    async def answer(self, request: Request, result: Any) -> None:
+    async def answer(self, request: RpcRequest, result: Any) -> None:
         """Answer what the agent asked."""
         await self._reply({"jsonrpc": "2.0", "id": request.request_id, "result": result})
 
-    async def refuse(self, request: Request, code: int, sentence: str, data: Any = None) -> None:
+    async def refuse(self, request: RpcRequest, code: int, sentence: str, data: Any = None) -> None:
         """Answer what the agent asked with an error."""
         error = {"code": code, "message": sentence, **({} if data is None else {"data": data})}
         await self._reply({"jsonrpc": "2.0", "id": request.request_id, "error": error})

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.known_agents import KNOWN, Known
+from interlock.cli.known_agents import KNOWN, KnownAgent
 from interlock.model_stand_in import ModelServer
 from interlock.ports.agent import AgentSpec
 from interlock.probe.model_endpoint import pointing_of
@@ -32,7 +32,7 @@ def lab_path() -> str | None:
     return f"{lab}/bin:" + os.environ.get("PATH", os.defpath) if lab else None
 
 
-def lab_program(known: Known) -> str:
+def lab_program(known: KnownAgent) -> str:
     """The agent's program in the lab; skips the test if it is not there."""
     lab = os.environ.get(LAB_VARIABLE)
     command = shutil.which(known.program, path=f"{lab}/bin") if lab else None
@@ -42,7 +42,7 @@ def lab_program(known: Known) -> str:
     return command
 
 
-def known_agent(name: str) -> Known:
+def known_agent(name: str) -> KnownAgent:
     """The line of the table of known agents."""
     return next(one for one in KNOWN if one.agent_id == name)
 

@@ -11,13 +11,13 @@ import msgspec
 
 from interlock.agents.acp.agent import AcpAgent
 from interlock.ports.agent import (
+    AgentPrompt,
+    AgentQuestion,
     AgentSpec,
-    Answer,
-    Exit,
+    AgentStart,
     GivenFile,
-    Opening,
-    Prompt,
-    Question,
+    InteractionAnswer,
+    ProcessExit,
     Started,
     TurnOutcome,
     TurnUsage,
@@ -36,7 +36,7 @@ class Scripted:
         self._out: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._rest: list[dict[str, Any] | None] = []
         self._over = asyncio.Event()
-        self.exit: Exit | None = None
+        self.exit: ProcessExit | None = None
 
     async def __call__(self, *_: Any) -> Scripted:
         return self
@@ -60,14 +60,14 @@ class Scripted:
         while (line := await self._out.get()) is not None:
             yield line
 
-    async def exited(self) -> Exit:
+    async def exited(self) -> ProcessExit:
         await self._over.wait()
-        return Exit(0, None)
+        return ProcessExit(0, None)
 
-    async def terminate(self, grace_s: float = 5) -> Exit:
+    async def terminate(self, grace_s: float = 5) -> ProcessExit:
         self._out.put_nowait(None)
         self._over.set()
-        return Exit(0, None)
+        return ProcessExit(0, None)
 
     def stderr_tail(self) -> str:
         return "a line of its log\n"
@@ -114,16 +114,17 @@ class Recorder:
     async def tool_result(self, invocation_id: str, status: str, output_type: str, output: Any) -> None:
         self.said.append(("result", status, output_type, output))
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         if question.wants == "QUESTION":
             self.asked.append(msgspec.json.decode(question.input_json))
             text = self.words.pop(0)
-            return Answer(text is not None, None, text=text)
+            return InteractionAnswer(text is not None, None, text=text)
         self.said.append(("ask", question.tool_name))
         if self.forever:
             await asyncio.get_running_loop().create_future()
         wanted = "allow_once" if self.allow else "reject_once"
-        return Answer(self.allow, next((o.option_id for o in question.options if o.kind == wanted), None), self.why)
+        return InteractionAnswer(self.allow, next((o.option_id for o in question.options if o.kind == wanted), None),
+                                 self.why)
 
     async def usage(self, usage: TurnUsage) -> None:
         self.told = merge_usage(self.told, usage)
@@ -177,7 +178,7 @@ async def opened(script: dict[str, list[Any]], *, offers: dict[str, Any] | None 
     async def relay(kind: str, payload: Any, metadata: dict[str, Any]) -> None:
         relayed.append((kind, payload))
 
-    opening = Opening("s", "x", AgentSpec(adapter="acp", command="x", **spec), "/", spec.get("env", {}), relay)
+    opening = AgentStart("s", "x", AgentSpec(adapter="acp", command="x", **spec), "/", spec.get("env", {}), relay)
     started = await agent.open(opening)
     try:
         yield Opened(agent, process, started, relayed)
@@ -187,7 +188,7 @@ async def opened(script: dict[str, list[Any]], *, offers: dict[str, Any] | None 
 
 async def prompted(agent: AcpAgent, recorder: Recorder) -> TurnOutcome:
     """One turn to its end."""
-    return await agent.prompt(Prompt("p", "t", [{"type": "text", "text": "go"}]), recorder)
+    return await agent.prompt(AgentPrompt("p", "t", [{"type": "text", "text": "go"}]), recorder)
 
 
 async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, forever: bool = False,

@@ -8,7 +8,7 @@ import pytest
 
 from agents.scripted_acp import HELLO, Recorder, Scripted, opened, permission, prompted
 from interlock.agents.acp.denied_calls import MAX_NAMED, DeniedCalls
-from interlock.ports.agent import Prompt
+from interlock.ports.agent import AgentPrompt
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Y-5", "A-9")]
 OPTIONS = [("allow", "allow_once"), ("reject", "reject_once")]
@@ -33,7 +33,7 @@ async def two_turns(second: str = "go", *, hello: dict[str, Any] = HELLO, allow:
         told.process.script["session/prompt"] = [{"result": {"stopReason": "end_turn"}}]
         for text in (second, third):
             if text is not None:
-                await told.agent.prompt(Prompt("p", "t", [{"type": "text", "text": text}]), recorder)
+                await told.agent.prompt(AgentPrompt("p", "t", [{"type": "text", "text": text}]), recorder)
     return texts(told.process)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.scripted_acp import SESSION, Opened, Recorder, opened, prompted, update
-from interlock.ports.agent import AgentStartFailed, NotAsking, SettingRefused, Settings
+from interlock.ports.agent import AgentStartFailed, NotAsking, PromptSettings, SettingRefused
 from interlock.protocol.payloads import AskingChanged
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +69,7 @@ async def test_an_agent_that_opens_in_an_unasking_mode_is_put_into_its_asking_on
         assert told.started.mode == mode
         assert told.started.features.permission == "asks"
         assert told.started.features.read_only
-        await told.agent.settle(Settings(only_if_asks=True))
+        await told.agent.settle(PromptSettings(only_if_asks=True))
         assert modes_set(told) == [mode], "it is what the agent goes back to"
 
 
@@ -80,7 +80,7 @@ async def test_an_agent_that_does_not_leave_its_unasking_mode_is_held_at_its_com
     async with opened({"session/set_mode": [refusal]}, **listed(agent)) as told:
         assert told.started.features.permission == "never"
         assert told.started.mode == MODES[agent][0]
-        await told.agent.settle(Settings())
+        await told.agent.settle(PromptSettings())
 
 
 @pytest.mark.req("A-10", "H-11")
@@ -102,7 +102,7 @@ async def test_an_agent_whose_config_says_that_it_does_not_ask_keeps_its_mode() 
     async with opened({}, **listed("goose"), asks=False) as told:
         assert (modes_set(told), told.started.mode) == ([], "auto")
         with pytest.raises(NotAsking):
-            await told.agent.settle(Settings(only_if_asks=True))
+            await told.agent.settle(PromptSettings(only_if_asks=True))
 
 
 @pytest.mark.req("A-6", "H-11")
@@ -113,7 +113,7 @@ async def test_an_agent_whose_config_says_that_it_does_not_ask_keeps_its_mode() 
 async def test_a_prompt_chooses_a_mode_of_every_agent_that_has_modes(agent: str, mode: str) -> None:
     async with opened(DONE, **listed(agent), env=KILO_ASKS) as told:
         assert told.started.features.modes == MODES[agent][1]
-        await told.agent.settle(Settings(mode=mode))
+        await told.agent.settle(PromptSettings(mode=mode))
         assert modes_set(told)[-1].lower() == mode.lower()
 
 
@@ -133,7 +133,7 @@ async def test_a_mode_that_could_let_tools_run_is_refused_with_those_that_can_be
     async with opened(DONE, **listed(agent), env=KILO_ASKS) as told:
         before = modes_set(told)
         with pytest.raises(SettingRefused, match="could let tools run unasked") as refused:
-            await told.agent.settle(Settings(mode=mode))
+            await told.agent.settle(PromptSettings(mode=mode))
         assert f"these can be: {choosable}" in str(refused.value)
         assert modes_set(told) == before
 
@@ -142,23 +142,23 @@ async def test_a_mode_that_could_let_tools_run_is_refused_with_those_that_can_be
 async def test_the_config_can_allow_another_mode_and_then_the_command_needs_a_yes() -> None:
     async with opened(DONE, **listed("Kilo"), modes=["debug"], env=KILO_ASKS) as told:
         with pytest.raises(NotAsking) as refused:
-            await told.agent.settle(Settings(mode="Debug", only_if_asks=True))
+            await told.agent.settle(PromptSettings(mode="Debug", only_if_asks=True))
         assert str(refused.value) == "The agent is not known to ask before its tools in its mode 'debug'."
         assert modes_set(told) == [], "nothing is sent before the command is approved"
-        await told.agent.settle(Settings(mode="Debug"))
+        await told.agent.settle(PromptSettings(mode="Debug"))
         assert (modes_set(told), told.agent.asks) == (["debug"], False)
-        await told.agent.settle(Settings(only_if_asks=True))
+        await told.agent.settle(PromptSettings(only_if_asks=True))
         assert (modes_set(told), told.agent.asks) == (["debug", "code"], True)
         assert told.relayed == [], "the agent was set so by us, after a yes"
         with pytest.raises(SettingRefused):
-            await told.agent.settle(Settings(mode="orchestrator"))
+            await told.agent.settle(PromptSettings(mode="orchestrator"))
 
 
 @pytest.mark.req("A-6")
 async def test_a_mode_that_the_agent_does_not_have_is_refused_with_those_that_it_has() -> None:
     async with opened(DONE, **listed("goose")) as told:
         with pytest.raises(SettingRefused) as refused:
-            await told.agent.settle(Settings(mode="careful"))
+            await told.agent.settle(PromptSettings(mode="careful"))
         assert str(refused.value) == ("The agent has no mode 'careful'; its modes are: "
                                       "auto, approve, smart_approve, chat.")
         with pytest.raises(SettingRefused, match=r"no mode 'plan' \(plan_mode\)"):
@@ -212,7 +212,7 @@ async def test_an_agent_that_stops_asking_is_reported_however_it_says_so_and_is_
         stopped = ("The agent was switched to its mode 'auto', in which it is not known to ask before its tools.")
         assert told.relayed == [("x-interlock.asking.changed", AskingChanged(asks=False, message=stopped))]
         assert not told.agent.asks
-        await told.agent.settle(Settings(only_if_asks=True))
+        await told.agent.settle(PromptSettings(only_if_asks=True))
         assert modes_set(told) == ["approve"]
         assert told.relayed[1:] == [("x-interlock.asking.changed", AskingChanged(
             asks=True, message="The agent asks before its tools again."))]
@@ -228,7 +228,7 @@ async def test_copilots_yolo_is_a_mode_change_and_is_taken_back() -> None:
         await prompted(told.agent, Recorder(allow=True))
         [(_, changed)] = told.relayed
         assert (changed.asks, "its option allow_all = 'on'" in changed.message) == (False, True)
-        await told.agent.settle(Settings())
+        await told.agent.settle(PromptSettings())
         assert sent(told, "session/set_config_option") == [
             {"sessionId": SESSION, "configId": "allow_all", "value": "off"}]
         assert told.agent.asks
@@ -251,8 +251,8 @@ async def test_an_agent_opens_in_the_mode_of_its_config() -> None:
     async with opened(DONE, **listed("@agentclientprotocol/claude-agent-acp"), mode="Plan") as told:
         assert modes_set(told) == ["plan"]
         assert told.started.features.permission == "asks"
-        await told.agent.settle(Settings(mode="default"))
-        await told.agent.settle(Settings())
+        await told.agent.settle(PromptSettings(mode="default"))
+        await told.agent.settle(PromptSettings())
         assert modes_set(told) == ["plan"], "`default` is the mode that it opened in"
     async with opened(DONE, **listed("goose", "approve"), mode="auto") as told:
         assert (modes_set(told), told.started.features.permission) == (["auto"], "never")

@@ -10,10 +10,10 @@ import pytest
 from agents.scripted_acp import SESSION, Recorder, content, opened, permission, prompted, update
 from interlock.agents.acp import updates
 from interlock.command.card.request import same_effect
-from interlock.command.facts.request import Request, facts
-from interlock.ports.agent import Answer, Question
+from interlock.command.facts.request import AgentRequest, facts
+from interlock.ports.agent import AgentQuestion, InteractionAnswer
 from interlock.runner.allowed_input import allowed_input, without_yes
-from interlock.runner.tool_calls import Allowed, ToolCall
+from interlock.runner.tool_calls import Allowed, AnnouncedCall
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-2")]
 OPTIONS = [("once", "allow_once"), ("no", "reject_once")]
@@ -30,10 +30,10 @@ class Asked(Recorder):
 
     def __init__(self) -> None:
         super().__init__(allow=True)
-        self.questions: list[Question] = []
+        self.questions: list[AgentQuestion] = []
         self.ran: list[bytes] = []
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         self.questions.append(question)
         return await super().ask(question)
 
@@ -42,7 +42,7 @@ class Asked(Recorder):
 
 
 async def asked(agent: tuple[str, str], *steps: dict[str, Any] | None, version: str | None = None
-                ) -> tuple[Question, Asked]:
+                ) -> tuple[AgentQuestion, Asked]:
     """The last question that the agent's steps come to; the last of them may be what it reports after the yes. None is
     where it waits for the answer, right after its request if no step is."""
     name, known = agent
@@ -57,7 +57,7 @@ async def asked(agent: tuple[str, str], *steps: dict[str, Any] | None, version: 
     return recorder.questions[-1], recorder
 
 
-def inputs(question: Question) -> dict[str, Any]:
+def inputs(question: AgentQuestion) -> dict[str, Any]:
     return msgspec.json.decode(question.input_json)
 
 
@@ -103,7 +103,7 @@ async def test_geminis_fetch_is_its_prompt_with_the_addresses_in_it(prompt: str)
     question, _ = await asked(GEMINI, gemini_fetch(prompt))
     found = [word for word in prompt.split() if "://" in word]
     assert (inputs(question), question.described) == ({"prompt": prompt, "urls": found}, False)
-    read = facts(Request(question.input_json))
+    read = facts(AgentRequest(question.input_json))
     assert read.urls == tuple(found), "rules by address see what is fetched"
 
 
@@ -271,7 +271,7 @@ async def test_codex_acps_file_change_is_the_diffs_that_it_announced() -> None:
     question, _ = await asked(CODEX, *codex_edit(*diffs, paths=["/w/a", "/w/b"]))
     assert (question.described, question.locations) == (False, ("/w/a", "/w/b"))
     assert msgspec.json.decode(question.content_json or b"") == diffs
-    assert facts(Request(question.input_json, "/w", question.title, question.locations, question.content_json)
+    assert facts(AgentRequest(question.input_json, "/w", question.title, question.locations, question.content_json)
                  ).paths == ("a", "b")
 
 
@@ -336,11 +336,11 @@ async def test_opencodes_command_that_is_another_than_the_announced_one_is_chang
     assert (inputs(question), question.changed, question.described) == ({"command": "rm -rf x"}, True, True)
 
 
-def compared(question: Question, ran: bytes) -> str | None:
+def compared(question: AgentQuestion, ran: bytes) -> str | None:
     """The code of the report that the runner would make of what ran."""
-    call = ToolCall("c", 0)
+    call = AnnouncedCall("c", 0)
     call.asked, call.kind = True, question.kind
-    yes = allowed_input(question, Answer(True, "once"))
+    yes = allowed_input(question, InteractionAnswer(True, "once"))
     call.allowed.append(Allowed(yes, question.content_json, question.described))
     found = without_yes(call, ran)
     return found[0] if found is not None else None

@@ -14,7 +14,7 @@ import pytest
 
 from agents.builtin_stage import FORMS, KEY, builtin
 from interlock.model_stand_in import AFTER_TOOL, ModelServer, chunk_texts
-from interlock.ports.agent import Keys, Opening, Prompt, Settings
+from interlock.ports.agent import AgentPrompt, AgentStart, PromptSettings, Secrets
 from interlock.protocol import payloads as p
 from interlock.protocol.extras import install
 from interlock.runner.process import AgentProcess
@@ -196,18 +196,18 @@ async def test_a_cancel_in_mid_stream_and_in_mid_tool_leaves_nothing(model_serve
 async def test_a_cancel_that_is_quicker_than_its_prompt_and_a_close_leave_the_session_usable(
     model_server: ModelServer, tmp_path: Path
 ) -> None:
-    opening = Opening("s-1", "own", builtin(model_server), str(tmp_path), dict(os.environ),
-                      keys=Keys({"OWN_KEY": KEY}))
+    opening = AgentStart("s-1", "own", builtin(model_server), str(tmp_path), dict(os.environ),
+                         keys=Secrets({"OWN_KEY": KEY}))
     agent = builtin_agent.BuiltinAgent(AgentProcess.start)
     await agent.open(opening)
     scribe = Heard()
-    await agent.settle(Settings())
+    await agent.settle(PromptSettings())
     await agent.cancel()
-    assert (await agent.prompt(Prompt("p", "t", HELLO), scribe)).stop_reason == "cancelled"
+    assert (await agent.prompt(AgentPrompt("p", "t", HELLO), scribe)).stop_reason == "cancelled"
     assert model_server.recording.all() == []
     for _ in range(2):
-        await agent.settle(Settings())
-        outcome = await agent.prompt(Prompt("p", "t", HELLO), scribe)
+        await agent.settle(PromptSettings())
+        outcome = await agent.prompt(AgentPrompt("p", "t", HELLO), scribe)
         assert (outcome.stop_reason, outcome.error) == ("end_turn", None)
         await agent.close()
     assert scribe.said == "Hello from the model server." * 2
@@ -283,7 +283,7 @@ async def test_the_key_is_the_agents_alone(model_server: ModelServer, tmp_path: 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = asking.Patience
-    monkeypatch.setattr("interlock.agents.builtin.model_request.Patience",
+    monkeypatch.setattr("interlock.agents.builtin.model_request.ModelTimeouts",
                         lambda: usual(first_event_s=0.25, idle_s=0.25, again_s=0.01))
 
 

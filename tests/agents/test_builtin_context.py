@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from agents.builtin_stage import builtin
 from agents.test_builtin import allowed, errors, opened, results
 from agents.transcribed import Transcribed, plain
-from interlock.agents.builtin.cache import Cache, ContextUnknown, Entry
+from interlock.agents.builtin.cache import Cache, ContextEntry, ContextUnknown
 from interlock.model_stand_in import AFTER_TOOL, ModelServer
 from interlock.model_stand_in.answers import OUTPUT_TOKENS
 from interlock.protocol import payloads as p
 from interlock.session.compaction_plan import CompactionSettings, plan
 from interlock.session.compaction_plan import Path as EntryPath
-from interlock.session.entries import AssistantMessage, TextPart, TokenFigures, UserMessage
+from interlock.session.entries import AssistantMessage, TextPart, TokenFigures, UserEntry
 from interlock.session.provider_context import cleaned
 from interlock.session.transfers import File, chunks
 from lazily import lazily
@@ -95,7 +95,7 @@ async def test_a_context_larger_than_a_frame_comes_as_a_file(model_server: Model
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
         kept = Transcribed(scene)
-        kept.append(UserMessage(content="long ago " + "x" * 900_000, timestamp=1))
+        kept.append(UserEntry(content="long ago " + "x" * 900_000, timestamp=1))
         data = msgspec.json.encode(kept.context())
         for chunk in chunks("t-1", File("context.json", "application/json", data, "context")):
             await scene.send("agent.file.transfer", chunk)
@@ -112,7 +112,7 @@ def test_a_cache_takes_what_follows_and_nothing_else() -> None:
     cache = Cache().following(sent)
     assert cache.leaf == "b"
     assert cache.following({"base": "a", "entries": [{"id": "c", "message": {}}], "leaf": "c"}).entries == (
-        Entry("a", {}), Entry("c", {}))
+        ContextEntry("a", {}), ContextEntry("c", {}))
     assert cache.following({"base": None, "entries": [], "leaf": None}) == Cache()
     for wrong in ({"base": "z", "entries": [], "leaf": "z"}, {"base": "a", "entries": [], "leaf": "b"}, {"entries": 1}):
         with pytest.raises(ContextUnknown):
@@ -158,7 +158,7 @@ async def test_the_transcript_gives_the_context_that_the_agent_had(
 def long_conversation(kept: Transcribed, turns: int = 6) -> None:
     """Turns of about a thousand tokens each."""
     for number in range(turns):
-        kept.append(UserMessage(content=f"question {number} " + "word " * 400, timestamp=1))
+        kept.append(UserEntry(content=f"question {number} " + "word " * 400, timestamp=1))
         kept.append(AssistantMessage(
             content=[TextPart(f"answer {number} " + "word " * 400)], api="rawp", provider="own", model="m",
             usage=TokenFigures(), stop_reason="stop", timestamp=1))

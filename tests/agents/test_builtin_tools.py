@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from interlock.agents.builtin import files, search_tool
-from interlock.agents.builtin.choice import NoModel, choose
+from interlock.agents.builtin.choice import ModelUnavailable, choose
 from interlock.agents.builtin.places import ToolFailed, opened, resolved
 from interlock.agents.builtin.tools import TOOLS, offered, understood
-from interlock.ports.agent import AgentSpec, Keys
+from interlock.ports.agent import AgentSpec, Secrets
 
 pytestmark = pytest.mark.req("B-1")
 
@@ -114,7 +114,7 @@ def test_what_is_offered_follows_access_and_mode() -> None:
 
 
 def test_which_model_is_asked_with_which_key() -> None:
-    both = Keys({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"})
+    both = Secrets({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"})
     plain = AgentSpec(adapter="builtin")
     assert choose(plain, both).key == "a"
     assert choose(plain, both, "openai/gpt-5")[:4] == ("openai", "gpt-5", "", "o")
@@ -123,6 +123,6 @@ def test_which_model_is_asked_with_which_key() -> None:
     assert choose(own, both)[:4] == ("local", "m", "http://127.0.0.1:1/v1", "none")
     assert choose(own, both, "anthropic/x").base_url == ""
     for spec, wanted in ((own, "other/m"), (AgentSpec(adapter="builtin", model="openai/m", api_key_env="NONE"), None)):
-        with pytest.raises(NoModel):
+        with pytest.raises(ModelUnavailable):
             choose(spec, both, wanted)
-    assert "secret" not in f"{Keys({'K': 'secret'})} {choose(plain, Keys({'OPENAI_API_KEY': 'secret'}))}"
+    assert "secret" not in f"{Secrets({'K': 'secret'})} {choose(plain, Secrets({'OPENAI_API_KEY': 'secret'}))}"

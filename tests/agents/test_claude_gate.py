@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.test_claude_updates import Ear
-from interlock.ports.agent import Answer, Question
+from interlock.ports.agent import AgentQuestion, InteractionAnswer
 from lazily import lazily
 
 sdk, types = lazily("claude_agent_sdk"), lazily("claude_agent_sdk.types")
@@ -23,12 +23,12 @@ RM = {"command": "rm -rf ."}
 class Person(Ear):
     """A scribe whose person has decided beforehand."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: InteractionAnswer) -> None:
         super().__init__()
-        self.asked: list[Question] = []
+        self.asked: list[AgentQuestion] = []
         self._answers = list(answers)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         self.asked.append(question)
         return self._answers.pop(0)
 
@@ -55,7 +55,7 @@ def decided(said: Any) -> tuple[str, str]:
     return told["permissionDecision"], told["permissionDecisionReason"]
 
 
-YES, NO = Answer(True, "allow"), Answer(False, "deny", "Not today.")
+YES, NO = InteractionAnswer(True, "allow"), InteractionAnswer(False, "deny", "Not today.")
 
 
 @pytest.mark.req("A-5")
@@ -139,7 +139,7 @@ async def test_a_choice_may_be_named_by_its_number() -> None:
         {"question": "Which of them?", "options": options, "multiSelect": True},
         {"question": "Why?", "options": options, "multiSelect": False},
     ]}
-    person = Person(*(Answer(True, None, text=text) for text in ("2", "1, RIGHT, up", "so it is")))
+    person = Person(*(InteractionAnswer(True, None, text=text) for text in ("2", "1, RIGHT, up", "so it is")))
     gate = await opened(person)
     allowed = await gate.can_use_tool("AskUserQuestion", asks, types.ToolPermissionContext(tool_use_id="t1"))
     assert isinstance(allowed, sdk.PermissionResultAllow)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.ports.agent import Answer, GivenFile, Question, TurnUsage
+from interlock.ports.agent import AgentQuestion, GivenFile, InteractionAnswer, TurnUsage
 from lazily import lazily
 
 sdk = lazily("claude_agent_sdk")
@@ -45,7 +45,7 @@ class Ear:
     async def tool_result(self, invocation_id: str, status: str, output_type: str, output: Any) -> None:
         self.heard.append(("result", invocation_id, status, output_type, output))
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         raise AssertionError(question)
 
     async def usage(self, usage: TurnUsage) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.agents.dps.spans import Span
+from interlock.agents.dps.spans import BlockSpan
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
@@ -103,7 +103,7 @@ async def test_its_ids_offsets_and_figures_are_mapped(tmp_path: Path) -> None:
 
 @pytest.mark.req("E-4")
 def test_a_span_takes_nothing_back() -> None:
-    span = Span()
+    span = BlockSpan()
     assert span.grow(0, "añb") == "añb"
     assert span.grow(1, "ñbc") == "c"
     assert span.grow(0, "a") == ""

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from interlock.agents.evidence import Evidence, Seen
+from interlock.agents.evidence import Evidence, ToolEvidence
 from interlock.agents.held import as_held, holding_of, needs_check
 from interlock.agents.registry import BUILTIN, SHELL, offers
 from interlock.ports.agent import AgentSpec
@@ -20,7 +20,7 @@ Verdict = Literal["asks", "command"]
 def checked(verdict: Verdict, digest: str) -> Evidence:
     return Evidence(agent_id="m", verdict=verdict, because="", checked="2026-11-22T12:30:00Z", digest=digest,
                     version="7.1", mode="approve",
-                    tools=[Seen(tool="shell", state="asked" if verdict == "asks" else "ran unasked")])
+                    tools=[ToolEvidence(tool="shell", state="asked" if verdict == "asks" else "ran unasked")])
 
 
 @pytest.mark.parametrize(("evidence", "verdict", "digest", "line"), [
@@ -47,7 +47,8 @@ def test_a_check_of_the_agent_as_it_is_wins_over_its_table(
 def test_a_check_that_saw_nothing_leaves_it_to_the_table(
     evidence: Literal["declared", "required"], held: Held
 ) -> None:
-    found = msgspec.structs.replace(checked("command", "d"), tools=[Seen(tool="slash command", state="ran unasked")])
+    found = msgspec.structs.replace(checked("command", "d"),
+                                    tools=[ToolEvidence(tool="slash command", state="ran unasked")])
 
     spec = AgentSpec(adapter="acp", command="m", evidence=evidence)
     holding = holding_of(spec, found, "d")
@@ -77,8 +78,9 @@ def test_what_interlock_gates_itself_and_what_never_asks_need_no_check(spec: Age
 
 def test_each_mode_that_a_check_saw_asking_counts_as_asking() -> None:
     found = msgspec.structs.replace(checked("asks", "d"), tools=[
-        Seen(tool="mode change", state="asked", how="plan"), Seen(tool="mode change", state="ran unasked", how="yolo"),
-        Seen(tool="slash command", state="asked", how="/yolo")])
+        ToolEvidence(tool="mode change", state="asked", how="plan"),
+        ToolEvidence(tool="mode change", state="ran unasked", how="yolo"),
+        ToolEvidence(tool="slash command", state="asked", how="/yolo")])
     spec = AgentSpec(adapter="acp", command="m", asking_modes=["own"])
 
     assert as_held(spec, holding_of(spec, found, "d"), found).asking_modes == ["own", "approve", "plan"]

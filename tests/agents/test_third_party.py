@@ -12,7 +12,7 @@ import pytest
 
 from agents.raw_acp import Message, RawAcp, raw_acp
 from agents.third_party import ThirdParty
-from interlock.model_stand_in import AFTER_TOOL, Kind, chunk_texts
+from interlock.model_stand_in import AFTER_TOOL, RequestKind, chunk_texts
 
 CLAUDE_SECONDS = 60.0
 GONE_SECONDS = 10.0
@@ -128,7 +128,7 @@ def test_goose_summarizes_when_the_context_overflows(goose: ThirdParty, acp: Raw
     answer = acp.prompt(acp.open_session(goose.workspace), "[[overflow]]")
 
     assert answer["result"]["stopReason"] == "end_turn"
-    sides = [one.asked.prompt for one in goose.model.recording.all() if one.kind is Kind.SIDE]
+    sides = [one.asked.prompt for one in goose.model.recording.all() if one.kind is RequestKind.SIDE]
     assert any("summarize" in prompt for prompt in sides)
 
 

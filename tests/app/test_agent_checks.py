@@ -53,7 +53,7 @@ class Place:
         made = evidence.Evidence(
             agent_id=name, verdict=verdict, because="", checked=f"{datetime(2026, 11, 22, tzinfo=UTC):%FT%TZ}",  # type: ignore[arg-type]
             digest=digest_of(self.config.agents[name], self.environment),
-            tools=[evidence.Seen(tool="shell", state="asked" if verdict == "asks" else "ran unasked")])
+            tools=[evidence.ToolEvidence(tool="shell", state="asked" if verdict == "asks" else "ran unasked")])
         (self.state / evidence.FILE_NAME).write_bytes(evidence.with_record(evidence.read(self.state), made))
 
     def checks(self) -> AgentChecks:

@@ -18,8 +18,8 @@ from interlock.app.data_migration.tables import TABLES
 from interlock.app.stores import open_stores
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.postgres.audit_rows import audit_rows
-from interlock.backends.postgres.database import Settings
-from interlock.backends.postgres.faults import NotALedger
+from interlock.backends.postgres.database import PostgresSettings
+from interlock.backends.postgres.faults import NotAPostgresLedger
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.postgres.transcripts import PostgresTranscripts
@@ -28,13 +28,12 @@ from interlock.backends.sqlite.ledger import open_ledger
 from interlock.backends.sqlite.lock import AlreadyRunning, lock_state
 from interlock.command.audit_check import verify_records
 from interlock.config import ClusterSection
-from interlock.engine.rows import Rows
+from interlock.engine.rows import RowAudit
 from interlock.gateway.row_state import compare_rows
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
     Append,
-    Audit,
-    Batch,
+    AuditAppend,
     EraseAudit,
     LedgerError,
     PutApproval,
@@ -54,6 +53,7 @@ from interlock.ports.ledger import (
     PutTenant,
     PutTranscript,
     Spend,
+    WriteBatch,
 )
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso
@@ -145,8 +145,8 @@ def everything() -> list[Any]:
         Spend(SpendingRecord(tenant_id="t1", budget="b", scope="", day=3, spent_micros=5)),
         *(Append("s/S1", "C", 5, b"%d" % number, f"m{number}") for number in range(5)),
         Append("t/t1", "feed", 5, b"{}"),
-        *(Audit(AuditDraft(tenant_id=tenant, at=DAY, who={"id": "u", "role": "owner"}, action="enqueue",
-                           personal={"reason": f"because {number}"}))
+        *(AuditAppend(AuditDraft(tenant_id=tenant, at=DAY, who={"id": "u", "role": "owner"}, action="enqueue",
+                                 personal={"reason": f"because {number}"}))
           for number in range(300) for tenant in ("t1", "t2")),
         PutTranscript(line("c")), PutTranscript(line("d")), PutTranscript(line("x", "S2")),
     ]
@@ -159,8 +159,8 @@ async def state(tmp_path: Path) -> Path:
     directory.mkdir()
     ledger = await open_ledger(directory / "ledger.db", CLOCK)
     await ledger.take("S1")
-    await ledger.commit(Batch(everything()))
-    await ledger.commit(Batch([EraseAudit("t1", (7,))]))
+    await ledger.commit(WriteBatch(everything()))
+    await ledger.commit(WriteBatch([EraseAudit("t1", (7,))]))
     transcripts = JsonlTranscripts(directory, CLOCK)
     await transcripts.append(TranscriptHeader("S1", "shell", "/w", DAY), [line("a"), line("b"), line("c")])
     await transcripts.close()
@@ -187,7 +187,7 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     assert not (state / "ledger.db").exists()
     assert Path(moved.left).exists()
 
-    ledger = await open_in_postgres(Settings(empty_database), CLOCK, keeps_transcripts=True)
+    ledger = await open_in_postgres(PostgresSettings(empty_database), CLOCK, keeps_transcripts=True)
     transcripts = PostgresTranscripts(ledger, CLOCK)
     assert await ledger.gateway_id() == moved.gateway_id
     assert [event.body for event in await ledger.events("s/S1", 2, 9)] == [b"2", b"3", b"4"]
@@ -199,8 +199,8 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     assert found is not None
     assert found.workspace == "/w\0"
     # What comes after goes on where it was.
-    assert (await ledger.commit(Batch([Append("s/S1", "C", 6, b"5"), session("S3"), PutTranscript(line("y", "S3"))]
-                                      ))).numbers == [6]
+    assert (await ledger.commit(WriteBatch([Append("s/S1", "C", 6, b"5"), session("S3"), PutTranscript(line("y", "S3"))]
+                                           ))).numbers == [6]
     assert [one.session_id for one in await ledger.runner_sessions("r1")] == ["S1", "S2", "S3"]
     assert await ledger.take("S1") == 2
     await ledger.close()
@@ -217,20 +217,20 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     assert after["event"][:5] == before["event"][:5]
     reopened = await open_ledger(back / "ledger.db", CLOCK)
     assert [event.body for event in await reopened.events("s/S1", 4, 9)] == [b"4", b"5"]
-    assert (await reopened.commit(Batch([Append("s/S1", "C", 6, b"6")]))).numbers == [7]
+    assert (await reopened.commit(WriteBatch([Append("s/S1", "C", 6, b"6")]))).numbers == [7]
     assert verify_records(await reopened.audit("t1", 0, 1_000), None).records == 300
     await reopened.close()
     files = JsonlTranscripts(back, CLOCK)
     assert (await files.read("S1", "shell"))[1:] == [line(one).line for one in "abcd"]
     await files.close()
-    with pytest.raises(NotALedger, match="was moved to"):
-        await open_in_postgres(Settings(empty_database), CLOCK)
+    with pytest.raises(NotAPostgresLedger, match="was moved to"):
+        await open_in_postgres(PostgresSettings(empty_database), CLOCK)
     assert not (back / "moving").exists()
 
 
 async def test_a_database_with_anything_in_it_is_refused(state: Path, empty_database: str) -> None:
-    ledger = await open_in_postgres(Settings(empty_database), CLOCK)
-    await ledger.commit(Batch([Append("s/1", "C", 1, b"")]))
+    ledger = await open_in_postgres(PostgresSettings(empty_database), CLOCK)
+    await ledger.commit(WriteBatch([Append("s/1", "C", 1, b"")]))
     await ledger.close()
     before = dump(state / "ledger.db")
     with pytest.raises(MoveRefused, match="is not empty"):
@@ -244,7 +244,7 @@ async def test_who_is_at_work_is_not_moved(state: Path, empty_database: str, tmp
         await move_into_postgres(state, empty_database, CLOCK)
     lock.release()
     await move_into_postgres(state, empty_database, CLOCK)
-    leases = await open_leases(Settings(empty_database))
+    leases = await open_leases(PostgresSettings(empty_database))
     await leases.join(Instance("i", ""), 60_000)
     with pytest.raises(MoveRefused, match="stop them first"):
         await move_into_files(tmp_path, empty_database, CLOCK)
@@ -341,14 +341,14 @@ async def test_where_there_is_nothing_nothing_is_moved(empty_database: str, tmp_
         await move_into_files(tmp_path, empty_database, CLOCK)
 
 
-def test_the_log_in_the_database_is_checked_by_itself(postgres: Settings) -> None:
+def test_the_log_in_the_database_is_checked_by_itself(postgres: PostgresSettings) -> None:
     with audit_rows(postgres) as rows:
         assert rows.tenants() == []
         assert list(rows.records("t1")) == []
 
 
 @pytest.mark.req("H-5", "U-5")
-def test_rows_in_the_database_are_compared_with_its_log(postgres: Settings) -> None:
+def test_rows_in_the_database_are_compared_with_its_log(postgres: PostgresSettings) -> None:
     def key(name: str, **changes: Any) -> KeyRecord:
         return msgspec.structs.replace(KeyRecord(
             key_sha256=name, key_id=f"key_{name}", tenant_id="default", role="viewer", created_ms=1,
@@ -357,9 +357,9 @@ def test_rows_in_the_database_are_compared_with_its_log(postgres: Settings) -> N
     async def prepare() -> None:
         ledger = await open_in_postgres(postgres, CLOCK)
         try:
-            await ledger.commit(Batch([PutKey(key("good")), PutKey(key("bad"))]))
-            await Rows(ledger, CLOCK).adopt()
-            await ledger.commit(Batch([PutKey(key("bad", role="owner")), PutKey(key("new"))]))
+            await ledger.commit(WriteBatch([PutKey(key("good")), PutKey(key("bad"))]))
+            await RowAudit(ledger, CLOCK).adopt()
+            await ledger.commit(WriteBatch([PutKey(key("bad", role="owner")), PutKey(key("new"))]))
         finally:
             await ledger.close()
 

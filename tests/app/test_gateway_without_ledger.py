@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from backends.postgres.proxy import Proxy
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 
 pytestmark = pytest.mark.anyio
 PATIENCE_S = 20
@@ -21,7 +21,7 @@ PATIENCE_S = 20
 
 @pytest.mark.req("G-1", "C-4")
 async def test_a_gateway_whose_database_is_away_ends_when_it_is_told_to(
-    postgres: Settings, nats_server: str, tmp_path: Path,
+    postgres: PostgresSettings, nats_server: str, tmp_path: Path,
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="ilk-") as sockets:
         proxy = Proxy(Path(sockets), Path(parse_qs(urlsplit(postgres.dsn).query)["host"][0]))

@@ -9,7 +9,7 @@ import pytest
 from interlock.app.place import SystemClock
 from interlock.app.stores import LedgerClock, open_stores
 from interlock.backends.memory.leases import MemoryLeases
-from interlock.backends.postgres.database import Settings, connect
+from interlock.backends.postgres.database import PostgresSettings, connect
 from interlock.config import ClusterSection
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-1", "C-4")]
@@ -45,7 +45,7 @@ async def test_the_machines_clock_counts_until_the_stores_time_is_known() -> Non
         await clock.stop()
 
 
-async def test_a_gateway_an_hour_off_stores_the_time_of_postgresql(postgres: Settings, tmp_path: Path) -> None:
+async def test_a_gateway_an_hour_off_stores_the_time_of_postgresql(postgres: PostgresSettings, tmp_path: Path) -> None:
     stores = await open_stores(tmp_path, ClusterSection(store=postgres.dsn), AnHourOff())
     try:
         connection = await connect(postgres)

@@ -18,7 +18,7 @@ from interlock.app.place import SystemClock
 from interlock.backends.postgres.database import read_settings
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.cli import audit_verbs
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
 from interlock.config import AuditSection
@@ -54,7 +54,7 @@ async def record_something(state: Path, url: str) -> None:
 
 def report(state: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     """What `audit verify --json --state` prints."""
-    assert audit_verbs.verify(json=True, where=Where(state=state)) == Exit.DONE
+    assert audit_verbs.verify(json=True, where=Where(state=state)) == ExitStatus.DONE
     return msgspec.json.decode(capsys.readouterr().out.splitlines()[-1])
 
 

@@ -18,10 +18,10 @@ from structlog.testing import capture_logs
 from engine.conversation import OWNER, ManualClock, Table
 from interlock.app.session_views import SessionViews
 from interlock.backends.jsonl.view_files import ViewFile
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.chats import ChatSettings, Message
+from interlock.engine.chats import ChatMessage, ChatSettings
 from interlock.protocol import payloads as p
 from interlock.protocol.records import IdempotencyRecord
 from interlock.session.chat_route import Chat, Naming
@@ -34,7 +34,7 @@ class Desk(Table):
     """A table with sessions in chats, and the views of its agents."""
 
     def __init__(self, state: Path) -> None:
-        super().__init__(Policy([Rule(name="all", effect="allow", door="command", type="execute")]))
+        super().__init__(RuleSet([Rule(name="all", effect="allow", door="command", type="execute")]))
         self.engine.chats.settings = ChatSettings(naming=Naming("per-peer"))
         self.file = state / "agents/shell/sessions/sessions.json"
         self.state = state
@@ -54,7 +54,7 @@ class Desk(Table):
             return IdempotencyRecord(scope=f"m-{self.said}", fingerprint="", status=202, headers={}, body=b"",
                                      created_ms=0)
 
-        message = Message(Chat("irc", "direct", peer=peer), peer, text, [], None, {})
+        message = ChatMessage(Chat("irc", "direct", peer=peer), peer, text, [], None, {})
         return (await self.engine.chats.arrive(OWNER, message, remember)).session_id
 
     async def look(self, times: int = 2) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from interlock.box.program import (
     Image,
     Program,
-    Running,
+    RunningProgram,
     by_env,
     is_as_allowed,
     reaching,
@@ -51,8 +51,8 @@ def program(path: bytes, *argv: bytes, image: Image) -> Program:
     return Program(path, argv, b"/", path, (), image)
 
 
-def runs(inode: int, line: bytes, directory: bytes = b"/", *environment: bytes) -> Running:
-    return Running((1, inode), line, directory, environment)
+def runs(inode: int, line: bytes, directory: bytes = b"/", *environment: bytes) -> RunningProgram:
+    return RunningProgram((1, inode), line, directory, environment)
 
 
 @pytest.mark.req("H-16")

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from engine.conversation import ManualClock
-from interlock.channels.compaction_hook import ANSWER_BYTES, Hook, HttpCompactionHook
-from interlock.ports.compaction_hook import BeforeCompact, Cancel, Supply
-from interlock.ports.outbound_http import Answer, Outgoing, Unreached, UrlRefused
+from interlock.channels.compaction_hook import ANSWER_BYTES, CompactionHookSettings, HttpCompactionHook
+from interlock.ports.compaction_hook import BeforeCompact, CompactionVeto, Supply
+from interlock.ports.outbound_http import OutboundResponse, Outgoing, Unreached, UrlRefused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Z-6")]
 SECRET = b"s" * 32
@@ -28,7 +28,7 @@ ABOUT = BeforeCompact(
 class Receiver(Outgoing):
     """The way out, and who is at its end."""
 
-    def __init__(self, answer: Answer | Exception) -> None:
+    def __init__(self, answer: OutboundResponse | Exception) -> None:
         self.answer = answer
         self.asked: list[tuple[str, Mapping[str, str], bytes]] = []
 
@@ -36,7 +36,7 @@ class Receiver(Outgoing):
         assert url
 
     async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None,
-                   max_bytes: int, timeout_s: float) -> Answer:
+                   max_bytes: int, timeout_s: float) -> OutboundResponse:
         assert (method, max_bytes, timeout_s) == ("POST", ANSWER_BYTES, 5.0)
         self.asked.append((url, headers, body or b""))
         if isinstance(self.answer, Exception):
@@ -45,11 +45,12 @@ class Receiver(Outgoing):
 
 
 def hook(receiver: Receiver, *, required: bool = False) -> HttpCompactionHook:
-    return HttpCompactionHook(Hook("https://h.example/x", SECRET, 5.0, required), receiver, ManualClock(), lambda: "1")
+    return HttpCompactionHook(CompactionHookSettings("https://h.example/x", SECRET, 5.0, required), receiver,
+                              ManualClock(), lambda: "1")
 
 
 async def test_it_is_told_what_would_be_summarised_and_can_check_who_asks() -> None:
-    receiver = Receiver(Answer(204, b""))
+    receiver = Receiver(OutboundResponse(204, b""))
     assert await hook(receiver).before_compact(ABOUT) is None
     ((url, headers, body),) = receiver.asked
     assert url == "https://h.example/x"
@@ -64,20 +65,21 @@ async def test_it_is_told_what_would_be_summarised_and_can_check_who_asks() -> N
 
 @pytest.mark.parametrize(("body", "expected"), [
     (b"", None), (b"{}", None), (b'{"cancel": false}', None), (b'{"unheard": 1}', None),
-    (b'{"cancel": true, "reason": "an  audit\\nruns"}', Cancel("an audit runs")),
-    (b'{"cancel": true}', Cancel("it gave no reason")),
+    (b'{"cancel": true, "reason": "an  audit\\nruns"}', CompactionVeto("an audit runs")),
+    (b'{"cancel": true}', CompactionVeto("it gave no reason")),
     (b'{"summary": "mine"}', Supply("mine")), (b'{"summary": ""}', Supply("")),
 ])
 async def test_what_it_may_say(body: bytes, expected: Any) -> None:
-    assert await hook(Receiver(Answer(200, body))).before_compact(ABOUT) == expected
+    assert await hook(Receiver(OutboundResponse(200, body))).before_compact(ABOUT) == expected
 
 
 @pytest.mark.parametrize("answer", [
-    Answer(500, b"oops"), Answer(302, b""), Answer(200, b"not json"), Answer(200, b'{"summary": 7}'),
-    Answer(200, b"[" * 5_000), Unreached("Nobody answered."), UrlRefused("That leads inside."),
+    OutboundResponse(500, b"oops"), OutboundResponse(302, b""), OutboundResponse(200, b"not json"),
+    OutboundResponse(200, b'{"summary": 7}'),
+    OutboundResponse(200, b"[" * 5_000), Unreached("Nobody answered."), UrlRefused("That leads inside."),
 ])
 async def test_one_that_does_not_answer_is_passed_over_and_cancels_where_it_is_required(answer: Any) -> None:
     assert await hook(Receiver(answer)).before_compact(ABOUT) is None
     cancelled = await hook(Receiver(answer), required=True).before_compact(ABOUT)
-    assert isinstance(cancelled, Cancel)
+    assert isinstance(cancelled, CompactionVeto)
     assert "did not answer" in cancelled.reason

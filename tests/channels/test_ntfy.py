@@ -15,12 +15,13 @@ from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.channels.notice import CUT, QUOTE, text_of
 from interlock.channels.ntfy import MESSAGE_BYTES, NtfyChannel, Topic
 from interlock.config import Config, ConfigError, parse
-from interlock.ports.channel import Asking, NotAsked
+from interlock.ports.channel import ApprovalNotice, NotAsked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-11")]
-ASKING = Asking(approval_id="apr_01", title="$ rm -r build", digest="ab", input='{"command":"rm -r build"}',
-                expires_at="later", agent_title="tidy up", agent_id="claude", runner_id="den", workspace="/srv/w",
-                requested_by="user:ann", lines="$ rm -r build\nRead and decide: https://evil.example/a/1")
+ASKING = ApprovalNotice(approval_id="apr_01", title="$ rm -r build", digest="ab", input='{"command":"rm -r build"}',
+                        expires_at="later", agent_title="tidy up", agent_id="claude", runner_id="den",
+                        workspace="/srv/w",
+                        requested_by="user:ann", lines="$ rm -r build\nRead and decide: https://evil.example/a/1")
 PUBLIC = "https://gw.example"
 SAID = "Read and decide: https://gw.example/a/apr_01"
 

@@ -10,14 +10,15 @@ import msgspec
 import pytest
 
 from interlock.channels.webhook import WebhookChannel, read_secret, signature
-from interlock.ports.channel import Asking, NotAsked
-from interlock.ports.outbound_http import Answer, Outgoing, Unreached, UrlRefused
+from interlock.ports.channel import ApprovalNotice, NotAsked
+from interlock.ports.outbound_http import OutboundResponse, Outgoing, Unreached, UrlRefused
 
 pytestmark = pytest.mark.anyio
 SECRET = bytes(range(24))
-ASKING = Asking(approval_id="apr_1", title="$ rm", digest="ab", input='{"command":"rm"}', expires_at="later",
-                agent_title="tidy up", agent_id="claude", runner_id="host", workspace="/w", requested_by="user:ann",
-                lines="$ rm", is_cut=True)
+ASKING = ApprovalNotice(approval_id="apr_1", title="$ rm", digest="ab", input='{"command":"rm"}', expires_at="later",
+                        agent_title="tidy up", agent_id="claude", runner_id="host", workspace="/w",
+                        requested_by="user:ann",
+                        lines="$ rm", is_cut=True)
 AT_MS = 1_800_000_000_123
 
 
@@ -32,11 +33,11 @@ class Receiver(Outgoing):
         return
 
     async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None,
-                   max_bytes: int, timeout_s: float) -> Answer:
+                   max_bytes: int, timeout_s: float) -> OutboundResponse:
         self.got.append((f"{method} {url}", headers, body or b""))
         if isinstance(self._answer, Exception):
             raise self._answer
-        return Answer(self._answer, b"")
+        return OutboundResponse(self._answer, b"")
 
 
 @pytest.mark.req("P-8")

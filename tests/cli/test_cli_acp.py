@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.doors.acp.door import AUTH_REQUIRED
 
 
@@ -25,7 +25,7 @@ def test_it_answers_without_a_gateway_and_ends_with_its_input(tmp_path: Path) ->
                '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}')
 
     first, second = (json.loads(line) for line in done.stdout.splitlines())
-    assert (done.returncode, done.stderr) == (Exit.DONE, "")
+    assert (done.returncode, done.stderr) == (ExitStatus.DONE, "")
     assert (first["id"], first["result"]["agentInfo"]["name"]) == (1, "interlock")
     assert (second["id"], second["error"]["code"]) == (2, AUTH_REQUIRED)
     assert "interlock up" in second["error"]["message"]
@@ -38,7 +38,7 @@ def test_a_wrong_argument_and_a_file_for_a_pipe_are_one_sentence_each(tmp_path: 
         no_pipe = subprocess.run([sys.executable, "-m", "interlock", "acp", "--state", str(tmp_path)], stdout=file,
                                  stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
 
-    assert (wrong.returncode, wrong.stderr.count("\n")) == (Exit.USAGE, 1)
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (ExitStatus.USAGE, 1)
     assert "interlock agents" in wrong.stderr
-    assert (no_pipe.returncode, no_pipe.stderr.count("\n")) == (Exit.USAGE, 1)
+    assert (no_pipe.returncode, no_pipe.stderr.count("\n")) == (ExitStatus.USAGE, 1)
     assert "is not a pipe" in no_pipe.stderr

@@ -9,7 +9,7 @@ import pytest
 from interlock import config
 from interlock.agents.registry import offers
 from interlock.cli.dispatch import dispatch
-from interlock.cli.known_agents import KNOWN, Known, snippet
+from interlock.cli.known_agents import KNOWN, KnownAgent, snippet
 
 ASK = ["claude", "claude-acp", "codex-acp", "gemini", "goose", "opencode", "qwen", "copilot", "vibe", "kimi", "kilo"]
 NEVER = ["codex", "hermes", "pi", "cline", "auggie"]
@@ -65,7 +65,7 @@ def test_the_line_of_an_agent_says_what_is_held(programs: Path, capsys: pytest.C
 
 
 def test_a_value_with_quotes_is_printed_as_toml(tmp_path: Path) -> None:
-    odd = Known("odd", 'a "b" \\c', "acp", ('--x="y"',), True, env={"V": "é\t\"'\\"})
+    odd = KnownAgent("odd", 'a "b" \\c', "acp", ('--x="y"',), True, env={"V": "é\t\"'\\"})
     (tmp_path / "interlock.toml").write_text(snippet(odd))
     spec = config.load(tmp_path / "interlock.toml").agents["odd"]
     assert (spec.command, spec.args, spec.env) == ('a "b" \\c', ['--x="y"'], {"V": "é\t\"'\\"})

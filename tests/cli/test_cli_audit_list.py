@@ -10,7 +10,7 @@ import pytest
 
 from cli.scripted import URL, Script, answer, link_to, problem
 from interlock.cli import audit_list
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
@@ -45,7 +45,7 @@ def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_records_are_listed_over_short_and_empty_pages(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({"GET /v1/audit": [page(9, more="c9"), page(more="c5"), page(2)]})
     assert audit_list.records(who="ann", action="vote", since="2026-11-20", until="2026-11-23T08:00:00+01:00",
-                              where=where) == Exit.DONE
+                              where=where) == ExitStatus.DONE
     rows = [row.split() for row in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["RECORD", "WHEN", "WHO", "ACTION", "STEP", "ABOUT"]
     assert [row[0] for row in rows[1:]] == ["9", "2"]
@@ -58,14 +58,14 @@ def test_records_are_listed_over_short_and_empty_pages(scripted: Any, capsys: py
 
 def test_no_more_is_fetched_than_is_shown(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({"GET /v1/audit": [page(9, more="c9"), page(8, more="c8")]})
-    assert audit_list.records(limit=2, json=True, where=where) == Exit.DONE
+    assert audit_list.records(limit=2, json=True, where=where) == ExitStatus.DONE
     assert [one["seq"] for one in json.loads(capsys.readouterr().out)["items"]] == [9, 8]
     assert [request.url.params["limit"] for request in script.asked] == ["2", "1"]
 
 
 def test_nothing_found_is_said_and_mistakes_are_one_sentence(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _, where = scripted({"GET /v1/audit": [page()]})
-    assert audit_list.records(since="2h", where=where) == Exit.DONE
+    assert audit_list.records(since="2h", where=where) == ExitStatus.DONE
     assert "no record of that kind" in capsys.readouterr().err
     for wrong in ({"since": "yesterday"}, {"until": "2026-99-01"}, {"limit": 0}):
         with pytest.raises(Trouble):
@@ -76,7 +76,7 @@ def test_one_record_is_shown_whole_with_its_personal_values(scripted: Any, capsy
     shown = {**line(7), "personal": {"comment": ["00", "checked\x1b[2J"]}}
     _, where = scripted({"GET /v1/audit/records/7": [answer(shown)],
                          "GET /v1/audit/records/8": [problem(404, "NotFound", "The audit log has no record 8.")]})
-    assert audit_list.show(7, where=where) == Exit.DONE
+    assert audit_list.show(7, where=where) == ExitStatus.DONE
     out = capsys.readouterr().out
     assert '"action": "vote"' in out
     assert "comment: checked" in out

@@ -12,7 +12,7 @@ import pytest
 
 from interlock.cli import INTERRUPTED, main, transcript_sources
 from interlock.cli.dispatch import dispatch
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.up import is_usual
 
 
@@ -294,11 +294,11 @@ class Interrupted(ModuleType):
 
 @pytest.mark.req("G-7")
 def test_ctrl_c_while_the_first_modules_are_read_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Exit.INTERRUPTED == INTERRUPTED
+    assert ExitStatus.INTERRUPTED == INTERRUPTED
     monkeypatch.setitem(sys.modules, "interlock.cli.dispatch", Interrupted("dispatch"))
     with pytest.raises(SystemExit) as ended:
         main(["status"])
-    assert ended.value.code == Exit.INTERRUPTED
+    assert ended.value.code == ExitStatus.INTERRUPTED
 
 
 @pytest.mark.req("G-7")

@@ -12,8 +12,8 @@ import pytest
 
 from cli.scripted import Script, answer, link_to, problem
 from interlock.cli import chat
-from interlock.cli.chat import Lines
-from interlock.cli.exit_status import Exit
+from interlock.cli.chat import LineReader
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ class Typed:
 @pytest.mark.req("V-1")
 async def test_a_line_is_an_answer_while_a_question_is_open_and_a_message_else() -> None:
     typed = Typed("hello")
-    lines = Lines(typed)
+    lines = LineReader(typed)
     reading = asyncio.create_task(lines.read())
     assert await lines.messages.get() == "hello"
     asking = asyncio.create_task(lines.line("Allow it? "))
@@ -82,7 +82,7 @@ async def test_words_for_the_gateway_are_answered_and_nothing_is_followed(
                               answer({**told, "session_id": "S2", "reset": "asked"}, 202),
                               answer({**told, "denied": True}, 202))
     said = capsys.readouterr()
-    assert done == Exit.DONE
+    assert done == ExitStatus.DONE
     assert [httpx2.Request("POST", "http://x", content=one.content).read() and one.headers["idempotency-key"][:4]
             for one in script.asked] == ["cli-"] * 3
     assert "agent shell" in said.out
@@ -95,4 +95,4 @@ async def test_words_for_the_gateway_are_answered_and_nothing_is_followed(
 async def test_piped_in_a_refusal_ends_it_with_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Trouble, match="no runner") as trouble:
         await talk(tmp_path, monkeypatch, ["hello", None], problem(409, "Conflict", "no runner offers it"))
-    assert trouble.value.status == Exit.CONFLICT
+    assert trouble.value.status == ExitStatus.CONFLICT

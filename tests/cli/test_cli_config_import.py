@@ -14,7 +14,7 @@ from interlock import config
 from interlock.app.chats import chat_settings
 from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.cli.config_import import import_
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
 from interlock.config.openclaw import translate
@@ -114,7 +114,7 @@ def taken_over(there: Path, **more: Any) -> tuple[int, Path]:
 def test_a_realistic_config_means_the_same_here(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done, state = taken_over(there, json=True)
     told = json.loads(capsys.readouterr().out)
-    assert (done, told["written"], told["backup"]) == (Exit.DONE, True, None)
+    assert (done, told["written"], told["backup"]) == (ExitStatus.DONE, True, None)
     read = config.load(state / "interlock.toml")
     settings = chat_settings(read)
     # Resets, as OpenClaw's own words say them.
@@ -192,7 +192,7 @@ def test_what_is_said_already_is_never_replaced_unasked(there: Path) -> None:
     (state / "interlock.toml").write_text(mine)
     with pytest.raises(Trouble, match="says something of session already, so nothing was changed") as trouble:
         taken_over(there)
-    assert trouble.value.status == Exit.CONFLICT
+    assert trouble.value.status == ExitStatus.CONFLICT
     assert [path.name for path in state.iterdir()] == ["interlock.toml"]
     assert (state / "interlock.toml").read_text() == mine
     taken_over(there, replace=True)

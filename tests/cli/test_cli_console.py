@@ -13,7 +13,7 @@ import pytest
 from cli.scripted import URL, Script, answer, link_to, problem
 from interlock.cli import console
 from interlock.cli.console import link_for, qr_code
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
@@ -60,10 +60,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_link_alone_is_the_result_and_is_opened_unless_told_not_to(
         scripted: Any, opened: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     _, where = scripted({})
-    assert console.console(where=where) == Exit.DONE
+    assert console.console(where=where) == ExitStatus.DONE
     assert capsys.readouterr().out == HERE + "\n"
     assert opened == [HERE]
-    assert console.console(no_open=True, where=where) == Exit.DONE
+    assert console.console(no_open=True, where=where) == ExitStatus.DONE
     assert opened == [HERE]
 
 
@@ -72,14 +72,14 @@ def test_without_a_display_nothing_is_opened(scripted: Any, opened: list[str], m
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(console.sys, "platform", "linux")
     _, where = scripted({})
-    assert console.console(where=where) == Exit.DONE
+    assert console.console(where=where) == ExitStatus.DONE
     assert opened == []
 
 
 def test_roles_are_asked_for_and_json_has_the_link(scripted: Any, opened: list[str],
                                                    capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({})
-    assert console.console(role=["viewer", "approver"], json=True, where=where) == Exit.DONE
+    assert console.console(role=["viewer", "approver"], json=True, where=where) == ExitStatus.DONE
     assert json.loads(script.asked[-1].content) == {"roles": ["viewer", "approver"]}
     assert json.loads(capsys.readouterr().out) == {"url": HERE, **CODE}
     assert opened == [], "a program that reads JSON opens it itself"
@@ -99,11 +99,11 @@ def test_a_gateway_without_a_console_says_how_to_get_it(scripted: Any) -> None:
 def test_browsers_are_listed_and_logged_out(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({"GET /v1/browser-sessions": [answer({"items": [SESSION]})],
                               "DELETE /v1/browser-sessions/brs_01K9": [answer(SESSION)]})
-    assert console.sessions(where=where) == Exit.DONE
+    assert console.sessions(where=where) == ExitStatus.DONE
     listed = capsys.readouterr().out
     assert "brs_01K9" in listed
     assert "\x1b" not in listed
-    assert console.end("01k", where=where) == Exit.DONE
+    assert console.end("01k", where=where) == ExitStatus.DONE
     assert script.asked[-1].method == "DELETE"
     assert "is logged out" in capsys.readouterr().out
     with pytest.raises(Trouble, match="no console session") as caught:
@@ -112,7 +112,8 @@ def test_browsers_are_listed_and_logged_out(scripted: Any, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(("url", "link"), [
-    ("http://127.0.0.1:7420", "http://localhost:7420/console/#C"), ("http://[::1]:7420", "http://localhost:7420/console/#C"),
+    ("http://127.0.0.1:7420", "http://localhost:7420/console/#C"),
+    ("http://[::1]:7420", "http://localhost:7420/console/#C"),
     ("https://gate.example.org", "https://gate.example.org/console/#C"),
     ("https://gate.example.org:8443", "https://gate.example.org:8443/console/#C"),
 ])

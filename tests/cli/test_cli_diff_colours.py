@@ -17,7 +17,7 @@ from interlock.cli.approval_card import rows_of, show
 from interlock.cli.diff_colours import MAX_CODE_CHARS, diffs_of, language_of, painted, spans_of
 from interlock.cli.screen import Screen
 from interlock.command.card.lines import lines
-from interlock.command.card.request import Asked
+from interlock.command.card.request import ReceivedRequest
 from interlock.protocol import payloads as p
 
 pytestmark = pytest.mark.req("Y-2", "H-4")
@@ -37,11 +37,11 @@ def colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
 
 
-def edit(path: str = "/w/a.py", old: str = OLD, new: str = NEW) -> Asked:
-    return Asked("Edit", json.dumps({"file_path": path, "old_string": old, "new_string": new}).encode())
+def edit(path: str = "/w/a.py", old: str = OLD, new: str = NEW) -> ReceivedRequest:
+    return ReceivedRequest("Edit", json.dumps({"file_path": path, "old_string": old, "new_string": new}).encode())
 
 
-def shown(asked: Asked, width: int) -> list[str]:
+def shown(asked: ReceivedRequest, width: int) -> list[str]:
     with redirect_stderr(Terminal()) as stream:
         show(rows_of(lines(asked), width))
     return stream.getvalue().splitlines()
@@ -92,8 +92,9 @@ def test_what_is_too_long_to_lex_keeps_its_signs(new: str) -> None:
 
 
 def test_members_behind_a_diff_are_not_coloured_as_code() -> None:
-    asked = Asked("Edit", json.dumps({"file_path": "/w/a.py", "old_string": "a", "new_string": "b", "class": "x"}
-                                     ).encode())
+    asked = ReceivedRequest("Edit",
+                            json.dumps({"file_path": "/w/a.py", "old_string": "a", "new_string": "b", "class": "x"}
+                                               ).encode())
     found = lines(asked)
     assert found[-1].text.startswith("class")
     assert spans_of(found)[-1] == ()

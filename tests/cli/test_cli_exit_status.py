@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.cli.exit_status import BY_HTTP, Exit, of_command
+from interlock.cli.exit_status import BY_HTTP, ExitStatus, of_command
 from interlock.cli.gateway_link import refusal
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import PROBLEMS
@@ -55,7 +55,7 @@ def test_an_answer_without_a_code_is_a_proxys(status: int) -> None:
 
 @pytest.mark.req("G-7")
 def test_the_numbers() -> None:
-    assert {status.name: status.value for status in Exit} == {
+    assert {status.name: status.value for status in ExitStatus} == {
         "DONE": 0, "FAILED": 1, "USAGE": 2, "REJECTED": 3, "CANCELED": 4, "TIMED_OUT": 5, "UNREACHABLE": 6,
         "NOT_FOUND": 7, "NOT_AUTHORISED": 8, "CONFLICT": 9, "INTERRUPTED": 130,
     }

@@ -15,8 +15,8 @@ import pytest
 from cli.scripted import Script, answer, broken, event, link_to, problem, stream
 from interlock.cli import short_ids
 from interlock.cli.approval_card import card
-from interlock.cli.approval_prompt import Answering, Asker
-from interlock.cli.cursors import Cursors, Place
+from interlock.cli.approval_prompt import Answering, ApprovalPrompt
+from interlock.cli.cursors import Cursors, ShownCursor
 from interlock.cli.follower import Follower
 from interlock.cli.outcome import close_line, exit_of
 from interlock.cli.place import Where
@@ -87,11 +87,11 @@ class Lines:
 
 
 async def follow(script: Script, tmp_path: Path, how: Answering = "elsewhere", lines: Lines | None = None,
-                 place: Place | None = None) -> Command:
+                 place: ShownCursor | None = None) -> Command:
     async with link_to(script, tmp_path) as link:
         cursors = Cursors(tmp_path)
-        follower = Follower(link, await link.read(COMMAND, Command), Screen("claude"), Asker(link, how, lines),
-                            cursors, place=place or Place())
+        follower = Follower(link, await link.read(COMMAND, Command), Screen("claude"), ApprovalPrompt(link, how, lines),
+                            cursors, place=place or ShownCursor())
         return await follower.follow()
 
 
@@ -227,7 +227,8 @@ async def test_what_was_asked_before_this_terminal_left_off_is_asked_again(
     script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command())],
                      f"GET {STATUS} sse": [stream(state("succeeded"))], f"GET {APPROVAL}": [answer(approval())],
                      "GET /v1/approvals": [answer({"items": [approval()], "next_cursor": None, "has_more": False})]})
-    await follow(script, tmp_path, place=Place(cursor="f2", status_cursor="kpending", phase="inside", turn_id=TURN))
+    await follow(script, tmp_path,
+                 place=ShownCursor(cursor="f2", status_cursor="kpending", phase="inside", turn_id=TURN))
     assert script.asked[1].headers.get("Last-Event-ID") in (None, "f2")
     assert any(request.url.path == "/v1/approvals" for request in script.asked)
 
@@ -301,7 +302,7 @@ async def test_a_list_is_read_over_its_pages(tmp_path: Path) -> None:
 def test_cursors_are_bounded_and_a_broken_file_is_forgotten(tmp_path: Path) -> None:
     cursors = Cursors(tmp_path)
     for n in range(205):
-        cursors.keep(f"s{n}", f"c{n}", Place(cursor=str(n)))
+        cursors.keep(f"s{n}", f"c{n}", ShownCursor(cursor=str(n)))
     assert cursors.command("c0") is None
     assert cursors.session("s204") == "204"
     (tmp_path / "cursors.json").write_text("{broken")

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from cli.test_cli_following import AT, command
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.outcome import SHOWN_DENIALS, close_line, exit_of
 from interlock.protocol.resources import Command
 
@@ -35,7 +35,7 @@ def test_the_last_lines_name_what_was_denied_by_whom_and_why(capsys: pytest.Capt
         "✗ not run: $ rm list.md · denied by user:owner: I still need it",
         '✗ not run: $ curl x · denied by the policy rule "no network"',
         "succeeded, but 2 calls denied · 0.0 s · cmd_a"]
-    assert exit_of(one) == Exit.DONE
+    assert exit_of(one) == ExitStatus.DONE
 
 
 def test_a_run_with_a_denied_call_does_not_end_in_green(

@@ -12,9 +12,9 @@ import pytest
 
 from cli.scripted import Script, answer, link_to, problem
 from cli.test_cli_following import AT, TURN, approval
-from interlock.cli.approval_prompt import Asker
+from interlock.cli.approval_prompt import ApprovalPrompt
 from interlock.cli.rule_replay import Replayed, replay_sessions, rules_in_force
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.protocol.resources import Approval, Session
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +50,7 @@ async def test_always_shows_the_rule_before_it_is_saved_and_says_how_to_take_it_
             "rule": KEPT}]})],
     })
     async with link_to(script, tmp_path) as link:
-        assert await Asker(link, "ask", Says(key, "y")).answer(shown())
+        assert await ApprovalPrompt(link, "ask", Says(key, "y")).answer(shown())
     assert [(one.method, one.url.path) for one in script.asked] == [
         ("GET", RULE), ("POST", GRANTS), ("GET", "/v1/policy/rules")]
     assert json.loads(script.asked[1].content)["remember"] == {"scope": scope}
@@ -64,7 +64,7 @@ async def test_always_is_not_offered_for_files_that_configure_an_agent(tmp_path:
     files = {"agent_id": "qwen", "directory": "/w", "files": []}
     script = Script({f"POST {GRANTS}": [answer(approval("granted", decided_by="user:me"))]})
     async with link_to(script, tmp_path) as link:
-        assert await Asker(link, "ask", Says("a", "y")).answer(
+        assert await ApprovalPrompt(link, "ask", Says("a", "y")).answer(
             shown(door="command", workspace_files=True, input=files))
     assert [one.url.path for one in script.asked] == [GRANTS]
 
@@ -77,7 +77,7 @@ async def test_always_offers_the_widths_that_fit_the_call(tmp_path: Path, capsys
                              ("3", None)):
         script = Script({f"GET {RULE}": [answer(offered)], f"POST {GRANTS}": [answer(approval("granted"))]})
         async with link_to(script, tmp_path) as link:
-            await Asker(link, "ask", Says("s", chosen, "y")).answer(shown())
+            await ApprovalPrompt(link, "ask", Says("s", chosen, "y")).answer(shown())
         assert json.loads(script.asked[-1].content).get("remember") == remember
     assert '2 = this program and first word: allow where tool = "Bash"' in capsys.readouterr().err
 
@@ -90,7 +90,7 @@ async def test_always_says_what_it_covers_of_described_calls(
     offered = {"rule": kind, "widths": [{"width": "described", "rule": kind}]}
     script = Script({f"GET {RULE}": [answer(offered)], f"POST {GRANTS}": [answer(approval("granted"))]})
     async with link_to(script, tmp_path) as link:
-        await Asker(link, "ask", Says("s", "y")).answer(shown())
+        await ApprovalPrompt(link, "ask", Says("s", "y")).answer(shown())
     assert json.loads(script.asked[-1].content)["remember"] == {"scope": "session", "match": {"width": "described"}}
     assert "every call of this kind in this session, although the agent does not send" in capsys.readouterr().err
 
@@ -102,7 +102,7 @@ async def test_what_cannot_be_remembered_is_said_and_the_question_stands(
     script = Script({f"GET {RULE}": [problem(400, "InvalidPayload", "/remember: it is asked each time")],
                      f"POST {GRANTS}": [answer(approval("granted"))]})
     async with link_to(script, tmp_path) as link:
-        await Asker(link, "ask", Says("s", "y")).answer(shown())
+        await ApprovalPrompt(link, "ask", Says("s", "y")).answer(shown())
     assert "remember" not in json.loads(script.asked[-1].content)
     assert "it is asked each time" in capsys.readouterr().err
 
@@ -111,7 +111,7 @@ async def test_what_cannot_be_remembered_is_said_and_the_question_stands(
 async def test_a_rule_that_is_not_agreed_to_is_not_kept_and_the_question_stands(tmp_path: Path) -> None:
     script = Script({f"GET {RULE}": [answer({"rule": KEPT})], f"POST {GRANTS}": [answer(approval("denied"))]})
     async with link_to(script, tmp_path) as link:
-        await Asker(link, "ask", Says("a", "hm", "n", "")).answer(shown())
+        await ApprovalPrompt(link, "ask", Says("a", "hm", "n", "")).answer(shown())
     assert "remember" not in json.loads(script.asked[-1].content)
 
 
@@ -121,7 +121,7 @@ async def test_where_more_than_a_plain_yes_is_wanted_always_is_not_offered(
     more: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with link_to(Script({}), tmp_path) as link:
-        await Asker(link, "ask", Says("s")).answer(shown(**more))
+        await ApprovalPrompt(link, "ask", Says("s")).answer(shown(**more))
     said = capsys.readouterr().err
     assert "always" not in said
     assert "Please answer" in said
@@ -149,8 +149,8 @@ async def test_recorded_calls_are_held_against_rules_that_are_tried(tmp_path: Pa
              answer({"events": events[3:], "next_cursor": "c2", "has_more": False})]
     session = Session(session_id="s", session_key="k", tenant_id="t", agent_id="goose", state="idle", created_at=AT,
                       updated_at=AT)
-    policy = Policy([Rule(name="git", effect="allow", words="git log **"),
-                     Rule(name="no", effect="deny", command="rm .*")])
+    policy = RuleSet([Rule(name="git", effect="allow", words="git log **"),
+                      Rule(name="no", effect="deny", command="rm .*")])
     script = Script({"GET /v1/sessions/s/frames": pages, "GET /v1/edge/nodes": [answer({"nodes": []})],
                      "GET /v1/commands": [answer({"commands": [], "next_cursor": None, "has_more": False})]})
     async with link_to(script, tmp_path) as link:
@@ -184,7 +184,7 @@ async def test_recorded_calls_are_judged_by_the_whole_request_and_by_whose_turn_
             "GET /v1/edge/nodes": [answer({"nodes": [node]})],
             "GET /v1/commands": [answer({"commands": [command], "next_cursor": None, "has_more": False})]})
         async with link_to(script, tmp_path) as link:
-            one, = [call async for call in replay_sessions(link, [session], Policy([rule]))]
+            one, = [call async for call in replay_sessions(link, [session], RuleSet([rule]))]
         assert (one.now, one.now_rule, one.was) == ("deny", "one", "ask"), rule
 
 
@@ -230,7 +230,7 @@ async def replayed(tmp_path: Path, events: list[dict[str, Any]], rules: list[Rul
         "GET /v1/edge/nodes": [answer({"nodes": []})],
         "GET /v1/commands": [answer({"commands": list(commands), "next_cursor": None, "has_more": False})]})
     async with link_to(script, tmp_path) as link:
-        return [call async for call in replay_sessions(link, [session], Policy(rules))]
+        return [call async for call in replay_sessions(link, [session], RuleSet(rules))]
 
 
 @pytest.mark.req("P-1")

@@ -10,7 +10,7 @@ import pytest
 
 from cli.scripted import URL, Script, answer, link_to, problem
 from interlock.cli import prune
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
@@ -43,7 +43,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_it_says_what_went_of_each_tenant(asked: Any, capsys: pytest.CaptureFixture[str]) -> None:
     status, [body] = asked(older_than="8w")
     told = capsys.readouterr()
-    assert (status, body["older_than_ms"], body["dry_run"]) == (Exit.DONE, 56 * DAY_MS, False)
+    assert (status, body["older_than_ms"], body["dry_run"]) == (ExitStatus.DONE, 56 * DAY_MS, False)
     rows = [line.split() for line in told.out.splitlines()]
     assert rows[0] == ["TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"]
     assert rows[1] == ["default", "4", "120", "5", "6"]

@@ -15,7 +15,7 @@ import pytest
 from engine.test_chats import Room
 from gateway.rest.test_rest_session_entries import EngineDesk
 from interlock.cli import session_edit
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.progress import _SoFar
@@ -66,7 +66,7 @@ async def test_what_was_changed_is_set_and_the_rest_stays(person: Person, capsys
     done = await person.edit(f"v['{KEY}'].update(label='work', theirs=[1], provider=None); v['{KEY}'].pop('chatType');"
                              "v.pop('agent:shell:dm:bob')")
     told = json.loads(capsys.readouterr().out)
-    assert done == Exit.DONE
+    assert done == ExitStatus.DONE
     assert told == {"agent_id": "shell", "refused": [], "changed": [
         f"{KEY}: chatType, provider, label, theirs", "agent:shell:dm:bob: archived"]}
     entry = await person.entry()
@@ -74,7 +74,7 @@ async def test_what_was_changed_is_set_and_the_rest_stays(person: Person, capsys
     assert "archivedAt" in await person.entry("bob")
     assert "archivedAt" not in await person.entry("cid")
     # What is archived is not there the next time; what is not known is taken away again with null.
-    assert await person.edit(f"v['{KEY}']['theirs'] = None; assert 'agent:shell:dm:bob' not in v") == Exit.DONE
+    assert await person.edit(f"v['{KEY}']['theirs'] = None; assert 'agent:shell:dm:bob' not in v") == ExitStatus.DONE
     assert "theirs" not in await person.entry()
 
 
@@ -84,7 +84,7 @@ async def test_each_thing_that_is_refused_is_one_sentence_and_the_text_is_kept(
 ) -> None:
     done = await person.edit(f"v['agent:shell:dm:cid'].update(sessionId='x', label='c'); v.pop('{KEY}'); v['new'] = 7")
     said = capsys.readouterr()
-    assert done == Exit.FAILED
+    assert done == ExitStatus.FAILED
     assert json.loads(said.out) == {
         "agent_id": "shell", "changed": ["agent:shell:dm:cid: label"], "refused": [
             "agent:shell:dm:cid: sessionId: the gateway counts it itself.",
@@ -102,8 +102,8 @@ async def test_a_text_that_cannot_be_read_changes_nothing(person: Person) -> Non
     assert kept.read_text() == "{"
     with pytest.raises(Trouble, match="ended with status 3, so nothing was changed"):
         await person.edit("sys.exit(3)")
-    assert await person.edit("v") == Exit.DONE
-    assert await person.edit("v = {}") == Exit.FAILED
+    assert await person.edit("v") == ExitStatus.DONE
+    assert await person.edit("v = {}") == ExitStatus.FAILED
     assert "archivedAt" not in await person.entry()
 
 
@@ -132,5 +132,5 @@ async def test_nothing_is_printed_while_the_editor_has_the_terminal(
         return run(*words, **more)
 
     monkeypatch.setattr(session_edit.subprocess, "run", watched)
-    assert await person.edit("v") == Exit.DONE
+    assert await person.edit("v") == ExitStatus.DONE
     assert (seen, _SoFar.suspended) == ([True], False)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.conversation import turn_uuid
-from interlock.cli.session_frames import Part, Shown
+from interlock.cli.session_frames import CommandFrames, Shown
 from interlock.protocol.resources import Notice
 
 
@@ -33,7 +33,7 @@ def end(turn_id: str, reason: str = "end_turn") -> dict[str, Any]:
     return frame("session.turn.end", {"turn_id": turn_id, "stop_reason": reason})
 
 
-def said(part: Part, events: list[dict[str, Any]]) -> list[str]:
+def said(part: CommandFrames, events: list[dict[str, Any]]) -> list[str]:
     shown = [part.take(event) for event in events]
     return [one.payload.text for one in shown if isinstance(one, Shown) and one.frame_type == "agent.text.done"]  # pyright: ignore
 
@@ -44,25 +44,25 @@ TWO = [prompt("cmd_a", "p1"), start("t1", "p1"), text("t1", "first"), end("t1"),
 
 @pytest.mark.req("C-8", "G-4")
 def test_each_command_has_its_own_turn() -> None:
-    first, second = Part("cmd_a"), Part("cmd_b")
+    first, second = CommandFrames("cmd_a"), CommandFrames("cmd_b")
     assert said(first, TWO) == ["first"]
     assert first.is_over
     assert said(second, TWO) == ["second"]
-    assert said(Part(None), TWO) == ["first", "second", "later"]
+    assert said(CommandFrames(None), TWO) == ["first", "second", "later"]
 
 
 @pytest.mark.req("C-8")
 def test_a_prompt_that_waits_for_another_turn_does_not_take_it_over() -> None:
     events = [prompt("cmd_a", "p1"), start("t1", "p1"), prompt("cmd_b", "p2"), end("t1"), start("t2", "p2"),
               text("t2", "mine"), end("t2")]
-    part = Part("cmd_b")
+    part = CommandFrames("cmd_b")
     assert said(part, events) == ["mine"]
     assert part.is_over
 
 
 @pytest.mark.req("C-8", "T-3")
 def test_a_turn_that_ends_for_a_tool_is_followed_by_another() -> None:
-    part = Part("cmd_a")
+    part = CommandFrames("cmd_a")
     events = [prompt("cmd_a", "p"), start("t1", "p"), end("t1", "tool_use"),
               start("t2", "p"), text("t2", "on"), end("t2")]
     assert said(part, events) == ["on"]
@@ -71,13 +71,13 @@ def test_a_turn_that_ends_for_a_tool_is_followed_by_another() -> None:
 
 @pytest.mark.req("G-4")
 def test_a_terminal_that_comes_back_is_inside_already() -> None:
-    part = Part("cmd_a", "inside", turn_uuid("t1"))
+    part = CommandFrames("cmd_a", "inside", turn_uuid("t1"))
     assert said(part, [text("t1", "on"), end("t1"), text("t9", "other")]) == ["on"]
 
 
 @pytest.mark.req("D-4", "E-1")
 def test_notices_are_given_and_what_is_unknown_is_passed_over() -> None:
-    part = Part(None)
+    part = CommandFrames(None)
     assert part.take({"n": 1, "kind": "notice", "notice": {"code": "Detached", "message": "gone"}}) == Notice(
         code="Detached", message="gone")
     for event in ({}, {"n": 1, "kind": "C", "frame": None}, frame("x-new.thing", {}), frame("agent.text.done", {}),
@@ -88,7 +88,7 @@ def test_notices_are_given_and_what_is_unknown_is_passed_over() -> None:
 @pytest.mark.req("Z-5")
 def test_what_an_agent_does_in_a_silent_turn_is_not_shown() -> None:
     asked = {"invocation_id": "i", "turn_id": "t1", "tool_name": "write", "input": {}}
-    part = Part(None)
+    part = CommandFrames(None)
     assert part.take(frame("tool.invoke.request", asked, silent=True, suppressed=True)) is None
     assert isinstance(part.take(frame("tool.invoke.request", asked)), Shown)
 
@@ -96,7 +96,7 @@ def test_what_an_agent_does_in_a_silent_turn_is_not_shown() -> None:
 @pytest.mark.req("Z-5")
 def test_the_prompt_of_a_memory_flush_is_not_shown_and_still_begins_its_part() -> None:
     asked = {"prompt_id": "p", "input_type": "text", "origin": "flush", "text": "", "command_id": "cmd_1"}
-    part = Part("cmd_1")
+    part = CommandFrames("cmd_1")
     assert part.take(frame("control.prompt.request", {**asked, "silent": True}, suppressed=True)) is None
     assert part.phase == "inside"
-    assert isinstance(Part("cmd_1").take(frame("control.prompt.request", asked)), Shown)
+    assert isinstance(CommandFrames("cmd_1").take(frame("control.prompt.request", asked)), Shown)

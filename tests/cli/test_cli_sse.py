@@ -10,7 +10,17 @@ import pytest
 from cli.scripted import Script, answer, broken, event, link_to, problem, stream
 from interlock.cli import sse
 from interlock.cli.gateway_link import READ_ATTEMPTS
-from interlock.cli.sse import GIVE_UP_S, MAX_EVENT_CHARS, Forgotten, Heard, Lines, Lost, Reattached, Stream, Told
+from interlock.cli.sse import (
+    GIVE_UP_S,
+    MAX_EVENT_CHARS,
+    CursorForgotten,
+    EventLines,
+    SseEvent,
+    SseItem,
+    SseStream,
+    StreamLost,
+    StreamResumed,
+)
 from interlock.cli.verb_error import Trouble
 
 PATH = "/v1/sessions/s/frames"
@@ -30,10 +40,10 @@ class Clock:
         return self.now
 
 
-async def heard(script: Script, tmp_path: Path, cursor: str | None = None, clock: Clock | None = None) -> list[Heard]:
+async def heard(script: Script, tmp_path: Path, cursor: str | None = None, clock: Clock | None = None) -> list[SseItem]:
     clock = clock or Clock()
     async with link_to(script, tmp_path) as link:
-        return [one async for one in Stream(link, PATH, cursor, sleep=clock.sleep, clock=clock.read)]
+        return [one async for one in SseStream(link, PATH, cursor, sleep=clock.sleep, clock=clock.read)]
 
 
 def page(*events: int, more: bool = False) -> dict[str, object]:
@@ -52,10 +62,11 @@ async def test_a_cut_stream_goes_on_from_its_cursor_and_counts_what_was_replayed
         f"GET {PATH}": [answer(page(3, 4)), answer(page(6))],
     })
     got = await heard(script, tmp_path)
-    assert [one.data["n"] for one in got if isinstance(one, Told)] == [1, 2, 3, 4, 5, 6]
-    assert [one.replayed for one in got if isinstance(one, Reattached)] == [2, 1]
+    assert [one.data["n"] for one in got if isinstance(one, SseEvent)] == [1, 2, 3, 4, 5, 6]
+    assert [one.replayed for one in got if isinstance(one, StreamResumed)] == [2, 1]
     # How much was missed is said before it is shown.
-    assert [type(one) for one in got] == [Told, Told, Lost, Reattached, Told, Told, Told, Lost, Reattached, Told]
+    assert [type(one) for one in got] == [SseEvent, SseEvent, StreamLost, StreamResumed, SseEvent, SseEvent, SseEvent,
+                                          StreamLost, StreamResumed, SseEvent]
     polled = [request.url.params.get("since") for request in script.asked
               if "event-stream" not in request.headers.get("Accept", "")]
     assert polled == ["c2", "c5"]
@@ -75,8 +86,8 @@ async def test_a_replay_that_is_cut_itself_loses_nothing_that_was_held_back(tmp_
         f"GET {PATH}": [answer(page(2, more=True)), cut, answer(page(2, 3))],
     })
     got = await heard(script, tmp_path)
-    assert [one.data["n"] for one in got if isinstance(one, Told)] == [1, 2, 3]
-    assert [one.replayed for one in got if isinstance(one, Reattached)] == [2]
+    assert [one.data["n"] for one in got if isinstance(one, SseEvent)] == [1, 2, 3]
+    assert [one.replayed for one in got if isinstance(one, StreamResumed)] == [2]
 
 
 @pytest.mark.anyio
@@ -88,8 +99,8 @@ async def test_of_a_long_replay_at_least_what_is_held_back_is_said_before_it(
     script = Script({f"GET {PATH} sse": [stream(event({"n": 1}, "c1")), ended],
                      f"GET {PATH}": [answer(page(2, 3, 4, more=True)), answer(page(5))]})
     got = await heard(script, tmp_path)
-    assert [one.data["n"] for one in got if isinstance(one, Told)] == [1, 2, 3, 4, 5]
-    assert [(one.replayed, one.more) for one in got if isinstance(one, Reattached)] == [(2, True)]
+    assert [one.data["n"] for one in got if isinstance(one, SseEvent)] == [1, 2, 3, 4, 5]
+    assert [(one.replayed, one.more) for one in got if isinstance(one, StreamResumed)] == [(2, True)]
     assert script.asked[-1].headers["Last-Event-ID"] == "c5"
 
 
@@ -99,7 +110,7 @@ async def test_an_end_without_204_is_a_stopping_gateway_and_not_the_end(tmp_path
     script = Script({f"GET {PATH} sse": [stream(event({"n": 1}, "c1"), breaks=False), ended],
                      f"GET {PATH}": [answer(page())]})
     got = await heard(script, tmp_path)
-    assert [type(one) for one in got] == [Told, Lost, Reattached]
+    assert [type(one) for one in got] == [SseEvent, StreamLost, StreamResumed]
 
 
 @pytest.mark.anyio
@@ -108,7 +119,7 @@ async def test_what_was_half_read_at_the_cut_is_not_given_out(tmp_path: Path) ->
     whole = event({"n": 1}, "c1")
     script = Script({f"GET {PATH} sse": [stream(whole[:-3]), ended], f"GET {PATH}": [answer(page(1))]})
     got = await heard(script, tmp_path)
-    assert [one.data for one in got if isinstance(one, Told)] == [{"n": 1}]
+    assert [one.data for one in got if isinstance(one, SseEvent)] == [{"n": 1}]
 
 
 @pytest.mark.anyio
@@ -119,7 +130,7 @@ async def test_deltas_move_no_cursor_and_are_not_counted_as_replayed(tmp_path: P
         f"GET {PATH}": [answer({"events": [{"n": 2}, {"kind": "C"}], "next_cursor": "c2", "has_more": False})],
     })
     got = await heard(script, tmp_path)
-    assert [one.replayed for one in got if isinstance(one, Reattached)] == [1]
+    assert [one.replayed for one in got if isinstance(one, StreamResumed)] == [1]
     assert script.asked[-1].headers["Last-Event-ID"] == "c2"
 
 
@@ -139,7 +150,7 @@ async def test_an_expired_cursor_begins_again_and_says_so(tmp_path: Path) -> Non
     script = Script({f"GET {PATH} sse": [problem(410, "CursorExpired", "gone"), stream(event({"n": 9}, "c9")), ended],
                      f"GET {PATH}": [answer(page())]})
     got = await heard(script, tmp_path, cursor="old")
-    assert isinstance(got[0], Forgotten)
+    assert isinstance(got[0], CursorForgotten)
     assert script.asked[1].headers.get("Last-Event-ID") is None
 
 
@@ -158,23 +169,23 @@ async def test_a_viewer_too_slow_is_told_why_and_goes_on(tmp_path: Path) -> None
     behind = event({"code": "Behind", "detail": "too slow"})
     script = Script({f"GET {PATH} sse": [stream(behind, breaks=False), ended], f"GET {PATH}": [answer(page())]})
     got = await heard(script, tmp_path)
-    assert isinstance(got[0], Lost)
+    assert isinstance(got[0], StreamLost)
     assert "slow" in got[0].why
 
 
 @pytest.mark.req("S-2")
 def test_lines_may_be_cut_anywhere_and_comments_are_passed_over() -> None:
     text = ": hb\n\nretry: 1000\n\nid: a\nevent: x\ndata: {\ndata: }\n\ndata: 2\r\n\r\n"
-    whole = Lines().feed(text)
+    whole = EventLines().feed(text)
     assert whole == [("a", "{\n}"), (None, "2")]
     for at in range(len(text)):
-        lines = Lines()
+        lines = EventLines()
         assert lines.feed(text[:at]) + lines.feed(text[at:]) == whole
 
 
 @pytest.mark.req("S-2")
 def test_an_event_without_end_is_refused() -> None:
-    lines = Lines()
+    lines = EventLines()
     lines.feed("data: " + "x" * (MAX_EVENT_CHARS - 10))
     with pytest.raises(Trouble):
         lines.feed("x" * 10)

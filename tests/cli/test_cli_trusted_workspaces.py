@@ -10,7 +10,7 @@ import pytest
 from cli.scripted import Script, answer, link_to
 from cli.test_cli_following import AT
 from interlock.cli import trusted_workspaces
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import NOWHERE
 from interlock.cli.verb_error import Trouble
 
@@ -34,7 +34,7 @@ def link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 async def test_it_lists_the_workspaces_alone(link: Any, capsys: pytest.CaptureFixture[str]) -> None:
     link(Script({f"GET {RULES}": [answer({"rules": [rule("rul_1", "/w"), rule("rul_2", None)]})]}))
-    assert await trusted_workspaces.listed(NOWHERE, json=False) == Exit.DONE
+    assert await trusted_workspaces.listed(NOWHERE, json=False) == ExitStatus.DONE
     said = capsys.readouterr().out
     assert "rul_1" in said
     assert "/w" in said
@@ -49,7 +49,7 @@ async def test_a_directory_names_every_yes_that_holds_for_it(link: Any, capsys: 
         f"POST {RULES}/rul_2/revoke": [answer(rule("rul_2", "/w", revoked_at=AT))],
     })
     link(script)
-    assert await trusted_workspaces.forgotten("/w/", NOWHERE, json=False) == Exit.DONE
+    assert await trusted_workspaces.forgotten("/w/", NOWHERE, json=False) == ExitStatus.DONE
     assert [one.url.path for one in script.asked] == [RULES, f"{RULES}/rul_1/revoke", f"{RULES}/rul_2/revoke"]
     assert "the next start of qwen in /w is asked about again" in capsys.readouterr().out
 

@@ -12,7 +12,7 @@ from tests.command.tampering import KEY, make_log, rechained, signed
 
 from interlock.cli.verb_error import Trouble
 from interlock.cli.witness_verb import _Witness  # pyright: ignore[reportPrivateUsage]
-from interlock.command.audit_tree import Span, answer, consistency, root_of
+from interlock.command.audit_tree import SubtreeHashes, answer, consistency, root_of
 from interlock.command.note import (
     COSIGNATURE,
     NotANote,
@@ -21,7 +21,7 @@ from interlock.command.note import (
     parse_verifier_key,
     verifier_key,
 )
-from interlock.command.witness import Refused, needs_proof
+from interlock.command.witness import CosignRefused, needs_proof
 from interlock.protocol.records import AuditRecord
 
 OWN = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -30,7 +30,7 @@ OWN = Ed25519PrivateKey.from_private_bytes(bytes(32))
 def proof_of(records: list[AuditRecord], first: int) -> list[bytes]:
     leaves = [bytes.fromhex(one.hash) for one in records]
 
-    def read(span: Span) -> list[bytes]:
+    def read(span: SubtreeHashes) -> list[bytes]:
         return [root_of(leaves[i << span.level : (i + 1) << span.level]) for i in range(span.start, span.end)]
 
     return answer(consistency(first, len(records)), read)
@@ -62,7 +62,7 @@ def test_a_witness_refuses_a_fork_and_a_rollback_and_keeps_what_shows_it(tmp_pat
         (signed(records), [], "does not continue"),
         (signed(records, 9), [], "went back"),
     ):
-        with pytest.raises(Refused, match=words) as refused:
+        with pytest.raises(CosignRefused, match=words) as refused:
             witness.take(known, shown, proof)
         evidence = [json.loads(path.read_text()) for path in tmp_path.glob("evidence-*.json")]
         told = next(one for one in evidence if one["shown"] == shown.note and one["what"] == str(refused.value))
@@ -75,7 +75,7 @@ def test_a_witness_refuses_a_fork_and_a_rollback_and_keeps_what_shows_it(tmp_pat
 @pytest.mark.req("U-3")
 def test_a_witness_believes_neither_another_key_nor_a_state_that_it_did_not_write(tmp_path: Path) -> None:
     witness = _Witness(tmp_path, "w", OWN, OWN.public_key())
-    with pytest.raises(Refused, match="signature of the log's key"):
+    with pytest.raises(CosignRefused, match="signature of the log's key"):
         witness.take(None, signed(make_log(random.Random(1), 2)), [])
     assert not list(tmp_path.iterdir())
     honest = _Witness(tmp_path, "w", OWN, KEY.public_key())

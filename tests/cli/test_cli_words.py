@@ -13,8 +13,8 @@ from cli.scripted import URL, Script, answer, link_to, problem
 from cli.test_cli_following import AT, approval
 from interlock.app.data_migration.departure import mark
 from interlock.cli import decide, run, session_compact, session_release
-from interlock.cli.doctor import Finding, examine
-from interlock.cli.exit_status import Exit
+from interlock.cli.doctor import HostFinding, examine
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.known_agents import KNOWN, snippet
 from interlock.cli.pairings import Paired, keep
@@ -52,10 +52,10 @@ def test_a_question_is_answered_in_words_or_declined(
 ) -> None:
     after = answer(approval("granted", kind="question", answer="the left one", decided_by="user:me"))
     script = scripted({"GET /v1/approvals": [listed()], "POST /v1/approvals/apr_a/answers": [after]})
-    assert decide.answer("@last", "the", "left", "one") == Exit.DONE
+    assert decide.answer("@last", "the", "left", "one") == ExitStatus.DONE
     assert json.loads(script.asked[-1].content) == {"text": "the left one"}
     assert capsys.readouterr().out == "question apr_a was answered by user:me: the left one\n"
-    assert decide.answer("apr_a", none=True) == Exit.DONE
+    assert decide.answer("apr_a", none=True) == ExitStatus.DONE
     assert json.loads(script.asked[-1].content) == {"text": None}
     for words, none in (((), False), (("x",), True)):
         with pytest.raises(Trouble, match="either words or --none"):
@@ -99,7 +99,7 @@ def test_a_compaction_is_waited_for_until_its_own_report(
             noted("Compacted", "900 tokens before, 90 now"),
         ],
     })
-    assert session_compact.compact("agent:claude:main", "keep", "the", "open", "questions") == Exit.DONE
+    assert session_compact.compact("agent:claude:main", "keep", "the", "open", "questions") == ExitStatus.DONE
     assert [json.loads(one.content) for one in script.asked if one.method == "POST"] == [
         {"instructions": "keep the open questions"}]
     assert [one.url.params.get("since") for one in script.asked if "frames" in one.url.path] == ["c0", "c1", "c1", "c1"]
@@ -123,7 +123,7 @@ def test_control_is_handed_over_and_said_when_the_runner_has_done_it(
 ) -> None:
     script = scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/release": [answer(SESSION)],
                        "GET /v1/sessions/s-1": [answer(SESSION), answer({**SESSION, "controller": "gw_b"})]})
-    assert session_release.release("@last", to="gw_b") == Exit.DONE
+    assert session_release.release("@last", to="gw_b") == ExitStatus.DONE
     assert [json.loads(one.content) for one in script.asked if one.method == "POST"] == [{"to": "gw_b"}]
     assert capsys.readouterr().out == "s-1\n"
 
@@ -201,7 +201,7 @@ def test_a_summary_that_a_hook_wrote_needs_no_report(
 ) -> None:
     scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/compact": [answer({**ASKED, "message_id": ""}, 202)],
               "GET /v1/sessions/s-1/frames": [noted("Compacted", "900 tokens before, 90 now")]})
-    assert session_compact.compact("s-1") == Exit.DONE
+    assert session_compact.compact("s-1") == ExitStatus.DONE
     assert capsys.readouterr().out == "900 tokens before, 90 now\n"
 
 
@@ -245,7 +245,7 @@ def test_doctor_says_where_the_ledger_of_a_directory_is_that_was_moved(tmp_path:
     (tmp_path / "state").mkdir(mode=0o700)
     mark(tmp_path / "state", "postgresql://db.example.org/interlock", "moved")
 
-    def ledger() -> list[Finding]:
+    def ledger() -> list[HostFinding]:
         return [one for one in examine(Where(state=tmp_path / "state", url=URL)) if one.check == "ledger"]
 
     assert [one.ok for one in ledger()] == [False]

@@ -20,7 +20,7 @@ from interlock.backends.bus_local.bus import Hub, LocalBus
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cron import Crons
@@ -30,16 +30,16 @@ from interlock.gateway.access import make_access
 from interlock.gateway.cluster_health import ClusterWatch
 from interlock.gateway.cluster_member import share
 from interlock.gateway.credentials import digest
-from interlock.gateway.hooks import Hook, Hooks
+from interlock.gateway.hooks import ConfiguredHook, Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairings import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.service import Facts, Front
+from interlock.gateway.rest.service import Front, GatewayFacts
 from interlock.gateway.retention import Retention
-from interlock.gateway.webhooks import Webhooks
+from interlock.gateway.webhooks import WebhookService
 from interlock.ports.bus import Bus
-from interlock.ports.ledger import Batch, PutKey, PutRunner, PutTenant
+from interlock.ports.ledger import PutKey, PutRunner, PutTenant, WriteBatch
 from interlock.ports.trips import Trips
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
@@ -75,9 +75,10 @@ class House:
                                "il", name)
         self.rawp = RawpEndpoint(self.engine, "gw_1", secrets.token_bytes)
         pairings = Pairings(ledger, clock, secrets.token_bytes, self.rawp.shut_out, "own")
-        front = Front(self.engine, clock, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), _no_checkpoint, 30.0,
+        front = Front(self.engine, clock, GatewayFacts("gw_1", "0.1.0", "/state", "/state/ledger"), _no_checkpoint,
+                      30.0,
                       pairings, make_access(ledger, clock, secrets.token_bytes),
-                      Webhooks(ledger, clock, secrets.token_bytes, {}), Metrics(), Retention(ledger, None, clock),
+                      WebhookService(ledger, clock, secrets.token_bytes, {}), Metrics(), Retention(ledger, None, clock),
                       Hooks(street.hooks, ledger, self.engine.chats, clock, secrets.token_bytes),
                       Crons(ledger, self.engine.chats, clock))
         self.front = front._replace(ask=self.cluster.ask,
@@ -173,7 +174,7 @@ async def _no_checkpoint(_tenant: str) -> bytes | None:
 class Street:
     """Three gateways, their ledger, their bus."""
 
-    def __init__(self, count: int = 3, policy: Policy | None = None, buses: Sequence[Bus] = (),
+    def __init__(self, count: int = 3, policy: RuleSet | None = None, buses: Sequence[Bus] = (),
                  stores: tuple[Any, Any] | None = None) -> None:
         """`stores` are a ledger and its leases; without them both are in memory."""
         self.buses = list(buses)
@@ -181,8 +182,8 @@ class Street:
         self.ledger: Any = MemoryLedger() if stores is None else stores[0]
         self.leases: Any = MemoryLeases(self.ledger.lanes, self.clock) if stores is None else stores[1]
         self.hub = Hub()
-        self.policy = policy or Policy()
-        self.hooks: dict[str, Hook] = {}
+        self.policy = policy or RuleSet()
+        self.hooks: dict[str, ConfiguredHook] = {}
         self.keys = 0
         self._names = itertools.count()
         self.houses = [self.build() for _ in range(count)]
@@ -191,7 +192,7 @@ class Street:
         return House(self, "abcdefgh"[next(self._names)])
 
     async def open(self) -> None:
-        await self.ledger.commit(Batch([
+        await self.ledger.commit(WriteBatch([
             PutTenant(TenantRecord(tenant_id="default", name="", created_ms=NOW)),
             PutKey(KeyRecord(key_sha256=digest(KEY), key_id="key_1", tenant_id="default", role="owner",
                              principal=Actor(type="user", id="owner"), created_ms=NOW)),
@@ -223,7 +224,7 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def street(count: int = 3, policy: Policy | None = None, buses: Sequence[Bus] = (),
+async def street(count: int = 3, policy: RuleSet | None = None, buses: Sequence[Bus] = (),
                  stores: tuple[Any, Any] | None = None) -> AsyncIterator[Street]:
     """Houses beside each other; on these buses, where they are given, else on one in the process."""
     made = Street(count, policy, buses, stores)

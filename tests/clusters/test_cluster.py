@@ -16,14 +16,14 @@ from engine.conversation import USAGE
 from gateway.raw_runner import PATIENCE_S, Runner, warning
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.engine.cluster import cluster
-from interlock.engine.cluster.relay import Note
+from interlock.engine.cluster.relay import StreamNote
 from interlock.engine.cron import CronJob
 from interlock.engine.membership import Elsewhere
-from interlock.engine.stream_items import Durable, Item, Transient
-from interlock.gateway.hooks import Hook
+from interlock.engine.stream_items import Durable, Item, TransientItem
+from interlock.gateway.hooks import ConfiguredHook
 from interlock.ports.bus import BusError
 from interlock.ports.leases import INSTANCE_LIFE_MS
-from interlock.ports.ledger import Append, Batch, Fenced
+from interlock.ports.ledger import Append, Fenced, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import Frame
@@ -158,8 +158,8 @@ async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(tow
                 assert newer is not None
                 assert hold is not None
                 with pytest.raises(Fenced):
-                    await town.ledger.commit(Batch([Append("s/x", "C", 1, b"{}")], [hold]))
-                await town.ledger.commit(Batch([Append("s/x", "C", 1, b"{}")], [newer]))
+                    await town.ledger.commit(WriteBatch([Append("s/x", "C", 1, b"{}")], [hold]))
+                await town.ledger.commit(WriteBatch([Append("s/x", "C", 1, b"{}")], [newer]))
 
 
 async def test_runners_are_listed_by_every_gateway_and_chosen_from_everywhere(town: Street) -> None:
@@ -363,8 +363,9 @@ async def test_a_ticket_opens_one_stream_at_whatever_gateway(town: Street) -> No
 @pytest.mark.req("R-4")
 async def test_a_hook_that_knocks_at_any_gateway_is_told_once(town: Street) -> None:
     a, b, c = town.houses
-    town.hooks["ci"] = Hook(name="ci", tenant_id="default", agent_id="shell", key="agent:shell:ci", auth="token",
-                            secret=b"s3cret-s3cret-s3cret", message="CI said:")
+    town.hooks["ci"] = ConfiguredHook(name="ci", tenant_id="default", agent_id="shell", key="agent:shell:ci",
+                                      auth="token",
+                                      secret=b"s3cret-s3cret-s3cret", message="CI said:")
     async with b.attached():
         await settled(town)
         told = [await house.ask("POST", "/v1/hooks/ci", {"run": 7}, authorization="Bearer s3cret-s3cret-s3cret")
@@ -380,8 +381,9 @@ async def test_deliveries_of_a_hook_at_three_gateways_at_the_same_time_are_all_t
     town: Street, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MemoryLeases, "begins", True)
-    town.hooks["ci"] = Hook(name="ci", tenant_id="default", agent_id="shell", key="agent:shell:ci", auth="token",
-                            secret=b"s3cret-s3cret-s3cret", message="CI said:")
+    town.hooks["ci"] = ConfiguredHook(name="ci", tenant_id="default", agent_id="shell", key="agent:shell:ci",
+                                      auth="token",
+                                      secret=b"s3cret-s3cret-s3cret", message="CI said:")
     async with town.houses[1].attached():
         await settled(town)
         answers = await asyncio.gather(*(
@@ -444,7 +446,7 @@ class Reader:
         """What the reader has been given of a block: each piece must stand right behind the one before."""
         said = ""
         for item in self.items:
-            payload: Any = item.frame.payload if isinstance(item, Transient) else None
+            payload: Any = item.frame.payload if isinstance(item, TransientItem) else None
             if payload is not None and payload.block_id == block:
                 assert payload.offset == len(said), "neither doubled nor lost"
                 said += payload.text
@@ -571,12 +573,12 @@ async def test_text_that_comes_late_is_not_told_after_the_end_of_its_block(town:
         assert owner is not None
         late = encode(Frame(type="agent.text.delta", message_id="late", session_id=session_id, timestamp="",
                             payload=p.TextDelta(turn_id=TURN, block_id="b1", offset=0, text="said")))
-        note = Note(b.cluster.instance_id, owner.epoch, [before, late])
+        note = StreamNote(b.cluster.instance_id, owner.epoch, [before, late])
         b.bus.publish(b.cluster.subject(f"stream.{stream}"), msgspec.msgpack.encode(note))
         say(runner, session_id, 0, "next", "b2")
         await eventually(lambda: _all([reader.text("b2") == "next"]))
         assert reader.text() == "said"
-        assert isinstance(reader.items[-1], Transient)
+        assert isinstance(reader.items[-1], TransientItem)
         assert reader.items[-1].frame.payload.block_id == "b2"
 
 

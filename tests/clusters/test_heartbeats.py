@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.engine.cluster.heartbeats import AGENTS_A_NOTE, ASK_EVERY_MS, Knows, Note, OthersBeats, OwnBeats
-from interlock.engine.presence import Presence, Present, told
-from interlock.ports.leases import RunnerLink
+from interlock.engine.cluster.heartbeats import AGENTS_A_NOTE, ASK_EVERY_MS, HeartbeatNote, Knows, OthersBeats, OwnBeats
+from interlock.engine.presence import Present, RunnerPresence, told
+from interlock.ports.leases import RunnerLocation
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.records import RunnerRecord
@@ -26,7 +26,7 @@ class Pair:
         self.now_ms = 1_000
         self.passed_ms = 0
         self.own = OwnBeats(lambda: "i_a", self.notes.append, lambda: self.now_ms)
-        self.presence = Presence()
+        self.presence = RunnerPresence()
         self.others = OthersBeats(Knows(self.presence.again_elsewhere, self.presence.vouched_elsewhere),
                                   self.asked.append, lambda: self.passed_ms)
 
@@ -35,16 +35,16 @@ class Pair:
                               last_seen_ms=0)
         hello = p.Hello(versions=[DPS_VERSION], runner_id=runner_id, boot_id="b", agents=[], sessions=[], roots=[])
         present = Present(record, hello, 0)
-        self.presence.learn_one(RunnerLink(runner_id, "t1", "i_a", link_id, told(present)))
+        self.presence.learn_one(RunnerLocation(runner_id, "t1", "i_a", link_id, told(present)))
 
     def beat(self, runner_id: str, state: Any = "idle", link_id: str = "l1") -> None:
         self.own.take(runner_id, link_id, [p.LiveAgent(session_id="s1", agent_id="shell", state=state)])
 
-    def deliver(self) -> Note:
+    def deliver(self) -> HeartbeatNote:
         self.own.flush()
         body = self.notes[-1]
         self.others.hear(body)
-        return msgspec.msgpack.decode(body, type=Note)
+        return msgspec.msgpack.decode(body, type=HeartbeatNote)
 
     def known(self, runner_id: str) -> tuple[int, list[str]]:
         present = self.presence.get(runner_id)

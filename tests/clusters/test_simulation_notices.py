@@ -11,7 +11,7 @@ from proof.simulation.town import Size
 from proof.simulation.trial import trial
 
 from interlock.engine.bridge.lane import Lane
-from interlock.ports.ledger import Append, Audit, Batch, Receipt
+from interlock.ports.ledger import Append, AuditAppend, Receipt, WriteBatch
 from interlock.protocol.payloads import InteractionResponse
 
 SIZE = Size(runners=12, sessions=40, viewers=10, gateways=3, steps=40)
@@ -43,7 +43,7 @@ def test_a_prompt_that_is_sent_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_acknowledging_what_is_not_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     commit, commits = Store.commit, 0
 
-    async def forgets(store: Store, batch: Batch) -> Receipt:
+    async def forgets(store: Store, batch: WriteBatch) -> Receipt:
         nonlocal commits
         commits += any(isinstance(write, Append) for write in batch.writes)
         if commits % 25 or not batch.epochs:
@@ -54,7 +54,7 @@ def test_acknowledging_what_is_not_durable(monkeypatch: pytest.MonkeyPatch) -> N
             if isinstance(write, Append):
                 heads[write.stream] += 1
                 numbers.append(heads[write.stream])
-        return Receipt(numbers, [0 for write in batch.writes if isinstance(write, Audit)])
+        return Receipt(numbers, [0 for write in batch.writes if isinstance(write, AuditAppend)])
 
     monkeypatch.setattr(Store, "commit", forgets)
     assert {"1", "6"} <= noticed(failures=0.0)

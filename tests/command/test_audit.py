@@ -25,7 +25,7 @@ from interlock.command.audit import (
 )
 from interlock.command.audit_check import compare, verify, verify_records
 from interlock.command.audit_quick import is_whole
-from interlock.command.audit_report import Report, Tampering, unbroken
+from interlock.command.audit_report import AuditReport, Tampering, unbroken
 from interlock.command.audit_tree import root_of
 from interlock.command.note import Checkpoint, is_genuine, origin_of, sign_checkpoint
 from interlock.protocol.clock import iso
@@ -67,7 +67,7 @@ def head_of(records: list[AuditRecord], count: int | None = None) -> bytes:
     return checkpoint_line(checkpoint_of(records[: len(records) if count is None else count]))
 
 
-def check(records: list[AuditRecord], head: bytes | None) -> Report:
+def check(records: list[AuditRecord], head: bytes | None) -> AuditReport:
     """The slow check, and that the quick one is of the same opinion."""
     report = verify_records(records, head, PUBLIC)
     if head is not None:
@@ -76,7 +76,7 @@ def check(records: list[AuditRecord], head: bytes | None) -> Report:
     return report
 
 
-def check_lines(whole: bytes) -> Report:
+def check_lines(whole: bytes) -> AuditReport:
     lines = list(io.BytesIO(whole))
     report = verify(lines, PUBLIC)
     assert is_whole(lines, lines[-1] if lines else b"", PUBLIC) == (report if report.ok else None)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.command.audit_tree import (
-    Span,
+    SubtreeHashes,
     answer,
     beside,
     consistency,
@@ -25,7 +25,7 @@ from interlock.command.audit_tree import (
 LEAVES = [hashlib.sha256(b"%d" % number).digest() for number in range(1_500)]
 
 
-def stored(span: Span) -> list[bytes]:
+def stored(span: SubtreeHashes) -> list[bytes]:
     size = 1 << span.level
     return [root_of(LEAVES[at * size : (at + 1) * size]) for at in range(span.start, span.end)]
 
@@ -34,9 +34,9 @@ def stored(span: Span) -> list[bytes]:
 @given(st.integers(1, len(LEAVES)), st.data())
 def test_what_is_read_side_by_side_proves_the_same(size: int, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, size - 1))
-    reads: list[list[Span]] = []
+    reads: list[list[SubtreeHashes]] = []
 
-    def read_all(spans: Sequence[Span]) -> list[Sequence[bytes]]:
+    def read_all(spans: Sequence[SubtreeHashes]) -> list[Sequence[bytes]]:
         reads.append(beside(spans))
         return cut(spans, reads[-1], [stored(span) for span in reads[-1]])
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.command.budget import MAX_MICROS, Budget, Place, Pot, Spending, dollars, measured, micros
+from interlock.command.budget import MAX_MICROS, BudgetRule, BudgetUse, Pot, Spending, dollars, measured, micros
 from interlock.config import ConfigError, parse
 from interlock.protocol.records import SpendingRecord
 
@@ -35,13 +35,13 @@ def test_pots_add_up_in_any_order_and_days_are_apart() -> None:
             for day, spent, raised in ((1, 5, 0), (1, 0, 7), (2, 3, 0))]
     for order in itertools.permutations(rows):
         spending = Spending(order)
-        assert spending.pot(Place("t", "b", "", 1)) == Pot(5, 7)
-        assert spending.pot(Place("t", "b", "", 2)) == Pot(3, 0)
+        assert spending.pot(BudgetUse("t", "b", "", 1)) == Pot(5, 7)
+        assert spending.pot(BudgetUse("t", "b", "", 2)) == Pot(3, 0)
         assert spending.of("t", "b", 2) == [("", Pot(3, 0))]
 
 
 def test_what_a_budget_covers() -> None:
-    budget = Budget(name="b", tenant="t", agent=["claude*", "goose"], session="agent:*:run:*", usd_per_day="1")
+    budget = BudgetRule(name="b", tenant="t", agent=["claude*", "goose"], session="agent:*:run:*", usd_per_day="1")
     assert budget.covers("t", "claude-2", "s1", "agent:claude-2:run:s1")
     assert not budget.covers("u", "claude-2", "s1", "agent:claude-2:run:s1")
     assert not budget.covers("t", "shell", "s1", "agent:shell:run:s1")

@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from interlock.command.facts.request import Request, facts
-from interlock.command.policy import Policy, Rule, Subject
+from interlock.command.facts.request import AgentRequest, facts
+from interlock.command.policy import PolicySubject, Rule, RuleSet
 
 
-def call(value: Any, kind: str = "execute", **more: Any) -> Subject:
+def call(value: Any, kind: str = "execute", **more: Any) -> PolicySubject:
     raw = value if isinstance(value, bytes) or value is None else json.dumps(value).encode()
-    return Subject("tool", "t1", "goose", "user", "asks", 0, tool_name="bash", tool_kind=kind,
-                   facts=facts(Request(raw, "/w", **more)))
+    return PolicySubject("tool", "t1", "goose", "user", "asks", 0, tool_name="bash", tool_kind=kind,
+                         facts=facts(AgentRequest(raw, "/w", **more)))
 
 
-def allowed(subject: Subject, **fields: Any) -> bool:
-    return Policy([Rule(name="r", effect="allow", **fields)]).decide(subject).effect == "allow"
+def allowed(subject: PolicySubject, **fields: Any) -> bool:
+    return RuleSet([Rule(name="r", effect="allow", **fields)]).decide(subject).effect == "allow"
 
 
-def denied(subject: Subject, **fields: Any) -> bool:
-    return Policy([Rule(name="r", effect="deny", **fields)]).decide(subject).effect == "deny"
+def denied(subject: PolicySubject, **fields: Any) -> bool:
+    return RuleSet([Rule(name="r", effect="deny", **fields)]).decide(subject).effect == "deny"
 
 
 @pytest.mark.req("P-1", "H-6")

@@ -3,24 +3,24 @@
 import msgspec
 import pytest
 
-from interlock.command.facts.request import Facts
-from interlock.command.policy import Policy, Rule, Subject, Verdict, duration_ms
+from interlock.command.facts.request import RequestFacts
+from interlock.command.policy import PolicySubject, PolicyVerdict, Rule, RuleSet, duration_ms
 
 NOON = 1_800_000_000_000  # a Friday, 08:00 UTC
 
-TOOL = Subject("tool", "t1", "shell", "user", "asks", NOON, tool_name="bash", tool_kind="execute",
-               facts=Facts(lines=("ls -l",)))
-READ = TOOL._replace(tool_name="read_file", tool_kind="read", facts=Facts(paths=("src/a.py",)))
-EXECUTE = Subject("command", "t1", "shell", "user", "asks", NOON, command_type="execute")
-FLUSH = READ._replace(origin="flush", tool_kind="edit", facts=Facts(paths=("memory/2026-11-21.md",)))
+TOOL = PolicySubject("tool", "t1", "shell", "user", "asks", NOON, tool_name="bash", tool_kind="execute",
+                     facts=RequestFacts(lines=("ls -l",)))
+READ = TOOL._replace(tool_name="read_file", tool_kind="read", facts=RequestFacts(paths=("src/a.py",)))
+EXECUTE = PolicySubject("command", "t1", "shell", "user", "asks", NOON, command_type="execute")
+FLUSH = READ._replace(origin="flush", tool_kind="edit", facts=RequestFacts(paths=("memory/2026-11-21.md",)))
 
 
-def touching(subject: Subject, *paths: str) -> Subject:
-    return subject._replace(facts=Facts(paths=paths))
+def touching(subject: PolicySubject, *paths: str) -> PolicySubject:
+    return subject._replace(facts=RequestFacts(paths=paths))
 
 
-def running(line: str) -> Subject:
-    return TOOL._replace(facts=Facts(lines=(line,)))
+def running(line: str) -> PolicySubject:
+    return TOOL._replace(facts=RequestFacts(lines=(line,)))
 
 
 
@@ -50,8 +50,8 @@ def running(line: str) -> Subject:
         (touching(FLUSH._replace(allowed_tools=("read_file",)), "x"), "deny"),
     ],
 )
-def test_the_shipped_default(subject: Subject, effect: str) -> None:
-    assert Policy().decide(subject).effect == effect
+def test_the_shipped_default(subject: PolicySubject, effect: str) -> None:
+    assert RuleSet().decide(subject).effect == effect
 
 
 @pytest.mark.req("P-1")
@@ -107,10 +107,10 @@ def test_the_shipped_default(subject: Subject, effect: str) -> None:
         ({"hours": "16:30-06:00", "zone": "Asia/Seoul"}, TOOL, True),
     ],
 )
-def test_every_match_field_of_an_allow_rule(fields: dict[str, object], subject: Subject, holds: bool) -> None:
+def test_every_match_field_of_an_allow_rule(fields: dict[str, object], subject: PolicySubject, holds: bool) -> None:
     rule = msgspec.convert({"name": "r", "effect": "allow", **fields}, Rule)
     assert (rule.missed(subject) is None) is holds
-    assert (Policy([rule]).decide(subject).rule == rule.name) is holds
+    assert (RuleSet([rule]).decide(subject).rule == rule.name) is holds
 
 
 @pytest.mark.req("P-1")
@@ -123,10 +123,10 @@ def test_every_match_field_of_an_allow_rule(fields: dict[str, object], subject: 
         ({"command": "rm .*"}, running("x" * 70_000), True),
     ],
 )
-def test_doubt_meets_a_deny_rule(fields: dict[str, object], subject: Subject, holds: bool) -> None:
+def test_doubt_meets_a_deny_rule(fields: dict[str, object], subject: PolicySubject, holds: bool) -> None:
     rule = msgspec.convert({"name": "r", "effect": "deny", **fields}, Rule)
     assert (rule.missed(subject) is None) is holds
-    assert (Policy([rule]).decide(subject).rule == rule.name) is holds
+    assert (RuleSet([rule]).decide(subject).rule == rule.name) is holds
 
 
 @pytest.mark.req("P-1")
@@ -135,29 +135,29 @@ def test_denials_and_quorums_come_before_remembered_rules_and_those_before_the_r
     deny = Rule(name="deny", effect="deny", tool="bash", command="rm .*", reason="no")
     quorum = Rule(name="quorum", effect="ask", tool="bash", command="git push.*", required=2)
     remembered = Rule(name="remembered", effect="allow", tool="bash")
-    policy = Policy([Rule(name="ask", effect="ask", tool="bash", ttl="15m"), allow, deny, quorum], [remembered])
+    policy = RuleSet([Rule(name="ask", effect="ask", tool="bash", ttl="15m"), allow, deny, quorum], [remembered])
     assert policy.decide(running("rm x")).rule == "deny"
-    assert policy.decide(running("git push")) == Verdict("ask", "quorum", 2)
+    assert policy.decide(running("git push")) == PolicyVerdict("ask", "quorum", 2)
     assert policy.decide(TOOL).rule == "remembered"
-    assert Policy(policy.rules).decide(READ).rule == "ask before a tool"
+    assert RuleSet(policy.rules).decide(READ).rule == "ask before a tool"
 
 
 @pytest.mark.req("Z-5", "H-8")
 def test_no_rule_of_a_user_lets_a_flush_write_elsewhere() -> None:
     broad = Rule(name="anything", effect="allow")
-    for policy in (Policy([broad]), Policy((), [broad])):
+    for policy in (RuleSet([broad]), RuleSet((), [broad])):
         assert policy.decide(FLUSH).effect == "allow"
         assert policy.decide(touching(FLUSH, "src/a.py")).rule == "memory flush does nothing else"
         assert policy.decide(touching(FLUSH, "memory/a.md", "src/a.py")).effect == "deny"
         assert policy.decide(EXECUTE._replace(origin="flush")).rule == "no command during a flush"
         assert policy.explain(touching(FLUSH, "src/a.py"))[-1].rule == "memory flush does nothing else"
         assert policy.explain(FLUSH)[-1].rule == "anything"
-    assert Policy([Rule(name="no", effect="deny", tool="read_file")]).decide(FLUSH).rule == "no"
+    assert RuleSet([Rule(name="no", effect="deny", tool="read_file")]).decide(FLUSH).rule == "no"
 
 
 @pytest.mark.req("Z-5")
 def test_a_flush_never_asks() -> None:
-    policy = Policy([Rule(name="ask all", effect="ask")])
+    policy = RuleSet([Rule(name="ask all", effect="ask")])
     assert policy.decide(FLUSH).effect == "deny"
 
 

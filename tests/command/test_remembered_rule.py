@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.command.facts.request import Request, facts
-from interlock.command.policy import Policy, Rule, Subject
+from interlock.command.facts.request import AgentRequest, facts
+from interlock.command.policy import PolicySubject, Rule, RuleSet
 from interlock.command.remembered_rule import REMEMBERED_MS, Unsafe, offers, plain, read, rule_of
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, Approval, Decision, RememberedRule, Remembering, RuleMatch
@@ -17,15 +17,16 @@ from interlock.protocol.resources import Actor, Approval, Decision, RememberedRu
 NOW = 1_800_000_000_000
 
 
-def asked(value: Any, **more: Any) -> tuple[Approval, Subject]:
+def asked(value: Any, **more: Any) -> tuple[Approval, PolicySubject]:
     raw = json.dumps(value).encode()
     approval = Approval(
         id="apr_1", tenant_id="t1", door="tool", state="pending", created_at="", expires_at="", title="x",
         tool_name="bash", agent_id="goose", runner_id="here", workspace="/w", session_id="s1", digest="d",
         input=msgspec.Raw(raw), rule="ask", requested_by=Actor(type="user", id="ann"))
-    return approval, Subject("tool", "t1", "goose", "user", "asks", NOW, tool_name="bash", session_id="s1", digest="d",
-                             runner_id="here", workspace="/w", person="user:ann",
-                             facts=facts(Request(raw, "/w", **more)))
+    return approval, PolicySubject("tool", "t1", "goose", "user", "asks", NOW, tool_name="bash", session_id="s1",
+                                   digest="d",
+                                   runner_id="here", workspace="/w", person="user:ann",
+                                   facts=facts(AgentRequest(raw, "/w", **more)))
 
 
 def widths(value: Any, decision: Decision = "grant") -> dict[str, Rule]:
@@ -62,7 +63,7 @@ def test_the_widths_that_are_offered_are_safe_by_construction(value: Any, fields
 def test_a_yes_holds_for_the_same_place_person_and_tool_for_thirty_days(changed: dict[str, Any]) -> None:
     _, subject = asked({"command": "git status"})
     for rule in widths({"command": "git status"}).values():
-        policy = Policy((), [rule])
+        policy = RuleSet((), [rule])
         assert policy.decide(subject).effect == "allow"
         assert policy.decide(subject._replace(at_ms=NOW + REMEMBERED_MS - 1)).effect == "allow"
         assert policy.decide(subject._replace(**changed)).effect == "ask"
@@ -74,7 +75,7 @@ def test_a_no_holds_everywhere_until_it_is_revoked() -> None:
     rule = widths({"command": "git push"}, "deny")["exact"]
     assert {"runner", "workspace", "person", "until"}.isdisjoint(plain(rule))
     elsewhere = subject._replace(runner_id="there", person="user:ben", at_ms=NOW + 10 * REMEMBERED_MS)
-    assert Policy((), [rule]).decide(elsewhere).effect == "deny"
+    assert RuleSet((), [rule]).decide(elsewhere).effect == "deny"
 
 
 @pytest.mark.req("A-9", "H-8", "Y-4")
@@ -104,14 +105,14 @@ def test_a_yes_of_an_earlier_version_is_asked_for_again_and_a_no_stays() -> None
             read(kept(effect="allow", **rule))
     _, subject = asked({"command": "anything"})
     no = read(kept(effect="deny", tool="bash", command="(?=rm).*"))
-    assert Policy((), [no]).decide(subject).effect == "deny", "what cannot be read any more denies the whole tool"
+    assert RuleSet((), [no]).decide(subject).effect == "deny", "what cannot be read any more denies the whole tool"
 
 
 # --- calls that an agent only describes (H-2) ---
 KIND = Remembering(scope="session", match=RuleMatch(width="described"))
 
 
-def described(kind: str | None = "execute", session: str = "s1") -> tuple[Approval, Subject]:
+def described(kind: str | None = "execute", session: str = "s1") -> tuple[Approval, PolicySubject]:
     approval, subject = asked({}, title="Run the unit tests", described=True)
     return approval, subject._replace(tool_kind=kind, session_id=session)
 
@@ -136,10 +137,10 @@ def test_every_described_call_of_a_kind_is_offered_only_if_the_config_says_so() 
 @pytest.mark.parametrize("changed", [
     {"session_id": "s2"}, {"tool_kind": "edit"}, {"tool_kind": None}, {"agent_id": "other"}, {"tenant_id": "t2"},
     {"runner_id": "there"}, {"workspace": "/w2"}, {"person": "user:ben"}, {"at_ms": NOW + REMEMBERED_MS},
-    {"facts": facts(Request(b'{"command":"ls"}', "/w"))}])
+    {"facts": facts(AgentRequest(b'{"command":"ls"}', "/w"))}])
 def test_it_covers_no_other_session_kind_agent_nor_a_call_with_an_input(changed: dict[str, Any]) -> None:
     _, subject = described()
-    policy = Policy((), [kind_rule()], remember_described=True)
+    policy = RuleSet((), [kind_rule()], remember_described=True)
     assert policy.decide(subject).effect == "allow"
     assert policy.decide(subject._replace(**changed)).effect == "ask"
 
@@ -147,9 +148,9 @@ def test_it_covers_no_other_session_kind_agent_nor_a_call_with_an_input(changed:
 @pytest.mark.req("A-9")
 def test_it_decides_nothing_once_the_config_no_longer_says_so_nor_against_a_denial() -> None:
     _, subject = described()
-    assert Policy((), [kind_rule()]).decide(subject).effect == "ask"
+    assert RuleSet((), [kind_rule()]).decide(subject).effect == "ask"
     denial = Rule(name="no tests", effect="deny", command=".*unit tests.*")
-    assert Policy([denial], [kind_rule()], remember_described=True).decide(subject).effect == "deny"
+    assert RuleSet([denial], [kind_rule()], remember_described=True).decide(subject).effect == "deny"
 
 
 @pytest.mark.req("A-9")

@@ -14,7 +14,7 @@ from interlock.conformance.hands import RestHand
 from interlock.conformance.links import Dialling, Listening
 from interlock.conformance.player import Player
 from interlock.conformance.sides import AsGateway, AsRunner
-from interlock.conformance.steps import Conversation, Finding
+from interlock.conformance.steps import ConformanceConversation, ConformanceFinding
 from interlock.conformance.with_master import WITH_MASTER
 from interlock.conformance.with_runner import WITH_RUNNER
 from interlock.protocol.frames import Direction, InvalidFrame, decode
@@ -25,11 +25,11 @@ PROMPT = "echo conformance"
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
 
 
-def called(conversation: Conversation) -> str:
+def called(conversation: ConformanceConversation) -> str:
     return conversation.name
 
 
-def check(finding: Finding, player: Player, house: House) -> None:
+def check(finding: ConformanceFinding, player: Player, house: House) -> None:
     """It held, and the schema is of one mind with the codec about every frame that crossed."""
     assert finding.outcome == "held", f"{finding.found}\n{house.log('gateway')}\n{house.log('runner')}"
     for sender, raw in player.record:
@@ -75,7 +75,7 @@ async def runner(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tupl
 @pytest.mark.req("L-2", "L-3", "L-4", "E-1", "E-2", "E-3", "E-4", "D-1", "D-2", "D-7", "W-1", "W-2", "T-2", "T-4",
                  "A-5")
 @pytest.mark.parametrize("conversation", WITH_MASTER, ids=called)
-async def test_our_gateway_holds_to(conversation: Conversation, master: tuple[House, Player]) -> None:
+async def test_our_gateway_holds_to(conversation: ConformanceConversation, master: tuple[House, Player]) -> None:
     house, player = master
     player.record.clear()
     check(await player.play(conversation), player, house)
@@ -84,7 +84,7 @@ async def test_our_gateway_holds_to(conversation: Conversation, master: tuple[Ho
 @pytest.mark.req("L-4", "L-5", "E-1", "E-3", "D-1", "D-2", "D-7", "W-1", "W-2", "T-1", "T-2", "T-3", "T-4", "A-4",
                  "A-5", "A-6")
 @pytest.mark.parametrize("conversation", WITH_RUNNER, ids=called)
-async def test_our_runner_holds_to(conversation: Conversation, runner: tuple[House, Player]) -> None:
+async def test_our_runner_holds_to(conversation: ConformanceConversation, runner: tuple[House, Player]) -> None:
     house, player = runner
     player.record.clear()
     check(await player.play(conversation), player, house)

@@ -17,7 +17,16 @@ from interlock.conformance.hands import HandFailed, ProgramHand
 from interlock.conformance.links import Dialling
 from interlock.conformance.player import Player
 from interlock.conformance.sides import AsRunner
-from interlock.conformance.steps import Conversation, Finding, Hear, Join, Link, Never, Say, Silence
+from interlock.conformance.steps import (
+    ConformanceConversation,
+    ConformanceFinding,
+    ExpectFrame,
+    Join,
+    Never,
+    RefusedLink,
+    SendFrame,
+    Silence,
+)
 from interlock.conformance.with_master import WITH_MASTER
 from interlock.protocol.envelope import DPS_VERSION
 
@@ -43,7 +52,7 @@ async def master(manners: Manners) -> AsyncIterator[Player]:
         yield Player(Dialling(f"ws://127.0.0.1:{port}/rawp", "token"), AsRunner("local"))
 
 
-async def found(manners: Manners, conversation: Conversation) -> Finding:
+async def found(manners: Manners, conversation: ConformanceConversation) -> ConformanceFinding:
     async with master(manners) as player:
         return await player.play(conversation)
 
@@ -85,8 +94,8 @@ async def test_it_is_broken_and_says_where(manners: Manners, name: str, says: st
 async def test_the_numbers_of_a_session_have_no_gap(seqs: tuple[int, ...], outcome: str) -> None:
     opening = {"session_id": "s", "agent_id": "a", "workspace": "", "workspace_access": "rw"}
     frames = [frame("control.session.open", opening, session_id="s", seq=seq) for seq in seqs]
-    last = Hear("control.session.open", where={"seq": seqs[-1]}, keep={"session": "session_id"})
-    conversation = Conversation("numbers", ("E-3",), "", (Join(), last))
+    last = ExpectFrame("control.session.open", where={"seq": seqs[-1]}, keep={"session": "session_id"})
+    conversation = ConformanceConversation("numbers", ("E-3",), "", (Join(), last))
     ack = frame("x-interlock.ack", {"session_id": "s", "seq": 1})
     finding = await found(saying(WELCOME, *frames, ack), conversation)
     assert finding.outcome == outcome, finding
@@ -94,16 +103,16 @@ async def test_the_numbers_of_a_session_have_no_gap(seqs: tuple[int, ...], outco
 
 
 async def test_what_must_not_come_is_noticed() -> None:
-    silent = Conversation("silent", (), "", (Join(), Silence(("x-interlock.ack",), 5.0)))
-    never = Conversation("never", (), "", (Join(), Hear("x-interlock.ack"), Never("x-interlock.ack")))
+    silent = ConformanceConversation("silent", (), "", (Join(), Silence(("x-interlock.ack",), 5.0)))
+    never = ConformanceConversation("never", (), "", (Join(), ExpectFrame("x-interlock.ack"), Never("x-interlock.ack")))
     for conversation in (silent, never):
         finding = await found(saying(WELCOME, ACK), conversation)
         assert (finding.outcome, "x-interlock.ack came" in finding.found) == ("broken", True)
 
 
 async def test_what_is_not_heard_in_time_is_broken() -> None:
-    waits = Conversation("waits", (), "", (Link(), Say("x-interlock.heartbeat", {"agents": []}),
-                                           Hear("x-interlock.welcome", within_s=0.1)))
+    waits = ConformanceConversation("waits", (), "", (RefusedLink(), SendFrame("x-interlock.heartbeat", {"agents": []}),
+                                                      ExpectFrame("x-interlock.welcome", within_s=0.1)))
     assert "never heard x-interlock.welcome, only x-interlock.ack" in (await found(saying(ACK), waits)).found
 
 

@@ -12,7 +12,7 @@ from interlock.config import parse
 from interlock.demo import files
 from interlock.demo.agent import Chosen, config_text
 from interlock.demo.sabotage import make_tap
-from interlock.demo.stream_view import Reading
+from interlock.demo.stream_view import StreamView
 from interlock.demo.websocket import Splitter, text_frame
 from interlock.ports.agent import AgentSpec
 
@@ -58,7 +58,7 @@ def event(n: int | None, kind: str, name: str, **payload: Any) -> dict[str, Any]
 
 
 def test_text_is_written_at_its_offset_and_replaced_by_its_record() -> None:
-    reading = Reading()
+    reading = StreamView()
     reading.take(event(None, "C", "tool.invoke.stream", invocation_id="t", channel="stdout", offset=0, text="abc"))
     reading.take(event(None, "C", "tool.invoke.stream", invocation_id="t", channel="stdout", offset=1, text="bcd"))
     assert reading.shown("t") == "abcd"
@@ -68,7 +68,7 @@ def test_text_is_written_at_its_offset_and_replaced_by_its_record() -> None:
 
 
 def test_a_hole_and_text_that_vanished_are_counted() -> None:
-    reading = Reading()
+    reading = StreamView()
     reading.take(event(None, "C", "agent.text.delta", block_id="b", offset=3, text="x"))
     reading.take(event(1, "C", "agent.text.done", block_id="b", text="other"))
     assert (reading.holes, reading.torn) == (1, 1)
@@ -77,7 +77,7 @@ def test_a_hole_and_text_that_vanished_are_counted() -> None:
 @pytest.mark.req("P-2")
 @pytest.mark.parametrize(("allowed_first", "found"), [(True, []), (False, ["rm -r"])])
 def test_what_ran_without_a_yes_on_record_is_found(allowed_first: bool, found: list[str]) -> None:
-    reading = Reading()
+    reading = StreamView()
     reading.take(event(1, "C", "agent.interaction.request", interaction_id="i", title="rm -r"))
     numbers = (2, 3) if allowed_first else (3, 2)
     told = [event(numbers[0], "M", "control.interaction.response", interaction_id="i", decision="allow"),

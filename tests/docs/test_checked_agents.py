@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from interlock.agents.evidence import Evidence, Seen
+from interlock.agents.evidence import Evidence, ToolEvidence
 
 HOW_TO = Path(__file__).resolve().parents[2] / "docs/how-to"
 
@@ -42,7 +42,7 @@ def test_each_record_has_its_version_and_its_date(generator: ModuleType) -> None
 
 def test_a_record_that_differs_changes_the_page(generator: ModuleType) -> None:
     worse = Evidence(agent_id="goose", verdict="command", because="It ran shell without a question.", version="9",
-                     checked="2031-01-02T00:00:00Z", digest="", tools=[Seen(tool="shell", state="ran unasked")])
+                     checked="2031-01-02T00:00:00Z", digest="", tools=[ToolEvidence(tool="shell", state="ran unasked")])
     rows = list(generator.table({"goose": worse}))
 
     assert rows[2] == ("| goose 9 | command | **unasked** | – | – | – | – | – | – | "
@@ -53,8 +53,9 @@ def test_a_record_that_differs_changes_the_page(generator: ModuleType) -> None:
 def test_what_was_not_tried_is_not_shown_as_not_offered(generator: ModuleType) -> None:
     slow = Evidence(agent_id="goose", verdict="asks", because="It asked.", version="9", checked="2031-01-02T00:00:00Z",
                     digest="", cut_short=True, tools=[
-                        Seen(tool="shell", state="asked", shown="input"), Seen(tool="fetch", state="not tried"),
-                        Seen(tool="MCP tool", state="not offered")])
+                        ToolEvidence(tool="shell", state="asked", shown="input"),
+                        ToolEvidence(tool="fetch", state="not tried"),
+                        ToolEvidence(tool="MCP tool", state="not offered")])
     rows = list(generator.table({"goose": slow}))
 
     assert rows[2].startswith("| goose 9 | asks | asked | – | – | ? | – | – | input |")

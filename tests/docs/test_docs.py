@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from interlock import config
-from interlock.command.facts.request import Facts
-from interlock.command.policy import Policy, Subject
+from interlock.command.facts.request import RequestFacts
+from interlock.command.policy import PolicySubject, RuleSet
 from interlock.protocol.codes import Code
 from interlock.protocol.extras import Extra, install
 from interlock.protocol.problems import PROBLEMS
@@ -229,7 +229,7 @@ def examples() -> list[Example]:
     return found
 
 
-def subject(asked: str) -> Subject:
+def subject(asked: str) -> PolicySubject:
     """Read `tool agent=shell command="ls -l"`."""
     door, *pairs = shlex.split(asked)
     fields = dict(pair.split("=", 1) for pair in pairs)
@@ -238,12 +238,13 @@ def subject(asked: str) -> Subject:
     more: dict[str, Any] = {
         "tool_kind": fields.pop("kind", None),
         "trusted_kinds": fields.pop("trusted", "no") == "yes",
-        "facts": Facts(paths=(posixpath.normpath(path),) if path else (), lines=(line,) if line else ()),
+        "facts": RequestFacts(paths=(posixpath.normpath(path),) if path else (), lines=(line,) if line else ()),
         "tool_name": "some_tool" if door == "tool" else None,
         "command_type": fields.pop("type", "execute") if door == "command" else None,
     }
-    made = Subject(door, "default", fields.pop("agent"), fields.pop("origin", "user"), fields.pop("permission", "asks"),  # pyright: ignore[reportArgumentType]
-                   int(datetime.fromisoformat(at).timestamp() * 1000), **more)
+    made = PolicySubject(door, "default", fields.pop("agent"), fields.pop("origin", "user"),
+                         fields.pop("permission", "asks"),  # pyright: ignore[reportArgumentType]
+                         int(datetime.fromisoformat(at).timestamp() * 1000), **more)
     assert not fields, f"{asked}: {', '.join(fields)} is not known here"
     return made
 
@@ -251,7 +252,7 @@ def subject(asked: str) -> Subject:
 @pytest.mark.req("P-1")
 @pytest.mark.parametrize("example", examples(), ids=lambda one: f"{one.section}: {one.asked}")
 def test_a_policy_decides_as_the_page_says(example: Example) -> None:
-    policy = Policy(config.parse(example.rules, "policies.md").policy.rules)
+    policy = RuleSet(config.parse(example.rules, "policies.md").policy.rules)
     verdict = policy.decide(subject(example.asked))
     decided = f"{verdict.effect} {verdict.required}" if verdict.required > 1 else verdict.effect
     assert (decided, verdict.rule) == (example.decision, example.rule)

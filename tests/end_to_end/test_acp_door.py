@@ -16,7 +16,7 @@ from proof.house import House
 
 from interlock.doors.acp.door import AUTH_REQUIRED, AcpDoor, DoorError, OnExit
 from interlock.protocol.resources import Actor, Approval
-from interlock.sdk import AsyncInterlock, Told
+from interlock.sdk import AsyncInterlock, StreamEvent
 
 pytestmark = pytest.mark.anyio
 PATIENCE_S = 30
@@ -141,7 +141,7 @@ def client(house: House, key: str | None = None) -> AsyncInterlock:
 async def pending(gateway: AsyncInterlock, session_key: str) -> Approval:
     async with asyncio.timeout(PATIENCE_S):
         async for heard in gateway.events.follow():
-            if isinstance(heard, Told) and heard.data.event == "approval" and heard.data.state == "pending":
+            if isinstance(heard, StreamEvent) and heard.data.event == "approval" and heard.data.state == "pending":
                 found = await gateway.approvals.get(heard.data.id)
                 shown = await gateway.sessions.get(found.session_id)
                 if shown.session_key == session_key and found.state == "pending":

@@ -10,7 +10,7 @@ import msgspec
 
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.engine.bridge.frames import take_frame
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import Limits
@@ -19,7 +19,7 @@ from interlock.engine.engine import Engine
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.presence import Present
 from interlock.engine.viewers import Viewers
-from interlock.ports.transcripts import Transcripts
+from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol import payloads as p
 from interlock.protocol.box import Box
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -102,15 +102,15 @@ class Table:
     """A gateway's engine over a memory ledger, a runner that the test speaks for, and a person."""
 
     def __init__(
-        self, policy: Policy | None = None, permission: str = "asks", timeout_ms: int = 60_000,
-        transcripts: Transcripts | None = None, context_owner: str = "agent",
+        self, policy: RuleSet | None = None, permission: str = "asks", timeout_ms: int = 60_000,
+        transcripts: TranscriptStore | None = None, context_owner: str = "agent",
         holding: Holding | None = None, box: Box | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.ledger = MemoryLedger()
         self.objects = MemoryObjects()
         self.entropy = counting_entropy()
-        self.policy = policy or Policy()
+        self.policy = policy or RuleSet()
         self.permission = permission
         self.holding = holding
         self.box = box

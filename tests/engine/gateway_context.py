@@ -15,7 +15,7 @@ from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.resources import Target
 from interlock.session.compaction_plan import CompactionSettings, Flush
-from interlock.session.context import Context
+from interlock.session.context import ModelContext
 
 SETTINGS = CompactionSettings(reserve_tokens=500, reserve_tokens_floor=0, keep_recent_tokens=300,
                               memory_flush=Flush(enabled=False))
@@ -108,7 +108,7 @@ class Room(Table):
         await self.settled()
 
     # --- what is there ---
-    async def context(self) -> Context:
+    async def context(self) -> ModelContext:
         """What the transcript puts before a model."""
         desk = self.engine.transcripts
         record = await self.ledger.session(self.session_id)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.presence import Present
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
@@ -198,8 +198,8 @@ async def test_an_agent_whose_program_is_missing_is_refused_before_anything_is_k
 
 
 # --- verbs that policy holds ---
-HOLDING = Policy([Rule(name="two pairs of eyes", effect="ask", door="command", type=["close", "compact"]),
-                  Rule(name="nobody", effect="deny", door="command", type="release", reason="It stays here.")])
+HOLDING = RuleSet([Rule(name="two pairs of eyes", effect="ask", door="command", type=["close", "compact"]),
+                   Rule(name="nobody", effect="deny", door="command", type="release", reason="It stays here.")])
 
 
 @pytest.mark.req("F-1", "P-1")
@@ -216,6 +216,6 @@ async def test_a_verb_that_does_not_wait_is_refused_where_policy_wants_a_yes_and
         assert problem.value.code == code
         assert "rule" in problem.value.detail
     assert len(table.wire.sent) == sent
-    table.engine.policy = Policy()
+    table.engine.policy = RuleSet()
     await table.engine.sessions.compact(OWNER, session_id, None, remember)
     assert len(table.wire.sent) == sent + 1

@@ -8,7 +8,7 @@ import pytest
 
 from engine.conversation import OWNER, remember
 from engine.gateway_context import LONG, Room
-from interlock.ports.compaction_hook import BeforeCompact, Cancel, CompactionHook, Supply
+from interlock.ports.compaction_hook import BeforeCompact, CompactionHook, CompactionVeto, Supply
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
@@ -19,16 +19,16 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("Z-6")]
 class Asked(CompactionHook):
     """Answers what it is told to, and remembers what it was asked."""
 
-    def __init__(self, answer: Cancel | Supply | None) -> None:
+    def __init__(self, answer: CompactionVeto | Supply | None) -> None:
         self.answer = answer
         self.told: list[BeforeCompact] = []
 
-    async def before_compact(self, about: BeforeCompact) -> Cancel | Supply | None:
+    async def before_compact(self, about: BeforeCompact) -> CompactionVeto | Supply | None:
         self.told.append(about)
         return self.answer
 
 
-def room(answer: Cancel | Supply | None, **fields: int) -> tuple[Room, Asked]:
+def room(answer: CompactionVeto | Supply | None, **fields: int) -> tuple[Room, Asked]:
     made, hook = Room(**fields), Asked(answer)  # type: ignore[arg-type]
     assert made.engine.compactor is not None
     made.engine.compactor.hook = hook
@@ -47,7 +47,7 @@ async def test_one_that_says_nothing_is_told_all_and_lets_it_go_on() -> None:
 
 
 async def test_one_that_cancels_leaves_the_conversation_and_is_asked_again_after_the_next_turn() -> None:
-    table, hook = room(Cancel("an audit runs"))
+    table, hook = room(CompactionVeto("an audit runs"))
     await table.talk(9)
     assert table.requests() == 0
     assert await table.entries("compaction") == []

@@ -7,7 +7,7 @@ import pytest
 
 from engine.conversation import OWNER, Table
 from interlock.command.card.asked_by import names
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.command.presets import rules_of
 from interlock.protocol import payloads as p
 from interlock.protocol.box import Box
@@ -17,7 +17,7 @@ from interlock.protocol.resources import Approval, Command, Target
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-18")]
 CLOSED = Box(walls="namespace", limited=True, network="model")
 WALLS = Box(walls="namespace")
-BOXED = Policy(rules_of(["boxed"]))
+BOXED = RuleSet(rules_of(["boxed"]))
 
 
 async def pending(table: Table) -> list[Approval]:

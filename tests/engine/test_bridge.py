@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, USAGE, Table, turn_uuid
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, Target
@@ -101,7 +101,7 @@ async def test_a_command_for_an_agent_that_never_asks_waits_for_its_own_yes() ->
 async def test_a_policy_that_is_taken_anew_decides_the_next_command() -> None:
     table = Table()
     await table.execute()
-    table.engine.configure(Policy([Rule(name="stop", door="command", effect="deny", reason="not today")]),
+    table.engine.configure(RuleSet([Rule(name="stop", door="command", effect="deny", reason="not today")]),
                            table.limits)
     with pytest.raises(Problem, match="policy rule stop denies it: not today"):
         await table.execute()
@@ -110,7 +110,7 @@ async def test_a_policy_that_is_taken_anew_decides_the_next_command() -> None:
 
 @pytest.mark.req("P-1")
 async def test_a_rule_on_cost_matches_once_the_session_has_cost_more() -> None:
-    table = Table(Policy([Rule(name="dear", door="tool", cost_over=0.5, effect="deny", reason="too dear")]))
+    table = Table(RuleSet([Rule(name="dear", door="tool", cost_over=0.5, effect="deny", reason="too dear")]))
     session_id = ""
     answers: list[str] = []
     for number in range(2):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Group, Policy, Rule
+from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.engine import lanes
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane_state import LaneState
@@ -246,8 +246,8 @@ async def test_the_timeout_runs_on_when_the_runner_itself_ends_a_question() -> N
 @pytest.mark.req("P-3", "P-1")
 async def test_a_quorum_needs_every_group_and_a_denial_counts_at_its_threshold() -> None:
     rule = Rule(name="two of us", effect="ask", door="tool", required=2, deny_threshold=2,
-                groups=[Group(role="admin", min=1), Group(role="approver", min=1)])
-    table = Table(policy=Policy([rule]))
+                groups=[QuorumGroup(role="admin", min=1), QuorumGroup(role="approver", min=1)])
+    table = Table(policy=RuleSet([rule]))
     _, session_id = await running(table)
     await table.asked(session_id)
     await table.vote(held(table), "grant", person("one"))
@@ -312,7 +312,7 @@ async def test_an_interaction_id_that_is_open_cannot_be_asked_again_about_someth
     ({"path": "/workspace/docs/a.md"}, False),
 ])
 async def test_paths_are_judged_below_the_workspace(tool_input: dict[str, Any], allowed: bool) -> None:
-    table = Table(policy=Policy([Rule(name="docs", effect="allow", door="tool", path="docs/*.md")]))
+    table = Table(policy=RuleSet([Rule(name="docs", effect="allow", door="tool", path="docs/*.md")]))
     _, session_id = await running(table)
     await table.say(session_id, "tool.invoke.request", p.ToolRequest(
         invocation_id="i1", turn_id="t1", tool_name="edit", input=msgspec.Raw(msgspec.json.encode(tool_input))))
@@ -326,7 +326,7 @@ async def test_paths_are_judged_below_the_workspace(tool_input: dict[str, Any], 
 async def test_a_command_given_as_a_list_meets_the_rules_for_command_lines() -> None:
     rules = [Rule(name="no rm", effect="deny", door="tool", command="rm .*"),
              Rule(name="shell", effect="allow", door="tool", tool="shell")]
-    table = Table(policy=Policy(rules))
+    table = Table(policy=RuleSet(rules))
     _, session_id = await running(table)
     await table.say(session_id, "tool.invoke.request", p.ToolRequest(
         invocation_id="i1", turn_id="t1", tool_name="shell", input=msgspec.Raw(b'{"command":["rm","-rf","/"]}')))

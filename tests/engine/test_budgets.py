@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.budget import DAY_MS, Budget
-from interlock.command.policy import Group
+from interlock.command.budget import DAY_MS, BudgetRule
+from interlock.command.policy import QuorumGroup
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane_state import Limits
 from interlock.protocol import payloads as p
@@ -19,11 +19,11 @@ from interlock.protocol.resources import Actor, GrantBody, Remembering, Target
 
 pytestmark = pytest.mark.anyio
 
-DAILY = Budget(name="daily", usd_per_day="1.00")
-TOKENS = Budget(name="turn", tokens_per_turn=1_000)
+DAILY = BudgetRule(name="daily", usd_per_day="1.00")
+TOKENS = BudgetRule(name="turn", tokens_per_turn=1_000)
 
 
-def table_with(*budgets: Budget, **limits: Any) -> Table:
+def table_with(*budgets: BudgetRule, **limits: Any) -> Table:
     table = Table()
     table.limits = Limits(timeout_ms=60_000, budgets=budgets, **limits)
     table.begin()
@@ -270,7 +270,7 @@ async def test_at_midnight_utc_and_not_before_the_day_is_another() -> None:
 
 @pytest.mark.req("P-7")
 async def test_a_running_total_that_began_again_is_counted_whole_and_an_unknown_one_not_at_all() -> None:
-    table = table_with(Budget(name="each", usd_per_day="10", each="session"))
+    table = table_with(BudgetRule(name="each", usd_per_day="10", each="session"))
     command = await running(table)
     session_id = command.target.session_id
     for usd in (0.5, 0.5, 0.7, 0.2):  # The runner lost its outbox after 0.7.
@@ -282,13 +282,13 @@ async def test_a_running_total_that_began_again_is_counted_whole_and_an_unknown_
 
 @pytest.mark.req("P-7")
 async def test_a_budget_covers_whom_it_names_and_a_changed_config_counts_at_once() -> None:
-    elsewhere = Budget(name="other", agent="claude*", session="agent:claude:*", tokens_per_turn=1)
+    elsewhere = BudgetRule(name="other", agent="claude*", session="agent:claude:*", tokens_per_turn=1)
     table = table_with(elsewhere, TOKENS)
     command = await running(table)
     session_id = command.target.session_id
     await uses(table, session_id, tokens=1_000)
     await table.told_state(session_id, "paused")
-    table.engine.configure(table.policy, Limits(budgets=(elsewhere, Budget(name="turn", tokens_per_turn=5_000))))
+    table.engine.configure(table.policy, Limits(budgets=(elsewhere, BudgetRule(name="turn", tokens_per_turn=5_000))))
     await settle(table, session_id)
     assert (await table.state(command.id), await pending(table)) == ("resuming", 0)
 
@@ -323,7 +323,8 @@ async def test_a_pause_that_the_runner_refuses_holds_the_next_yes_instead() -> N
 
 @pytest.mark.req("P-7", "P-3")
 async def test_a_budget_is_raised_by_as_many_people_of_the_groups_that_it_names() -> None:
-    table = table_with(Budget(name="turn", tokens_per_turn=1_000, required=2, groups=[Group(role="admin")], ttl="15m"))
+    table = table_with(BudgetRule(name="turn", tokens_per_turn=1_000, required=2, groups=[QuorumGroup(role="admin")],
+                                  ttl="15m"))
     command = await running(table)
     session_id = command.target.session_id
     await uses(table, session_id, tokens=1_000)
@@ -340,7 +341,7 @@ async def test_a_budget_is_raised_by_as_many_people_of_the_groups_that_it_names(
 
 @pytest.mark.req("P-7", "P-6")
 async def test_a_budgets_question_has_the_time_that_its_budget_gives() -> None:
-    table = table_with(Budget(name="turn", tokens_per_turn=1_000, ttl="15m"))
+    table = table_with(BudgetRule(name="turn", tokens_per_turn=1_000, ttl="15m"))
     command = await running(table)
     await uses(table, command.target.session_id, tokens=1_000)
     await time_passes(table, command.target.session_id, 15 * 60_000 - 1)

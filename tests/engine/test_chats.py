@@ -13,10 +13,10 @@ import pytest
 
 from engine.conversation import OWNER, Table
 from interlock.backends.memory.transcripts import MemoryTranscripts
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge import archive, entries
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.chats import ChatSettings, Message, SystemMessage
+from interlock.engine.chats import ChatMessage, ChatSettings, SystemMessage
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.inbound import InboundBody, Received
@@ -31,13 +31,13 @@ from interlock.session.send_policy import SendRule, SendRules
 pytestmark = pytest.mark.anyio
 ANN = Chat("telegram", "direct", peer="ann")
 HOUR = 3_600_000
-OPEN = Policy([Rule(name="all", effect="allow", door="command", type="execute")])
+OPEN = RuleSet([Rule(name="all", effect="allow", door="command", type="execute")])
 
 
 class Room(Table):
     """A table at which people talk through a chat."""
 
-    def __init__(self, policy: Policy = OPEN, **settings: Any) -> None:
+    def __init__(self, policy: RuleSet = OPEN, **settings: Any) -> None:
         super().__init__(policy, transcripts=MemoryTranscripts())
         self.engine.chats.settings = ChatSettings(**settings)
         self.kept = 0
@@ -48,7 +48,7 @@ class Room(Table):
                                  created_ms=0)
 
     async def hear(self, text: str, chat: Chat = ANN, *attachments: dict[str, Any]) -> Received:
-        message = Message(chat, "ann", text, list(attachments), None, {"displayName": "Ann"})
+        message = ChatMessage(chat, "ann", text, list(attachments), None, {"displayName": "Ann"})
         return await self.engine.chats.arrive(OWNER, message, self.remember)
 
     async def system(self, text: str, key: str = "agent:shell:main", origin: Any = "cron") -> Any:
@@ -199,9 +199,9 @@ async def test_the_daily_hour_begins_a_new_session_at_the_next_message() -> None
 
 @pytest.mark.req("I-2")
 async def test_a_cron_job_says_where_it_comes_from_to_policy_and_agent() -> None:
-    room = Room(Policy())
+    room = Room(RuleSet())
     assert await room.state((await room.system("report")).command_id) == "pending_approval"
-    allowed = Room(Policy([Rule(name="jobs", effect="allow", door="command", origin="cron")]))
+    allowed = Room(RuleSet([Rule(name="jobs", effect="allow", door="command", origin="cron")]))
     assert await allowed.state((await allowed.system("report")).command_id) == "dispatched"
     assert allowed.wire.last("control.prompt.request").payload.origin == "cron"
 
@@ -301,7 +301,7 @@ async def test_stop_ends_what_runs_and_what_waits_and_the_session_goes_on() -> N
     assert (await room.hear("/stop")).reply == "Nothing runs, and nothing waits."
     after = await room.hear("three")
     assert after.session_id == first.session_id
-    asked = Room(Policy([Rule(name="ask", effect="ask", door="command")]))
+    asked = Room(RuleSet([Rule(name="ask", effect="ask", door="command")]))
     waiting = await asked.hear("one")
     assert (await asked.hear("/status")).reply is not None
     assert "1 waiting for a yes" in str((await asked.hear("/status")).reply)
@@ -322,10 +322,10 @@ async def test_words_are_answered_by_silence_where_that_is_the_policy() -> None:
 async def test_a_message_may_name_its_session_itself() -> None:
     room = Room(naming=Naming("per-peer"), default_agent="shell")
     for named, key in (("Main", "agent:shell:main"), ("agent:SHELL:work", "agent:shell:work")):
-        message = Message(ANN, "ann", "hello", [], None, {}, named)
+        message = ChatMessage(ANN, "ann", "hello", [], None, {}, named)
         assert (await room.engine.chats.arrive(OWNER, message, room.remember)).session_key == key
     with pytest.raises(Problem, match="/session_key: a session key has"):
-        await room.engine.chats.arrive(OWNER, Message(ANN, "ann", "hello", [], None, {}, "a b"), room.remember)
+        await room.engine.chats.arrive(OWNER, ChatMessage(ANN, "ann", "hello", [], None, {}, "a b"), room.remember)
 
 
 @pytest.mark.req("I-4")

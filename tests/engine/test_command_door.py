@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.lane_state import Limits
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
@@ -90,12 +90,12 @@ async def test_a_row_that_was_edited_to_run_without_an_asking_agent_does_not_run
 
 async def test_a_rule_for_agents_that_never_ask_judges_it_again() -> None:
     deny = Rule(name="no such agents", effect="deny", door="command", type="execute", permission="never")
-    table = Table(Policy([deny]))
+    table = Table(RuleSet([deny]))
     ended = await refused(table, await table.execute())
     assert (ended.state, ended.error.code) == ("failed", "NOT_ASKING")
     assert "no such agents denies" in ended.error.message
     allow = Rule(name="trusted", effect="allow", door="command", type="execute", permission="never")
-    table = Table(Policy([allow]))
+    table = Table(RuleSet([allow]))
     await table.opened((await table.execute()).target.session_id)
     assert not table.wire.last("control.prompt.request").payload.only_if_asks, "a rule lets it run either way"
 
@@ -187,7 +187,7 @@ async def test_the_config_may_have_a_switch_only_reported() -> None:
     assert (ended.state, [one.code for one in ended.notices]) == ("succeeded", ["StoppedAsking"])
 
 
-TRUSTED = Policy([Rule(name="trusted", effect="allow", door="command", type="execute", permission="never")])
+TRUSTED = RuleSet([Rule(name="trusted", effect="allow", door="command", type="execute", permission="never")])
 
 
 async def two_let_through(table: Table) -> tuple[Command, Command]:

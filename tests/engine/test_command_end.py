@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.links import detach
 from interlock.protocol.identifiers import command_stream
@@ -47,7 +47,7 @@ async def due(table: Table, session_id: str, after_ms: int) -> None:
 
 @pytest.mark.req("C-0", "S-2")
 async def test_the_terminal_state_is_the_last_event_also_where_an_approval_ends_with_its_command() -> None:
-    table = Table(Policy([Rule(name="ask", effect="ask", door="command")]))
+    table = Table(RuleSet([Rule(name="ask", effect="ask", door="command")]))
     command = await table.execute()
     await table.cancel(command.id)
     assert (await told(table, command.id))[-3:] == [("error", None), ("approval", "void"), ("state", "canceled")]

@@ -23,7 +23,7 @@ from interlock.protocol.limits import MAX_SUMMARY_CHARS
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Notice, Session
 from interlock.session.compaction_plan import thresholds
-from interlock.session.entries import UserMessage
+from interlock.session.entries import UserEntry
 from interlock.session.tool_result_limits import PruningSettings
 from interlock.session.tree import Tree
 
@@ -185,7 +185,7 @@ async def test_a_leaf_that_moved_drops_the_report_and_a_notice_does_not_move_it(
     await full(again)
 
     def said(lane: Any) -> None:
-        lane.transcribe([UserMessage(content="another program went on", timestamp=1)])
+        lane.transcribe([UserEntry(content="another program went on", timestamp=1)])
 
     await (await again.lane(again.session_id)).call(said)
     await again.report("too late")

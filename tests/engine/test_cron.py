@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from engine.test_chats import OPEN, Room
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge import entries
 from interlock.engine.cron import GRACE_MS, CronJob, Crons
 from interlock.engine.presence import Present
@@ -35,7 +35,7 @@ def job(schedule: str = "0 9 * * *", **more: Any) -> CronJob:
 class Hall(Room):
     """A room with a clock on the wall that rings for jobs."""
 
-    def __init__(self, now: str, *jobs: CronJob, policy: Policy = OPEN) -> None:
+    def __init__(self, now: str, *jobs: CronJob, policy: RuleSet = OPEN) -> None:
         super().__init__(policy)
         self.clock.at_ms = at(now)
         self.jobs = jobs
@@ -83,11 +83,11 @@ async def test_a_job_is_told_once_each_time_and_moves_no_clock() -> None:
 
 @pytest.mark.req("R-4", "P-1")
 async def test_policy_holds_what_a_job_says_unless_a_rule_lets_it_through() -> None:
-    hall = Hall("2026-06-01T08:00", job(), policy=Policy([]))
+    hall = Hall("2026-06-01T08:00", job(), policy=RuleSet([]))
     await hall.crons.look()
     await hall.until("2026-06-01T09:00")
     assert await hall.state((await hall.shown()).command_id) == "pending_approval"
-    denied = Hall("2026-06-01T08:00", job(), policy=Policy([Rule(name="never", effect="deny", origin="cron")]))
+    denied = Hall("2026-06-01T08:00", job(), policy=RuleSet([Rule(name="never", effect="deny", origin="cron")]))
     await denied.crons.look()
     await denied.until("2026-06-01T09:00")
     await denied.until("2026-06-01T09:01")

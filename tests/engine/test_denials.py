@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.denials import NOT_ANSWERED
 from interlock.engine.bridge.output import MAX_DENIALS
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("Y-5")]
 NO_RM = Rule(name="no rm", effect="deny", door="tool", words="rm **", reason="It deletes.")
 
 
-async def at_work(policy: Policy | None = None) -> tuple[Table, Any]:
+async def at_work(policy: RuleSet | None = None) -> tuple[Table, Any]:
     table = Table(policy)
     command = await table.execute()
     await table.opened(command.target.session_id)
@@ -53,7 +53,7 @@ async def test_a_persons_no_names_the_person_and_the_reason_and_survives_the_com
 
 
 async def test_a_rules_no_names_the_rule_and_its_reason() -> None:
-    table, command = await at_work(Policy([NO_RM]))
+    table, command = await at_work(RuleSet([NO_RM]))
     await table.asked(command.target.session_id, "rm -r build")
     one, = await denials(table, command)
     assert told(one) == ("$ rm -r build", "policy:no rm", "no rm", "It deletes.")
@@ -85,7 +85,7 @@ async def test_a_call_that_the_runner_denies_by_itself_is_named_with_its_warning
 
 
 async def test_a_command_whose_calls_were_allowed_has_no_denials() -> None:
-    table, command = await at_work(Policy([Rule(name="all", effect="allow", door="tool", words="ls")]))
+    table, command = await at_work(RuleSet([Rule(name="all", effect="allow", door="tool", words="ls")]))
     session_id = command.target.session_id
     await table.asked(session_id)
     await table.resolved(session_id, "allowed")
@@ -95,7 +95,7 @@ async def test_a_command_whose_calls_were_allowed_has_no_denials() -> None:
 
 
 async def test_the_newest_denials_are_kept() -> None:
-    table, command = await at_work(Policy([NO_RM]))
+    table, command = await at_work(RuleSet([NO_RM]))
     for number in range(MAX_DENIALS + 2):
         await table.asked(command.target.session_id, f"rm {number}", invocation=f"i{number}")
         await table.resolved(command.target.session_id, "denied", f"i{number}")

@@ -7,7 +7,7 @@ import pytest
 
 from engine.conversation import OWNER, Table
 from interlock.command.card.asked_by import names
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.command.rule import Rule
 from interlock.protocol import payloads as p
 from interlock.protocol.hold import Holding, phrase
@@ -68,7 +68,7 @@ async def test_an_agent_held_as_a_whole_says_why() -> None:
 
 async def test_a_rule_that_lets_a_silent_agent_run_means_that_nothing_holds_it() -> None:
     rule = Rule(name="let-it", door="command", effect="allow", permission="never")
-    table = Table(Policy([rule]), permission="never", holding=Holding(held="command", why="asks = false"))
+    table = Table(RuleSet([rule]), permission="never", holding=Holding(held="command", why="asks = false"))
     command = await table.execute()
 
     assert await held(table, command.target.session_id) == "none (rule let-it)"

@@ -9,10 +9,10 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.cli.approval_card import card
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.gateway.credentials import Credentials
-from interlock.gateway.keys import Keys
-from interlock.ports.ledger import Batch, PutApproval, PutTenant
+from interlock.gateway.keys import KeyStore
+from interlock.ports.ledger import PutApproval, PutTenant, WriteBatch
 from interlock.protocol.access import MAX_MAKERS, KeyBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, TenantRecord
@@ -21,9 +21,9 @@ from interlock.protocol.resources import Actor
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "P-3")]
 
 
-def two_others(**said: Any) -> Policy:
-    return Policy((msgspec.convert({"name": "two others", "door": "command", "effect": "ask", "required": 2,
-                                    "self": False, **said}, Rule),))
+def two_others(**said: Any) -> RuleSet:
+    return RuleSet((msgspec.convert({"name": "two others", "door": "command", "effect": "ask", "required": 2,
+                                     "self": False, **said}, Rule),))
 
 
 class People(Table):
@@ -32,11 +32,11 @@ class People(Table):
     def begin(self) -> None:
         super().begin()
         self.credentials = Credentials(self.ledger, self.clock)
-        self.keys = Keys(self.ledger, self.clock, self.entropy, self.credentials)
+        self.keys = KeyStore(self.ledger, self.clock, self.entropy, self.credentials)
 
     async def person(self, name: str, maker: Principal) -> tuple[Principal, str]:
         """Make a key for somebody; returns who votes with it, and its id."""
-        await self.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
+        await self.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
         made = await self.keys.make(maker, KeyBody(principal=Actor(type="user", id=name), roles=["admin"]), remember)
         return await self.credentials.principal(made.key), made.key_id
 
@@ -140,7 +140,7 @@ async def test_a_vote_whose_makers_were_removed_from_its_row_is_refused() -> Non
     record = await table.ledger.approval(held.approval_id)
     assert record is not None
     votes = [msgspec.structs.replace(one, key_makers=[]) for one in record.approval.votes]
-    await table.ledger.commit(Batch([PutApproval(msgspec.structs.replace(
+    await table.ledger.commit(WriteBatch([PutApproval(msgspec.structs.replace(
         record, approval=msgspec.structs.replace(record.approval, votes=votes)))]))
     await table.engine.stop()
     table.begin()
@@ -174,6 +174,6 @@ async def test_the_line_of_makers_is_bounded() -> None:
 
 async def test_a_rule_that_wants_independent_votes_comes_before_what_somebody_remembered() -> None:
     rule = msgspec.convert({"name": "independent", "effect": "ask", "require_independent": True}, Rule)
-    policy = Policy((rule,), (Rule(name="always", effect="allow"),))
+    policy = RuleSet((rule,), (Rule(name="always", effect="allow"),))
     assert policy.rules[0].name == "independent"
     assert policy.rules[0].verdict().require_independent

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import CommandBody, Target
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-17")]
-EACH_COMMAND_WAITS = Policy((Rule(name="each command", effect="ask", door="command"),))
+EACH_COMMAND_WAITS = RuleSet((Rule(name="each command", effect="ask", door="command"),))
 
 
 async def land(table: Table, session_id: str, **payload: Any) -> Any:
@@ -56,7 +56,7 @@ async def test_only_its_own_question_is_asked_where_the_command_of_an_agent_woul
 async def test_a_rule_that_denies_commands_denies_it() -> None:
     table = Table()
     session_id = await staged(table)
-    table.engine.policy = Policy((Rule(name="never", effect="deny", door="command"),))
+    table.engine.policy = RuleSet((Rule(name="never", effect="deny", door="command"),))
     with pytest.raises(Problem, match="never"):
         await land(table, session_id)
 

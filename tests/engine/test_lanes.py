@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from engine.conversation import Table
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS
 from interlock.engine.inputs import Job, RecentIds
-from interlock.ports.ledger import Batch, Full, OutcomeUnknown, Receipt
+from interlock.ports.ledger import Full, OutcomeUnknown, Receipt, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
@@ -35,7 +35,7 @@ class Disk(MemoryLedger):
         self.spinning = asyncio.Event()
         self.spinning.set()
 
-    async def commit(self, batch: Batch) -> Receipt:
+    async def commit(self, batch: WriteBatch) -> Receipt:
         await self.spinning.wait()
         self.commits += 1
         if self.full:
@@ -49,9 +49,9 @@ class Doubtful(MemoryLedger):
     def __init__(self) -> None:
         super().__init__()
         self.loses_reply = False
-        self.in_doubt: Batch | None = None
+        self.in_doubt: WriteBatch | None = None
 
-    async def commit(self, batch: Batch) -> Receipt:
+    async def commit(self, batch: WriteBatch) -> Receipt:
         if self.loses_reply:
             self.loses_reply, self.in_doubt = False, batch
             raise OutcomeUnknown("The reply was lost.")
@@ -316,7 +316,7 @@ async def test_message_ids_are_remembered_over_a_restart() -> None:
 
 @pytest.mark.req("C-4")
 async def test_who_holds_a_lane_that_was_forgotten_meanwhile_is_answered_by_the_one_in_its_place() -> None:
-    table = Table(Policy([Rule(name="ask", effect="ask", type="execute")]))
+    table = Table(RuleSet([Rule(name="ask", effect="ask", type="execute")]))
     command = await table.execute()
     session_id = command.target.session_id
     held = await table.lane(session_id)

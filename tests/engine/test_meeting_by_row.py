@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Group, Policy, Rule
+from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.engine.bridge import submission
 from interlock.engine.bridge.clocks import tick
 from interlock.protocol import payloads as p
@@ -133,7 +133,7 @@ async def test_an_approval_that_a_command_asks_for_only_tightens_what_policy_ask
     rule: int, wish: int, required: int
 ) -> None:
     effect: Any = "ask" if rule else "allow"
-    table = Table(Policy([Rule(name="r", effect=effect, door="command", required=max(rule, 1))]))
+    table = Table(RuleSet([Rule(name="r", effect=effect, door="command", required=max(rule, 1))]))
     command = await table.execute(approval=ApprovalWish(required=wish))
     if required == 0:
         assert (command.state, command.approval_id) == ("queued", None)
@@ -145,8 +145,8 @@ async def test_an_approval_that_a_command_asks_for_only_tightens_what_policy_ask
 
 @pytest.mark.req("C-0", "P-1")
 async def test_the_tools_that_a_command_names_are_judged_by_policy_as_ever() -> None:
-    table = Table(Policy([Rule(name="no rm", effect="deny", command="rm .*"),
-                          Rule(name="ask for make", effect="ask", command="make")]))
+    table = Table(RuleSet([Rule(name="no rm", effect="deny", command="rm .*"),
+                           Rule(name="ask for make", effect="ask", command="make")]))
     command = await table.engine.submit(OWNER, CommandBody(type="execute", target=Target(agent_id="shell"),
                                                            payload=WITH_SHELL), remember)
     session_id = command.target.session_id
@@ -192,12 +192,12 @@ async def test_an_interrupt_under_a_drain_ends_nothing_until_it_may_run_itself()
 @pytest.mark.req("P-1")
 @pytest.mark.parametrize("what", [{"required": 2}, {"groups": True}, {"signed": True}, {"self_approval": False}])
 def test_every_kind_of_quorum_is_asked_before_what_is_remembered_and_a_plain_ask_is_not(what: dict[str, Any]) -> None:
-    fields = {**what, **({"groups": [Group(role="admin")]} if "groups" in what else {})}
+    fields = {**what, **({"groups": [QuorumGroup(role="admin")]} if "groups" in what else {})}
     always = Rule(name="always", effect="allow", tool="shell")
-    assert [rule.name for rule in Policy([Rule(name="q", effect="ask", **fields)], [always]).rules] == ["q", "always"]
-    assert [rule.name for rule in Policy([Rule(name="q", effect="ask")], [always]).rules] == ["always", "q"]
-    assert [rule.name for rule in Policy([Rule(name="q", effect="allow")], [always]).rules] == ["always", "q"]
-    assert [rule.name for rule in Policy([Rule(name="q", effect="deny")], [always]).rules] == ["q", "always"]
+    assert [rule.name for rule in RuleSet([Rule(name="q", effect="ask", **fields)], [always]).rules] == ["q", "always"]
+    assert [rule.name for rule in RuleSet([Rule(name="q", effect="ask")], [always]).rules] == ["always", "q"]
+    assert [rule.name for rule in RuleSet([Rule(name="q", effect="allow")], [always]).rules] == ["always", "q"]
+    assert [rule.name for rule in RuleSet([Rule(name="q", effect="deny")], [always]).rules] == ["q", "always"]
 
 
 async def held(table: Table, session_id: str) -> str:

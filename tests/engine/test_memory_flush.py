@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.gateway_context import SETTINGS, WINDOW, Room
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.protocol import payloads as p
 from interlock.session.compaction_plan import Flush, thresholds
 from interlock.session.render import markdown
@@ -101,7 +101,7 @@ async def test_it_goes_before_what_waits() -> None:
 async def test_it_writes_memory_and_nothing_else_and_no_person_is_asked(
     name: str, kind: str, given: dict[str, Any], decision: str
 ) -> None:
-    asks_always = Policy([Rule(name="ask for all", effect="ask", door="tool", tool="nothing-of-the-kind")])
+    asks_always = RuleSet([Rule(name="ask for all", effect="ask", door="tool", tool="nothing-of-the-kind")])
     room = Room(FLUSHING, policy=asks_always)
     await near(room)
     await room.begin_turn()
@@ -111,7 +111,7 @@ async def test_it_writes_memory_and_nothing_else_and_no_person_is_asked(
 
 
 async def test_where_a_rule_asks_for_everything_the_flush_is_denied_and_not_asked_for() -> None:
-    room = Room(FLUSHING, policy=Policy([Rule(name="ask for all edits", effect="ask", door="tool", kind="edit")]))
+    room = Room(FLUSHING, policy=RuleSet([Rule(name="ask for all edits", effect="ask", door="tool", kind="edit")]))
     await near(room)
     await room.begin_turn()
     assert await tool(room, "write", "edit", {"path": "memory/a.md", "content": "x"}) == "deny"

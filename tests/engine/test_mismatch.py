@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.command.rule import Rule
 from interlock.engine.bridge import archive
-from interlock.ports.ledger import Batch, PutApproval, PutCommand
+from interlock.ports.ledger import PutApproval, PutCommand, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
 from interlock.protocol.resources import Actor, Quorum, Vote
@@ -20,8 +20,8 @@ from interlock.protocol.resources import Actor, Quorum, Vote
 pytestmark = pytest.mark.anyio
 
 ANN = Principal(tenant_id="default", actor=Actor(type="user", id="ann"), role="admin", key_id="key_a")
-HELD = Policy((Rule(name="r", door="command", effect="ask", required=2),))
-TOOLS = Policy((Rule(name="r", door="tool", effect="ask", required=2),))
+HELD = RuleSet((Rule(name="r", door="command", effect="ask", required=2),))
+TOOLS = RuleSet((Rule(name="r", door="tool", effect="ask", required=2),))
 OTHER = msgspec.Raw(b'{"messages":[{"role":"user","content":[{"contentType":"text","value":"rm -rf"}]}]}')
 
 
@@ -36,13 +36,13 @@ def command(**changes: Any) -> Callable[[CommandRecord], CommandRecord]:
 async def change_approval(table: Table, approval_id: str, change: Callable[[ApprovalRecord], ApprovalRecord]) -> None:
     record = await table.ledger.approval(approval_id)
     assert record is not None
-    await table.ledger.commit(Batch([PutApproval(change(record))]))
+    await table.ledger.commit(WriteBatch([PutApproval(change(record))]))
 
 
 async def change_command(table: Table, command_id: str, change: Callable[[CommandRecord], CommandRecord]) -> None:
     record = await table.ledger.command(command_id)
     assert record is not None
-    await table.ledger.commit(Batch([PutCommand(change(record))]))
+    await table.ledger.commit(WriteBatch([PutCommand(change(record))]))
 
 
 async def restarted(table: Table, session_id: str) -> None:
@@ -109,7 +109,7 @@ async def test_a_held_command_whose_own_row_was_changed_does_not_run(what: str) 
 
 @pytest.mark.req("P-2", "U-2")
 async def test_a_command_that_waits_behind_another_is_compared_with_its_record_as_well() -> None:
-    table = Table(Policy((Rule(name="r", door="command", effect="allow"),)))
+    table = Table(RuleSet((Rule(name="r", door="command", effect="allow"),)))
     first = await table.execute("first")
     session_id = first.target.session_id
     second = await table.execute("second", target=msgspec.structs.replace(first.target, workspace=None))
@@ -180,7 +180,7 @@ async def test_a_payload_that_is_changed_while_the_gateway_runs_is_refused_at_th
 @pytest.mark.req("U-1", "I-1")
 @pytest.mark.parametrize("edited", [False, True])
 async def test_a_command_whose_agent_is_to_end_with_it_outlives_a_restart(edited: bool) -> None:
-    table = Table(Policy((Rule(name="r", door="command", effect="allow"),)))
+    table = Table(RuleSet((Rule(name="r", door="command", effect="allow"),)))
     running = await table.execute()
     session_id = running.target.session_id
     await table.opened(session_id)

@@ -11,8 +11,8 @@ import pytest
 from engine.conversation import Table
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.notifier import MAX_INPUT_CHARS, RETRY_MS, Notifier
-from interlock.ports.channel import Asking, NotAsked
-from interlock.ports.ledger import Batch, PutApproval, PutDelivery
+from interlock.ports.channel import ApprovalNotice, NotAsked
+from interlock.ports.ledger import PutApproval, PutDelivery, WriteBatch
 from interlock.protocol.resources import Delivery
 
 pytestmark = pytest.mark.anyio
@@ -22,10 +22,10 @@ class Inbox:
     """A channel that keeps what it is asked, or fails as a test says."""
 
     def __init__(self, *failures: NotAsked) -> None:
-        self.asked: list[tuple[str, Asking]] = []
+        self.asked: list[tuple[str, ApprovalNotice]] = []
         self._failures = list(failures)
 
-    async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
+    async def ask(self, delivery_id: str, at_ms: int, asking: ApprovalNotice) -> None:
         self.asked.append((delivery_id, asking))
         if self._failures:
             raise self._failures.pop(0)
@@ -149,7 +149,7 @@ async def test_an_approval_that_was_edited_is_not_shown_to_anybody(change: dict[
     record = await table.ledger.approval(approval_id)
     assert record is not None
     edited = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, **change))
-    await table.ledger.commit(Batch([PutApproval(edited)]))
+    await table.ledger.commit(WriteBatch([PutApproval(edited)]))
     await notifier(table, ops=inbox).drain()
     assert inbox.asked == []
     assert ((await delivery(table)).state, "differs from the audit record" in str((await delivery(table)).why)) == (
@@ -162,6 +162,6 @@ async def test_a_question_that_was_turned_to_another_tenant_is_not_sent() -> Non
     await held(table)
     [found] = await table.ledger.deliveries("default", None, 10)
     turned = msgspec.structs.replace(found, delivery=msgspec.structs.replace(found.delivery, tenant_id="other"))
-    await table.ledger.commit(Batch([PutDelivery(turned)]))
+    await table.ledger.commit(WriteBatch([PutDelivery(turned)]))
     await Notifier(table.ledger, table.clock, {("other", "ops"): theirs}, str).drain()
     assert theirs.asked == []

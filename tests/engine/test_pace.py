@@ -7,15 +7,15 @@ from contextlib import AsyncExitStack
 import pytest
 
 from engine.test_viewers import Lane, S, done, numbers, texts
-from interlock.engine.pace import PACE_A_VIEWER_S, PACE_BYTES, PACE_MAX_S, PACE_MIN_S, Pace
+from interlock.engine.pace import PACE_A_VIEWER_S, PACE_BYTES, PACE_MAX_S, PACE_MIN_S, NotificationPace
 from interlock.engine.stream_items import Durable, Item
-from interlock.engine.viewers import Viewer
+from interlock.engine.viewers import StreamViewer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("S-4")]
 CROWD = round(PACE_MIN_S / PACE_A_VIEWER_S) + 5
 
 
-async def crowd(lane: Lane, stack: AsyncExitStack, count: int = CROWD) -> list[Viewer]:
+async def crowd(lane: Lane, stack: AsyncExitStack, count: int = CROWD) -> list[StreamViewer]:
     viewers = [await stack.enter_async_context(lane.hub.join(S, 0)) for _ in range(count)]
     for viewer in viewers:
         assert await viewer.next(0) == []
@@ -119,7 +119,7 @@ async def test_a_lot_goes_out_at_once_and_what_waits_goes_out_before_the_end() -
 
 async def test_no_window_is_longer_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     delivered: list[Sequence[Item]] = []
-    pace = Pace(delivered.append)
+    pace = NotificationPace(delivered.append)
     loop = asyncio.get_running_loop()
     at = [1000.0]
     rings: list[float] = []

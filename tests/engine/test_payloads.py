@@ -10,7 +10,7 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from engine.messages import BYTES, DATA, KINDS, MEDIA_TYPES, binary, buffer, message, text, whole
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.protocol.limits import MAX_COMMAND_BINARY_BYTES, MAX_INLINE_BINARY_BYTES
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import CommandBody, Target
@@ -127,7 +127,7 @@ async def test_an_execute_without_a_payload_names_what_is_missing() -> None:
     ([Rule(name="another", effect="deny", tool="browser")], "held"),
 ])
 async def test_a_tool_that_its_command_names_is_judged_as_any_other(rules: list[Rule], answer: str) -> None:
-    table = Table(Policy(rules))
+    table = Table(RuleSet(rules))
     command = await execute(table, {"messages": [message(text("a"))], "tools": ["shell"]})
     session_id = command.target.session_id
     await table.opened(session_id)
@@ -141,7 +141,7 @@ async def test_a_tool_that_its_command_names_is_judged_as_any_other(rules: list[
 
 @pytest.mark.req("P-1", "H-9")
 async def test_a_tool_that_its_command_does_not_name_is_denied_whatever_the_rules_allow() -> None:
-    table = Table(Policy([Rule(name="anything", effect="allow", tool="shell")]))
+    table = Table(RuleSet([Rule(name="anything", effect="allow", tool="shell")]))
     command = await execute(table, {"messages": [message(text("a"))], "tools": ["browser"]})
     session_id = command.target.session_id
     await table.opened(session_id)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.policy_subjects import subject_of_approval
 from interlock.protocol import payloads as p
 from interlock.protocol.records import ApprovalRecord
@@ -34,7 +34,7 @@ REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-async def held(subject: dict[str, Any], policy: Policy) -> tuple[Table, ApprovalRecord]:
+async def held(subject: dict[str, Any], policy: RuleSet) -> tuple[Table, ApprovalRecord]:
     """A call with this subject, as the gateway stores it while it waits."""
     table = Table(policy)
     command = await table.execute()
@@ -53,14 +53,14 @@ async def held(subject: dict[str, Any], policy: Policy) -> tuple[Table, Approval
 async def test_what_explains_a_stored_approval_is_the_decision_that_was_recorded(
     subject: dict[str, Any], rule: str
 ) -> None:
-    _, record = await held(subject, Policy(RULES))
+    _, record = await held(subject, RuleSet(RULES))
     assert record.approval.rule == rule
-    again = Policy(RULES).decide(subject_of_approval(record))
+    again = RuleSet(RULES).decide(subject_of_approval(record))
     assert (again.effect, again.rule) == ("ask", rule)
 
 
 async def test_a_rule_on_the_hours_is_asked_for_the_time_of_the_call() -> None:
-    table, record = await held({"tool_name": "x", "input": {}}, Policy())
+    table, record = await held({"tool_name": "x", "input": {}}, RuleSet())
     table.clock.advance(3_600_000)
     assert subject_of_approval(record).at_ms == table.clock.at_ms - 3_600_000
     assert subject_of_approval(record, table.clock.at_ms).at_ms == table.clock.at_ms
@@ -68,8 +68,8 @@ async def test_a_rule_on_the_hours_is_asked_for_the_time_of_the_call() -> None:
 
 async def test_a_changed_input_is_judged_with_the_kind_of_what_was_asked() -> None:
     """A rule about the kind denies the changed input, too: the kind is kept with the request."""
-    table, record = await held({"tool_name": "x", "input": {"path": "a"}, "kind": "delete"}, Policy())
-    denying = Policy([Rule(name="no deleting", effect="deny", kind="delete", reason="It stays.")])
+    table, record = await held({"tool_name": "x", "input": {"path": "a"}, "kind": "delete"}, RuleSet())
+    denying = RuleSet([Rule(name="no deleting", effect="deny", kind="delete", reason="It stays.")])
     raw = msgspec.Raw(b'{"path":"b"}')
     changed = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, input=raw))
     assert denying.decide(subject_of_approval(changed, table.clock.at_ms)).rule == "no deleting"

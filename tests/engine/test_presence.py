@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from engine.conversation import Table, Wire
-from interlock.engine.presence import Links, Presence, Present, told
-from interlock.ports.leases import RunnerLink
-from interlock.ports.ledger import Batch, PutRunner
+from interlock.engine.presence import Links, Present, RunnerPresence, told
+from interlock.ports.leases import RunnerLocation
+from interlock.ports.ledger import PutRunner, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.records import RunnerRecord
@@ -34,7 +34,7 @@ def live(state: Any, session_id: str = "s1") -> p.Heartbeat:
 
 @pytest.mark.req("L-6")
 def test_a_runner_that_never_came_is_listed_as_offline() -> None:
-    node = Presence().node(RECORD)
+    node = RunnerPresence().node(RECORD)
     assert (node.node_id, node.device_name, node.status, node.active_sessions_count) == ("r1", "box", "offline", 0)
     assert node.last_seen == "1970-01-01T00:00:01.000Z"
     assert set(node.config_versions) == {"limits", "capabilities"}
@@ -42,7 +42,7 @@ def test_a_runner_that_never_came_is_listed_as_offline() -> None:
 
 @pytest.mark.req("L-6", "L-5")
 def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -> None:
-    presence, wire = Presence(), Wire()
+    presence, wire = RunnerPresence(), Wire()
     present = presence.arrive(Present(RECORD, hello("shell", device_name="desk"), 2_000))
     assert presence.node(RECORD).status == "offline", "it is not attached before its lanes are"
     assert presence.link_of("r1") is None
@@ -61,7 +61,7 @@ def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -
 
 @pytest.mark.req("L-5")
 def test_a_heartbeat_replaces_what_the_one_before_it_vouched_for() -> None:
-    presence = Presence()
+    presence = RunnerPresence()
     present = presence.arrive(Present(RECORD, hello("shell"), 0))
     presence.vouch("r1", live("running", "s1"), 0)
     presence.vouch("r1", live("running", "s2"), 0)
@@ -72,7 +72,7 @@ def test_a_heartbeat_replaces_what_the_one_before_it_vouched_for() -> None:
 
 @pytest.mark.req("L-5")
 def test_the_end_of_an_older_link_does_not_take_the_newer_one_away() -> None:
-    presence, older, newer = Presence(), Wire(), Wire()
+    presence, older, newer = RunnerPresence(), Wire(), Wire()
     presence.arrive(Present(RECORD, hello("shell"), 0)).link = older
     presence.arrive(Present(RECORD, hello("shell"), 0)).link = newer
     assert older.failed == "the same runner opened a newer link"
@@ -84,10 +84,11 @@ def test_the_end_of_an_older_link_does_not_take_the_newer_one_away() -> None:
 
 @pytest.mark.req("C-4", "C-7")
 def test_what_another_gateway_tells_late_of_a_runner_is_known_for_it() -> None:
-    def row(number: int, link_id: str) -> RunnerLink:
-        return RunnerLink("r1", "default", "i_2", link_id, told(Present(RECORD, hello("shell", link_number=number), 0)))
+    def row(number: int, link_id: str) -> RunnerLocation:
+        return RunnerLocation("r1", "default", "i_2", link_id,
+                              told(Present(RECORD, hello("shell", link_number=number), 0)))
 
-    presence = Presence()
+    presence = RunnerPresence()
     presence.arrive(Present(RECORD, hello("shell", link_number=5), 0)).link = (wire := Wire())
     assert not presence.learn_one(row(4, "older"))
     assert presence.learn(Links([row(4, "older")], {"i_1", "i_2"}, "i_1", whole=True)) == []
@@ -102,7 +103,7 @@ def test_what_another_gateway_tells_late_of_a_runner_is_known_for_it() -> None:
 
 @pytest.mark.req("C-0", "K-1")
 def test_only_attached_runners_of_the_tenant_offer_an_agent() -> None:
-    presence = Presence()
+    presence = RunnerPresence()
     present = presence.arrive(Present(RECORD, hello("shell", "claude"), 0))
     assert presence.offering("shell", "default") == []
     present.link = Wire()
@@ -115,19 +116,19 @@ def test_only_attached_runners_of_the_tenant_offer_an_agent() -> None:
 @pytest.mark.req("L-6", "L-3")
 async def test_a_revoked_runner_is_not_listed() -> None:
     table = Table()
-    await table.ledger.commit(Batch([PutRunner(table.record)]))
+    await table.ledger.commit(WriteBatch([PutRunner(table.record)]))
     assert [node.node_id for node in await table.engine.nodes("default")] == ["local"]
     assert await table.engine.nodes("other") == []
-    await table.ledger.commit(Batch([PutRunner(msgspec.structs.replace(table.record, revoked=True))]))
+    await table.ledger.commit(WriteBatch([PutRunner(msgspec.structs.replace(table.record, revoked=True))]))
     assert await table.engine.nodes("default") == []
 
 
 @pytest.mark.req("C-4", "L-6")
 def test_runners_of_a_gateway_that_has_died_are_nowhere_though_no_row_of_theirs_has_changed() -> None:
-    def row(runner_id: str, instance_id: str, link_id: str = "l1") -> RunnerLink:
-        return RunnerLink(runner_id, "default", instance_id, link_id, told(Present(RECORD, hello("shell"), 0)))
+    def row(runner_id: str, instance_id: str, link_id: str = "l1") -> RunnerLocation:
+        return RunnerLocation(runner_id, "default", instance_id, link_id, told(Present(RECORD, hello("shell"), 0)))
 
-    presence, all_of_them = Presence(), {"i_1", "i_2", "i_3"}
+    presence, all_of_them = RunnerPresence(), {"i_1", "i_2", "i_3"}
     assert presence.learn(Links([row("r1", "i_2"), row("r2", "i_3")], all_of_them, "i_1", whole=True)) == []
     presence.learn(Links([], {"i_1", "i_3"}, "i_1", whole=False))
     assert presence.get("r1") is None

@@ -8,10 +8,10 @@ import anyio.lowlevel
 import pytest
 
 from interlock.engine import replays
-from interlock.engine.replays import PAGES_AT_ONCE, PAGES_OF_READER, PAGES_OF_TENANT, Reader, Replays, Turn
+from interlock.engine.replays import PAGES_AT_ONCE, PAGES_OF_READER, PAGES_OF_TENANT, PageTurn, ReplayReader, Replays
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("S-4")]
-ADA, BOB, EVE = Reader("one", "ada"), Reader("one", "bob"), Reader("other", "eve")
+ADA, BOB, EVE = ReplayReader("one", "ada"), ReplayReader("one", "bob"), ReplayReader("other", "eve")
 
 
 class Asking:
@@ -19,18 +19,18 @@ class Asking:
 
     def __init__(self) -> None:
         self.replays = Replays()
-        self.got: list[tuple[Reader, Turn]] = []
+        self.got: list[tuple[ReplayReader, PageTurn]] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    async def ask(self, *readers: Reader) -> None:
+    async def ask(self, *readers: ReplayReader) -> None:
         for reader in readers:
             self.tasks.append(asyncio.create_task(self._ask(reader)))
         await self.settle()
 
-    async def _ask(self, reader: Reader) -> None:
+    async def _ask(self, reader: ReplayReader) -> None:
         self.got.append((reader, await self.replays.turn(reader)))
 
-    async def end(self, reader: Reader) -> None:
+    async def end(self, reader: ReplayReader) -> None:
         """One of this reader's turns is over."""
         found = next(one for one in self.got if one[0] == reader)
         self.got.remove(found)
@@ -44,7 +44,7 @@ class Asking:
             await anyio.lowlevel.checkpoint()
         await anyio.lowlevel.checkpoint()
 
-    def count(self, reader: Reader) -> int:
+    def count(self, reader: ReplayReader) -> int:
         return sum(one == reader for one, _ in self.got)
 
 
@@ -52,9 +52,9 @@ async def test_a_reader_a_tenant_and_all_have_a_bound_each() -> None:
     asking = Asking()
     await asking.ask(*[ADA] * 1_000)
     assert asking.count(ADA) == PAGES_OF_READER
-    await asking.ask(*[BOB] * 1_000, *[Reader("one", "cyd")] * 10)
+    await asking.ask(*[BOB] * 1_000, *[ReplayReader("one", "cyd")] * 10)
     assert len(asking.got) == PAGES_OF_TENANT
-    await asking.ask(*[EVE] * 10, *[Reader("other", "fay")] * 10, *[Reader("third", "gil")] * 10)
+    await asking.ask(*[EVE] * 10, *[ReplayReader("other", "fay")] * 10, *[ReplayReader("third", "gil")] * 10)
     assert len(asking.got) == PAGES_AT_ONCE == asking.replays.under_way
 
 
@@ -63,11 +63,11 @@ async def test_a_reader_with_one_stream_does_not_wait_for_anothers_thousand() ->
     await asking.ask(*[ADA] * 1_000)
     await asking.ask(BOB, EVE)
     assert (asking.count(BOB), asking.count(EVE)) == (1, 1)
-    filling = [Reader("one", str(number)) for number in range(PAGES_OF_TENANT)]
-    await asking.ask(*filling, Reader("one", "late"))
+    filling = [ReplayReader("one", str(number)) for number in range(PAGES_OF_TENANT)]
+    await asking.ask(*filling, ReplayReader("one", "late"))
     before = asking.replays.waiting
     served = 0
-    while not asking.count(Reader("one", "late")):
+    while not asking.count(ReplayReader("one", "late")):
         await asking.end(asking.got[0][0])
         served += 1
     assert served <= len(filling) + 3 < before, "readers take turns, whatever number each has waiting"

@@ -12,17 +12,17 @@ import pytest
 
 from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.command.policy import Policy, Subject
+from interlock.command.policy import PolicySubject, RuleSet
 from interlock.command.register import bound
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.engine import Engine
-from interlock.engine.rows import Rows
+from interlock.engine.rows import RowAudit
 from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import CACHE_MS, Credentials, digest, ensure_owner_key
-from interlock.gateway.keys import Keys
+from interlock.gateway.keys import KeyStore
 from interlock.gateway.row_state import compare_rows
-from interlock.gateway.tenants import Tenants
-from interlock.ports.ledger import Audit, Batch, Ledger, PutKey, PutRule, PutTenant
+from interlock.gateway.tenants import TenantStore
+from interlock.ports.ledger import AuditAppend, Ledger, PutKey, PutRule, PutTenant, WriteBatch
 from interlock.protocol.access import KeyBody, TenantBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import (
@@ -71,10 +71,10 @@ class Place:
 
     def begin(self) -> None:
         """Start a gateway, with nothing in memory."""
-        self.rows = Rows(self.ledger, self.clock)
+        self.rows = RowAudit(self.ledger, self.clock)
         self.credentials = Credentials(self.ledger, self.clock, None, self.rows)
-        self.keys = Keys(self.ledger, self.clock, self.entropy, self.credentials)
-        self.tenants = Tenants(self.ledger, self.clock, self.credentials)
+        self.keys = KeyStore(self.ledger, self.clock, self.entropy, self.credentials)
+        self.tenants = TenantStore(self.ledger, self.clock, self.credentials)
 
     def sql(self, statement: str, *values: Any) -> None:
         connection = apsw.Connection(str(self.file))
@@ -155,7 +155,7 @@ async def test_a_row_of_before_its_last_change_is_not_the_one_on_record(place: P
     secret, key_id = await place.key()
     before = next(one for one in await place.ledger.keys("default") if one.key_id == key_id)
     await place.keys.revoke(OWNER, key_id, place.remember)
-    await place.ledger.commit(Batch([PutKey(before)]))
+    await place.ledger.commit(WriteBatch([PutKey(before)]))
     assert await place.role(secret) is None
 
 
@@ -163,7 +163,7 @@ async def test_a_row_of_before_its_last_change_is_not_the_one_on_record(place: P
 async def test_an_inserted_key_is_refused_and_so_is_a_secret_put_beside_a_good_row(place: Place) -> None:
     forged = KeyRecord(key_sha256=digest("ilk_forged"), key_id="key_forged", tenant_id="default", role="owner",
                        created_ms=1, principal=Actor(type="user", id="owner"))
-    await place.ledger.commit(Batch([PutKey(forged)]))
+    await place.ledger.commit(WriteBatch([PutKey(forged)]))
     assert await place.role("ilk_forged") is None
     _, key_id = await place.key("bob", "admin")
     place.sql("UPDATE api_key SET key_sha256 = ? WHERE key_id = ?", digest("ilk_other"), key_id)
@@ -198,8 +198,8 @@ async def test_what_was_there_before_is_adopted_once_and_bound_from_then_on(tmp_
     ledger = await open_ledger(tmp_path / LEDGER_NAME, SetClock())
     old = [KeyRecord(key_sha256=digest(f"ilk_{n}"), key_id=f"key_{n}", tenant_id="default", role="viewer",
                      created_ms=n, principal=Actor(type="user", id="ann")) for n in range(600)]
-    await ledger.commit(Batch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
-                               *map(PutKey, old)]))
+    await ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
+                                    *map(PutKey, old)]))
     place = Place(ledger, tmp_path / LEDGER_NAME)
     assert await place.role("ilk_1") == "viewer"  # No gateway that binds rows has started yet.
     assert await place.rows.adopt()
@@ -228,21 +228,21 @@ def rule(effect: str, **said: Any) -> RuleRecord:
 
 async def decided(place: Place) -> str:
     """What a gateway that starts now decides on a call of the tool."""
-    engine = Engine(place.ledger, Viewers(place.ledger), place.clock, place.entropy, Policy(), Limits())
+    engine = Engine(place.ledger, Viewers(place.ledger), place.clock, place.entropy, RuleSet(), Limits())
     await engine.read_rules()
-    return engine.policy.decide(Subject(door="tool", tenant_id="default", agent_id="a", origin="user",
-                                        permission="asks", at_ms=0, tool_name="Bash")).effect
+    return engine.policy.decide(PolicySubject(door="tool", tenant_id="default", agent_id="a", origin="user",
+                                              permission="asks", at_ms=0, tool_name="Bash")).effect
 
 
 async def put_rule(place: Place, record: RuleRecord) -> None:
     meta = {"change": "remembered", "effect": record.rule.rule["effect"], **bound(record)}
-    await place.ledger.commit(Batch([PutRule(record), Audit(AuditDraft(
+    await place.ledger.commit(WriteBatch([PutRule(record), AuditAppend(AuditDraft(
         tenant_id="default", at="", who={"id": "user:ann", "role": "admin"}, action="policy_change", meta=meta))]))
 
 
 @pytest.mark.req("H-5", "A-9")
 async def test_a_remembered_rule_that_was_inserted_or_changed_by_sql_allows_nothing(place: Place) -> None:
-    await place.ledger.commit(Batch([PutRule(rule("allow"))]))
+    await place.ledger.commit(WriteBatch([PutRule(rule("allow"))]))
     assert await decided(place) == "ask"
     await put_rule(place, rule("allow"))
     assert await decided(place) == "allow"

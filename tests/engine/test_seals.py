@@ -8,19 +8,19 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.command.rule import Rule
 from interlock.engine.bridge import seals
-from interlock.ports.ledger import Batch, DropControls, PutControl, PutRunner, PutSession, PutTenant
+from interlock.ports.ledger import DropControls, PutControl, PutRunner, PutSession, PutTenant, WriteBatch
 from interlock.protocol.box import Box
 from interlock.protocol.hold import Holding
 from interlock.protocol.records import ControlRecord, TenantRecord
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "D-7")]
-ALLOW = Policy((Rule(name="r", door="command", effect="allow"),))
+ALLOW = RuleSet((Rule(name="r", door="command", effect="allow"),))
 
 
-async def begun(policy: Policy = ALLOW) -> tuple[Table, str, str]:
+async def begun(policy: RuleSet = ALLOW) -> tuple[Table, str, str]:
     """A gateway that binds rows, and a command whose prompt is on its way to the runner."""
     table = Table(policy)
     assert await table.engine.adopt()
@@ -37,7 +37,7 @@ async def restarted(table: Table, session_id: str) -> None:
 async def put(table: Table, session_id: str, seq: int, change: dict[str, Any] | None) -> None:
     """Change, or with None remove, a stored control frame; one that is not there is inserted as a copy of the last."""
     controls = {one.seq: one for one in await table.ledger.controls(session_id, 0)}
-    await table.ledger.commit(Batch([DropControls(session_id, max(controls))]))
+    await table.ledger.commit(WriteBatch([DropControls(session_id, max(controls))]))
     if change is None:
         del controls[seq]
     else:
@@ -46,14 +46,14 @@ async def put(table: Table, session_id: str, seq: int, change: dict[str, Any] | 
         frame["payload"].update(change)
         controls[seq] = ControlRecord(session_id=session_id, seq=seq, message_id=frame["message_id"],
                                       body=msgspec.json.encode(frame))
-    await table.ledger.commit(Batch([PutControl(one) for one in controls.values()]))
+    await table.ledger.commit(WriteBatch([PutControl(one) for one in controls.values()]))
 
 
 async def edit_state(table: Table, session_id: str, change: dict[str, Any]) -> None:
     record = await table.ledger.session(session_id)
     assert record is not None
     machine = msgspec.json.encode({**msgspec.json.decode(record.machine), **change})
-    await table.ledger.commit(Batch([PutSession(msgspec.structs.replace(record, machine=machine))]))
+    await table.ledger.commit(WriteBatch([PutSession(msgspec.structs.replace(record, machine=machine))]))
 
 
 def prompts(table: Table) -> list[str]:
@@ -98,7 +98,7 @@ async def test_an_inserted_frame_is_not_sent_and_what_runs_goes_on() -> None:
 
 
 async def test_an_answer_that_was_turned_into_a_yes_is_not_sent() -> None:
-    table, command_id, session_id = await begun(Policy((
+    table, command_id, session_id = await begun(RuleSet((
         Rule(name="c", door="command", effect="allow"), Rule(name="t", door="tool", effect="ask"))))
     await table.opened(session_id)
     await table.started(session_id)
@@ -170,8 +170,8 @@ async def test_frames_of_an_earlier_version_are_adopted_as_they_are(
     tampered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Table(ALLOW)
-    await table.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
-                                     PutRunner(table.record)]))
+    await table.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
+                                          PutRunner(table.record)]))
     with monkeypatch.context() as earlier:
         earlier.setattr("interlock.engine.lane_shell.seal", lambda lane: None)
         command = await table.execute("ls")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import CommandBody, Target
 
@@ -27,7 +27,7 @@ async def running(table: Table) -> Any:
 async def test_a_pause_or_resume_that_a_rule_holds_is_refused_and_does_nothing(
     kind: str, effect: Any, code: str
 ) -> None:
-    table = Table(Policy([Rule(name="careful", type=kind, effect=effect)]))
+    table = Table(RuleSet([Rule(name="careful", type=kind, effect=effect)]))
     command = await running(table)
     if kind == "resume":
         await table.order("pause", command.id)
@@ -56,7 +56,7 @@ async def test_a_payload_on_what_is_no_execute_is_ignored(kind: str) -> None:
 async def test_whatever_rules_say_a_cancel_goes_through(effect: Any) -> None:
     table = Table()
     command = await running(table)
-    table.engine.configure(Policy([Rule(name="nothing at all", door="command", effect=effect)]), table.limits)
+    table.engine.configure(RuleSet([Rule(name="nothing at all", door="command", effect=effect)]), table.limits)
     await table.cancel(command.id)
     assert (await table.state(command.id), table.wire.types()[-1]) == ("canceling", "control.turn.cancel")
 

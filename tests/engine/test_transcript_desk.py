@@ -13,9 +13,9 @@ import pytest
 from engine.conversation import OWNER, ManualClock, Table, remember
 from engine.test_transcript_writer import talk
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.transcript_desk import Text, TranscriptDesk
-from interlock.ports.ledger import Batch, PutTenant
+from interlock.ports.ledger import PutTenant, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import SessionRecord, TenantRecord
@@ -203,7 +203,7 @@ OLD = b"".join(msgspec.json.encode(one) + b"\n" for one in (
 @pytest.mark.req("P-1", "X-6")
 @pytest.mark.parametrize("verb", DOINGS)
 async def test_what_is_done_with_a_transcript_is_asked_of_policy(place: Place, verb: str) -> None:
-    await place.table.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
+    await place.table.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
     record = await place.record()
     first = (await place.desk.tree(record)).nodes[0].id
     before, count = place.file().read_bytes(), len(await place.table.ledger.sessions("default", 10, None))
@@ -211,10 +211,10 @@ async def test_what_is_done_with_a_transcript_is_asked_of_policy(place: Place, v
     def doing() -> Awaitable[Any]:
         return DOINGS[verb](place, record, first)
 
-    place.table.engine.policy = Policy([Rule(name="nobody", effect="deny", type=verb)])
+    place.table.engine.policy = RuleSet([Rule(name="nobody", effect="deny", type=verb)])
     with pytest.raises(Problem, match="rule nobody denies"):
         await doing()
-    place.table.engine.policy = Policy([Rule(name="two", effect="ask", type=verb, self_approval=True)])
+    place.table.engine.policy = RuleSet([Rule(name="two", effect="ask", type=verb, self_approval=True)])
     with pytest.raises(Problem) as held:
         await doing()
     assert (held.value.code, place.file().read_bytes()) == ("ApprovalRequired", before)

@@ -22,7 +22,7 @@ from interlock.backends.sqlite.ledger import open_ledger
 from interlock.engine import transcript_writer
 from interlock.engine.bridge.links import SILENT_HEARTBEATS, vouch
 from interlock.engine.transcript_writer import TranscriptWriter
-from interlock.ports.ledger import Batch, Full, PutSession, PutTranscript, Receipt
+from interlock.ports.ledger import Full, PutSession, PutTranscript, Receipt, WriteBatch
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol import payloads as p
 from interlock.protocol.records import SessionRecord, TranscriptLine
@@ -111,7 +111,7 @@ async def test_what_was_asked_is_committed_with_the_dispatch() -> None:
     commits: list[set[str]] = []
     commit = table.ledger.commit
 
-    async def watched(batch: Batch) -> Receipt:
+    async def watched(batch: WriteBatch) -> Receipt:
         commits.append({type(write).__name__ for write in batch.writes})
         return await commit(batch)
 
@@ -256,7 +256,7 @@ async def ledger_with(*lines: TranscriptLine) -> MemoryLedger:
         session_id=session_id, tenant_id="t", session_key="k", agent_id="shell", runner_id="r", workspace="/w",
         state="idle", created_ms=0, updated_ms=0, deadline_ms=None, machine=b"{}", usage={}))
         for session_id in {one.session_id for one in lines}]
-    await ledger.commit(Batch([*rows, *map(PutTranscript, lines)]))
+    await ledger.commit(WriteBatch([*rows, *map(PutTranscript, lines)]))
     return ledger
 
 
@@ -334,7 +334,7 @@ async def test_a_ledger_that_cannot_forget_doubles_nothing(monkeypatch: pytest.M
     ledger, transcripts = await ledger_with(line("a")), WatchedTranscripts()
     commit, refused = ledger.commit, asyncio.Event()
 
-    async def full(batch: Batch) -> Receipt:
+    async def full(batch: WriteBatch) -> Receipt:
         if not refused.is_set():
             refused.set()
             raise Full("the disk is full")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.lane_state import Limits
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import Command, Target
@@ -64,7 +64,7 @@ async def test_the_config_may_have_it_only_reported() -> None:
 
 
 async def test_the_sessions_next_command_waits_for_a_yes_and_no_rule_answers_for_a_person() -> None:
-    table = Table(Policy([Rule(name="make", effect="allow", door="tool", words="make")]))
+    table = Table(RuleSet([Rule(name="make", effect="allow", door="tool", words="make")]))
     command = await ran(table)
     session_id = command.target.session_id
     await table.ended(session_id, "cancelled")

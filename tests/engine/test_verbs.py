@@ -12,8 +12,8 @@ import pytest
 from engine.conversation import OWNER, Table, remember
 from engine.test_asking_agents import rested
 from engine.test_chats import ANN, Room
-from interlock.command.policy import Policy, Rule
-from interlock.ports.ledger import Batch, PutTenant
+from interlock.command.policy import Rule, RuleSet
+from interlock.ports.ledger import PutTenant, WriteBatch
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, TenantRecord
@@ -23,9 +23,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("P-1", "F-1")]
 BOB = Principal(tenant_id="default", actor=Actor(type="user", id="bob"), role="admin", key_id="key_2")
 
 
-def holding(*types: str, **more: Any) -> Policy:
-    return Policy([Rule(name="two pairs of eyes", effect="ask", door="command", type=list(types),
-                        **{"self_approval": False, **more})])
+def holding(*types: str, **more: Any) -> RuleSet:
+    return RuleSet([Rule(name="two pairs of eyes", effect="ask", door="command", type=list(types),
+                         **{"self_approval": False, **more})])
 
 
 async def held(doing: Awaitable[Any]) -> str:
@@ -87,7 +87,7 @@ async def test_a_grant_is_for_the_same_words_of_the_same_person() -> None:
 async def test_a_denial_is_audited_and_changes_nothing() -> None:
     table = Table()
     session_id = await rested(table)
-    table.engine.policy = Policy([Rule(name="nobody", effect="deny", type="close", reason="It stays.")])
+    table.engine.policy = RuleSet([Rule(name="nobody", effect="deny", type="close", reason="It stays.")])
     with pytest.raises(Problem, match="It stays") as refused:
         await closing(table, session_id)
     assert refused.value.code == "Forbidden"
@@ -125,7 +125,7 @@ async def test_a_grant_survives_a_restart_of_the_gateway() -> None:
 @pytest.mark.req("C-5")
 async def test_a_drain_waits_in_the_same_inbox_although_it_has_no_session() -> None:
     table = Table(holding("drain", "undrain", agent="goose"))
-    await table.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
+    await table.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
     body = DrainBody(scope="agent", id="goose", reason="update")
 
     def draining() -> Awaitable[Any]:
@@ -201,11 +201,11 @@ async def test_a_rule_without_a_type_keeps_what_starts_and_lets_what_ends_go(
 ) -> None:
     table = Table()
     session_id = await rested(table)
-    table.engine.policy = Policy([Rule(name="stop", effect="deny", door="command"), Rule(name="all", effect="deny")])
+    table.engine.policy = RuleSet([Rule(name="stop", effect="deny", door="command"), Rule(name="all", effect="deny")])
     with pytest.raises(Problem, match="rule stop denies"):
         await table.execute()
     await verb(table, session_id)
-    table.engine.policy = Policy([Rule(name="this one", effect="deny", type=name)])
+    table.engine.policy = RuleSet([Rule(name="this one", effect="deny", type=name)])
     with pytest.raises(Problem, match="rule this one denies"):
         await verb(table, session_id)
 
@@ -229,7 +229,7 @@ async def test_so_many_verbs_may_wait_in_one_session() -> None:
 
 @pytest.mark.req("P-6", "C-4")
 async def test_a_verb_that_is_refused_on_the_very_instant_at_which_a_yes_lapses_harms_nothing() -> None:
-    table = Table(Policy([Rule(name="ask first", effect="ask", type=["pause", "resume"], ttl="1m")]))
+    table = Table(RuleSet([Rule(name="ask first", effect="ask", type=["pause", "resume"], ttl="1m")]))
     command = await table.execute()
     session_id = command.target.session_id
     with pytest.raises(Problem, match="waits for it"):

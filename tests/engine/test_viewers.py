@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.replays import PAGES_OF_READER, Reader
-from interlock.engine.stream_items import Durable, Item, Shared, Transient, closing_frame, coalesced
-from interlock.engine.viewers import FIRST_PAGE, MAX_OVERFLOWS, REPLAY_PAGE_BYTES, Behind, Viewer, Viewers
+from interlock.engine.replays import PAGES_OF_READER, ReplayReader
+from interlock.engine.stream_items import Durable, Item, SharedItems, TransientItem, closing_frame, coalesced
+from interlock.engine.viewers import FIRST_PAGE, MAX_OVERFLOWS, REPLAY_PAGE_BYTES, Behind, StreamViewer, Viewers
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import PAGE_MAX, VIEWER_OUTBOX_BYTES
@@ -75,7 +75,7 @@ def numbers(burst: list[Item]) -> list[int]:
 
 
 def texts(burst: list[Item]) -> list[tuple[int, str]]:
-    return [(item.frame.payload.offset, item.frame.payload.text) for item in burst if isinstance(item, Transient)]
+    return [(item.frame.payload.offset, item.frame.payload.text) for item in burst if isinstance(item, TransientItem)]
 
 
 @pytest.mark.req("S-1", "S-3")
@@ -229,11 +229,11 @@ async def test_a_viewer_that_falls_behind_again_and_again_is_ended() -> None:
 @pytest.mark.req("S-4", "E-4")
 async def test_a_backlog_of_neighbouring_deltas_is_merged() -> None:
     frames = [delta(at * 2, "ab") for at in range(5)] + [delta(0, "x", "c"), delta(10, "yz")]
-    items: list[Item] = [Transient(encode(frame), frame) for frame in frames]
+    items: list[Item] = [TransientItem(encode(frame), frame) for frame in frames]
     items.insert(3, Durable(1, "C", b"{}", 0))
     merged = coalesced(items)
     assert texts(merged) == [(0, "ababab"), (6, "abab"), (0, "x"), (10, "yz")]
-    assert all(not isinstance(item, Transient) or item.body == encode(item.frame) for item in merged)
+    assert all(not isinstance(item, TransientItem) or item.body == encode(item.frame) for item in merged)
     lane = Lane()
     async with lane.hub.join(S, 0) as viewer:
         await viewer.next(0)
@@ -254,7 +254,7 @@ async def test_one_run_is_shared_by_those_who_wait_for_it_and_several_are_read_i
         hub.tell(S, runs[0])
         first = await one.next(0)
         assert first is await two.next(0)
-        assert isinstance(first, Shared)
+        assert isinstance(first, SharedItems)
         hub.tell(S, runs[1])
         assert numbers(await one.next(0)) == [4, 5, 6]
         assert numbers(await late.next(0)) == [1, 2, 3, 4, 5, 6]
@@ -282,7 +282,7 @@ async def test_closing_the_hub_ends_every_stream_and_later_ones_too() -> None:
     lane = Lane()
     lane.event()
 
-    async def read(viewer: Viewer) -> list[int]:
+    async def read(viewer: StreamViewer) -> list[int]:
         return [n async for burst in viewer for n in numbers(burst)]
 
     async with lane.hub.join(S, 0) as viewer:
@@ -348,13 +348,14 @@ async def test_a_thousand_streams_of_one_reader_are_replayed_a_few_at_a_time_and
         lane.event()
     joined = AsyncExitStack()
     async with joined:
-        many = [await joined.enter_async_context(lane.hub.join(S, 0, reader=Reader("t", "many"))) for _ in range(1_000)]
+        many = [await joined.enter_async_context(lane.hub.join(S, 0,
+                                                               reader=ReplayReader("t", "many"))) for _ in range(1_000)]
         waiting = [asyncio.create_task(viewer.next()) for viewer in many]
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         while len(done) < PAGES_OF_READER:
             done, _ = await asyncio.wait(waiting, timeout=0)
         assert (len(done), lane.reads) == (PAGES_OF_READER, PAGES_OF_READER), "a page is held until it is written"
-        async with lane.hub.join(S, 0, reader=Reader("t", "one")) as viewer:
+        async with lane.hub.join(S, 0, reader=ReplayReader("t", "one")) as viewer:
             seen: list[int] = []
             while len(seen) < 3 * FIRST_PAGE:
                 seen += numbers(await viewer.next())
@@ -362,7 +363,7 @@ async def test_a_thousand_streams_of_one_reader_are_replayed_a_few_at_a_time_and
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-    async with lane.hub.join(S, 0, reader=Reader("t", "many")) as viewer:
+    async with lane.hub.join(S, 0, reader=ReplayReader("t", "many")) as viewer:
         assert await viewer.next(), "readers that have left keep no turn"
 
 
@@ -372,7 +373,7 @@ async def test_a_wait_for_a_turn_is_a_wait_with_an_end() -> None:
     for _ in range(10):
         lane.event()
     async with AsyncExitStack() as joined:
-        own = Reader("t", "many")
+        own = ReplayReader("t", "many")
         for _ in range(PAGES_OF_READER):
             viewer = await joined.enter_async_context(lane.hub.join(S, 0, reader=own))
             assert await viewer.next()

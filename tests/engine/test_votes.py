@@ -11,10 +11,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Group, Policy, Rule
+from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.command.signature import Statement, key_id_of
 from interlock.engine.bridge import votes
-from interlock.ports.ledger import Batch, PutSigningKey
+from interlock.ports.ledger import PutSigningKey, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import DPS_VERSION
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 KIM = Principal(tenant_id="default", actor=Actor(type="user", id="kim"), role="approver", key_id="k1")
 LEE = Principal(tenant_id="default", actor=Actor(type="user", id="lee"), role="approver", key_id="k2")
-TWO = Policy([Rule(name="two", effect="ask", tool="shell", required=2)])
+TWO = RuleSet([Rule(name="two", effect="ask", tool="shell", required=2)])
 
 
 async def held(table: Table, command: str = "make", invocation: str = "i1") -> str:
@@ -73,7 +73,7 @@ async def test_a_vote_is_taken_back_before_it_decided_and_the_record_says_both()
 
 @pytest.mark.req("P-4")
 async def test_a_signed_vote_counts_and_the_audit_record_keeps_the_signature() -> None:
-    table = Table(Policy([Rule(name="sign", effect="ask", tool="shell", signed=True)]))
+    table = Table(RuleSet([Rule(name="sign", effect="ask", tool="shell", signed=True)]))
     approval_id = await held(table)
     with pytest.raises(Problem, match="signed"):
         await cast(table, approval_id, KIM)
@@ -86,7 +86,7 @@ async def test_a_signed_vote_counts_and_the_audit_record_keeps_the_signature() -
             "signature": base64.b64encode(pair.sign(said.signed_bytes())).decode()}
     with pytest.raises(Problem, match="no signing key"):
         await cast(table, approval_id, KIM, **body)
-    await table.ledger.commit(Batch([PutSigningKey(SigningKeyRecord(key=key))]))
+    await table.ledger.commit(WriteBatch([PutSigningKey(SigningKeyRecord(key=key))]))
     with pytest.raises(Problem, match="does not hold"):
         await cast(table, approval_id, KIM, **{**body, "decision": "deny"})
     assert (await cast(table, approval_id, KIM, **body)).state == "granted"
@@ -123,7 +123,7 @@ async def test_a_tenants_rule_outlives_the_gateway_until_it_is_revoked() -> None
     table.begin()
     await table.engine.start()
     assert [rule.name.split(":")[0] for rule in table.engine.policy.rules] == [voted.remembered]
-    table.engine.configure(Policy(), table.limits)
+    table.engine.configure(RuleSet(), table.limits)
     assert len(table.engine.policy.rules) == 1, "a reloaded config does not forget what people said"
 
 
@@ -199,8 +199,8 @@ async def test_an_agent_that_cannot_take_a_changed_input_answers_before_the_vote
 
 @pytest.mark.req("P-1", "P-2")
 async def test_nobody_changes_an_input_into_what_policy_denies_or_into_an_easier_quorum() -> None:
-    table = Table(Policy([Rule(name="no sudo", effect="deny", command="sudo .*"),
-                          Rule(name="two", effect="ask", command="rm .*", required=2)]))
+    table = Table(RuleSet([Rule(name="no sudo", effect="deny", command="sudo .*"),
+                           Rule(name="two", effect="ask", command="rm .*", required=2)]))
     _, approval_id = await taking_changes(table)
     with pytest.raises(Problem, match="no sudo"):
         await cast(table, approval_id, updated_input=msgspec.Raw(b'{"command":"sudo rm"}'))
@@ -212,7 +212,7 @@ async def test_nobody_changes_an_input_into_what_policy_denies_or_into_an_easier
 
 @pytest.mark.req("P-2", "P-3")
 async def test_who_does_not_count_on_the_changed_input_is_told_and_nothing_has_changed() -> None:
-    table = Table(Policy([Rule(name="others", effect="ask", command="ls .*", self_approval=False)]))
+    table = Table(RuleSet([Rule(name="others", effect="ask", command="ls .*", self_approval=False)]))
     _, approval_id = await taking_changes(table)
     with pytest.raises(Problem) as refused:
         await cast(table, approval_id, OWNER, updated_input=msgspec.Raw(b'{"command":"ls -l"}'))
@@ -224,8 +224,8 @@ async def test_who_does_not_count_on_the_changed_input_is_told_and_nothing_has_c
 
 @pytest.mark.req("P-1", "P-2")
 async def test_a_changed_input_needs_all_that_either_rule_asks_for() -> None:
-    table = Table(Policy([Rule(name="admins", effect="ask", command="rm .*", groups=[Group(role="admin")]),
-                          Rule(name="two", effect="ask", command="ls .*", required=2, deny_threshold=3)]))
+    table = Table(RuleSet([Rule(name="admins", effect="ask", command="rm .*", groups=[QuorumGroup(role="admin")]),
+                           Rule(name="two", effect="ask", command="ls .*", required=2, deny_threshold=3)]))
     _, approval_id = await taking_changes(table)
     voted = await cast(table, approval_id, KIM, updated_input=msgspec.Raw(b'{"command":"ls -l"}'))
     assert (voted.rule, voted.required, voted.deny_threshold) == ("admins and two", 2, 1)
@@ -260,7 +260,7 @@ async def test_the_agent_is_told_the_option_that_a_vote_named_and_never_what_it_
 
 @pytest.mark.req("P-3")
 async def test_who_drives_the_agent_that_gave_the_command_is_known_at_both_doors() -> None:
-    table = Table(Policy([Rule(name="others", effect="ask", self_approval=False)]))
+    table = Table(RuleSet([Rule(name="others", effect="ask", self_approval=False)]))
     robot = Principal(tenant_id="default", actor=Actor(type="agent", id="robot"), role="operator", key_id="k4",
                       driver=KIM.actor)
     payload = msgspec.Raw(b'{"messages":[{"role":"user","content":[{"contentType":"text","value":"hi"}]}]}')
@@ -280,7 +280,7 @@ async def test_who_drives_the_agent_that_gave_the_command_is_known_at_both_doors
 
 @pytest.mark.req("A-9", "P-3")
 async def test_a_vote_that_decides_nothing_leaves_no_rule_behind() -> None:
-    table = Table(Policy([Rule(name="two noes", effect="ask", tool="shell", deny_threshold=2)]))
+    table = Table(RuleSet([Rule(name="two noes", effect="ask", tool="shell", deny_threshold=2)]))
     approval_id = await held(table)
     with pytest.raises(Problem, match="one vote does not decide"):
         await cast(table, approval_id, KIM, decision="deny", remember=Remembering(scope="session"))

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Group, Policy, Rule
+from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.command.register import bound
 from interlock.engine.bridge.clocks import tick
-from interlock.ports.ledger import Batch, PutRule
+from interlock.ports.ledger import PutRule, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.problems import Problem
@@ -144,7 +144,8 @@ async def test_a_revoked_yes_is_asked_for_again_also_in_a_session_that_had_it() 
     await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
     record = await table.ledger.rule(voted.remembered, "default")
     assert record is not None
-    await table.ledger.commit(Batch([PutRule(RuleRecord(rule=msgspec.structs.replace(record.rule, revoked_at="now")))]))
+    await table.ledger.commit(WriteBatch([PutRule(RuleRecord(rule=msgspec.structs.replace(record.rule,
+                                                                                          revoked_at="now")))]))
     await table.engine.learn_rules()
     await table.execute("more", target=Target(session_id=session_id))
     assert table.wire.last("control.session.open").payload.trusted_files is None
@@ -198,7 +199,7 @@ async def test_a_canceled_command_takes_its_question_with_it() -> None:
 async def test_a_rule_may_deny_or_allow_by_the_files() -> None:
     deny = Rule(name="no plugins", effect="deny", door="workspace", workspace_files=".opencode/*", reason="ask Ann")
     allow = Rule(name="servers only", effect="allow", door="workspace", workspace_files=[".mcp.json"])
-    table = Table(Policy([deny, allow]))
+    table = Table(RuleSet([deny, allow]))
     denied = await table.execute()
     await finds(table, denied.target.session_id, files("one", ".mcp.json", ".opencode/plugin/x.js"))
     ended = await now(table, denied)
@@ -216,15 +217,15 @@ async def test_a_rule_may_deny_or_allow_by_the_files() -> None:
 
 
 async def test_a_broad_allow_that_names_no_door_is_no_yes_to_a_repository() -> None:
-    table = Table(Policy([Rule(name="anything", effect="allow", agent="shell")]))
+    table = Table(RuleSet([Rule(name="anything", effect="allow", agent="shell")]))
     command = await table.execute()
     await finds(table, command.target.session_id, files())
     assert (await asked(table)).command_id == command.id
 
 
 async def test_a_quorum_is_asked_at_each_start_and_no_single_yes_replaces_it() -> None:
-    rule = Rule(name="two of us", effect="ask", door="workspace", required=2, groups=[Group(role="owner")])
-    table = Table(Policy([rule]))
+    rule = Rule(name="two of us", effect="ask", door="workspace", required=2, groups=[QuorumGroup(role="owner")])
+    table = Table(RuleSet([rule]))
     command = await table.execute()
     await finds(table, command.target.session_id, files())
     await table.vote((await asked(table)).id, "grant")
@@ -390,7 +391,7 @@ async def test_a_compaction_fails_with_a_sentence_after_a_no(how: str) -> None:
 
 
 async def test_a_rule_that_denies_ends_a_compaction_with_its_reason() -> None:
-    table = Table(Policy([Rule(name="no hooks", effect="deny", door="workspace", reason="ask Ann")]))
+    table = Table(RuleSet([Rule(name="no hooks", effect="deny", door="workspace", reason="ask Ann")]))
     session_id = await rests(table)
     await compaction_finds(table, session_id, files())
     [sentence] = await failures(table, session_id)

@@ -16,7 +16,7 @@ import structlog
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.engine.transcript_writer import TranscriptWriter
-from interlock.ports.ledger import Append, Batch, PutSession, PutTranscript
+from interlock.ports.ledger import Append, PutSession, PutTranscript, WriteBatch
 from interlock.protocol.records import SessionRecord, TranscriptLine
 
 
@@ -42,7 +42,7 @@ async def main(state: Path) -> None:
         entry_id = f"{n:08x}"
         line = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": f"{n - 1:08x}" if n > 1 else None,
                                     "timestamp": "", "customType": "x", "data": {"n": n, "text": "x" * 2_000}})
-        await ledger.commit(Batch([
+        await ledger.commit(WriteBatch([
             Append("s/1", "C", 0, b""), PutSession(row),
             PutTranscript(TranscriptLine(session_id="S1", entry_id=entry_id, line=line)),
         ]))

@@ -8,10 +8,10 @@ import uvloop
 
 from gateway.test_slow_senders import HEAD, listening
 from interlock.gateway.connections import MAX_HEAD_BYTES, READ_BYTES, _ways
-from interlock.gateway.slow_senders import Patience
+from interlock.gateway.slow_senders import SenderTimeouts
 
 pytestmark = pytest.mark.anyio
-PATIENT = Patience(head_s=30, body_s=30)
+PATIENT = SenderTimeouts(head_s=30, body_s=30)
 PIECE = b"a" * 32_768
 START = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKS = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"

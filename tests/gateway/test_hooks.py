@@ -15,10 +15,10 @@ import pytest
 from engine.test_chats import Room
 from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.channels.webhook import signature
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.config import ConfigError, parse
 from interlock.engine.presence import Present
-from interlock.gateway.hooks import SAME_MS, Hook, proves
+from interlock.gateway.hooks import SAME_MS, ConfiguredHook, proves
 from interlock.protocol.limits import MAX_BODY_BYTES
 from small_gateway.desk import SmallDesk
 from small_gateway.running import Gateway, running
@@ -29,9 +29,10 @@ BODY = b'{"pull": {"title": "Fix it"}}'
 NOW = 1_800_000_000_000
 
 
-def hook(**more: Any) -> Hook:
-    return Hook(**{"name": "github", "tenant_id": "default", "agent_id": "shell", "auth": "hmac", "secret": SECRET,
-                   "message": "Pull request: {/pull/title}", **more})
+def hook(**more: Any) -> ConfiguredHook:
+    return ConfiguredHook(**{"name": "github", "tenant_id": "default", "agent_id": "shell", "auth": "hmac",
+                             "secret": SECRET,
+                             "message": "Pull request: {/pull/title}", **more})
 
 
 def signed(body: bytes = BODY, secret: bytes = SECRET, **more: str) -> dict[str, str]:
@@ -39,7 +40,7 @@ def signed(body: bytes = BODY, secret: bytes = SECRET, **more: str) -> dict[str,
 
 
 @asynccontextmanager
-async def knocking(policy: Policy | None = None, **fields: Any) -> AsyncIterator[tuple[Gateway, Room, SmallDesk]]:
+async def knocking(policy: RuleSet | None = None, **fields: Any) -> AsyncIterator[tuple[Gateway, Room, SmallDesk]]:
     """A gateway with the hook `github` before the engine's own chats."""
     room, desk = Room(policy) if policy is not None else Room(), SmallDesk()
     desk.ledger, desk.chats, desk.doors = room.ledger, room.engine.chats, {"github": hook(**fields)}
@@ -70,7 +71,7 @@ async def test_a_delivery_becomes_a_command_of_a_session_of_its_own() -> None:
 
 @pytest.mark.req("R-4")
 async def test_a_hook_with_a_key_has_one_session_and_policy_holds_it_by_default() -> None:
-    async with knocking(Policy([]), key="hook:github") as (gateway, room, _):
+    async with knocking(RuleSet([]), key="hook:github") as (gateway, room, _):
         first, second = [(await knock(gateway, body, **signed(body))).json() for body in (b"1", b"2")]
         assert first["session_key"] == second["session_key"] == "agent:shell:hook:github"
         assert first["session_id"] == second["session_id"]

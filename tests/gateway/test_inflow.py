@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.gateway.inflow import Gap, Inflow
+from interlock.gateway.inflow import FrameGap, Inflow
 
 
 @pytest.mark.req("E-3")
@@ -29,7 +29,7 @@ def test_sessions_are_numbered_each_on_its_own() -> None:
     inflow = Inflow()
     assert inflow.next("s", 1)
     assert inflow.next("other", 1)
-    with pytest.raises(Gap, match="session other: expected seq 2, got 3"):
+    with pytest.raises(FrameGap, match="session other: expected seq 2, got 3"):
         inflow.next("other", 3)
     assert inflow.next("s", 2)
 
@@ -38,7 +38,7 @@ def test_sessions_are_numbered_each_on_its_own() -> None:
 def test_a_gap_changes_nothing_and_the_missing_frame_is_still_taken() -> None:
     inflow = Inflow()
     inflow.next("s", 1)
-    with pytest.raises(Gap):
+    with pytest.raises(FrameGap):
         inflow.next("s", 3)
     assert inflow.next("s", 2)
     assert inflow.next("s", 3)
@@ -48,7 +48,7 @@ def test_a_gap_changes_nothing_and_the_missing_frame_is_still_taken() -> None:
 def test_the_same_gap_on_a_second_link_is_known_again() -> None:
     gaps: set[tuple[str, int]] = set()
     for again in (False, True):
-        with pytest.raises(Gap) as caught:
+        with pytest.raises(FrameGap) as caught:
             Inflow(gaps).next("s", 2)
         assert (caught.value.session_id, caught.value.got, caught.value.again) == ("s", 2, again)
 
@@ -56,7 +56,7 @@ def test_the_same_gap_on_a_second_link_is_known_again() -> None:
 @pytest.mark.req("E-3")
 def test_a_gap_that_the_reattach_filled_is_forgotten() -> None:
     gaps: set[tuple[str, int]] = set()
-    with pytest.raises(Gap):
+    with pytest.raises(FrameGap):
         Inflow(gaps).next("s", 2)
     repaired = Inflow(gaps)
     assert repaired.next("s", 1)
@@ -69,7 +69,7 @@ def test_a_gap_that_lost_ranges_cover_is_none() -> None:
     inflow = Inflow()
     inflow.lose("s", [(5, 6), (2, 3)])
     assert [inflow.next("s", seq) for seq in (1, 4, 7)] == [True, True, True]
-    with pytest.raises(Gap):
+    with pytest.raises(FrameGap):
         inflow.next("s", 9)
 
 
@@ -80,7 +80,7 @@ def test_neighbouring_ranges_are_one_hole_and_senseless_ones_are_none() -> None:
     assert inflow.next("s", 5)
     other = Inflow()
     other.lose("s", [(3, 4)])
-    with pytest.raises(Gap):
+    with pytest.raises(FrameGap):
         other.next("s", 5)
 
 
@@ -91,7 +91,7 @@ def test_what_is_taken_rises_and_skips_only_what_was_lost(came: list[int], lost:
     inflow.lose("s", [(seq, seq) for seq in lost])
     taken: list[int] = []
     for seq in came:
-        with contextlib.suppress(Gap):
+        with contextlib.suppress(FrameGap):
             if inflow.next("s", seq):
                 taken.append(seq)
     assert taken == sorted(set(taken))
@@ -107,7 +107,7 @@ def test_a_frame_that_simply_follows_is_taken_and_nothing_else_is_touched() -> N
     assert not inflow.follows("s", 1)
     assert not inflow.follows("s", 3)
     assert inflow.reached("s") == 1
-    with pytest.raises(Gap):
+    with pytest.raises(FrameGap):
         inflow.next("s", 3)
     assert inflow.follows("s", 2)
     assert not gaps

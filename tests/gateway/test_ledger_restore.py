@@ -12,7 +12,7 @@ import pytest
 from engine.conversation import USAGE
 from gateway.raw_runner import CAPABILITIES, House
 from gateway.test_signing_key import signer
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.ledger_restore import CODE
 from interlock.gateway.ledger_restore import RestoredLogs
 from interlock.protocol import payloads as p
@@ -25,7 +25,7 @@ NEXT_TURN = "1b0c8f6e-6c36-4a7c-9d4e-5a2f0f1d2c3b"
 
 @pytest.fixture
 async def house() -> Any:
-    house = House(policy=Policy([Rule(name="ask", effect="ask")]))
+    house = House(policy=RuleSet([Rule(name="ask", effect="ask")]))
     await house.pair()
     yield house
     await house.engine.stop()

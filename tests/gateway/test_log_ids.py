@@ -16,7 +16,7 @@ from gateway.raw_runner import House
 from interlock import log
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
-from interlock.command.policy import Policy, Subject, Verdict
+from interlock.command.policy import PolicySubject, PolicyVerdict, RuleSet
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
@@ -29,10 +29,10 @@ TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
 pytestmark = pytest.mark.anyio
 
 
-class Broken(Policy):
+class Broken(RuleSet):
     """Rules that nobody can ask."""
 
-    def decide(self, subject: Subject) -> Verdict:
+    def decide(self, subject: PolicySubject) -> PolicyVerdict:
         raise RuntimeError(f"no word on {subject.tool_name}")
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.raw_runner import House, warning
-from interlock.command.policy import Policy, Subject, Verdict
+from interlock.command.policy import PolicySubject, PolicyVerdict, RuleSet
 from interlock.ports.ledger import LedgerError
 from interlock.protocol import payloads as p
 
@@ -17,10 +17,10 @@ TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
 pytestmark = pytest.mark.anyio
 
 
-class Faulty(Policy):
+class Faulty(RuleSet):
     """A rule with a mistake in it."""
 
-    def decide(self, subject: Subject) -> Verdict:
+    def decide(self, subject: PolicySubject) -> PolicyVerdict:
         if subject.door == "tool":
             raise ZeroDivisionError
         return super().decide(subject)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.raw_runner import CAPABILITIES, House, warning
-from interlock.ports.ledger import Batch, PutRunner
+from interlock.ports.ledger import PutRunner, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.limits import LINK_JUMP
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("L-3")]
 async def revoke(house: House) -> None:
     record = await house.ledger.runner("local")
     assert record is not None
-    await house.ledger.commit(Batch([PutRunner(msgspec.structs.replace(record, revoked=True))]))
+    await house.ledger.commit(WriteBatch([PutRunner(msgspec.structs.replace(record, revoked=True))]))
 
 
 @pytest.mark.req("L-6")
@@ -162,7 +162,7 @@ async def test_a_session_of_another_runner_is_neither_told_of_nor_given(house: H
     async with house.session() as (_, session_id, _):
         pass
     stranger = msgspec.structs.replace(house.record, runner_id="rnr_2", token_sha256=hashed("second"))
-    await house.ledger.commit(Batch([PutRunner(stranger)]))
+    await house.ledger.commit(WriteBatch([PutRunner(stranger)]))
     async with house.link("second") as runner:
         assert (await runner.next())["type"] == "websocket.accept"
         runner.hello(p.HelloSession(session_id=session_id, last_seq_sent=9, control_seq=0, state="idle"),

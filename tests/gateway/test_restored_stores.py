@@ -14,10 +14,10 @@ from engine.conversation import USAGE, ManualClock
 from gateway.raw_runner import House
 from gateway.test_ledger_restore import TURN, approved, put_back, running
 from interlock.app.own_servers import postgres_programs
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.ledger_restore import CODE
 from interlock.protocol import payloads as p
 
@@ -34,7 +34,7 @@ class Store(NamedTuple):
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def databases(request: pytest.FixtureRequest) -> tuple[Settings, str] | None:
+def databases(request: pytest.FixtureRequest) -> tuple[PostgresSettings, str] | None:
     """A database for the ledger and an empty one for its dump; None is SQLite."""
     if request.param == "sqlite":
         return None
@@ -42,7 +42,7 @@ def databases(request: pytest.FixtureRequest) -> tuple[Settings, str] | None:
 
 
 @pytest.fixture
-async def store(databases: tuple[Settings, str] | None, tmp_path: Path) -> AsyncIterator[Store]:
+async def store(databases: tuple[PostgresSettings, str] | None, tmp_path: Path) -> AsyncIterator[Store]:
     made = await (in_sqlite(tmp_path) if databases is None else in_postgres(tmp_path / "dump", *databases))
     yield made
     await made.ledger.close()
@@ -59,21 +59,21 @@ async def in_sqlite(tmp_path: Path) -> Store:
     return Store(await open_ledger(place, ManualClock()), dump, lambda: open_ledger(dumped, ManualClock()))
 
 
-async def in_postgres(dumped: Path, settings: Settings, empty: str) -> Store:
+async def in_postgres(dumped: Path, settings: PostgresSettings, empty: str) -> Store:
     def dump() -> None:
         subprocess.run([postgres_programs() / "pg_dump", "--format=custom", f"--file={dumped}", settings.dsn],
                        check=True)
 
     async def restored() -> Any:
         subprocess.run([postgres_programs() / "pg_restore", "--exit-on-error", f"--dbname={empty}", dumped], check=True)
-        return await open_in_postgres(Settings(empty), ManualClock())
+        return await open_in_postgres(PostgresSettings(empty), ManualClock())
 
     return Store(await open_in_postgres(settings, ManualClock()), dump, restored)
 
 
 @pytest.mark.req("C-5", "C-7", "D-5")
 async def test_a_dump_from_before_a_session_ended_and_was_forgotten_runs_nothing_of_it_again(store: Store) -> None:
-    house = House(policy=Policy([Rule(name="ask", effect="ask")]))
+    house = House(policy=RuleSet([Rule(name="ask", effect="ask")]))
     house.ledger = store.ledger
     house.begin()
     await house.pair()

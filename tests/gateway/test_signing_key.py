@@ -17,7 +17,7 @@ from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_led
 from interlock.command.audit import FIRST_PREV, checkpoint_line, export_lines, seal
 from interlock.command.audit_check import verify
 from interlock.command.audit_lines import parse_checkpoint_line
-from interlock.command.audit_report import Report, Tampering
+from interlock.command.audit_report import AuditReport, Tampering
 from interlock.command.audit_tail import CHECKPOINT_FACT
 from interlock.command.audit_tree import Frontier
 from interlock.command.note import sign_checkpoint
@@ -26,7 +26,7 @@ from interlock.gateway.audit_state import CHECKPOINTS_NAME, verify_ledger_file, 
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.signing_key import KeyUnusable, load_or_make_key, load_public_key
 from interlock.ports.checkpoints import CheckpointSink
-from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutFact
+from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, PutFact, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import AuditDraft, AuditRecord
@@ -56,7 +56,7 @@ async def ledger(tmp_path: Path) -> AsyncIterator[SqliteLedger]:
 async def write(ledger: Ledger, count: int = 5, tenant_id: str = "t1", action: str = "approve") -> None:
     draft = AuditDraft(tenant_id=tenant_id, at=iso(0), who={"id": "u", "role": "owner"}, action=action,
                        meta={"decision": "grant"})
-    await ledger.commit(Batch([Audit(draft)] * count))
+    await ledger.commit(WriteBatch([AuditAppend(draft)] * count))
 
 
 def files(state: Path) -> CheckpointFiles:
@@ -76,7 +76,7 @@ def signer(ledger: Ledger, state: Path) -> CheckpointSigner:
     return CheckpointSigner(ledger, load_or_make_key(state), "gw_1", files(state))
 
 
-async def check(state: Path) -> Report:
+async def check(state: Path) -> AuditReport:
     return await asyncio.to_thread(verify_ledger_file, state)
 
 
@@ -246,7 +246,7 @@ async def test_a_checkpoint_that_a_power_cut_tore_costs_nothing_but_itself(
     assert noted is not None
     await write(ledger, 2)
     await signer(ledger, tmp_path).sign()
-    await ledger.commit(Batch([PutFact(NOTED, noted)]))  # Which follows the file, so the cut came before it.
+    await ledger.commit(WriteBatch([PutFact(NOTED, noted)]))  # Which follows the file, so the cut came before it.
     torn = head_path(tmp_path, "t1").read_bytes()[:-5]
     head_path(tmp_path, "t1").write_bytes(torn)
     report = await check(tmp_path)
@@ -610,7 +610,7 @@ async def test_a_log_on_several_gateways_is_signed_by_another_if_the_first_stops
 # --- a person accepts a log ---
 
 
-async def accepted(state: Path) -> Report:
+async def accepted(state: Path) -> AuditReport:
     """Start on a state directory whose log cannot be signed, and accept it as it is."""
     ledger = await open_ledger(state / LEDGER_NAME, CLOCK)
     own = signer(ledger, state)
@@ -618,10 +618,10 @@ async def accepted(state: Path) -> Report:
     assert own.signing.reason("t1") is not None
     size, root = await ledger.audit_tree("t1")
 
-    def says(reason: str) -> list[Audit]:
-        return [Audit(AuditDraft(tenant_id="t1", at=iso(0), who={"id": "user:ann", "role": "auditor"},
-                                 action="audit_resume", meta={"accepted": size, "root": root.hex(),
-                                                              "unsigned": reason}))]
+    def says(reason: str) -> list[AuditAppend]:
+        return [AuditAppend(AuditDraft(tenant_id="t1", at=iso(0), who={"id": "user:ann", "role": "auditor"},
+                                       action="audit_resume", meta={"accepted": size, "root": root.hex(),
+                                                                    "unsigned": reason}))]
 
     with pytest.raises(CheckpointRefused, match="not the one that was accepted"):
         await own.resume("t1", size, bytes(32), says)

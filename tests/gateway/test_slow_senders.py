@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.gateway.server import listen, make_server, port_of
-from interlock.gateway.slow_senders import Patience
+from interlock.gateway.slow_senders import SenderTimeouts
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def listening(patience: Patience) -> AsyncIterator[int]:
+async def listening(patience: SenderTimeouts) -> AsyncIterator[int]:
     listener = listen("127.0.0.1", 0)
     server = make_server(echo, lambda: None, patience=patience)
     serving = asyncio.ensure_future(server.serve([listener]))
@@ -43,7 +43,7 @@ HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
 @pytest.mark.parametrize("begun", [b"", b"POST / HT", HEAD[:-2], HEAD, HEAD + b"abc",
                                    HEAD + b"abcd" + b"GET / HTTP/1.1\r\nHo"])
 async def test_what_does_not_arrive_in_time_is_answered_408_and_closed(begun: bytes) -> None:
-    async with listening(Patience(head_s=0.1, body_s=0.1)) as port:
+    async with listening(SenderTimeouts(head_s=0.1, body_s=0.1)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(begun)
         said = await asyncio.wait_for(reader.read(), 10)
@@ -56,7 +56,7 @@ async def test_what_does_not_arrive_in_time_is_answered_408_and_closed(begun: by
 
 @pytest.mark.req("F-1")
 async def test_one_byte_after_another_does_not_buy_time() -> None:
-    async with listening(Patience(head_s=0.2, body_s=10)) as port:
+    async with listening(SenderTimeouts(head_s=0.2, body_s=10)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
         async def trickle() -> None:
@@ -72,7 +72,7 @@ async def test_one_byte_after_another_does_not_buy_time() -> None:
 
 @pytest.mark.req("F-1")
 async def test_a_connection_that_is_used_again_has_its_time_anew() -> None:
-    async with listening(Patience(head_s=0.5, body_s=0.5)) as port:
+    async with listening(SenderTimeouts(head_s=0.5, body_s=0.5)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(3):
             writer.write(HEAD + b"abcd")

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from interlock.model_stand_in import AFTER_TOOL, Kind, ModelServer, chunk_texts, running_model_server
+from interlock.model_stand_in import AFTER_TOOL, ModelServer, RequestKind, chunk_texts, running_model_server
 
 TESTS = Path(__file__).resolve().parents[1]
 Json = dict[str, Any]
@@ -173,7 +173,7 @@ def test_a_title_is_answered_whatever_its_text_says(model_server: ModelServer) -
     answer = httpx2.post(model_server.url + "/v1/chat/completions", json=body)
 
     assert answer.json()["choices"][0]["message"]["content"]
-    assert [one.kind for one in model_server.recording.all()] == [Kind.SIDE]
+    assert [one.kind for one in model_server.recording.all()] == [RequestKind.SIDE]
     assert model_server.recording.turns() == []
 
 

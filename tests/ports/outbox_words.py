@@ -6,7 +6,7 @@ import itertools
 
 import msgspec
 
-from interlock.ports.outbox import Piece, StoreControl
+from interlock.ports.outbox import StoreControl, TransientText
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.identifiers import uuid4
@@ -45,16 +45,16 @@ def changed(session_id: str = SESSION) -> Frame:
     return frame("agent.state.changed", p.StateChanged(state="running", previous="idle"), session_id)
 
 
-def delta(text: str, offset: int, block_id: str = "b", session_id: str = SESSION) -> tuple[Frame, Piece]:
+def delta(text: str, offset: int, block_id: str = "b", session_id: str = SESSION) -> tuple[Frame, TransientText]:
     """A transient frame and its piece."""
     payload = p.TextDelta(turn_id="t", block_id=block_id, offset=offset, text=text)
-    return frame("agent.text.delta", payload, session_id), Piece(session_id, block_id, offset, text)
+    return frame("agent.text.delta", payload, session_id), TransientText(session_id, block_id, offset, text)
 
 
-def output(text: str, offset: int, invocation_id: str = "i") -> tuple[Frame, Piece]:
+def output(text: str, offset: int, invocation_id: str = "i") -> tuple[Frame, TransientText]:
     """The same of a tool channel."""
     payload = p.ToolStream(invocation_id=invocation_id, channel="stdout", offset=offset, text=text)
-    return frame("tool.invoke.stream", payload), Piece(SESSION, f"{invocation_id}/stdout", offset, text)
+    return frame("tool.invoke.stream", payload), TransientText(SESSION, f"{invocation_id}/stdout", offset, text)
 
 
 def control(seq: int, session_id: str = SESSION) -> StoreControl:

@@ -15,13 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.backends.postgres.database import Settings, connect
+from interlock.backends.postgres.database import PostgresSettings, connect
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.leases import SqliteLeases
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLink
-from interlock.ports.ledger import Append, Batch, Fenced, Ledger, Taken
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLocation
+from interlock.ports.ledger import Append, Fenced, Ledger, NameTaken, WriteBatch
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Store(NamedTuple):
     async def writes(self, lane: str, epoch: int) -> bool:
         """Whether a commit under this epoch goes through."""
         try:
-            await self.ledger.commit(Batch([Append("s/1", "C", 1, b"{}")], [(lane, epoch)]))
+            await self.ledger.commit(WriteBatch([Append("s/1", "C", 1, b"{}")], [(lane, epoch)]))
         except Fenced:
             return False
         return True
@@ -57,7 +57,7 @@ class Store(NamedTuple):
 class ServerTime(Time):
     """The server's clock, which the leases in PostgreSQL go by: a test moves it too."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: PostgresSettings) -> None:
         super().__init__()
         self.settings = settings
         self.shown_ms = 0
@@ -90,14 +90,14 @@ SERVERS_OWN = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def place(request: pytest.FixtureRequest) -> str | Settings:
+def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
     return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
 
 
 @pytest.fixture
-async def store(place: str | Settings, tmp_path: Path) -> AsyncIterator[Store]:
+async def store(place: str | PostgresSettings, tmp_path: Path) -> AsyncIterator[Store]:
     async with AsyncExitStack() as ends:
-        if isinstance(place, Settings):
+        if isinstance(place, PostgresSettings):
             time: Time = ServerTime(place)
             ledger: Any = await open_in_postgres(place, time)
             leases: Any = await open_leases(place)
@@ -114,15 +114,15 @@ async def store(place: str | Settings, tmp_path: Path) -> AsyncIterator[Store]:
         yield Store(ledger, leases, time)
 
 
-async def set_servers_own_time(settings: Settings) -> None:
+async def set_servers_own_time(settings: PostgresSettings) -> None:
     connection = await connect(settings)
     await connection.execute(NOW.format(SERVERS_OWN))
     await connection.close()
 
 
 def link(instance_id: str, link_id: str = "l1", runner_id: str = "r1", tenant_id: str = "t1",
-         present: bytes = b"{}") -> RunnerLink:
-    return RunnerLink(runner_id, tenant_id, instance_id, link_id, present)
+         present: bytes = b"{}") -> RunnerLocation:
+    return RunnerLocation(runner_id, tenant_id, instance_id, link_id, present)
 
 
 async def test_a_lane_of_a_live_instance_is_not_to_be_had_by_another(store: Store) -> None:
@@ -179,7 +179,7 @@ async def test_an_instance_that_was_not_renewed_is_dead_and_stays_so(store: Stor
     assert await store.leases.take("s/1", "b") == Lease(2, "b")
     assert not await store.writes("s/1", 1), "a paused owner that wakes can write nothing once it was replaced"
     assert await store.leases.orphans(10) == []
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         await store.leases.join(Instance("a", ""))
 
 
@@ -274,7 +274,7 @@ async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_n
     leases = store.leases
     for name in ("i_a", "i_b"):
         await leases.join(Instance(name, name))
-    await leases.attach(RunnerLink("r_b", "t", "i_b", "l_1", b""))
+    await leases.attach(RunnerLocation("r_b", "t", "i_b", "l_1", b""))
     began = await asyncio.gather(*(leases.begin("S1", name, "r") for name in ("i_a", "i_b")))
     assert sum(began) <= 1
     if any(began):
@@ -468,7 +468,7 @@ class LeaseTable(RuleBasedStateMachine):
         name, lane = data.draw(st.sampled_from(sorted(self.held)))
         epoch = self.held[name, lane]
         try:
-            now(self.ledger.commit(Batch([Append(lane, "C", 1, b"{}")], [(lane, epoch)])))
+            now(self.ledger.commit(WriteBatch([Append(lane, "C", 1, b"{}")], [(lane, epoch)])))
         except Fenced:
             assert self.newest[lane][1] != epoch
         else:

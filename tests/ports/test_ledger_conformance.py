@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.audit import FIRST_PREV, leaf_hash
@@ -21,8 +21,7 @@ from interlock.command.audit_tail import CHECKPOINT_FACT, write_noted
 from interlock.ports.ledger import (
     FIRST_EPOCH,
     Append,
-    Audit,
-    Batch,
+    AuditAppend,
     BeginLane,
     CommandQuery,
     DropBrowserLogins,
@@ -35,6 +34,8 @@ from interlock.ports.ledger import (
     Fenced,
     Ledger,
     LedgerError,
+    LedgerWrite,
+    NameTaken,
     PutApproval,
     PutBrowserLogin,
     PutCommand,
@@ -58,10 +59,9 @@ from interlock.ports.ledger import (
     SpendBrowserLogin,
     SpendPairing,
     Spent,
-    Taken,
     UseBrowserLogin,
     UseKey,
-    Write,
+    WriteBatch,
 )
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
@@ -99,7 +99,7 @@ class StandingClock:
         return 0
 
 
-Place = str | Settings
+Place = str | PostgresSettings
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -110,7 +110,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 @pytest.fixture
 async def ledger(place: Place, tmp_path: Path) -> AsyncIterator[Ledger]:
     opened: Ledger
-    if isinstance(place, Settings):
+    if isinstance(place, PostgresSettings):
         opened = await open_in_postgres(place, StandingClock())
     else:
         opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
@@ -171,8 +171,8 @@ def key(key_id: str = "k1", secret: str = "h1", **changes: Any) -> KeyRecord:
                      principal=Actor(type="user", id="u"), created_ms=1, **changes)
 
 
-async def put(ledger: Ledger, *writes: Write) -> None:
-    await ledger.commit(Batch(writes))
+async def put(ledger: Ledger, *writes: LedgerWrite) -> None:
+    await ledger.commit(WriteBatch(writes))
 
 
 # --- streams (S-1) ---
@@ -183,7 +183,7 @@ async def test_numbers_are_gap_free_for_many_writers_of_one_stream(ledger: Ledge
     async def write(name: int) -> list[int]:
         numbers: list[int] = []
         for i in range(20):
-            receipt = await ledger.commit(Batch([append(body=b"%d/%d" % (name, i)), append(f"s/own{name}")]))
+            receipt = await ledger.commit(WriteBatch([append(body=b"%d/%d" % (name, i)), append(f"s/own{name}")]))
             numbers.append(receipt.numbers[0])
             assert receipt.numbers[1] == i + 1
         return numbers
@@ -200,7 +200,7 @@ async def test_numbers_are_gap_free_for_many_writers_of_one_stream(ledger: Ledge
 
 @pytest.mark.req("S-1")
 async def test_batches_take_effect_in_the_order_of_the_calls(ledger: Ledger) -> None:
-    commits = [asyncio.ensure_future(ledger.commit(Batch([append(body=b"%d" % i)]))) for i in range(200)]
+    commits = [asyncio.ensure_future(ledger.commit(WriteBatch([append(body=b"%d" % i)]))) for i in range(200)]
     receipts = await asyncio.gather(*commits)
     assert [receipt.numbers for receipt in receipts] == [[i + 1] for i in range(200)]
     assert [event.body for event in await ledger.events("s/1", 0, 500)] == [b"%d" % i for i in range(200)]
@@ -208,7 +208,7 @@ async def test_batches_take_effect_in_the_order_of_the_calls(ledger: Ledger) -> 
 
 @pytest.mark.req("S-1")
 async def test_a_batch_larger_than_any_step_keeps_its_order(ledger: Ledger) -> None:
-    receipt = await ledger.commit(Batch([append(f"s/{i % 3}", body=b"%d" % i) for i in range(331)]))
+    receipt = await ledger.commit(WriteBatch([append(f"s/{i % 3}", body=b"%d" % i) for i in range(331)]))
     assert receipt.numbers == [i // 3 + 1 for i in range(331)]
     events = await ledger.events("s/2", 100, 500)
     assert [event.body for event in events] == [b"%d" % (3 * n + 2) for n in range(100, 110)]
@@ -245,12 +245,12 @@ async def test_recent_message_ids_are_those_of_received_frames(ledger: Ledger) -
 
 @pytest.mark.req("C-4", "M-2")
 async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
-    await put(ledger, append(), Audit(draft()), PutIdempotency(answer()), PutSession(session()),
+    await put(ledger, append(), AuditAppend(draft()), PutIdempotency(answer()), PutSession(session()),
               PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b"")),
               PutTranscript(TranscriptLine(session_id="S1", entry_id="e1", line=b"1")),
               PutTranscript(TranscriptLine(session_id="S1", entry_id="e2", line=b"2")))
-    with pytest.raises(Taken):
-        await put(ledger, append(), append("s/new"), Audit(draft()), Audit(draft(tenant_id="t2")),
+    with pytest.raises(NameTaken):
+        await put(ledger, append(), append("s/new"), AuditAppend(draft()), AuditAppend(draft(tenant_id="t2")),
                   PutCommand(command()), PutSession(session(state="closed")), PutSession(session("S2")),
                   PutApproval(approval()), DropControls("S1", 9), DropTranscript("S1", ("e1",)), PutRunner(runner()),
                   PutKey(key()), PutIdempotency(answer("k2")), PutIdempotency(answer()))
@@ -268,7 +268,7 @@ async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
     assert await ledger.key("h1") is None
     assert len(await ledger.controls("S1", 0)) == 1
     assert [line.entry_id for line in await ledger.transcript_pending()] == ["e1", "e2"]
-    receipt = await ledger.commit(Batch([append(), append("s/new"), Audit(draft())]))
+    receipt = await ledger.commit(WriteBatch([append(), append("s/new"), AuditAppend(draft())]))
     assert receipt.numbers == [2, 1]
     assert receipt.audit_seqs == [2]
 
@@ -278,16 +278,16 @@ async def test_only_the_faulty_batches_of_a_crowd_fail(ledger: Ledger) -> None:
     epoch = await ledger.take("lane")
     await put(ledger, PutIdempotency(answer("taken")))
 
-    def batch(i: int) -> Batch:
+    def batch(i: int) -> WriteBatch:
         if i % 5 == 1:
-            return Batch([append(), PutIdempotency(answer("taken"))])
+            return WriteBatch([append(), PutIdempotency(answer("taken"))])
         if i % 5 == 3:
-            return Batch([append()], [("lane", epoch + 1)])
-        return Batch([append(body=b"%d" % i), Audit(draft())], [("lane", epoch)])
+            return WriteBatch([append()], [("lane", epoch + 1)])
+        return WriteBatch([append(body=b"%d" % i), AuditAppend(draft())], [("lane", epoch)])
 
     outcomes = await asyncio.gather(*(ledger.commit(batch(i)) for i in range(100)), return_exceptions=True)
     good = [i for i in range(100) if i % 5 not in (1, 3)]
-    assert all(isinstance(outcomes[i], Taken) for i in range(100) if i % 5 == 1)
+    assert all(isinstance(outcomes[i], NameTaken) for i in range(100) if i % 5 == 1)
     assert all(isinstance(outcomes[i], Fenced) for i in range(100) if i % 5 == 3)
     assert [outcomes[i] for i in good] == [([n], [n]) for n in range(1, len(good) + 1)]
     assert [event.body for event in await ledger.events("s/1", 0, 500)] == [b"%d" % i for i in good]
@@ -296,49 +296,49 @@ async def test_only_the_faulty_batches_of_a_crowd_fail(ledger: Ledger) -> None:
 
 @pytest.mark.req("M-2")
 async def test_two_answers_under_one_key_in_one_batch_are_refused(ledger: Ledger) -> None:
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         await put(ledger, PutIdempotency(answer()), PutIdempotency(answer()))
     assert await ledger.idempotency("k1") is None
 
 
 @pytest.mark.req("C-4")
 async def test_a_lane_begins_with_its_first_commit_or_not_at_all(ledger: Ledger) -> None:
-    assert (await ledger.commit(Batch([append(), BeginLane("s/1")]))).numbers == [1]
-    assert (await ledger.commit(Batch([append()], [("s/1", FIRST_EPOCH)]))).numbers == [2]
+    assert (await ledger.commit(WriteBatch([append(), BeginLane("s/1")]))).numbers == [1]
+    assert (await ledger.commit(WriteBatch([append()], [("s/1", FIRST_EPOCH)]))).numbers == [2]
     with pytest.raises(Fenced):
-        await ledger.commit(Batch([append(), BeginLane("s/1")]))
+        await ledger.commit(WriteBatch([append(), BeginLane("s/1")]))
     assert await ledger.take("s/1") > FIRST_EPOCH
     with pytest.raises(Fenced):
-        await ledger.commit(Batch([append()], [("s/1", FIRST_EPOCH)]))
+        await ledger.commit(WriteBatch([append()], [("s/1", FIRST_EPOCH)]))
     # What fails with the batch leaves the lane as it was.
     await put(ledger, PutIdempotency(answer("taken")))
-    with pytest.raises(Taken):
-        await ledger.commit(Batch([BeginLane("s/2"), PutIdempotency(answer("taken"))]))
+    with pytest.raises(NameTaken):
+        await ledger.commit(WriteBatch([BeginLane("s/2"), PutIdempotency(answer("taken"))]))
     assert await ledger.take("s/2") == FIRST_EPOCH
     with pytest.raises(Fenced):
-        await ledger.commit(Batch([append(), BeginLane("s/2")]))
+        await ledger.commit(WriteBatch([append(), BeginLane("s/2")]))
     assert (await ledger.events("s/1", 2, 9)) == []
 
 
 @pytest.mark.req("S-1")
 async def test_a_stream_that_is_said_to_be_new_begins_at_one(ledger: Ledger) -> None:
     new = Append(stream="s/new", kind="status", at_ms=0, body=b"1", opens=True)
-    assert (await ledger.commit(Batch([new, append("s/new")]))).numbers == [1, 2]
-    assert (await ledger.commit(Batch([append("s/new")]))).numbers == [3]
+    assert (await ledger.commit(WriteBatch([new, append("s/new")]))).numbers == [1, 2]
+    assert (await ledger.commit(WriteBatch([append("s/new")]))).numbers == [3]
     assert [event.n for event in await ledger.events("s/new", 0, 9)] == [1, 2, 3]
 
 
 @pytest.mark.req("C-4")
 async def test_a_lane_taken_over_fences_its_former_owner(ledger: Ledger) -> None:
     first = await ledger.take("s/1")
-    await ledger.commit(Batch([append()], [("s/1", first)]))
+    await ledger.commit(WriteBatch([append()], [("s/1", first)]))
     second = await ledger.take("s/1")
     assert second > first
     with pytest.raises(Fenced):
-        await ledger.commit(Batch([append()], [("s/1", first)]))
-    assert (await ledger.commit(Batch([append()], [("s/1", second)]))).numbers == [2]
+        await ledger.commit(WriteBatch([append()], [("s/1", first)]))
+    assert (await ledger.commit(WriteBatch([append()], [("s/1", second)]))).numbers == [2]
     with pytest.raises(Fenced):
-        await ledger.commit(Batch([append()], [("s/1", second), ("never taken", 1)]))
+        await ledger.commit(WriteBatch([append()], [("s/1", second), ("never taken", 1)]))
     assert await ledger.take("s/2") == 1
 
 
@@ -357,7 +357,7 @@ async def test_a_closed_ledger_says_so(ledger: Ledger) -> None:
 
 
 async def test_an_empty_batch_commits(ledger: Ledger) -> None:
-    assert await ledger.commit(Batch([])) == ([], [])
+    assert await ledger.commit(WriteBatch([])) == ([], [])
 
 
 # --- sessions ---
@@ -585,7 +585,7 @@ async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
     named = await ledger.runners_named(["r3", "nobody", "r2"])
     assert sorted(record.token_sha256 for record in named) == ["h2b", "h3"]
     assert await ledger.runners_named([]) == []
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         await put(ledger, PutRunner(runner("r9", "h1")))
 
 
@@ -610,7 +610,7 @@ def browser_login(login_id: str = "brs_1", expires_ms: int = 20, tenant_id: str 
 async def test_a_browser_login_is_spent_once_and_with_its_whole_batch(ledger: Ledger) -> None:
     await put(ledger, PutBrowserLogin(browser_login()), PutBrowserLogin(browser_login("brs_2", 30)),
               PutBrowserLogin(browser_login("brs_3", tenant_id="t2")), PutBrowserLogin(browser_login("0code", 30)))
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         await put(ledger, PutBrowserLogin(browser_login()))
     assert await ledger.browser_login("brs_1") == browser_login()
     assert [one.id for one in await ledger.browser_logins("t1")] == ["0code", "brs_1", "brs_2"]
@@ -637,11 +637,11 @@ def pairing(code: str = "c1", expires_ms: int = 20, tenant_id: str = "t1") -> Pa
 @pytest.mark.req("L-3")
 async def test_a_code_is_spent_once_and_with_its_whole_batch(ledger: Ledger) -> None:
     await put(ledger, PutPairing(pairing()), PutPairing(pairing("c2", 30)), PutPairing(pairing("c3", tenant_id="t2")))
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         await put(ledger, PutPairing(pairing()))
     assert await ledger.pairing("c1") == pairing()
     assert (await ledger.pairings("t1", 10), await ledger.pairings("t1", 20)) == (2, 1)
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         await put(ledger, SpendPairing("c1", 19), PutRunner(runner("r1", "h")), PutRunner(runner("r2", "h")))
     assert await ledger.pairing("c1") == pairing()
     outcomes = await asyncio.gather(*(put(ledger, SpendPairing("c1", 19), PutRunner(runner(f"r{i}", f"h{i}")))
@@ -661,7 +661,7 @@ async def test_keys_are_found_by_their_hash(ledger: Ledger) -> None:
     await put(ledger, PutKey(key(revoked=True)))
     assert await ledger.key("h1") == key(revoked=True)
     assert await ledger.key("h2") is None
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         await put(ledger, PutKey(key("k2")))
 
 
@@ -717,10 +717,10 @@ async def test_transcript_lines_wait_in_the_order_they_were_written(ledger: Ledg
 
 @pytest.mark.req("U-1", "U-2")
 async def test_each_tenant_has_a_chain_of_its_own(ledger: Ledger) -> None:
-    receipt = await ledger.commit(Batch([Audit(draft()), Audit(draft(tenant_id="t2")), append(),
-                                         Audit(draft("start", command_id="c1", meta={"n": 1}))]))
+    receipt = await ledger.commit(WriteBatch([AuditAppend(draft()), AuditAppend(draft(tenant_id="t2")), append(),
+                                              AuditAppend(draft("start", command_id="c1", meta={"n": 1}))]))
     assert receipt.audit_seqs == [1, 1, 2]
-    await asyncio.gather(*(put(ledger, Audit(draft("complete"))) for _ in range(20)))
+    await asyncio.gather(*(put(ledger, AuditAppend(draft("complete"))) for _ in range(20)))
     log = await ledger.audit("t1", 0, 100)
     assert [record.seq for record in log] == list(range(1, 23))
     prev = FIRST_PREV
@@ -739,7 +739,7 @@ async def test_each_tenant_has_a_chain_of_its_own(ledger: Ledger) -> None:
 @pytest.mark.parametrize("bad", [draft("invented"), draft(meta={"x": 0.5}), draft(meta={"x": object()})])
 async def test_what_cannot_be_audited_does_not_happen(ledger: Ledger, bad: AuditDraft) -> None:
     with pytest.raises(LedgerError, match="audit"):
-        await put(ledger, append(), Audit(draft()), Audit(bad))
+        await put(ledger, append(), AuditAppend(draft()), AuditAppend(bad))
     assert await ledger.head("s/1") == 0
     assert await ledger.audit_tenants() == []
 
@@ -749,9 +749,10 @@ async def test_audit_records_are_found_by_what_they_are_about(ledger: Ledger) ->
     one, two = f"cmd_{'1' * 26}", f"cmd_{'2' * 26}"
     held, verb = f"apr_{'3' * 26}", f"apr_{'4' * 26}"
     await put(
-        ledger, Audit(draft(command_id=one)), Audit(draft(command_id=two)),
-        Audit(draft("vote", command_id=one, approval_id=held, meta={"command_id": two, "text": "\x00\\ \u00fc"})),
-        Audit(draft("vote", approval_id=verb)), Audit(draft("pair")), Audit(draft(tenant_id="t2", command_id=one)),
+        ledger, AuditAppend(draft(command_id=one)), AuditAppend(draft(command_id=two)),
+        AuditAppend(draft("vote", command_id=one, approval_id=held, meta={"command_id": two, "text": "\x00\\ \u00fc"})),
+        AuditAppend(draft("vote", approval_id=verb)), AuditAppend(draft("pair")),
+        AuditAppend(draft(tenant_id="t2", command_id=one)),
     )
     log = await ledger.audit("t1", 0, 100)
     assert [one.seq for one in await ledger.audit_about("t1", one)] == [1, 3]
@@ -763,8 +764,9 @@ async def test_audit_records_are_found_by_what_they_are_about(ledger: Ledger) ->
 @pytest.mark.req("H-5")
 async def test_audit_records_that_bind_rows_are_found_by_tenant_and_number(ledger: Ledger) -> None:
     binding = {"row": "key/k1", "row_sha256": "0" * 64}
-    await put(ledger, Audit(draft(meta=binding)), Audit(draft(meta={"text": '"row_sha256":"'})),
-              Audit(draft(meta={"n": 1})), Audit(draft(tenant_id="t2", meta=binding)), Audit(draft(meta=binding)))
+    await put(ledger, AuditAppend(draft(meta=binding)), AuditAppend(draft(meta={"text": '"row_sha256":"'})),
+              AuditAppend(draft(meta={"n": 1})), AuditAppend(draft(tenant_id="t2", meta=binding)),
+              AuditAppend(draft(meta=binding)))
     assert [one.seq for one in await ledger.audit_rows("t1", 0)] == [1, 4]
     assert [one.seq for one in await ledger.audit_rows("t1", 1)] == [4]
     assert await ledger.audit_rows("t3", 0) == []
@@ -773,8 +775,9 @@ async def test_audit_records_that_bind_rows_are_found_by_tenant_and_number(ledge
 @pytest.mark.req("H-5", "D-7")
 async def test_audit_records_that_seal_a_session_are_found_by_its_name(ledger: Ledger) -> None:
     one, two = {"frames_of": "1" * 32, "frames": {"1": "0" * 64}}, {"frames_of": "2" * 32}
-    await put(ledger, Audit(draft(meta=one)), Audit(draft(meta=two)), Audit(draft(meta={"text": "1" * 32})),
-              Audit(draft(tenant_id="t2", meta=one)), Audit(draft(meta=one)), Audit(draft(meta=one)))
+    await put(ledger, AuditAppend(draft(meta=one)), AuditAppend(draft(meta=two)),
+              AuditAppend(draft(meta={"text": "1" * 32})),
+              AuditAppend(draft(tenant_id="t2", meta=one)), AuditAppend(draft(meta=one)), AuditAppend(draft(meta=one)))
     assert [found.seq for found in await ledger.audit_seals("t1", "1" * 32, 9)] == [1, 4, 5]
     assert [found.seq for found in await ledger.audit_seals("t1", "1" * 32, 2)] == [4, 5]
     assert await ledger.audit_seals("t1", "3" * 32, 9) == []
@@ -786,7 +789,7 @@ async def test_a_read_sees_every_batch_whose_commit_returned(ledger: Ledger) -> 
 
     async def work(name: str) -> None:
         for n in range(1, 30):
-            await ledger.commit(Batch([append(name), PutSession(session(name, updated_ms=n))]))
+            await ledger.commit(WriteBatch([append(name), PutSession(session(name, updated_ms=n))]))
             if dice.random() < 0.5:
                 assert await ledger.head(name) == n
                 assert len(await ledger.events(name, 0, 100)) == n
@@ -823,7 +826,7 @@ async def test_what_a_day_has_spent_adds_up_by_its_pot_or_not_at_all(ledger: Led
     await put(ledger, spent(7, "", 5), spent(7, "claude", 2**50))
     await put(ledger, spent(7, "", 6, 40), spent(8, "", 1))
     with pytest.raises(Fenced):
-        await ledger.commit(Batch([spent(7, "", 100)], (("nobody", 1),)))
+        await ledger.commit(WriteBatch([spent(7, "", 100)], (("nobody", 1),)))
     assert [(one.scope, one.spent_micros, one.raised_micros) for one in await ledger.spending(7)] == [
         ("", 11, 40), ("claude", 2**50, 0)]
     await put(ledger, DropSpending(8))
@@ -865,18 +868,18 @@ async def test_unsigned_audit_records_stay_within_their_bound_in_every_transacti
     async def sign(tenant_id: str) -> None:
         count, _ = await ledger.audit_head(tenant_id)
         signed.append(count)
-        await ledger.commit(Batch([noted(count)]))
+        await ledger.commit(WriteBatch([noted(count)]))
 
     ledger.bound_audit(sign)
     assert not ledger.began_audit("t1")
-    await ledger.commit(Batch([Audit(draft())]))
+    await ledger.commit(WriteBatch([AuditAppend(draft())]))
     assert signed == [0], "no log begins without a checkpoint before it"
     assert ledger.began_audit("t1")
-    await ledger.commit(Batch([Audit(draft())] * (UNSIGNED_RECORDS_MAX - 1)))
+    await ledger.commit(WriteBatch([AuditAppend(draft())] * (UNSIGNED_RECORDS_MAX - 1)))
     assert signed == [0]
-    await ledger.commit(Batch([Audit(draft())]))
+    await ledger.commit(WriteBatch([AuditAppend(draft())]))
     assert signed == [0, UNSIGNED_RECORDS_MAX]
-    await asyncio.gather(*(ledger.commit(Batch([Audit(draft())] * 100)) for _ in range(30)))
+    await asyncio.gather(*(ledger.commit(WriteBatch([AuditAppend(draft())] * 100)) for _ in range(30)))
     assert (await ledger.audit_head("t1"))[0] == UNSIGNED_RECORDS_MAX + 3_001
     assert max(after - before for before, after in pairwise([*signed, UNSIGNED_RECORDS_MAX + 3_001])
                ) <= UNSIGNED_RECORDS_MAX
@@ -887,13 +890,13 @@ async def test_what_finds_no_room_and_no_signature_does_not_happen(ledger: Ledge
     async def cannot(tenant_id: str) -> None:
         raise LedgerError(f"{tenant_id} cannot be signed.")
 
-    await ledger.commit(Batch([noted(0)]))
+    await ledger.commit(WriteBatch([noted(0)]))
     ledger.bound_audit(cannot)
-    await ledger.commit(Batch([Audit(draft())] * UNSIGNED_RECORDS_MAX))
+    await ledger.commit(WriteBatch([AuditAppend(draft())] * UNSIGNED_RECORDS_MAX))
     with pytest.raises(LedgerError, match="t1 cannot be signed"):
-        await ledger.commit(Batch([PutFact("x", "1"), Audit(draft())]))
+        await ledger.commit(WriteBatch([PutFact("x", "1"), AuditAppend(draft())]))
     assert await ledger.fact("x") is None
-    await ledger.commit(Batch([PutFact("x", "2")]))
+    await ledger.commit(WriteBatch([PutFact("x", "2")]))
     assert await ledger.fact("x") == "2", "what leaves no record needs no room"
 
 
@@ -902,8 +905,8 @@ async def test_a_log_that_breaks_the_bound_already_may_grow_by_it_once_more(ledg
     async def cannot(tenant_id: str) -> None:
         raise LedgerError(f"{tenant_id} cannot be signed.")
 
-    await ledger.commit(Batch([Audit(draft())] * 2_000))
+    await ledger.commit(WriteBatch([AuditAppend(draft())] * 2_000))
     ledger.bound_audit(cannot)
-    await ledger.commit(Batch([Audit(draft())] * UNSIGNED_RECORDS_MAX))
+    await ledger.commit(WriteBatch([AuditAppend(draft())] * UNSIGNED_RECORDS_MAX))
     with pytest.raises(LedgerError, match="t1 cannot be signed"):
-        await ledger.commit(Batch([Audit(draft())]))
+        await ledger.commit(WriteBatch([AuditAppend(draft())]))

@@ -19,10 +19,10 @@ from interlock.ports.outbox import (
     CloseBlock,
     Outbox,
     OutboxError,
-    Piece,
     Policy,
     PutPolicy,
     PutState,
+    TransientText,
     UnknownSession,
 )
 from interlock.protocol import payloads as p
@@ -108,7 +108,7 @@ async def test_durable_frames_are_numbered_from_one_per_session(outbox: Outbox) 
 @pytest.mark.req("L-2")
 async def test_a_frame_that_is_too_large_leaves_no_trace(outbox: Outbox) -> None:
     with pytest.raises(InvalidFrame) as refused:
-        await outbox.write([changed(), Piece(SESSION, "b", 0, "x"), done("x" * MAX_FRAME_BYTES)])
+        await outbox.write([changed(), TransientText(SESSION, "b", 0, "x"), done("x" * MAX_FRAME_BYTES)])
     assert refused.value.code is Code.FRAME_TOO_LARGE
     assert await outbox.frames(SESSION, 0, MIB) == []
     assert await outbox.pieces(SESSION) == []
@@ -117,7 +117,7 @@ async def test_a_frame_that_is_too_large_leaves_no_trace(outbox: Outbox) -> None
 
 @pytest.mark.req("D-1")
 async def test_a_write_to_an_unknown_session_leaves_no_trace(outbox: Outbox) -> None:
-    for write in (changed(OTHER), Piece(OTHER, "b", 0, "x"), CloseBlock(OTHER, "b"), PutState(OTHER, b"")):
+    for write in (changed(OTHER), TransientText(OTHER, "b", 0, "x"), CloseBlock(OTHER, "b"), PutState(OTHER, b"")):
         with pytest.raises(UnknownSession):
             await outbox.write([changed(), write])
     assert await outbox.frames(SESSION, 0, MIB) == []
@@ -166,11 +166,12 @@ async def test_an_ack_beyond_the_last_seq_raises_it(outbox: Outbox) -> None:
 
 @pytest.mark.req("D-6")
 async def test_pieces_are_merged_in_the_order_their_blocks_opened(outbox: Outbox) -> None:
-    await outbox.write([Piece(SESSION, "b", 0, "Hé"), Piece(SESSION, "i/stdout", 0, "1\n")])
-    await outbox.write([Piece(SESSION, "b", 2, "llo")])
-    assert await outbox.pieces(SESSION) == [Piece(SESSION, "b", 0, "Héllo"), Piece(SESSION, "i/stdout", 0, "1\n")]
+    await outbox.write([TransientText(SESSION, "b", 0, "Hé"), TransientText(SESSION, "i/stdout", 0, "1\n")])
+    await outbox.write([TransientText(SESSION, "b", 2, "llo")])
+    assert await outbox.pieces(SESSION) == [TransientText(SESSION, "b", 0, "Héllo"),
+                                            TransientText(SESSION, "i/stdout", 0, "1\n")]
     await outbox.write([done("Héllo"), CloseBlock(SESSION, "b")])
-    assert await outbox.pieces(SESSION) == [Piece(SESSION, "i/stdout", 0, "1\n")]
+    assert await outbox.pieces(SESSION) == [TransientText(SESSION, "i/stdout", 0, "1\n")]
     assert await outbox.pieces(OTHER) == []
 
 
@@ -178,7 +179,7 @@ async def test_pieces_are_merged_in_the_order_their_blocks_opened(outbox: Outbox
 async def test_a_tool_channel_keeps_its_head_and_its_tail(outbox: Outbox) -> None:
     text = "".join(f"{n:07d}\n" for n in range(100_000))
     for offset in range(0, len(text), 50_000):
-        await outbox.write([Piece(SESSION, "i/stdout", offset, text[offset : offset + 50_000])])
+        await outbox.write([TransientText(SESSION, "i/stdout", offset, text[offset : offset + 50_000])])
 
     head, tail = await outbox.pieces(SESSION)
     assert head.offset == 0

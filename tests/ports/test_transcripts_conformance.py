@@ -12,10 +12,10 @@ import pytest
 
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.memory.transcripts import MemoryTranscripts
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.backends.postgres.transcripts import PostgresTranscripts
-from interlock.ports.transcripts import TranscriptHeader, Transcripts
+from interlock.ports.transcripts import TranscriptHeader, TranscriptStore
 from interlock.protocol.records import TranscriptLine
 from interlock.session.entries import BadLine, header_line
 
@@ -32,16 +32,16 @@ class StandingClock:
 
 
 @pytest.fixture(params=["memory", "jsonl", "postgres"])
-def place(request: pytest.FixtureRequest) -> str | Settings:
+def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
     return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
 
 
 @pytest.fixture
-async def transcripts(place: str | Settings, tmp_path: Path) -> AsyncIterator[Transcripts]:
+async def transcripts(place: str | PostgresSettings, tmp_path: Path) -> AsyncIterator[TranscriptStore]:
     clock = StandingClock()
     async with AsyncExitStack() as ends:
-        store: Transcripts
-        if isinstance(place, Settings):
+        store: TranscriptStore
+        if isinstance(place, PostgresSettings):
             ledger = await open_ledger(place, clock, keeps_transcripts=True)
             ends.push_async_callback(ledger.close)
             store = PostgresTranscripts(ledger, clock)
@@ -57,14 +57,14 @@ def line(entry_id: str, parent: str | None = None, session_id: str = "S1") -> Tr
 
 
 @pytest.mark.req("X-3")
-async def test_where_nothing_was_written_there_is_nothing(transcripts: Transcripts) -> None:
+async def test_where_nothing_was_written_there_is_nothing(transcripts: TranscriptStore) -> None:
     assert await transcripts.leaf("S1", "shell") is None
     assert await transcripts.ids("S1", "shell") == set()
     assert await transcripts.read("S1", "shell") == []
 
 
 @pytest.mark.req("X-3")
-async def test_a_file_is_its_header_then_the_lines_in_order(transcripts: Transcripts) -> None:
+async def test_a_file_is_its_header_then_the_lines_in_order(transcripts: TranscriptStore) -> None:
     a, b, c = line("a"), line("b", "a"), line("c", "b")
     await transcripts.append(HEADER, [a, b])
     await transcripts.append(HEADER, [c])
@@ -77,7 +77,7 @@ async def test_a_file_is_its_header_then_the_lines_in_order(transcripts: Transcr
 
 
 @pytest.mark.req("X-3")
-async def test_an_entry_is_never_doubled(transcripts: Transcripts) -> None:
+async def test_an_entry_is_never_doubled(transcripts: TranscriptStore) -> None:
     a, b, c = line("a"), line("b", "a"), line("c", "b")
     await transcripts.append(HEADER, [a, b, b])
     await transcripts.append(HEADER, [a, b, c])
@@ -86,7 +86,7 @@ async def test_an_entry_is_never_doubled(transcripts: Transcripts) -> None:
 
 
 @pytest.mark.req("X-3")
-async def test_sessions_do_not_know_each_other(transcripts: Transcripts) -> None:
+async def test_sessions_do_not_know_each_other(transcripts: TranscriptStore) -> None:
     other = HEADER._replace(session_id="S2")
     await asyncio.gather(transcripts.append(HEADER, [line("a")]), transcripts.append(other, [line("a", None, "S2")]),
                          transcripts.append(HEADER, [line("b", "a")]))
@@ -96,14 +96,14 @@ async def test_sessions_do_not_know_each_other(transcripts: Transcripts) -> None
 
 
 @pytest.mark.req("X-3")
-async def test_a_line_that_is_not_its_entry_is_refused_and_nothing_written(transcripts: Transcripts) -> None:
+async def test_a_line_that_is_not_its_entry_is_refused_and_nothing_written(transcripts: TranscriptStore) -> None:
     with pytest.raises(BadLine):
         await transcripts.append(HEADER, [line("a"), msgspec.structs.replace(line("b"), entry_id="c")])
     assert await transcripts.read("S1", "shell") == []
 
 
 @pytest.mark.req("X-3")
-async def test_what_was_read_is_the_readers_own(transcripts: Transcripts) -> None:
+async def test_what_was_read_is_the_readers_own(transcripts: TranscriptStore) -> None:
     await transcripts.append(HEADER, [line("a")])
     (await transcripts.ids("S1", "shell")).add("b")
     (await transcripts.read("S1", "shell")).clear()
@@ -112,7 +112,7 @@ async def test_what_was_read_is_the_readers_own(transcripts: Transcripts) -> Non
 
 
 @pytest.mark.req("X-3")
-async def test_many_appends_at_once_keep_their_order(transcripts: Transcripts) -> None:
+async def test_many_appends_at_once_keep_their_order(transcripts: TranscriptStore) -> None:
     names = [f"{n:04x}" for n in range(300)]
     await asyncio.gather(*(transcripts.append(HEADER, [line(name)]) for name in names))
     written = (await transcripts.read("S1", "shell"))[1:]
@@ -120,7 +120,7 @@ async def test_many_appends_at_once_keep_their_order(transcripts: Transcripts) -
 
 
 @pytest.mark.req("X-1", "X-7")
-async def test_tree_page_and_context_are_those_of_the_file(transcripts: Transcripts) -> None:
+async def test_tree_page_and_context_are_those_of_the_file(transcripts: TranscriptStore) -> None:
     assert (await transcripts.tree("S1", "shell")).nodes == []
     assert await transcripts.page("S1", "shell", 0, 5) == ([], 0)
     assert (await transcripts.context("S1", "shell")).messages == []
@@ -133,7 +133,7 @@ async def test_tree_page_and_context_are_those_of_the_file(transcripts: Transcri
 
 
 @pytest.mark.req("X-6")
-async def test_a_published_transcript_is_whole_and_takes_no_others_place(transcripts: Transcripts) -> None:
+async def test_a_published_transcript_is_whole_and_takes_no_others_place(transcripts: TranscriptStore) -> None:
     lines = [header_line("S1", HEADER.timestamp, "/w"), said("a", None).line]
     await transcripts.publish("S1", "shell", lines)
     assert await transcripts.read("S1", "shell") == lines
@@ -144,7 +144,7 @@ async def test_a_published_transcript_is_whole_and_takes_no_others_place(transcr
 
 
 @pytest.mark.req("X-1", "X-4")
-async def test_what_other_programs_escape_hides_no_entry(transcripts: Transcripts) -> None:
+async def test_what_other_programs_escape_hides_no_entry(transcripts: TranscriptStore) -> None:
     """Halves of surrogate pairs, zero characters, bytes that are no text, a parent of another type."""
     told = [said("a", None).line.replace(b'"content":"a"', rb'"content":"\ud83d\u0000"'),
             said("b", "a").line.replace(b'"content":"b"', b'"content":"\xff"'),
@@ -162,7 +162,7 @@ async def test_what_other_programs_escape_hides_no_entry(transcripts: Transcript
 
 
 @pytest.mark.req("X-4")
-async def test_a_transcript_written_anew_is_gone_on_in(transcripts: Transcripts) -> None:
+async def test_a_transcript_written_anew_is_gone_on_in(transcripts: TranscriptStore) -> None:
     await transcripts.append(HEADER, [said("a", None), said("b", "a")])
     assert await transcripts.rewrite("S1", "shell", lambda _: None) is None
     old = await transcripts.read("S1", "shell")

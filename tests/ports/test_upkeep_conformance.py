@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite import upkeep as sqlite_upkeep
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.ports.ledger import Append, Batch, Ledger, PutCommand, PutControl, PutDelivery, PutFile, PutSession
-from interlock.ports.upkeep import Counts, Forgotten
+from interlock.ports.ledger import Append, Ledger, PutCommand, PutControl, PutDelivery, PutFile, PutSession, WriteBatch
+from interlock.ports.upkeep import Counts, PrunedRows
 from interlock.protocol.clock import iso
 from interlock.protocol.records import CommandRecord, ControlRecord, DeliveryRecord, FileRecord, SessionRecord
 from interlock.protocol.resources import Actor, Command, Delivery, Target
@@ -34,14 +34,14 @@ class StandingClock:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def place(request: pytest.FixtureRequest) -> str | Settings:
+def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
     return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
 
 
 @pytest.fixture
-async def ledger(place: str | Settings, tmp_path: Path) -> AsyncIterator[Ledger]:
+async def ledger(place: str | PostgresSettings, tmp_path: Path) -> AsyncIterator[Ledger]:
     opened: Ledger
-    if isinstance(place, Settings):
+    if isinstance(place, PostgresSettings):
         opened = await open_in_postgres(place, StandingClock())
     else:
         opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
@@ -62,7 +62,7 @@ async def session(ledger: Ledger, name: str, ended_ms: int | None = BEFORE - 1, 
     machine = msgspec.json.encode({"control_acked": 1, "incoming": {"x": {"objects": [f"way-{name}"]}}})
     file = FileRecord(session_id=name, transfer_id="f", name="f", media_type="text/plain", size=1, sha256="",
                       purpose="output", created_ms=1, objects=[f"of-{name}"])
-    await ledger.commit(Batch([
+    await ledger.commit(WriteBatch([
         PutSession(SessionRecord(session_id=name, tenant_id="t", session_key="k", agent_id="a", runner_id="r",
                                  workspace="", state="idle", created_ms=1, updated_ms=updated_ms, deadline_ms=None,
                                  machine=machine, usage={})),
@@ -80,10 +80,10 @@ async def test_an_old_session_is_forgotten_but_for_its_rows_and_its_numbers(ledg
     assert await ledger.old_sessions("t", BEFORE, "", 10) == ["old"]
     assert await ledger.old_sessions("other", BEFORE, "", 10) == []
     assert await ledger.old_sessions("t", BEFORE, "old", 10) == []
-    expected = Forgotten(events=5, files=1, controls=1)
+    expected = PrunedRows(events=5, files=1, controls=1)
     assert await ledger.would_forget("old") == expected
     assert await ledger.forget_session("old", BEFORE) == expected
-    assert await ledger.forget_session("old", BEFORE) == Forgotten()
+    assert await ledger.forget_session("old", BEFORE) == PrunedRows()
     assert await ledger.old_sessions("t", BEFORE, "", 10) == []
     assert (await ledger.events("s/old", 0, 9), await ledger.events("c/cmd_old", 0, 9)) == ([], [])
     assert await ledger.file("old", "f") is None
@@ -91,7 +91,7 @@ async def test_an_old_session_is_forgotten_but_for_its_rows_and_its_numbers(ledg
     assert await ledger.session("old") is not None
     assert await ledger.command("cmd_old") is not None
     assert await ledger.head("s/old") == 3
-    assert (await ledger.commit(Batch([Append("s/old", "C", 1, b"{}")]))).numbers == [4]
+    assert (await ledger.commit(WriteBatch([Append("s/old", "C", 1, b"{}")]))).numbers == [4]
     assert [event.n for event in await ledger.events("s/old", 0, 9)] == [4]
     assert len(await ledger.events("s/young", 0, 9)) == 3
 
@@ -102,15 +102,15 @@ async def test_what_goes_on_or_began_again_is_kept(ledger: Ledger) -> None:
     await session(ledger, "again")
     found = await ledger.old_sessions("t", BEFORE, "", 10)
     assert found == ["again"]
-    await ledger.commit(Batch([command("later", "again", None)]))  # Asked for after the session was found old.
-    assert await ledger.forget_session("again", BEFORE) == Forgotten()
+    await ledger.commit(WriteBatch([command("later", "again", None)]))  # Asked for after the session was found old.
+    assert await ledger.forget_session("again", BEFORE) == PrunedRows()
     assert len(await ledger.events("s/again", 0, 9)) == 3
 
 
 @pytest.mark.req("G-5")
 async def test_a_session_without_commands_is_as_old_as_its_last_change(ledger: Ledger) -> None:
     for name, updated_ms in (("seen", BEFORE - 1), ("seeing", BEFORE)):
-        await ledger.commit(Batch([
+        await ledger.commit(WriteBatch([
             PutSession(SessionRecord(session_id=name, tenant_id="t", session_key="k", agent_id="a", runner_id="r",
                                      workspace="", state="idle", created_ms=1, updated_ms=updated_ms,
                                      deadline_ms=None, machine=b"{}", usage={})),
@@ -121,7 +121,7 @@ async def test_a_session_without_commands_is_as_old_as_its_last_change(ledger: L
 @pytest.mark.req("G-5")
 async def test_a_feed_loses_its_beginning_alone(ledger: Ledger) -> None:
     for at_ms in (BEFORE - 2, BEFORE - 1, BEFORE, BEFORE - 1):  # A clock that went back leaves no hole.
-        await ledger.commit(Batch([Append("t/t", "feed", at_ms, b"{}"), Append("t/other", "feed", at_ms, b"{}")]))
+        await ledger.commit(WriteBatch([Append("t/t", "feed", at_ms, b"{}"), Append("t/other", "feed", at_ms, b"{}")]))
     assert await ledger.forget_feed("t", BEFORE, dry=True) == 2
     assert await ledger.forget_feed("t", BEFORE) == 2
     assert await ledger.forget_feed("t", BEFORE) == 0
@@ -136,8 +136,8 @@ async def test_deliveries_that_have_ended_are_forgotten(ledger: Ledger) -> None:
     for number, (state, made) in enumerate((("delivered", BEFORE - 1), ("pending", BEFORE - 1), ("dead", BEFORE))):
         delivery = Delivery(id=f"dlv_{number}", tenant_id="t", channel="h", approval_id="a", state=state,  # type: ignore[arg-type]
                             created_at=iso(made))
-        await ledger.commit(Batch([PutDelivery(DeliveryRecord(delivery=delivery,
-                                                              due_ms=NOW if state == "pending" else None))]))
+        await ledger.commit(WriteBatch([PutDelivery(DeliveryRecord(delivery=delivery,
+                                                                   due_ms=NOW if state == "pending" else None))]))
     assert await ledger.forget_deliveries("t", BEFORE, dry=True) == 1
     assert await ledger.forget_deliveries("t", BEFORE) == 1
     assert [one.delivery.state for one in await ledger.deliveries("t", None, 9)] == ["dead", "pending"]
@@ -160,7 +160,7 @@ async def test_a_long_session_goes_in_small_steps(tmp_path: Path, monkeypatch: p
     groups: list[int] = []
     await session(ledger, "old")
     ledger.measure(lambda batches, _seconds: groups.append(batches))
-    assert await ledger.forget_session("old", BEFORE) == Forgotten(events=5, files=1, controls=1)
+    assert await ledger.forget_session("old", BEFORE) == PrunedRows(events=5, files=1, controls=1)
     assert len(groups) >= 4
     await ledger.close()
 
@@ -172,7 +172,7 @@ async def test_the_current_sessions_of_an_agent_come_by_their_key_and_in_pages(l
                                         runner_id="r", workspace="", state="idle", created_ms=created_ms, updated_ms=1,
                                         deadline_ms=None, machine=b"{}", usage={}))
 
-    await ledger.commit(Batch([
+    await ledger.commit(WriteBatch([
         row("1", "agent:shell:main"), row("2", "agent:shell:main", 2), row("3", "agent:shell:main", 2),
         row("4", "agent:shell:dm:ann"), row("5", "agent:shell-2:main"), row("6", "agent:she:main"),
         row("7", "agent:shell:zoe"), row("8", "agent:shell:main", 9, "other"),

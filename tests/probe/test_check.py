@@ -13,8 +13,8 @@ import pytest
 from interlock.agents.evidence import (
     HOSTILE_REPOSITORY,
     Evidence,
-    Seen,
     State,
+    ToolEvidence,
     kept,
     settings_digest,
     with_record,
@@ -23,7 +23,7 @@ from interlock.ports.agent import AgentSpec
 from interlock.probe import check as checking
 from interlock.probe.hostile import ATTACKS, Attack
 from interlock.probe.scratch import furnish
-from interlock.probe.steps import Places, repository_step, steps
+from interlock.probe.steps import EffectPlaces, repository_step, steps
 from interlock.probe.verdict import Tried, in_repository, seen_of
 from interlock.probe.witness import Witness
 
@@ -38,7 +38,7 @@ def modelled(word: str, **env: str) -> AgentSpec:
 
 def record(*, tried: int = 2, cut_short: bool = False, version: str | None = "7", digest: str = "d",
            state: State = "asked") -> Evidence:
-    tools = [Seen(tool=tool, state=state) for tool in ("shell", "write", "edit")[:tried]]
+    tools = [ToolEvidence(tool=tool, state=state) for tool in ("shell", "write", "edit")[:tried]]
     return Evidence(agent_id="m", verdict="asks", because="It asked.", checked="2026-11-22T12:30:00Z", digest=digest,
                     version=version, tools=tools, cut_short=cut_short)
 
@@ -117,7 +117,7 @@ async def test_files_of_a_workspace_that_attack_the_agent_are_planted(
 @pytest.mark.req("H-13")
 def test_an_attack_worked_if_its_program_ran_or_the_question_is_gone() -> None:
     hooks, rules = Attack("hooks", "runs", lambda run: {}), Attack("rules", "allows", lambda run: {})
-    step = repository_step(Places(Path("work"), "http://model", lambda url: False))
+    step = repository_step(EffectPlaces(Path("work"), "http://model", lambda url: False))
 
     def seen(*attacks: tuple[Attack, bool], asked: bool, happened: bool, asks: bool = True) -> list[str]:
         witness = Witness(False, step.happened)
@@ -138,7 +138,8 @@ def test_an_attack_worked_if_its_program_ran_or_the_question_is_gone() -> None:
 def test_a_turn_that_was_cancelled_for_want_of_time_is_not_taken_for_a_refusal(
     late: bool, asked: bool, happened: bool, state: State
 ) -> None:
-    step = next(one for one in steps(Places(Path("work"), "http://model", lambda url: False)) if one.tool == "shell")
+    step = next(one for one in steps(EffectPlaces(Path("work"), "http://model",
+                                                  lambda url: False)) if one.tool == "shell")
     witness = Witness(False, step.happened)
     witness.questions = int(asked)
     tried = Tried(step, witness, offered=True, happened=happened, late=late)

@@ -22,14 +22,14 @@ from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
-from interlock.runner.link import Link, LinkState, Pace
+from interlock.runner.link import GatewayConnector, LinkIntervals, LinkState
 from interlock.runner.outflow import Outflow
 from ports.outbox_words import AT, SESSION, new_id
 
 PATIENCE_S = 20.0
 """A test that waits longer for an event has failed."""
 TOKEN = "a-runner-token"
-QUICK = Pace(ack_delay_s=0.01, reconnect_min_ms=1, reconnect_max_ms=2)
+QUICK = LinkIntervals(ack_delay_s=0.01, reconnect_min_ms=1, reconnect_max_ms=2)
 
 
 class Clock:
@@ -150,7 +150,7 @@ class Gateway:
 class Runner:
     """Outbox, outflow and link of a runner with one session, SESSION."""
 
-    def __init__(self, url: str, outbox: Outbox, pace: Pace, outbox_bytes: int) -> None:
+    def __init__(self, url: str, outbox: Outbox, pace: LinkIntervals, outbox_bytes: int) -> None:
         self.outbox = outbox
         self.clock = Clock()
         entropy = Counting()
@@ -161,9 +161,10 @@ class Runner:
         self.hold.set()
         self.failure: Exception | None = None
         self.features: list[str] = []
-        self.link = Link(url=url, token=TOKEN, outbox=outbox, objects=MemoryObjects(), outflow=self.outflow,
-                         hello=self._hello, control=self._control, vouch=self._vouch, clock=self.clock, entropy=entropy,
-                         on_state=self.states.put_nowait, pace=pace)
+        self.link = GatewayConnector(url=url, token=TOKEN, outbox=outbox, objects=MemoryObjects(), outflow=self.outflow,
+                                     hello=self._hello, control=self._control, vouch=self._vouch, clock=self.clock,
+                                     entropy=entropy,
+                                     on_state=self.states.put_nowait, pace=pace)
         self.running: asyncio.Task[None] | None = None
 
     async def _hello(self, gateway_id: str) -> p.Hello:
@@ -197,7 +198,7 @@ class Runner:
 
 
 @contextlib.asynccontextmanager
-async def conversation(*, pace: Pace = QUICK, outbox: Outbox | None = None, limit_bytes: int = 1 << 26,
+async def conversation(*, pace: LinkIntervals = QUICK, outbox: Outbox | None = None, limit_bytes: int = 1 << 26,
                        dial: bool = True, through: Callable[[str], str] = str,
                        features: Sequence[str] = ()) -> AsyncIterator[tuple[Gateway, Runner]]:
     """A gateway, and a runner that dials it, or the URL that `through` makes of the gateway's."""

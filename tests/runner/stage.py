@@ -18,7 +18,7 @@ import pytest
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentSpec
-from interlock.ports.outbox import StoreControl, Stored
+from interlock.ports.outbox import StoreControl, StoredFrame
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
@@ -26,13 +26,13 @@ from interlock.protocol.frames import Direction, decode, encode
 from interlock.protocol.limits import OUTBOX_BYTES
 from interlock.protocol.records import ControlRecord
 from interlock.runner.agent_catalog import Offered, Offering
-from interlock.runner.interactions import Presence, Waits
+from interlock.runner.interactions import LivePresence, Waits
 from interlock.runner.outflow import Outflow
 from interlock.runner.process import AgentProcess
 from interlock.runner.session_box import NO_BOX, Boxing
 from interlock.runner.session_context import Graces, Surroundings
-from interlock.runner.sessions import Sessions
-from interlock.runner.uplink import Delta, Offer
+from interlock.runner.sessions import RunnerSessions
+from interlock.runner.uplink import Offer, TransientDelta
 from interlock.runner.uploads import shelve
 from interlock.session.turn import TurnMachine
 
@@ -73,7 +73,7 @@ class Stage:
         self.outbox = outbox
         self.objects = objects
         self.heard: list[Frame] = []
-        self.presence = Presence(live=True)
+        self.presence = LivePresence(live=True)
         self.machine = TurnMachine()
         self._changed = asyncio.Condition()
         self._control_seq = 0
@@ -84,7 +84,7 @@ class Stage:
         self.outflow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes,
                                outbox_bytes=outbox_bytes)
         self.outflow.attach(self)
-        self.sessions = Sessions(
+        self.sessions = RunnerSessions(
             Surroundings(
                 flow=self.outflow, objects=self.objects, clock=StillClock(), entropy=secrets.token_bytes,
                 presence=self.presence, spawn=AgentProcess.start,
@@ -97,9 +97,9 @@ class Stage:
     # --- the gateway's ear ---
     def offer(self, offers: Sequence[Offer]) -> None:
         for offer in offers:
-            if isinstance(offer, Stored | Delta):
+            if isinstance(offer, StoredFrame | TransientDelta):
                 frame = decode(offer.raw, Direction.C)
-                if isinstance(offer, Stored):
+                if isinstance(offer, StoredFrame):
                     self.machine.apply(frame)
                 else:
                     self.machine.check(frame)

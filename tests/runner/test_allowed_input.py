@@ -10,7 +10,7 @@ import pytest
 
 from interlock.protocol.codes import Code
 from interlock.runner.allowed_input import without_yes
-from interlock.runner.tool_calls import Allowed, ToolCall
+from interlock.runner.tool_calls import Allowed, AnnouncedCall
 from runner.stage import Stage, stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("A-5", "A-10")]
@@ -93,7 +93,7 @@ async def test_what_was_denied_and_failed_is_not(tmp_path: Path) -> None:
 
 
 def test_a_described_yes_has_nothing_to_compare() -> None:
-    call = ToolCall("c", 0)
+    call = AnnouncedCall("c", 0)
     call.asked, call.kind = True, "execute"
     call.allowed.append(Allowed(b""))
     assert without_yes(call, b'{"command": "rm"}') is None
@@ -157,7 +157,7 @@ async def test_what_an_agent_does_under_an_id_that_it_asked_about_is_judged_by_i
 
 
 def test_a_question_in_words_is_no_permission_and_one_that_waits_is_no_yes() -> None:
-    call = ToolCall("c", 0)
+    call = AnnouncedCall("c", 0)
     call.kind = "execute"
     assert without_yes(call, b'{"command": "rm"}') is not None
     call.asked = True

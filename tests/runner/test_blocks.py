@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_DELTA_BYTES, MAX_TOOL_OUTPUT_BYTES
 from interlock.protocol.sizes import json_size
-from interlock.runner.blocks import Blocks, Delta, Done, Kept, Kind, fit, sound
+from interlock.runner.blocks import BlockDelta, Blocks, BoundedOutput, Done, Kind, fit, sound
 
 TEXT = st.text(alphabet=st.sampled_from('a"\\\n\x00é漢😀'), max_size=40)
 
 
-def play(pieces: list[tuple[Kind, str]]) -> tuple[list[Done], list[Delta]]:
+def play(pieces: list[tuple[Kind, str]]) -> tuple[list[Done], list[BlockDelta]]:
     numbers = itertools.count(1)
     blocks = Blocks(lambda prefix: f"{prefix}{next(numbers)}")
     steps = [step for kind, text in pieces for step in blocks.write(kind, text)] + blocks.close()
-    return [s for s in steps if isinstance(s, Done)], [s for s in steps if isinstance(s, Delta)]
+    return [s for s in steps if isinstance(s, Done)], [s for s in steps if isinstance(s, BlockDelta)]
 
 
 @pytest.mark.req("E-4", "E-5")
@@ -56,7 +56,7 @@ def test_the_other_kind_closes_a_block() -> None:
 @given(text=TEXT.filter(bool), factor=st.integers(1, 100_000), size=st.integers(1, 50_000))
 def test_a_tools_output_keeps_its_ends_and_counts_the_rest(text: str, factor: int, size: int) -> None:
     whole = text * min(factor, 600_000 // len(text))
-    kept = Kept()
+    kept = BoundedOutput()
     for at in range(0, len(whole), size):
         kept.add(whole[at : at + size])
     shown, truncated = kept.result()

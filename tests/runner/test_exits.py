@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.ports.agent import Exit
+from interlock.ports.agent import ProcessExit
 from interlock.runner.exits import ExitKind, exit_from_status, kind_of, sentence_of, signal_of
 
 CODES = {
@@ -23,7 +23,7 @@ CODES = {
 @pytest.mark.parametrize("code", CODES)
 def test_a_code_is_ok_an_error_or_a_signal(code: int) -> None:
     ended = exit_from_status(code << 8)
-    assert ended == Exit(code, None)
+    assert ended == ProcessExit(code, None)
     assert (kind_of(ended), signal_of(ended)) == CODES[code]
 
 
@@ -31,12 +31,12 @@ def test_a_code_is_ok_an_error_or_a_signal(code: int) -> None:
 @pytest.mark.parametrize("number", [1, 9, 15, 64])
 def test_death_by_signal_is_a_signal(number: int) -> None:
     ended = exit_from_status(number)
-    assert ended == Exit(None, number)
+    assert ended == ProcessExit(None, number)
     assert (kind_of(ended), signal_of(ended)) == (ExitKind.SIGNAL, number)
 
 
 @pytest.mark.req("A-2")
 def test_an_exit_has_a_sentence() -> None:
-    assert sentence_of(Exit(3, None)) == "The agent ended with exit code 3."
-    assert sentence_of(Exit(137, None)) == "The agent was ended by SIGKILL."
-    assert sentence_of(Exit(None, 45)) == "The agent was ended by signal 45."
+    assert sentence_of(ProcessExit(3, None)) == "The agent ended with exit code 3."
+    assert sentence_of(ProcessExit(137, None)) == "The agent was ended by SIGKILL."
+    assert sentence_of(ProcessExit(None, 45)) == "The agent was ended by signal 45."

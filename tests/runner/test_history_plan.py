@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.ports.outbox import Piece, SessionRow, Stored
+from interlock.ports.outbox import SessionRow, StoredFrame, TransientText
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_MESSAGE_BYTES
 from interlock.runner.history import encode_part, lost_after, merged_deltas, plan_history
 from interlock.runner.send_queue import Sending
-from interlock.runner.uplink import Closed, Delta
+from interlock.runner.uplink import BlockClosed, TransientDelta
 from ports.outbox_words import AT, SESSION, changed, delta, output
 
 
@@ -21,8 +21,8 @@ def row(last_seq: int, acked_seq: int = 0) -> SessionRow:
     return SessionRow(SESSION, last_seq, acked_seq, 0, 77, 0, [], 1_700_000_000_000, "m9", 1_750_000_000_000, b"")
 
 
-def stored(seq: int, size: int = 20) -> Stored:
-    return Stored(SESSION, seq, f"m{seq}", "agent.text.done", json.dumps("x" * size).encode())
+def stored(seq: int, size: int = 20) -> StoredFrame:
+    return StoredFrame(SESSION, seq, f"m{seq}", "agent.text.done", json.dumps("x" * size).encode())
 
 
 @pytest.mark.req("D-3")
@@ -75,8 +75,9 @@ def template(session_id: str, block: str) -> Frame | None:
 
 @pytest.mark.req("D-2", "E-4")
 def test_a_merged_delta_goes_on_from_what_was_sent() -> None:
-    pieces = [Piece(SESSION, "b", 0, "Hello"), Piece(SESSION, "gone", 0, "?"), Piece(SESSION, "i/stdout", 0, "head"),
-              Piece(SESSION, "i/stdout", 100, "tail")]
+    pieces = [TransientText(SESSION, "b", 0, "Hello"), TransientText(SESSION, "gone", 0, "?"),
+              TransientText(SESSION, "i/stdout", 0, "head"),
+              TransientText(SESSION, "i/stdout", 100, "tail")]
 
     def deltas(sent: dict[str, int]) -> list[tuple[str, int, str, object]]:
         made = merged_deltas(pieces, template, sent, lambda: "m", AT)
@@ -92,7 +93,7 @@ def test_a_merged_delta_goes_on_from_what_was_sent() -> None:
 @pytest.mark.req("E-5")
 def test_a_merged_delta_is_split_at_the_size_of_a_block() -> None:
     text = "x" * (MAX_BLOCK_BYTES + 1)
-    made = merged_deltas([Piece(SESSION, "b", 0, text)], template, {}, lambda: "m", AT)
+    made = merged_deltas([TransientText(SESSION, "b", 0, text)], template, {}, lambda: "m", AT)
     payloads = [json.loads(d.raw)["payload"] for d in made]
     assert "".join(payload["text"] for payload in payloads) == text
     assert payloads[1]["offset"] == len(payloads[0]["text"]) == made[0].end
@@ -109,12 +110,12 @@ def drained(sending: Sending) -> list[bytes]:
 def test_offers_fall_until_the_history_was_queued() -> None:
     sending = Sending(lambda: None)
     sending.expect(SESSION, 3)
-    sending.offer([stored(4), Delta(SESSION, "b", 5, b"delta")])
+    sending.offer([stored(4), TransientDelta(SESSION, "b", 5, b"delta")])
     assert drained(sending) == []
     assert sending.behind() == SESSION
     sending.push(lambda: b"history", 7)
-    sending.go_live(sending.lanes[SESSION], 4, [Delta(SESSION, "b", 5, b"")])
-    sending.offer([stored(5), Delta(SESSION, "b", 9, b"delta"), Closed(SESSION, "b")])
+    sending.go_live(sending.lanes[SESSION], 4, [TransientDelta(SESSION, "b", 5, b"")])
+    sending.offer([stored(5), TransientDelta(SESSION, "b", 9, b"delta"), BlockClosed(SESSION, "b")])
     sending.urge(b"ack")
     assert drained(sending) == [b"ack", b"history", stored(5).raw, b"delta"]
     assert (sending.behind(), sending.sent_seq(SESSION), sending.lanes[SESSION].ends) == (None, 5, {})
@@ -126,11 +127,11 @@ def test_a_session_falls_behind_when_the_queue_is_full_and_a_new_one_begins_so()
     sending.expect(SESSION, 0)
     sending.go_live(sending.lanes[SESSION], 0, [])
     sending.offer([stored(1)])
-    sending.offer([stored(2), Delta(SESSION, "b", 5, b"delta")])
+    sending.offer([stored(2), TransientDelta(SESSION, "b", 5, b"delta")])
     assert (sending.behind(), sending.sent_seq(SESSION), sending.roomy) == (SESSION, 1, False)
     assert drained(sending) == [stored(1).raw]
     assert sending.roomy
     other = changed().session_id or ""
     fresh = Sending(lambda: None)
-    fresh.offer([Stored(other, 1, "m", "agent.error", b"raw")])
+    fresh.offer([StoredFrame(other, 1, "m", "agent.error", b"raw")])
     assert (fresh.behind(), fresh.lanes[other].owes_history, fresh.sent_seq(other)) == (other, False, 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.ports.agent import Answer
+from interlock.ports.agent import InteractionAnswer
 from interlock.ports.process import HeldProgram
 from interlock.runner.idle_programs import MAX_REPORTED, IdlePrograms
 from interlock.runner.journal import Journal
@@ -61,7 +61,7 @@ async def test_a_name_is_the_program_that_path_finds_and_not_one_of_the_reposito
 
 async def test_in_a_turn_people_and_policy_decide_on_a_named_program_too() -> None:
     session = Session("ls")
-    session.turn = Turn(Answer(False, "deny"))
+    session.turn = Turn(InteractionAnswer(False, "deny"))
 
     assert not await session.starts(program(b"ls"))
     assert [what for what, *_ in session.turn.written] == ["announced", "asked", "ended"]

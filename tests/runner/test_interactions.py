@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 
 from interlock.backends.memory.outbox import MemoryOutbox
-from interlock.ports.agent import Option, Question
+from interlock.ports.agent import AgentQuestion, Option
 from interlock.protocol import payloads as p
-from interlock.runner.interactions import Interactions, Presence, Verdict, Waits, choose
+from interlock.runner.interactions import Interactions, InteractionVerdict, LivePresence, Waits, choose
 from interlock.runner.journal import Journal
 from interlock.runner.outflow import Outflow
 from interlock.runner.state import SessionState, TurnState
@@ -25,7 +25,7 @@ ONCE = [
     Option("yes", "Yes", "allow_once"),
     Option("no", "No", "reject_once"),
 ]
-QUESTION = Question("call", "shell", "rm -r build", b'{"command":"rm -r build"}', ONCE, "execute")
+QUESTION = AgentQuestion("call", "shell", "rm -r build", b'{"command":"rm -r build"}', ONCE, "execute")
 
 
 class Scene(NamedTuple):
@@ -54,7 +54,7 @@ async def scene() -> AsyncIterator[Scene]:
     flowing = asyncio.create_task(outflow.run())
     turn = TurnState("t", "p", 0)
     journal = Journal("s", SessionState(turn=turn), outflow, StillClock(), secrets.token_bytes)
-    interactions = Interactions(journal, Presence(live=True), Waits())
+    interactions = Interactions(journal, LivePresence(live=True), Waits())
     yield Scene(outbox, outflow, journal, interactions, TurnScribe(journal, turn, interactions))
     flowing.cancel()
     await asyncio.gather(flowing, return_exceptions=True)
@@ -125,9 +125,9 @@ async def test_a_question_that_nobody_asks_any_more_is_void(scene: Scene) -> Non
 @pytest.mark.req("A-9")
 @pytest.mark.parametrize("named", ["always", "no", "unknown", None])
 def test_always_is_never_handed_to_an_agent(named: str | None) -> None:
-    assert choose(Verdict("allowed", "ada", None, named), QUESTION).option_id == "yes"
-    assert choose(Verdict("denied", "ada", None, named), QUESTION)[:3] == (False, "no", None)
-    assert choose(Verdict("allowed", "ada"), QUESTION._replace(options=ONCE[:1]))[:3] == (False, None, None)
+    assert choose(InteractionVerdict("allowed", "ada", None, named), QUESTION).option_id == "yes"
+    assert choose(InteractionVerdict("denied", "ada", None, named), QUESTION)[:3] == (False, "no", None)
+    assert choose(InteractionVerdict("allowed", "ada"), QUESTION._replace(options=ONCE[:1]))[:3] == (False, None, None)
 
 
 @pytest.mark.req("A-5", "T-3")

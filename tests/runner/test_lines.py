@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.runner.lines import Lines, LineSplitter, LineTooLong
+from interlock.runner.lines import BoundedLines, LineSplitter, LineTooLong
 
 
 class Chunks:
@@ -51,7 +51,7 @@ def test_a_line_above_the_limit_is_told_once_and_its_neighbours_are_whole(chunks
 @pytest.mark.req("A-8")
 @pytest.mark.anyio
 async def test_after_a_long_line_the_next_one_comes() -> None:
-    lines = Lines(Chunks([b"one\ntoo long", b" by far", b"\ntwo\nthree"]).read, limit=6)
+    lines = BoundedLines(Chunks([b"one\ntoo long", b" by far", b"\ntwo\nthree"]).read, limit=6)
     assert await anext(lines) == b"one"
     with pytest.raises(LineTooLong, match="more than 6 bytes"):
         await anext(lines)
@@ -63,7 +63,7 @@ async def test_after_a_long_line_the_next_one_comes() -> None:
 async def test_the_rest_of_a_long_line_is_drained_though_nobody_asks() -> None:
     chunks = Chunks([b"x" * 10] * 50)
     with pytest.raises(LineTooLong):
-        await anext(Lines(chunks.read, limit=6))
+        await anext(BoundedLines(chunks.read, limit=6))
     await asyncio.wait_for(chunks.end.wait(), 5)
     assert chunks.left == []
 
@@ -72,6 +72,6 @@ async def test_the_rest_of_a_long_line_is_drained_though_nobody_asks() -> None:
 @pytest.mark.anyio
 async def test_nothing_is_read_before_it_is_asked_for() -> None:
     chunks = Chunks([b"one\ntwo\n", b"three\n"])
-    lines = Lines(chunks.read)
+    lines = BoundedLines(chunks.read)
     assert [await anext(lines), await anext(lines)] == [b"one", b"two"]
     assert chunks.left == [b"three\n"]

@@ -15,7 +15,7 @@ import pytest
 
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.ports.outbox import CloseBlock, OutboxWrite, PutPolicy, StoreControl, Stored
+from interlock.ports.outbox import CloseBlock, OutboxWrite, PutPolicy, StoreControl, StoredFrame
 from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH
 from interlock.protocol.codes import CloseCode, Code
@@ -627,7 +627,7 @@ class SlowDisk(MemoryOutbox):
         self.durable = asyncio.Event()
         self.stores: list[list[int]] = []
 
-    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[StoredFrame]:
         written = await super().write(writes, attached=attached)
         if controls := [write.record.seq for write in writes if isinstance(write, StoreControl)]:
             self.stores.append(controls)

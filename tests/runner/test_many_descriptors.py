@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from interlock.ports.agent import AgentStartFailed, Exit
+from interlock.ports.agent import AgentStartFailed, ProcessExit
 from interlock.runner import reaper
 from interlock.runner.process import AgentProcess
 from runner.stage import stage
@@ -58,7 +58,7 @@ async def test_an_agent_starts_and_ends_with_more_descriptors_open_than_select_c
             assert await anext(agent.lines()) == b"still here"
         finally:
             ended = await agent.terminate()
-    assert ended == Exit(None, 15)
+    assert ended == ProcessExit(None, 15)
 
 
 @pytest.mark.req("A-4")
@@ -77,7 +77,7 @@ async def test_a_runner_without_a_free_descriptor_refuses_the_start_and_keeps_it
         assert set(os.listdir("/proc/self/fd")) == before, "a refused start keeps no descriptor"
     await agent.write(b"still here\n")
     assert await anext(agent.lines()) == b"still here"
-    assert await agent.terminate() == Exit(None, 15)
+    assert await agent.terminate() == ProcessExit(None, 15)
 
 
 @pytest.mark.req("A-4")

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from interlock.backends.memory.outbox import MemoryOutbox
-from interlock.ports.outbox import CloseBlock, OutboxError, OutboxWrite, Piece, PutState, Stored
+from interlock.ports.outbox import CloseBlock, OutboxError, OutboxWrite, PutState, StoredFrame, TransientText
 from interlock.protocol.frames import Direction, InvalidFrame, decode
 from interlock.protocol.limits import MAX_DELTA_BYTES, MAX_FRAME_BYTES, MIB
 from interlock.protocol.sizes import json_size
 from interlock.runner.outflow import Outflow, OutflowStopped
-from interlock.runner.uplink import Closed, Delta, Offer
+from interlock.runner.uplink import BlockClosed, Offer, TransientDelta
 from ports.outbox_words import SESSION, changed, control, delta, done, output
 from runner.scripted_gateway import PATIENCE_S, Clock, Counting
 
@@ -39,11 +39,11 @@ class Seen:
         words: list[str | int] = []
         for offer in self.offers:
             match offer:
-                case Stored():
+                case StoredFrame():
                     words.append(offer.seq)
-                case Delta():
+                case TransientDelta():
                     words.append(decode(offer.raw, Direction.C).payload.text)
-                case Closed():
+                case BlockClosed():
                     words.append("/" + offer.block)
         return words
 
@@ -58,7 +58,7 @@ class Counted(MemoryOutbox):
         self.open.set()
         self.failure: OutboxError | None = None
 
-    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[StoredFrame]:
         await self.open.wait()
         if self.failure is not None:
             raise self.failure
@@ -95,7 +95,7 @@ async def test_what_is_offered_is_in_order_and_written() -> None:
         await outflow.emit(control(1))
         await outflow.flushed()
         assert seen.words() == [1, "Hello", 2, "/b", "next"]
-        assert await outbox.pieces(SESSION) == [Piece(SESSION, "c", 0, "next")]
+        assert await outbox.pieces(SESSION) == [TransientText(SESSION, "c", 0, "next")]
         assert [row.state for row in await outbox.sessions()] == [b"s"]
 
 
@@ -112,7 +112,8 @@ async def test_what_waits_together_is_one_write_and_closed_text_needs_no_piece()
         outbox.open.set()
         await outflow.flushed()
         writes = [write for batch in outbox.batches for write in batch]
-        assert [write for write in writes if isinstance(write, Piece)] == [Piece(SESSION, "b", 0, "open")]
+        assert [write for write in writes if isinstance(write, TransientText)] == [TransientText(SESSION, "b", 0,
+                                                                                                 "open")]
         assert len(outbox.batches) <= 2
         assert seen.words() == [1, "ab" * 100, 2, "/b", "open"]
 
@@ -138,7 +139,7 @@ async def test_long_text_is_split_into_frames_with_ids_of_their_own() -> None:
         text = "\n" * MAX_DELTA_BYTES
         await outflow.emit_delta(*output(text, 5))
         await outflow.flushed()
-        frames = [decode(offer.raw, Direction.C) for offer in seen.offers if isinstance(offer, Delta)]
+        frames = [decode(offer.raw, Direction.C) for offer in seen.offers if isinstance(offer, TransientDelta)]
         assert "".join(frame.payload.text for frame in frames) == text
         assert all(json_size(frame.payload.text) <= MAX_DELTA_BYTES for frame in frames)
         assert frames[1].payload.offset == 5 + len(frames[0].payload.text)

@@ -9,13 +9,14 @@ import pytest
 
 from interlock.box.reach import PROXY_PORT, Endpoint, Reach
 from interlock.runner import outlet
-from interlock.runner.outlet import Asked, Outlet, Refused, parse, variables
+from interlock.runner.outlet import ConnectionRefused, Outlet, ProxyRequest, parse, variables
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-19")]
 
 
 def test_connect_names_a_host_and_a_port() -> None:
-    assert parse(b"CONNECT API.example.com:443 HTTP/1.1\r\nHost: other\r\n\r\n") == Asked("api.example.com", 443, True)
+    assert parse(b"CONNECT API.example.com:443 HTTP/1.1\r\nHost: other\r\n\r\n") == ProxyRequest("api.example.com", 443,
+                                                                                                 True)
     assert parse(b"CONNECT [2001:db8::1]:443 HTTP/1.0\r\n\r\n").host == "2001:db8::1"
 
 
@@ -34,7 +35,7 @@ def test_a_plain_request_goes_on_with_the_host_that_was_checked() -> None:
     b"GET http://[::1/ HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\n",
 ])
 def test_anything_else_is_a_bad_request(head: bytes) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ConnectionRefused) as refused:
         parse(head)
     assert refused.value.status == "400 Bad Request"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.ports.agent import AgentStartFailed, Exit
+from interlock.ports.agent import AgentStartFailed, ProcessExit
 from interlock.protocol.limits import MAX_CHILD_LINE_BYTES, STDERR_TAIL_BYTES
 from interlock.runner.lines import LineTooLong
 from interlock.runner.process import AgentProcess
@@ -52,7 +52,7 @@ async def test_a_program_is_found_on_its_own_path_or_from_its_directory(tmp_path
     for name, env in (("own", {"PATH": str(script.parent)}), ("bin/own", {}), (str(script), {})):
         agent = await AgentProcess.start([name, "it"], env, tmp_path)
         assert [line async for line in agent.lines()] == [b"found it"]
-        assert await agent.terminate() == Exit(0, None)
+        assert await agent.terminate() == ProcessExit(0, None)
 
 
 @pytest.mark.req("A-1")
@@ -101,13 +101,13 @@ async def test_a_start_that_is_cancelled_leaves_nothing(session_id: str, tmp_pat
 @pytest.mark.parametrize(
     ("last_act", "ended"),
     [
-        ("pass", Exit(0, None)),
-        ("sys.exit(3)", Exit(3, None)),
-        ("sys.exit(143)", Exit(143, None)),
-        ("os.kill(os.getpid(), 9)", Exit(None, 9)),
+        ("pass", ProcessExit(0, None)),
+        ("sys.exit(3)", ProcessExit(3, None)),
+        ("sys.exit(143)", ProcessExit(143, None)),
+        ("os.kill(os.getpid(), 9)", ProcessExit(None, 9)),
     ],
 )
-async def test_the_exit_is_data(start: Start, last_act: str, ended: Exit) -> None:
+async def test_the_exit_is_data(start: Start, last_act: str, ended: ProcessExit) -> None:
     agent = await start(f"import os, sys; sys.stdin.read(); {last_act}")
     assert agent.exit is None
     agent.close_input()
@@ -151,7 +151,7 @@ async def test_a_line_above_the_cap_is_told_and_the_agent_goes_on(start: Start) 
     with pytest.raises(LineTooLong):
         await anext(lines)
     # It ends though nobody has asked for another line.
-    assert await agent.exited() == Exit(5, None)
+    assert await agent.exited() == ProcessExit(5, None)
     assert [line async for line in lines] == [b"next"]
 
 
@@ -192,7 +192,7 @@ while sent < 50_000_000:
 @pytest.mark.req("A-8")
 async def test_standard_error_is_drained_and_its_tail_kept(start: Start) -> None:
     agent = await start("import sys\nfor n in range(200000): print('line', n, file=sys.stderr)\nsys.exit(1)")
-    assert await agent.exited() == Exit(1, None)
+    assert await agent.exited() == ProcessExit(1, None)
     tail = agent.stderr_tail()
     assert STDERR_TAIL_BYTES - 20 < len(tail) <= STDERR_TAIL_BYTES
     assert re.fullmatch(r"(line \d+\n)+", tail)

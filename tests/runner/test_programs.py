@@ -9,11 +9,11 @@ import secrets
 
 import pytest
 
-from interlock.command.facts.request import Request, facts
-from interlock.command.policy import Policy, Rule
-from interlock.command.rule import Subject
+from interlock.command.facts.request import AgentRequest, facts
+from interlock.command.policy import Rule, RuleSet
+from interlock.command.rule import PolicySubject
 from interlock.engine.bridge.policy_subjects import request_subject
-from interlock.ports.agent import Answer, Question
+from interlock.ports.agent import AgentQuestion, InteractionAnswer
 from interlock.ports.process import Decision, HeldProgram, StartedBelow
 from interlock.runner.journal import Journal
 from interlock.runner.programs import MAX_OUTSIDE, ProgramDesk, ProgramLines, command_line, program_input, summary
@@ -28,9 +28,9 @@ def program(*argv: bytes, name: bytes = b"", path: bytes = b"", environment: tup
     return HeldProgram(path or b"/usr/bin/" + argv[0], b"/srv", name or argv[0], environment, argv)
 
 
-def subject(held: HeldProgram) -> Subject:
+def subject(held: HeldProgram) -> PolicySubject:
     return request_subject(
-        Request(program_input(held), "/srv"), "", tenant_id="t", agent_id="a", origin="user", permission="never",
+        AgentRequest(program_input(held), "/srv"), "", tenant_id="t", agent_id="a", origin="user", permission="never",
         at_ms=0, tool_name="program", tool_kind="program")
 
 
@@ -53,7 +53,7 @@ def test_bytes_that_are_no_text_are_shown_escaped_and_bound_exactly() -> None:
 
 @pytest.mark.req("H-16")
 def test_a_rule_about_a_command_covers_the_program_that_path_finds_and_nothing_beside_it() -> None:
-    policy = Policy([Rule(name="look", effect="allow", door="tool", words="ls **")])
+    policy = RuleSet([Rule(name="look", effect="allow", door="tool", words="ls **")])
 
     def effect(held: HeldProgram) -> str:
         return policy.decide(subject(held)).effect
@@ -65,7 +65,7 @@ def test_a_rule_about_a_command_covers_the_program_that_path_finds_and_nothing_b
     assert effect(program(b"ls", environment=(b"LD_PRELOAD=/tmp/x.so",))) == "ask"
     assert effect(program(b"ls", b"/etc/shadow")) == "ask"
     assert effect(program(b"ls", b"-l")._replace(own_view=True)) == "ask"
-    assert facts(Request(program_input(program(b"-ls", path=b"/bin/ls", name=b"ls")), "/srv")).beside == ()
+    assert facts(AgentRequest(program_input(program(b"-ls", path=b"/bin/ls", name=b"ls")), "/srv")).beside == ()
 
 
 @pytest.mark.req("H-16")
@@ -73,8 +73,8 @@ def test_only_a_rule_that_says_so_covers_what_a_program_starts() -> None:
     plain = Rule(name="make", effect="allow", door="tool", words="make -s")
     wide = Rule(name="builds", effect="allow", door="tool", words="make -s", below=True)
 
-    assert Policy([plain]).decide(subject(program(b"make", b"-s"))).below is False
-    assert Policy([wide]).decide(subject(program(b"make", b"-s"))).below is True
+    assert RuleSet([plain]).decide(subject(program(b"make", b"-s"))).below is False
+    assert RuleSet([wide]).decide(subject(program(b"make", b"-s"))).below is True
     with pytest.raises(ValueError, match="below: it lets an allowed program start others"):
         Rule(name="no", effect="deny", words="make -s", below=True)
 
@@ -82,14 +82,14 @@ def test_only_a_rule_that_says_so_covers_what_a_program_starts() -> None:
 class Turn:
     """A turn that answers as it is told, and keeps what is written."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: InteractionAnswer) -> None:
         self.answer = answer
         self.written: list[tuple[object, ...]] = []
 
     async def announce_program(self, invocation_id: str, input_json: bytes, title: str) -> None:
         self.written.append(("announced", title))
 
-    async def ask_program(self, question: Question) -> Answer:
+    async def ask_program(self, question: AgentQuestion) -> InteractionAnswer:
         self.written.append(("asked", question.kind, [option.option_id for option in question.options]))
         return self.answer
 
@@ -99,10 +99,11 @@ class Turn:
 
 @pytest.mark.req("H-16")
 @pytest.mark.parametrize(("answer", "decision"), [
-    (Answer(True, "start"), "once"), (Answer(True, "below"), "below"), (Answer(False, "deny"), "no"),
-    (Answer(False, "below"), "no"),
+    (InteractionAnswer(True, "start"), "once"), (InteractionAnswer(True, "below"), "below"),
+    (InteractionAnswer(False, "deny"), "no"),
+    (InteractionAnswer(False, "below"), "no"),
 ])
-async def test_an_answer_becomes_a_decision(answer: Answer, decision: Decision) -> None:
+async def test_an_answer_becomes_a_decision(answer: InteractionAnswer, decision: Decision) -> None:
     turn = Turn(answer)
 
     class Ids:

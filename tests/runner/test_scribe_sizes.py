@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.ports.agent import GivenFile, Option, Question
+from interlock.ports.agent import AgentQuestion, GivenFile, Option
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import (
     FILE_CHUNK_BYTES,
@@ -20,7 +20,7 @@ from interlock.protocol.limits import (
     TOOL_INPUT_HEAD_BYTES,
 )
 from interlock.protocol.sizes import json_size
-from interlock.runner.interactions import Interactions, Presence
+from interlock.runner.interactions import Interactions, LivePresence
 from interlock.runner.journal import Journal
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.turn_writer import TurnScribe
@@ -38,7 +38,7 @@ def writing() -> tuple[TurnScribe, Kept]:
     kept = Kept()
     journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
     turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
-    return TurnScribe(journal, turn, Interactions(journal, Presence(), PATIENT)), kept
+    return TurnScribe(journal, turn, Interactions(journal, LivePresence(), PATIENT)), kept
 
 
 def of_size(letter: str, size: int) -> str:
@@ -130,7 +130,7 @@ async def test_a_tools_input_past_the_limit_is_told_by_digest_size_and_head(lett
 async def test_a_tools_input_past_the_limit_is_denied_where_the_agent_asks() -> None:
     scribe, kept = writing()
     raw = msgspec.json.encode("x" * (MAX_TOOL_INPUT_BYTES - 1))
-    answer = await scribe.ask(Question("i1", "write", "write", raw, ONCE))
+    answer = await scribe.ask(AgentQuestion("i1", "write", "write", raw, ONCE))
     assert (answer.allow, answer.option_id) == (False, "n")
     assert [frame.payload.error_code for frame in frames(kept, "agent.error")] == ["FRAME_TOO_LARGE"]
     assert frames(kept, "agent.interaction.request") == []

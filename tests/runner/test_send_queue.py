@@ -8,7 +8,7 @@ import json
 import msgspec
 import pytest
 
-from interlock.ports.outbox import Stored
+from interlock.ports.outbox import StoredFrame
 from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
@@ -56,13 +56,13 @@ def test_one_frame_a_message_otherwise() -> None:
 def test_a_session_that_is_over_takes_no_room_and_begins_anew_behind_what_is_acknowledged() -> None:
     queue = sending()
     queue.expect("owes", 3)
-    queue.offer([Stored(SESSION, 1, "m", "agent.state.changed", b"one")])
+    queue.offer([StoredFrame(SESSION, 1, "m", "agent.state.changed", b"one")])
     queue.go_live(queue.lanes[SESSION], 1, [])
     queue.forget(SESSION)
     queue.forget("owes")
     assert list(queue.lanes) == ["owes"]
     assert queue.sent_seq(SESSION) == 0
-    queue.offer([Stored(SESSION, 2, "n", "agent.state.changed", b"two")])
+    queue.offer([StoredFrame(SESSION, 2, "n", "agent.state.changed", b"two")])
     assert queue.pop() is None  # It is read from the outbox.
     assert queue.lanes[SESSION].seq is None
 

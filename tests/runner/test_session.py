@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from interlock.backends.memory.outbox import MemoryOutbox
-from interlock.ports.agent import Option, Question
+from interlock.ports.agent import AgentQuestion, Option
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import MIB
 from interlock.runner.interactions import Interactions, Waits
@@ -388,7 +388,7 @@ async def test_an_input_too_large_to_show_is_denied(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         scribe, journal = await a_scribe(scene)
         big = b'"' + b"x" * 300_000 + b'"'
-        answer = await scribe.ask(Question("call", "write", "Write", big, [Option("y", "Yes", "allow_once")]))
+        answer = await scribe.ask(AgentQuestion("call", "write", "Write", big, [Option("y", "Yes", "allow_once")]))
         assert (answer.allow, answer.option_id) == (False, None)
         await journal.durable()
         told = raw_input(scene.all("tool.invoke.request")[0])

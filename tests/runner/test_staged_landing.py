@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.runner.staged.batch import MAX_BATCH_BYTES, MAX_BATCH_FILES, batches
-from interlock.runner.staged.entries import ABSENT, Change, Entry
+from interlock.runner.staged.entries import ABSENT, FileChange, FileEntry
 from interlock.runner.staged.file_moves import AFTERWARDS, MEANWHILE
 from interlock.runner.staged.landing_run import chosen
 from interlock.runner.staged.store import Staged
@@ -244,8 +244,8 @@ class TestLanding:
         assert over.workspace.stat().st_ino in synced
 
     def test_a_batch_is_bounded_by_files_and_by_bytes(self) -> None:
-        small = [Change(str(number), ABSENT, Entry("file", 0o644, 1)) for number in range(MAX_BATCH_FILES + 1)]
-        large = [Change(f"large{number}", ABSENT, Entry("file", 0o644, MAX_BATCH_BYTES)) for number in range(2)]
+        small = [FileChange(str(number), ABSENT, FileEntry("file", 0o644, 1)) for number in range(MAX_BATCH_FILES + 1)]
+        large = [FileChange(f"large{number}", ABSENT, FileEntry("file", 0o644, MAX_BATCH_BYTES)) for number in range(2)]
         assert [len(batch) for batch in batches([*small, *large])] == [MAX_BATCH_FILES, 1, 1, 1]
 
     def test_what_finds_no_room_beside_the_others_is_tried_again_when_they_have_landed(

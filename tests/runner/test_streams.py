@@ -2,12 +2,12 @@
 
 import pytest
 
-from interlock.runner.streams import Control
+from interlock.runner.streams import SupervisorSocket
 
 
 @pytest.mark.req("A-4")
 def test_words_may_arrive_in_pieces() -> None:
-    control = Control()
+    control = SupervisorSocket()
     for piece in (b"S 1", b"2\nE 25", b"6\nD 1", b"3 14\n"):
         control.data_received(piece)
     assert (control.pid, control.status, control.clean, control.survivors) == (12, 256, True, [13, 14])
@@ -18,7 +18,7 @@ def test_words_may_arrive_in_pieces() -> None:
 
 @pytest.mark.req("A-4")
 def test_a_keeper_that_falls_silent_is_over_but_not_clean() -> None:
-    control = Control()
+    control = SupervisorSocket()
     control.data_received(b"S 12\n")
     control.connection_lost(None)
     assert control.ended.is_set()
@@ -29,4 +29,4 @@ def test_a_keeper_that_falls_silent_is_over_but_not_clean() -> None:
 @pytest.mark.req("A-4")
 def test_an_unknown_word_is_an_error() -> None:
     with pytest.raises(ValueError, match="means nothing"):
-        Control().data_received(b"X 1\n")
+        SupervisorSocket().data_received(b"X 1\n")

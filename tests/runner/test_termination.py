@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.ports.agent import Exit
+from interlock.ports.agent import ProcessExit
 from interlock.runner.process import AgentProcess
 from interlock.runner.reaper import live_descendants, reap_leftovers
 
@@ -77,7 +77,7 @@ async def test_an_agent_that_obeys_ends_with_its_own_code(start: Start) -> None:
     agent = await start(POLITE)
     lines = agent.lines()
     assert await anext(lines) == b"ready"
-    assert await agent.terminate() == Exit(0, None)
+    assert await agent.terminate() == ProcessExit(0, None)
     # What it said on its way out is not lost.
     assert [line async for line in lines] == [b"bye"]
 
@@ -86,7 +86,7 @@ async def test_an_agent_that_obeys_ends_with_its_own_code(start: Start) -> None:
 async def test_an_agent_that_ignores_sigterm_is_killed_after_the_grace(start: Start, gone: Gone) -> None:
     agent = await start(STUBBORN)
     await anext(agent.lines())
-    assert await agent.terminate(0.05) == Exit(None, signal.SIGKILL)
+    assert await agent.terminate(0.05) == ProcessExit(None, signal.SIGKILL)
     await gone([agent.pid])
 
 
@@ -99,7 +99,7 @@ async def test_a_child_that_forks_twice_and_ignores_sigterm_is_gone(
     child = int(await anext(agent.lines()))
     assert os.getsid(child) != agent.pid
     assert agent.descendants() == sorted([agent.pid, child])
-    assert await agent.terminate(0.05) == Exit(None, signal.SIGTERM)
+    assert await agent.terminate(0.05) == ProcessExit(None, signal.SIGTERM)
     assert (state(agent.pid), state(child)) == ("", "")
     assert agent.descendants() == live_descendants(session_id) == agent.survivors == []
 
@@ -108,9 +108,9 @@ async def test_a_child_that_forks_twice_and_ignores_sigterm_is_gone(
 async def test_what_an_ended_agent_left_is_ended_too(start: Start, state: State) -> None:
     agent = await start("import subprocess, sys; print(subprocess.Popen(['sleep', '1000']).pid)")
     child = int(await anext(agent.lines()))
-    assert await agent.exited() == Exit(0, None)
+    assert await agent.exited() == ProcessExit(0, None)
     assert agent.descendants() == [child]
-    assert await agent.terminate() == Exit(0, None)
+    assert await agent.terminate() == ProcessExit(0, None)
     assert state(child) == ""
 
 
@@ -119,7 +119,7 @@ async def test_a_stopped_group_hears_sigterm(start: Start) -> None:
     agent = await start(POLITE)
     await anext(agent.lines())
     os.killpg(agent.pid, signal.SIGSTOP)
-    assert await agent.terminate() == Exit(0, None)
+    assert await agent.terminate() == ProcessExit(0, None)
 
 
 @pytest.mark.req("A-4")
@@ -130,9 +130,9 @@ async def test_termination_may_be_asked_for_by_many_and_given_up_by_some(start: 
     await asyncio.sleep(0)
     patient[0].cancel()
     # The shortest grace holds for all.
-    assert await agent.terminate(0) == Exit(None, signal.SIGKILL)
-    assert await asyncio.gather(*patient[1:]) == [Exit(None, signal.SIGKILL)] * 2
-    assert await agent.terminate() == Exit(None, signal.SIGKILL)
+    assert await agent.terminate(0) == ProcessExit(None, signal.SIGKILL)
+    assert await asyncio.gather(*patient[1:]) == [ProcessExit(None, signal.SIGKILL)] * 2
+    assert await agent.terminate() == ProcessExit(None, signal.SIGKILL)
 
 
 @pytest.mark.req("A-4")
@@ -149,7 +149,7 @@ while True: signal.pause()
     for _ in range(32):
         await anext(agent.lines())
     assert len(agent.descendants()) == 32
-    assert await agent.terminate(0.05) == Exit(None, signal.SIGKILL)
+    assert await agent.terminate(0.05) == ProcessExit(None, signal.SIGKILL)
     assert agent.descendants() == []
 
 
@@ -213,8 +213,8 @@ async def test_the_keepers_own_death_ends_the_agent_and_termination_finds_the_re
     agent = await start(daemon)
     child = int(await anext(agent.lines()))
     os.kill(parent(agent.pid), signal.SIGKILL)
-    assert await agent.exited() == Exit(None, signal.SIGKILL)
-    assert await agent.terminate() == Exit(None, signal.SIGKILL)
+    assert await agent.exited() == ProcessExit(None, signal.SIGKILL)
+    assert await agent.terminate() == ProcessExit(None, signal.SIGKILL)
     await gone([agent.pid, child])
     assert live_descendants(session_id) == []
 
@@ -225,7 +225,7 @@ async def test_a_service_stop_that_hits_the_keeper_too_is_survived_by_it(start: 
     await anext(agent.lines())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         os.kill(parent(agent.pid), number)
-    assert await agent.terminate(0) == Exit(None, signal.SIGKILL)
+    assert await agent.terminate(0) == ProcessExit(None, signal.SIGKILL)
     await gone([agent.pid])
 
 
@@ -234,7 +234,7 @@ async def test_an_agent_cannot_escape_by_stopping_its_keeper(start: Start, gone:
     agent = await start(STUBBORN)
     await anext(agent.lines())
     os.kill(parent(agent.pid), signal.SIGSTOP)
-    assert await agent.terminate(0) == Exit(None, signal.SIGKILL)
+    assert await agent.terminate(0) == ProcessExit(None, signal.SIGKILL)
     await gone([agent.pid])
 
 
@@ -266,6 +266,6 @@ async def test_a_paused_agent_can_be_terminated(start: Start) -> None:
     agent = await start(POLITE)
     await anext(agent.lines())
     agent.pause()
-    assert await agent.terminate() == Exit(0, None)
+    assert await agent.terminate() == ProcessExit(0, None)
     agent.pause()
     agent.resume()

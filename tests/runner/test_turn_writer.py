@@ -7,11 +7,11 @@ import secrets
 import pytest
 
 from interlock.ports.agent import GivenFile, TurnUsage
-from interlock.ports.outbox import OutboxWrite, Piece
+from interlock.ports.outbox import OutboxWrite, TransientText
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_BLOCK_BYTES
 from interlock.runner.endings import usage
-from interlock.runner.interactions import Interactions, Presence
+from interlock.runner.interactions import Interactions, LivePresence
 from interlock.runner.journal import Journal
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.turn_writer import TurnScribe
@@ -30,7 +30,7 @@ class Kept:
     async def emit(self, *writes: OutboxWrite) -> None:
         self.frames += [write for write in writes if isinstance(write, Frame)]
 
-    async def emit_delta(self, frame: Frame, piece: Piece) -> None:
+    async def emit_delta(self, frame: Frame, piece: TransientText) -> None:
         self.frames.append(frame)
 
     async def flushed(self) -> None:
@@ -43,7 +43,7 @@ class Kept:
 def beginning(kept: Kept) -> tuple[Journal, TurnScribe]:
     journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
     turn = journal.state.turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
-    return journal, TurnScribe(journal, turn, Interactions(journal, Presence(), PATIENT))
+    return journal, TurnScribe(journal, turn, Interactions(journal, LivePresence(), PATIENT))
 
 
 @pytest.mark.req("T-2", "P-7")
@@ -82,7 +82,7 @@ async def test_a_subagents_frames_tell_through_whom_they_came() -> None:
     kept = Kept()
     journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
     turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
-    scribe = TurnScribe(journal, turn, Interactions(journal, Presence(), PATIENT))
+    scribe = TurnScribe(journal, turn, Interactions(journal, LivePresence(), PATIENT))
     await scribe.tool_request("t1", "Task", b'{"subagent_type": "Explore", "prompt": "look"}')
     await scribe.tool_request("t2", "Agent", b'{"prompt": "look deeper"}', parent_invocation_id="t1")
     await scribe.tool_request("t3", "Grep", b"[]", parent_invocation_id="t2", kind="search")

@@ -15,7 +15,7 @@ import pytest
 
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame
-from interlock.runner.gateways import Gateways, Pairing
+from interlock.runner.gateways import Gateways, PairedGateway
 from interlock.runner.local import NoRunner, Reload, Take, ask, listening
 from runner.scripted_gateway import PATIENCE_S, Gateway, Peer, inner
 from runner.stage import Stage, StillClock, stage
@@ -54,12 +54,12 @@ async def two(workspace: Path) -> AsyncIterator[Two]:
     async with stage(workspace) as scene:
         scene.outflow.detach()
 
-        async def hello(pairing: Pairing, gateway_id: str) -> p.Hello:
+        async def hello(pairing: PairedGateway, gateway_id: str) -> p.Hello:
             return p.Hello(versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id="b", agents=[],
                            sessions=await scene.sessions.hello_sessions(gateway_id))
 
-        links = Gateways([Pairing(url=one.url, token="t1", runner_id="r1"),
-                          Pairing(url=other.url, token="t2", runner_id="r2")],
+        links = Gateways([PairedGateway(url=one.url, token="t1", runner_id="r1"),
+                          PairedGateway(url=other.url, token="t2", runner_id="r2")],
                          outbox=scene.outbox, objects=scene.objects, outflow=scene.outflow, sessions=scene.sessions,
                          presence=scene.presence, hello=hello, clock=StillClock(), entropy=secrets.token_bytes)
         running = asyncio.create_task(links.run())

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.agents.workspace_files import READS, Place
+from interlock.agents.workspace_files import READS, FilePlace
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import MAX_FRAME_BYTES
-from interlock.runner.workspace_files import MAX_FILE_BYTES, MAX_FILES, Found, TooMany, find
+from interlock.runner.workspace_files import MAX_FILE_BYTES, MAX_FILES, AgentFiles, TooMany, find
 from runner.stage import MISBEHAVING, stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-13")]
@@ -30,12 +30,12 @@ def write(place: Path, text: str = SETTINGS) -> Path:
     return place
 
 
-def seen(found: Found | None) -> dict[str, p.WorkspaceFile]:
+def seen(found: AgentFiles | None) -> dict[str, p.WorkspaceFile]:
     assert found is not None
     return {file.path: file for file in msgspec.json.decode(found.said, type=p.WorkspaceFiles).files}
 
 
-def looked(workspace: Path, *places: Place, home: str = "", root: Path | None = None) -> Found | None:
+def looked(workspace: Path, *places: FilePlace, home: str = "", root: Path | None = None) -> AgentFiles | None:
     return find("qwen", places or QWEN, workspace, [str(root or workspace)], home)
 
 
@@ -182,7 +182,7 @@ async def test_the_agent_is_not_started_until_the_digest_of_the_same_files_is_na
 
         await scene.send("control.session.open", p.SessionOpen(
             session_id=scene.session_id, agent_id="bad", workspace_access="rw", workspace=str(tmp_path),
-            trusted_files=Found(said, 1).digest))
+            trusted_files=AgentFiles(said, 1).digest))
         await scene.next("session.capabilities")
 
 
@@ -195,7 +195,7 @@ async def test_files_that_changed_since_the_yes_are_reported_again(tmp_path: Pat
         write(place, '{"mcpServers": {"evil": {"command": "touch"}}}')
         await scene.send("control.session.open", p.SessionOpen(
             session_id=scene.session_id, agent_id="bad", workspace_access="rw", workspace=str(tmp_path),
-            trusted_files=Found(first, 1).digest))
+            trusted_files=AgentFiles(first, 1).digest))
         second = bytes((await scene.next("session.error")).payload.workspace_files)
         assert second != first
         assert scene.all("session.capabilities") == []

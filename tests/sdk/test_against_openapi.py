@@ -13,18 +13,18 @@ import pytest
 
 from interlock.gateway.rest import openapi
 from interlock.gateway.rest.app import OPERATIONS
-from interlock.gateway.rest.routes import Operation, Table, unversioned
+from interlock.gateway.rest.routes import Operation, RouteTable, unversioned
 from interlock.protocol.answers import Health, Readiness
 from interlock.protocol.bodies import EntryBody
 from interlock.protocol.inbound import InboundBody
 from interlock.protocol.problems import PROBLEMS
 from interlock.protocol.resources import Actor
 from interlock.sdk import AsyncInterlock, Interlock, async_client, blocking_client, problems, resources
-from interlock.sdk.exchange import Ask
+from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import SSE, Following
 
 DOCUMENT: dict[str, Any] = openapi.openapi()
-TABLE = Table(OPERATIONS)
+TABLE = RouteTable(OPERATIONS)
 RAW = {"/healthz": "isAlive", "/readyz": "isReady", "/openapi.json": "describeApi"}
 NO_METHOD: dict[str, str] = {
     "readMetrics": "it is Prometheus's text, for Prometheus",
@@ -59,7 +59,7 @@ class Method(NamedTuple):
 
 def methods() -> Iterator[Method]:
     """Every method that is a request, by the descriptor that makes it."""
-    for room in (*resources.ROOMS.values(), resources.Gateway):
+    for room in (*resources.RESOURCES.values(), resources.GatewayMethods):
         for name, verb in vars(room).items():
             if hasattr(verb, "ask"):
                 yield Method(room.__name__, name, verb)
@@ -81,10 +81,10 @@ def asked(method: Method, *, everything: bool) -> Any:
     return method.verb.ask(**given)
 
 
-def operation_of(ask: Ask[Any] | Following[Any]) -> Operation | str:
+def operation_of(ask: RequestSpec[Any] | Following[Any]) -> Operation | str:
     if ask.path in RAW:
         return RAW[ask.path]
-    return TABLE.find(ask.method if isinstance(ask, Ask) else "GET", unversioned(ask.path)).operation
+    return TABLE.find(ask.method if isinstance(ask, RequestSpec) else "GET", unversioned(ask.path)).operation
 
 
 @pytest.mark.req("F-2")
@@ -120,7 +120,7 @@ def test_a_method_asks_as_the_document_says(method: Method) -> None:
             assert "application/json" not in operation.media
 
 
-def check_body(ask: Ask[Any], operation: Operation) -> None:
+def check_body(ask: RequestSpec[Any], operation: Operation) -> None:
     assert (ask.body is None) == (operation.body is None)
     if ask.content_type != "application/json":
         assert ask.content_type == operation.upload
@@ -138,7 +138,7 @@ def test_every_parameter_can_be_given(operation: Operation) -> None:
     of_it = [method for method in METHODS if operation_of(asked(method, everything=False)) == operation]
     open_ended = {name for method in of_it for name, one in inspect.signature(method.verb.ask).parameters.items()
                   if one.kind is one.VAR_KEYWORD}
-    given = {name for method in of_it if isinstance(asked(method, everything=True), Ask)
+    given = {name for method in of_it if isinstance(asked(method, everything=True), RequestSpec)
              for name in asked(method, everything=True).query}
     assert open_ended or given == set(operation.query)
 
@@ -146,9 +146,9 @@ def test_every_parameter_can_be_given(operation: Operation) -> None:
 def test_both_shells_have_every_room_with_the_same_methods() -> None:
     made = [Interlock("http://127.0.0.1:1", "k"), AsyncInterlock("http://127.0.0.1:1", "k")]
     for shell, module in zip(made, (blocking_client, async_client), strict=True):
-        assert isinstance(shell, resources.Gateway)
-        assert {name for name in vars(shell) if not name.startswith("_")} == set(resources.ROOMS)
-        for name, room in resources.ROOMS.items():
+        assert isinstance(shell, resources.GatewayMethods)
+        assert {name for name in vars(shell) if not name.startswith("_")} == set(resources.RESOURCES)
+        for name, room in resources.RESOURCES.items():
             assert isinstance(getattr(shell, name), room)
         # A method of one shell alone would be one that the other is missing.
         own = {name for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__

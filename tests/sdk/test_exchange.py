@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 
 from interlock.sdk import problems
-from interlock.sdk.exchange import Ask, Cut, Manners, Reply, Rest, Send, exchange
+from interlock.sdk.exchange import ConnectionCut, HttpReply, Manners, RequestSpec, Rest, Send, exchange
 from interlock.sdk.requests import commands, gateway
 
 STEADY = Manners(draw=lambda: 1.0)
-CUT = Cut("reset by peer")
-OK = Reply(200, b'{"ok": true}')
+CUT = ConnectionCut("reset by peer")
+OK = HttpReply(200, b'{"ok": true}')
 
 
-def refused(code: str, status: int, retry_after: str | None = None, **more: Any) -> Reply:
+def refused(code: str, status: int, retry_after: str | None = None, **more: Any) -> HttpReply:
     import json
 
-    return Reply(status, json.dumps({"code": code, "detail": "so", **more}).encode(), retry_after)
+    return HttpReply(status, json.dumps({"code": code, "detail": "so", **more}).encode(), retry_after)
 
 
-def converse(ask: Ask[Any], *replies: Reply | Cut) -> tuple[list[Any], Any]:
+def converse(ask: RequestSpec[Any], *replies: HttpReply | ConnectionCut) -> tuple[list[Any], Any]:
     """Play the gateway: give these replies in order; what was waited, and the result or the exception."""
     flow, waited, waiting = exchange(ask, STEADY), [], list(replies)
     came: Any = None
@@ -99,8 +99,9 @@ def test_it_gives_up_after_so_many_attempts() -> None:
 
 
 def test_a_proxys_page_is_no_gateway_and_its_503_with_a_time_is_waited_for() -> None:
-    assert converse(gateway.alive(), Reply(503, b"<html>", "2"), OK)[0] == [2.0]
-    for reply in (Reply(502, b"<html>"), Reply(302, b""), Reply(200, b"<html>"), Reply(200, b'{"other": 1}')):
+    assert converse(gateway.alive(), HttpReply(503, b"<html>", "2"), OK)[0] == [2.0]
+    for reply in (HttpReply(502, b"<html>"), HttpReply(302, b""), HttpReply(200, b"<html>"),
+                  HttpReply(200, b'{"other": 1}')):
         assert isinstance(converse(gateway.alive(), reply)[1], problems.NotAGateway)
 
 
@@ -111,7 +112,7 @@ def test_an_unknown_code_is_a_refusal_all_the_same() -> None:
 
 def test_a_gateway_that_is_not_ready_says_so_and_is_not_refused() -> None:
     said = b'{"ok": false, "ledger": "refuses", "lanes": "up", "draining": true}'
-    waited, ready = converse(gateway.ready(), Reply(503, said, "1"))
+    waited, ready = converse(gateway.ready(), HttpReply(503, said, "1"))
     assert waited == []
     assert (ready.ok, ready.ledger, ready.lanes, ready.draining) == (False, "refuses", "up", True)
 

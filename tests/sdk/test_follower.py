@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from interlock.sdk import problems
-from interlock.sdk.exchange import Cut, Give, Manners, Now, Open, Read, Reply, Rest
-from interlock.sdk.follower import Following, Lines, Lost, Reattached, Told, follow
+from interlock.sdk.exchange import ConnectionCut, Give, HttpReply, Manners, Now, Open, ReadMore, Rest
+from interlock.sdk.follower import EventParser, Following, Lost, Reattached, StreamEvent, follow
 
 STEADY = Manners(draw=lambda: 1.0)
-OPENED = Reply(200, b"")
-OVER = Reply(204, b"")
-GONE = Cut("reset by peer")
+OPENED = HttpReply(200, b"")
+OVER = HttpReply(204, b"")
+GONE = ConnectionCut("reset by peer")
 
 
 def sse(cursor: str | None, data: str, event: str = "state") -> bytes:
@@ -40,7 +40,7 @@ class Conversation:
                     case Open(ask):
                         self.opened.append(ask.last_event_id)
                         answer = waiting.pop(0)
-                    case Read():
+                    case ReadMore():
                         answer = waiting.pop(0)
                     case Rest(seconds):
                         self.clock += seconds
@@ -54,7 +54,7 @@ class Conversation:
         return self
 
     def told(self) -> list[str]:
-        return [one.data[1] if isinstance(one, Told) else type(one).__name__ for one in self.heard]
+        return [one.data[1] if isinstance(one, StreamEvent) else type(one).__name__ for one in self.heard]
 
 
 @pytest.mark.req("S-2")
@@ -76,18 +76,18 @@ def test_a_cut_is_told_and_it_goes_on_from_the_last_durable_event() -> None:
 def test_an_event_may_come_in_any_pieces() -> None:
     whole = sse("c1", "one") + b": hb\n\n" + sse(None, "two", "heartbeat")
     for at in range(1, len(whole)):
-        lines = Lines()
+        lines = EventParser()
         found = [*lines.feed(whole[:at]), *lines.feed(whole[at:])]
         assert found == [("c1", "state", b"one"), (None, "heartbeat", b"two")]
 
 
 def test_data_of_several_lines_is_one_event_and_carriage_returns_go() -> None:
-    assert list(Lines().feed(b"id: c\r\ndata: {\r\ndata: }\r\n\r\n")) == [("c", "message", b"{\n}")]
+    assert list(EventParser().feed(b"id: c\r\ndata: {\r\ndata: }\r\n\r\n")) == [("c", "message", b"{\n}")]
 
 
 def test_an_event_without_end_is_no_gateway() -> None:
     with pytest.raises(problems.NotAGateway):
-        list(Lines().feed(b"data: " + b"x" * (5 * 1024 * 1024)))
+        list(EventParser().feed(b"data: " + b"x" * (5 * 1024 * 1024)))
 
 
 @pytest.mark.req("S-4")
@@ -98,7 +98,7 @@ def test_one_that_was_too_slow_goes_on_from_its_cursor() -> None:
 
 
 def test_a_gateway_that_stops_and_comes_back_is_waited_for() -> None:
-    busy = Reply(503, b'{"code": "Unavailable"}', "3")
+    busy = HttpReply(503, b'{"code": "Unavailable"}', "3")
     talk = Conversation().play(OPENED, sse("c1", "1"), b"", GONE, busy, OPENED, sse("c2", "2"), b"", OVER)
     assert talk.told() == ["1", "Lost", "Reattached", "2"]
     assert talk.heard[1].why == "the gateway ended the stream"
@@ -108,7 +108,7 @@ def test_a_gateway_that_stops_and_comes_back_is_waited_for() -> None:
 @pytest.mark.parametrize(("code", "status"), [("CursorExpired", 410), ("Unauthorized", 401), ("NotFound", 404)])
 def test_a_refusal_is_raised(code: str, status: int) -> None:
     with pytest.raises(problems.BY_CODE[code]):
-        Conversation("c9").play(Reply(status, b'{"code": "%s"}' % code.encode()))
+        Conversation("c9").play(HttpReply(status, b'{"code": "%s"}' % code.encode()))
 
 
 def test_a_gateway_that_stays_away_is_given_up() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from interlock.sdk import AsyncInterlock, Interlock, Lost, Manners, Over, Reattached, Told, problems
-from interlock.sdk.exchange import Connect, Cut, Give, Hear, Now, Reply, Rest, Say
+from interlock.sdk import AsyncInterlock, Interlock, Lost, Manners, Reattached, StreamEnd, StreamEvent, problems
+from interlock.sdk.exchange import Connect, ConnectionCut, Give, HttpReply, Now, ReceiveMessage, Rest, SendMessage
 from interlock.sdk.multiplexer import Watched, watching
 from small_gateway.running import Gateway, running
 
-OPENED = Reply(101, b"")
-GONE = Cut("reset by peer")
+OPENED = HttpReply(101, b"")
+GONE = ConnectionCut("reset by peer")
 QUICK = Manners(draw=lambda: -1.0)
 
 
@@ -49,9 +49,9 @@ class Conversation:
                     case Connect(path):
                         self.said.append(path)
                         answer = waiting.pop(0)
-                    case Say(text):
+                    case SendMessage(text):
                         self.said.append(json.loads(text))
-                    case Hear():
+                    case ReceiveMessage():
                         answer = waiting.pop(0)
                     case Rest(seconds):
                         self.clock += seconds
@@ -65,7 +65,7 @@ class Conversation:
         return self
 
     def told(self) -> list[Any]:
-        return [int(one.data.id) if isinstance(one, Told) else type(one).__name__ for one in self.heard]
+        return [int(one.data.id) if isinstance(one, StreamEvent) else type(one).__name__ for one in self.heard]
 
 
 def subscribed(ref: str = "events", **more: Any) -> dict[str, Any]:
@@ -81,8 +81,8 @@ def test_a_cut_is_told_and_every_stream_goes_on_from_its_own_cursor() -> None:
                                       end("over", "other"))
     assert talk.said == ["/v1/stream", subscribed(), subscribed("other", since="c0"), "/v1/stream", "/v1/stream",
                          subscribed(since="c1"), subscribed("other", since="c0")]
-    assert talk.told() == [1, "Lost", "Reattached", 2, 9, "Over", "Over"]
-    assert [one.ref for one in talk.heard if isinstance(one, Told)] == ["events", "events", "other"]
+    assert talk.told() == [1, "Lost", "Reattached", 2, 9, "StreamEnd", "StreamEnd"]
+    assert [one.ref for one in talk.heard if isinstance(one, StreamEvent)] == ["events", "events", "other"]
     assert talk.over
 
 
@@ -92,15 +92,15 @@ def test_a_stream_that_fell_behind_is_asked_for_again_without_a_new_connection()
     watched.events()
     talk = Conversation(watched).play(OPENED, feed(1), end("behind"), feed(2), end("over"))
     assert talk.said == ["/v1/stream", subscribed(), subscribed(since="c1")]
-    assert talk.told() == [1, 2, "Over"]
+    assert talk.told() == [1, 2, "StreamEnd"]
 
 
 def test_a_gateway_that_stops_is_waited_for() -> None:
     watched = Watched()
     watched.events()
-    busy = Reply(503, b'{"code": "Unavailable"}', "3")
+    busy = HttpReply(503, b'{"code": "Unavailable"}', "3")
     talk = Conversation(watched).play(OPENED, feed(1), end("stopping"), busy, OPENED, feed(2), end("over"))
-    assert talk.told() == [1, "Lost", "Reattached", 2, "Over"]
+    assert talk.told() == [1, "Lost", "Reattached", 2, "StreamEnd"]
     assert talk.heard[2].away_s >= 3
 
 
@@ -110,7 +110,7 @@ def test_one_that_cannot_begin_says_why_and_the_others_go_on() -> None:
     watched.command("cmd_gone")
     problem = {"code": "NotFound", "status": 404, "detail": "There is no command cmd_gone."}
     talk = Conversation(watched).play(OPENED, json.dumps({"ref": "cmd_gone", "problem": problem}), feed(1), end("over"))
-    assert talk.told() == ["Over", 1, "Over"]
+    assert talk.told() == ["StreamEnd", 1, "StreamEnd"]
     assert isinstance(talk.heard[0].error, problems.NotFound)
     assert talk.heard[0].error.status == 404
 
@@ -128,7 +128,7 @@ def test_what_is_dropped_in_the_loop_is_heard_no_more() -> None:
     watched.drop("events")
     assert json.loads(talk.flow.send(None).text) == {"op": "unsubscribe", "ref": "events"}
     talk.play(feed(2), feed(3, "other"), end("over", "other"))
-    assert talk.told() == [3, "Over"]
+    assert talk.told() == [3, "StreamEnd"]
 
 
 def test_a_name_is_followed_once() -> None:
@@ -142,7 +142,7 @@ def test_a_connection_that_is_refused_is_an_exception_and_nonsense_no_gateway() 
     watched = Watched()
     watched.events()
     with pytest.raises(problems.Unauthorized):
-        Conversation(watched).play(Reply(401, b'{"code": "Unauthorized"}'))
+        Conversation(watched).play(HttpReply(401, b'{"code": "Unauthorized"}'))
     with pytest.raises(problems.NotAGateway):
         Conversation(watched).play(OPENED, "<html>")
     with pytest.raises(problems.Unreachable, match="reset by peer"):
@@ -172,16 +172,16 @@ async def test_the_awaiting_shell_watches_and_comes_back(gateway: Gateway) -> No
         heard: list[Any] = []
         async for one in watch:
             heard.append(one)
-            if isinstance(one, Told) and one.data.state == "queued":
+            if isinstance(one, StreamEvent) and one.data.state == "queued":
                 cut(gateway)
             if isinstance(one, Reattached):
                 await gateway.desk.finish(command.id)
-    told = [one.data.state or one.data.event for one in heard if isinstance(one, Told)]
+    told = [one.data.state or one.data.event for one in heard if isinstance(one, StreamEvent)]
     assert told == ["queued", "succeeded", "result"]
     assert [type(one) for one in heard if isinstance(one, Lost | Reattached)] == [Lost, Reattached]
-    assert {one.ref: type(one.error) for one in heard if isinstance(one, Over)} == {
+    assert {one.ref: type(one.error) for one in heard if isinstance(one, StreamEnd)} == {
         "cmd_none": problems.NotFound, command.id: type(None)}
-    assert watch.cursor(command.id) == [one.cursor for one in heard if isinstance(one, Told)][-1]
+    assert watch.cursor(command.id) == [one.cursor for one in heard if isinstance(one, StreamEvent)][-1]
 
 
 @pytest.mark.anyio
@@ -193,11 +193,11 @@ async def test_the_blocking_shell_watches_too_and_takes_up_a_loop_that_was_left(
             watch.command(command.id)
             seen: list[str] = []
             for one in watch:
-                assert isinstance(one, Told)
+                assert isinstance(one, StreamEvent)
                 seen.append(one.data.state)
                 break
             asyncio.run_coroutine_threadsafe(gateway.desk.finish(command.id), loop).result()
-            return seen + [one.data.event for one in watch if isinstance(one, Told)]
+            return seen + [one.data.event for one in watch if isinstance(one, StreamEvent)]
 
     loop = asyncio.get_running_loop()
     assert await asyncio.to_thread(talk) == ["queued", "state", "result"]

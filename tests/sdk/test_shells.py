@@ -17,7 +17,7 @@ from interlock.sdk import (
     Manners,
     Reattached,
     StillRunning,
-    Told,
+    StreamEvent,
     Unreachable,
     problems,
 )
@@ -106,9 +106,9 @@ async def test_a_status_that_is_cut_goes_on_without_gap_or_repeat(gateway: Gatew
             heard.append(one)
             if isinstance(one, Reattached):
                 await gateway.desk.finish(command.id)
-    events = [one.data.state or one.data.event if isinstance(one, Told) else type(one) for one in heard]
+    events = [one.data.state or one.data.event if isinstance(one, StreamEvent) else type(one) for one in heard]
     assert events == ["queued", Lost, Reattached, "succeeded", "result"]
-    cursors = [one.cursor for one in heard if isinstance(one, Told)]
+    cursors = [one.cursor for one in heard if isinstance(one, StreamEvent)]
     assert len(set(cursors)) == 3
 
 
@@ -194,7 +194,7 @@ async def test_the_blocking_shell_does_the_same(gateway: Gateway) -> None:
     def talk(there: Interlock) -> list[Any]:
         command = there.commands.submit("hello", agent="shell")
         loop.call_soon_threadsafe(lambda: finishing.append(asyncio.ensure_future(gateway.desk.finish(command.id))))
-        told = [one.data.event for one in there.commands.follow(command.id) if isinstance(one, Told)]
+        told = [one.data.event for one in there.commands.follow(command.id) if isinstance(one, StreamEvent)]
         with pytest.raises(problems.NotFound):
             there.approvals.get("apr_none")
         return [told, there.commands.wait(command.id).state, [one.id for one in there.commands.every(limit=1)],
@@ -216,7 +216,7 @@ async def test_a_stream_that_is_left_is_closed(gateway: Gateway) -> None:
         return first
 
     first = await blocking(gateway, talk)
-    assert isinstance(first, Told)
+    assert isinstance(first, StreamEvent)
     assert first.data.state == "queued"
 
 

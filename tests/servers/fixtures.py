@@ -16,7 +16,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.schema import migrate
 
 _numbers = itertools.count()
@@ -93,7 +93,7 @@ def _own_database(postgres_server: str) -> str:
 
 
 @pytest.fixture
-def postgres(_own_database: str) -> Settings:
+def postgres(_own_database: str) -> PostgresSettings:
     """A database with the newest schema and nothing in it. It is this process's, and one test's at a time."""
     async def wipe() -> None:
         connection = await asyncpg.connect(_own_database)
@@ -101,7 +101,7 @@ def postgres(_own_database: str) -> Settings:
         await connection.close()
 
     asyncio.run(wipe())
-    return Settings(_own_database)
+    return PostgresSettings(_own_database)
 
 
 @pytest.fixture

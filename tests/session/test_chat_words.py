@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.session.chat_words import Status, status_text
+from interlock.session.chat_words import ChatStatus, status_text
 
 
 @pytest.mark.req("V-1", "Z-1")
@@ -14,7 +14,7 @@ from interlock.session.chat_words import Status, status_text
     (None, True, "context not told by the agent · compactions 1"),
 ])
 def test_an_estimate_of_the_context_says_that_it_is_one(tokens: int | None, estimated: bool, line: str) -> None:
-    told = status_text(Status(
+    told = status_text(ChatStatus(
         agent_id="own", model="m", state="idle", session_key="agent:own:main", session_id="s", age_ms=0, input_tokens=1,
         output_tokens=2, cost_usd=0.0, context_tokens=tokens, context_estimated=estimated, context_window=200_000,
         compactions=1, running=0, waiting=0, asking=0))

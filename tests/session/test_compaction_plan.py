@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from interlock.protocol.limits import MAX_SUMMARY_CHARS
 from interlock.session.compaction_plan import (
+    CompactionPlan,
     CompactionSettings,
     Flush,
     NothingToCompact,
     Path,
-    Plan,
     plan,
     reserve_tokens,
     size_fault,
@@ -32,7 +32,8 @@ WINDOW = 200_000
 SMALL = CompactionSettings(reserve_tokens=100, keep_recent_tokens=400, reserve_tokens_floor=0)
 
 
-def planned(entries: list[Entry], given: CompactionSettings = SMALL, window: int = WINDOW, **more: Any) -> Plan:
+def planned(entries: list[Entry], given: CompactionSettings = SMALL, window: int = WINDOW,
+            **more: Any) -> CompactionPlan:
     return plan(Path.of_entries(entries), given, window, **more)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.session.context import Context, context, read_entries
+from interlock.session.context import ModelContext, context, read_entries
 from interlock.session.tree import read_tree
 
 AT = "2026-01-01T00:00:00.500Z"
@@ -22,7 +22,7 @@ def user(entry_id: str, parent: str | None) -> dict[str, Any]:
     return entry("message", entry_id, parent, message={"role": "user", "content": entry_id, "timestamp": 1})
 
 
-def context_of(entries: list[dict[str, Any]]) -> Context:
+def context_of(entries: list[dict[str, Any]]) -> ModelContext:
     return context(read_tree(list(map(msgspec.json.encode, entries))))
 
 

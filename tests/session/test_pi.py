@@ -20,7 +20,7 @@ from engine.test_transcript_writer import talk
 from installed import require
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.engine.transcript_desk import TranscriptDesk
-from interlock.session.context import Context, context
+from interlock.session.context import ModelContext, context
 from interlock.session.doctor import examine, mend
 from interlock.session.entries import Header
 from interlock.session.tree import read_tree
@@ -39,7 +39,7 @@ def pi(*words: str | Path) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def same(theirs: Any, ours: Context) -> None:
+def same(theirs: Any, ours: ModelContext) -> None:
     assert [_bare(one) for one in theirs["messages"]] == [_bare(one) for one in ours.messages]
     model = theirs["model"]
     assert ours.model == (None if model is None else (model["provider"], model["modelId"]))

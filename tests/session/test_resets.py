@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from interlock.session.resets import (
-    Asked,
     Clocks,
     Reset,
+    ResetCommand,
     ResetRule,
     ResetRules,
     daily_ms,
@@ -177,19 +177,19 @@ def test_the_old_idle_minutes_alone_mean_idle_alone() -> None:
 
 @pytest.mark.req("I-1")
 @pytest.mark.parametrize(("message", "asked"), [
-    ("/new", Asked(None, "")),
-    (" /RESET ", Asked(None, "")),
-    ("/new hello there", Asked(None, "hello there")),
-    ("/new\nhello\nthere", Asked(None, "hello\nthere")),
-    ("/reset opus", Asked(None, "opus")),
-    ("/new opus", Asked("opus", "")),
-    ("/new opus  write it", Asked("opus", "write it")),
-    ("/new openai/gpt-5", Asked("openai/gpt-5", "")),
-    ("/new src/main.py is broken", Asked(None, "src/main.py is broken")),
+    ("/new", ResetCommand(None, "")),
+    (" /RESET ", ResetCommand(None, "")),
+    ("/new hello there", ResetCommand(None, "hello there")),
+    ("/new\nhello\nthere", ResetCommand(None, "hello\nthere")),
+    ("/reset opus", ResetCommand(None, "opus")),
+    ("/new opus", ResetCommand("opus", "")),
+    ("/new opus  write it", ResetCommand("opus", "write it")),
+    ("/new openai/gpt-5", ResetCommand("openai/gpt-5", "")),
+    ("/new src/main.py is broken", ResetCommand(None, "src/main.py is broken")),
     ("/newsletter", None),
     ("say /new", None),
     ("/ new", None),
     ("", None),
 ])
-def test_a_persons_word_for_a_new_session(message: str, asked: Asked | None) -> None:
+def test_a_persons_word_for_a_new_session(message: str, asked: ResetCommand | None) -> None:
     assert read_reset(message, {"opus"}) == asked

@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.session.entry import EDITABLE, Entry
+from interlock.session.entry import EDITABLE, SessionFields
 from interlock.session.store_view import (
     BadView,
-    Counted,
-    Edit,
+    EntryEdit,
+    SessionFacts,
     differences,
     read_view,
     view_entry,
     written,
 )
 
-ENTRY = view_entry(Entry(label="work", thinking_level="high", compaction_count=2, session_started_at=5,
-                         unknown={"theirs": {"a": [1, True]}}), Counted("S1", 1_700_000_000_000, 3, 5, 900))
+ENTRY = view_entry(SessionFields(label="work", thinking_level="high", compaction_count=2, session_started_at=5,
+                                 unknown={"theirs": {"a": [1, True]}}),
+                                 SessionFacts("S1", 1_700_000_000_000, 3, 5, 900))
 VIEW = {"agent:shell:dm:ann": ENTRY, "agent:shell:main": {"sessionId": "S2", "updatedAt": 7, "inputTokens": 0,
                                                           "outputTokens": 0, "totalTokens": 0}}
 
@@ -54,7 +55,7 @@ def test_only_what_a_person_changed_is_an_edit() -> None:
     assert differences(VIEW, VIEW) == ([], [])
     found = differences(VIEW, edited(label="play", modelOverride="opus", thinkingLevel=..., theirs=..., mine=[None]))
     assert found.refused == []
-    assert found.edits == [Edit("agent:shell:dm:ann", "S1", {
+    assert found.edits == [EntryEdit("agent:shell:dm:ann", "S1", {
         "label": "play", "modelOverride": "opus", "thinkingLevel": None, "theirs": None, "mine": [None]})]
     # Another order, other white space and a field that is null and was not there change nothing.
     shuffled = {key: dict(reversed(entry.items())) for key, entry in reversed(VIEW.items())}
@@ -66,7 +67,7 @@ def test_only_what_a_person_changed_is_an_edit() -> None:
 @pytest.mark.req("N-1")
 def test_an_entry_that_is_deleted_is_meant_and_a_view_without_any_is_lost() -> None:
     assert differences(VIEW, {"agent:shell:main": VIEW["agent:shell:main"]}).edits == [
-        Edit("agent:shell:dm:ann", "S1", {}, deleted=True)]
+        EntryEdit("agent:shell:dm:ann", "S1", {}, deleted=True)]
     lost = differences(VIEW, {})
     assert lost.edits == []
     assert "nothing was deleted" in lost.refused[0]
@@ -84,7 +85,7 @@ def test_an_entry_that_is_deleted_is_meant_and_a_view_without_any_is_lost() -> N
 ])
 def test_what_cannot_be_set_is_refused_alone_in_one_sentence(fields: dict[str, Any], sentence: str) -> None:
     found = differences(VIEW, edited(**fields, displayName="Ann"))
-    assert found.edits == [Edit("agent:shell:dm:ann", "S1", {"displayName": "Ann"})]
+    assert found.edits == [EntryEdit("agent:shell:dm:ann", "S1", {"displayName": "Ann"})]
     assert len(found.refused) == 1
     assert found.refused[0].startswith(f"agent:shell:dm:ann: {next(iter(fields))}: ")
     assert sentence in found.refused[0]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.session.entry import Entry
-from interlock.session.store_view import Counted, Edit, view_entry
+from interlock.session.entry import SessionFields
+from interlock.session.store_view import EntryEdit, SessionFacts, view_entry
 from interlock.session.view_marks import marked, marked_differences, revision_of
 
 pytestmark = [pytest.mark.req("N-1")]
@@ -21,7 +21,8 @@ FIELDS = st.dictionaries(WORDS, VALUES)
 
 
 def entry(updated_ms: int = 1, **fields: Any) -> dict[str, Any]:
-    shown = view_entry(Entry(compaction_count=updated_ms), Counted("S1", updated_ms, 3, 5, 900, "/s/S1.jsonl"))
+    shown = view_entry(SessionFields(compaction_count=updated_ms),
+                       SessionFacts("S1", updated_ms, 3, 5, 900, "/s/S1.jsonl"))
     return {**shown, **{name: value for name, value in fields.items() if value is not None}}
 
 
@@ -42,7 +43,7 @@ def test_exactly_what_the_person_changed_is_found_whatever_changed_since(
     wanted = {name: value for name, value in edited.items() if value != before.get(name)}
     found = marked_differences([now], text)
     assert found.refused == []
-    assert found.edits == ([Edit(KEY, "S1", wanted)] if wanted else [])
+    assert found.edits == ([EntryEdit(KEY, "S1", wanted)] if wanted else [])
 
 
 def test_what_an_earlier_text_of_the_same_version_said_is_not_applied_again() -> None:
@@ -50,17 +51,17 @@ def test_what_an_earlier_text_of_the_same_version_said_is_not_applied_again() ->
     first[KEY]["label"] = "mine"
     second = json.loads(json.dumps(first))
     second[KEY]["subject"] = "s"
-    assert marked_differences([first], second).edits == [Edit(KEY, "S1", {"subject": "s"})]
+    assert marked_differences([first], second).edits == [EntryEdit(KEY, "S1", {"subject": "s"})]
 
 
 def test_a_deletion_in_the_last_text_is_exact_and_in_an_older_one_carries_its_instant() -> None:
     other = {"agent:shell:main": marked("agent:shell:main", entry(), 10)}
     text = loaded(10)
     assert marked_differences([{**text, **other}], text).edits == [
-        Edit("agent:shell:main", "S1", {}, deleted=True)]
+        EntryEdit("agent:shell:main", "S1", {}, deleted=True)]
     newer = {KEY: loaded(20)[KEY], "agent:shell:main": marked("agent:shell:main", entry(), 20)}
     assert marked_differences([newer], text).edits == [
-        Edit("agent:shell:main", "S1", {}, deleted=True, as_of_ms=10)]
+        EntryEdit("agent:shell:main", "S1", {}, deleted=True, as_of_ms=10)]
     mixed = {**text, "agent:shell:x": marked("agent:shell:x", entry(), 20)}
     found = marked_differences([{**newer, "agent:shell:x": mixed["agent:shell:x"]}], mixed)
     assert found.edits == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.shell_agent.process import CHUNK_BYTES, Channel, CommandNotStarted, Ended, RunningCommand
+from interlock.shell_agent.process import CHUNK_BYTES, Channel, CommandExit, CommandNotStarted, RunningCommand
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ def alive(pid: int) -> bool:
 async def test_a_command_runs_in_its_workspace_without_input(tmp_path: Path) -> None:
     heard = Listener()
     ended = await RunningCommand("pwd; cat; echo bad >&2; exit 7", str(tmp_path), heard).finish()
-    assert ended == Ended(exit_code=7, signal=None, stdout_bytes=len(str(tmp_path)) + 1, stderr_bytes=4)
+    assert ended == CommandExit(exit_code=7, signal=None, stdout_bytes=len(str(tmp_path)) + 1, stderr_bytes=4)
     assert heard.text() == f"{tmp_path}\n"
     assert heard.text("stderr") == "bad\n"
 

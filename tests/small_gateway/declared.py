@@ -6,10 +6,10 @@ import httpx2
 
 from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.problem_forms import codes_of
-from interlock.gateway.rest.routes import Table, unversioned
+from interlock.gateway.rest.routes import RouteTable, unversioned
 from interlock.protocol.problems import Problem
 
-_TABLE = Table(OPERATIONS)
+_TABLE = RouteTable(OPERATIONS)
 
 
 async def check_declared(response: httpx2.Response) -> None:

@@ -10,32 +10,32 @@ import msgspec
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.approval import withdraw
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.command.remembered_rule import read
 from interlock.engine.audit_readiness import Signing
-from interlock.engine.bridge.compaction import Asked
+from interlock.engine.bridge.compaction import RequestedCompaction
 from interlock.engine.cron import CronJob
 from interlock.engine.drains import Drains
-from interlock.engine.engine_status import Standing
-from interlock.engine.rows import Rows
+from interlock.engine.engine_status import EngineStatus
+from interlock.engine.rows import RowAudit
 from interlock.engine.setbacks import Setbacks
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
 from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.gateway.hooks import Hook as Door
+from interlock.gateway.hooks import ConfiguredHook as Door
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.rest.service import Remember
-from interlock.gateway.webhooks import Hook
+from interlock.gateway.webhooks import ConfiguredWebhook
 from interlock.ports.ledger import (
     Append,
-    Audit,
-    Batch,
+    AuditAppend,
     PutApproval,
     PutCommand,
     PutIdempotency,
     PutSession,
     Receipt,
     StoredBallot,
+    WriteBatch,
 )
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
@@ -108,10 +108,10 @@ class SmallSessions:
         return await self.release(principal, session_id, "", remember)
 
     async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
-                      ) -> Asked:
+                      ) -> RequestedCompaction:
         if instructions == "nothing":
             raise Problem("Conflict", "There is nothing to compact.")
-        asked = Asked("r-1", "m-1", 0)
+        asked = RequestedCompaction("r-1", "m-1", 0)
         await self._desk.commit([PutIdempotency(remember(asked))])
         return asked
 
@@ -138,9 +138,9 @@ class SmallDesk:
         self.viewers = Viewers(self.ledger)
         self.sessions: Any = SmallSessions(self)
         self.setbacks = Setbacks()
-        self.drains = Drains(self.ledger, _Clock(), Rows(self.ledger, _Clock()))
-        self.policy = Policy()
-        self.hooks: dict[tuple[str, str], Hook] = {}
+        self.drains = Drains(self.ledger, _Clock(), RowAudit(self.ledger, _Clock()))
+        self.policy = RuleSet()
+        self.hooks: dict[tuple[str, str], ConfiguredWebhook] = {}
         self.doors: dict[str, Door] = {}
         """The hooks that others knock at."""
         self.jobs: list[CronJob] = []
@@ -167,7 +167,7 @@ class SmallDesk:
 
     async def commit(self, writes: list[Any]) -> Receipt:
         """Commit, then tell: what the lanes do."""
-        receipt = await self.ledger.commit(Batch(writes))
+        receipt = await self.ledger.commit(WriteBatch(writes))
         appends = [write for write in writes if isinstance(write, Append)]
         for write, n in zip(appends, receipt.numbers, strict=True):
             self.viewers.publish(write.stream, [Event(stream=write.stream, n=n, kind=write.kind, at_ms=write.at_ms,
@@ -275,10 +275,10 @@ class SmallDesk:
 
     async def audit(self, count: int) -> None:
         draft = AuditDraft(tenant_id="default", at=iso(NOW), who={"id": "owner", "role": "owner"}, action="enqueue")
-        await self.commit([Audit(draft) for _ in range(count)])
+        await self.commit([AuditAppend(draft) for _ in range(count)])
 
-    def standing(self) -> Standing:
-        return Standing(self.up, [2, 3], 1)
+    def standing(self) -> EngineStatus:
+        return EngineStatus(self.up, [2, 3], 1)
 
     def heartbeat(self, record: CommandRecord) -> Heartbeat | None:
         command_id = record.command.id

@@ -18,11 +18,11 @@ from interlock.gateway.credentials import digest
 from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairings import Pairings
-from interlock.gateway.rest.service import Facts, Front
+from interlock.gateway.rest.service import Front, GatewayFacts
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, listen, make_server, port_of
-from interlock.gateway.webhooks import Webhooks
-from interlock.ports.ledger import Batch, PutKey, PutTenant
+from interlock.gateway.webhooks import WebhookService
+from interlock.ports.ledger import PutKey, PutTenant, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
 from small_gateway.declared import check_declared
@@ -101,9 +101,9 @@ async def running(
     desk = desk or SmallDesk()
     desk.metrics = Metrics("0.1.0", open_to)
     for tenant in ("default", "other"):
-        await desk.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id=tenant, name="", created_ms=NOW))]))
+        await desk.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id=tenant, name="", created_ms=NOW))]))
         for role in ("owner", "admin", "operator", "approver", "viewer", "auditor"):
-            await desk.ledger.commit(Batch([PutKey(KeyRecord(
+            await desk.ledger.commit(WriteBatch([PutKey(KeyRecord(
                 key_sha256=digest(f"ilk_{tenant}_{role}"), key_id=f"{tenant}-{role}", tenant_id=tenant, role=role,
                 principal=Actor(type="user", id=role), created_ms=NOW,
             ))]))
@@ -121,9 +121,10 @@ async def running(
         await send({"type": "websocket.close", "code": 4401})
 
     pairings = Pairings(desk.ledger, desk, secrets.token_bytes, lambda *said: desk.shut_out.append(said), "own")
-    front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), checkpoint, heartbeat_s, pairings,
+    front = Front(desk, desk, GatewayFacts("gw_1", "0.1.0", "/state", "/state/ledger"), checkpoint, heartbeat_s,
+                  pairings,
                   make_access(desk.ledger, desk, secrets.token_bytes),
-                  Webhooks(desk.ledger, desk, secrets.token_bytes, desk.hooks), desk.metrics,
+                  WebhookService(desk.ledger, desk, secrets.token_bytes, desk.hooks), desk.metrics,
                   Retention(desk.ledger, desk.objects, desk),
                   Hooks(desk.doors, desk.ledger, desk.chats, desk, secrets.token_bytes),
                   Crons(desk.ledger, desk.chats, desk), desk.signing, desk.signer)

@@ -39,7 +39,7 @@ sent, and the first tool that runs unasked ends the turn (H-12); a workspace's f
 starts (H-13)."""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ToolEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """One tool that the agent was made to use, and what became of it."""
 
     tool: str
@@ -68,7 +68,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     mode: str | None = None
     """The mode that the agent was in once it was open; None for an agent without modes."""
     seconds: float = 0.0
-    tools: list[Seen] = []
+    tools: list[ToolEvidence] = []
     cut_short: bool = False
     """The check ended before all was tried: the agent did not start, did not end a turn, or took too long."""
 

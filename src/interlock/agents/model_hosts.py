@@ -10,7 +10,7 @@ from interlock.box.reach import Endpoint, from_url
 from interlock.ports.agent import AgentSpec
 
 
-class Provider(NamedTuple):
+class ModelProvider(NamedTuple):
     """A provider of models: the variables that move its API elsewhere, those that hold its key, and its own hosts."""
 
     moved_by: tuple[str, ...]
@@ -18,24 +18,24 @@ class Provider(NamedTuple):
     hosts: tuple[str, ...]
 
 
-PROVIDERS: tuple[Provider, ...] = (
-    Provider(("ANTHROPIC_BASE_URL", "ANTHROPIC_HOST"), ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN",
+PROVIDERS: tuple[ModelProvider, ...] = (
+    ModelProvider(("ANTHROPIC_BASE_URL", "ANTHROPIC_HOST"), ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN",
              "CLAUDE_CODE_OAUTH_TOKEN"), ("api.anthropic.com",)),
-    Provider(("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_HOST"), ("OPENAI_API_KEY", "CODEX_API_KEY"),
-             ("api.openai.com",)),
-    Provider(("GOOGLE_GEMINI_BASE_URL", "GOOGLE_HOST"), ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-             ("generativelanguage.googleapis.com",)),
-    Provider(("MISTRAL_BASE_URL",), ("MISTRAL_API_KEY",), ("api.mistral.ai",)),
-    Provider(("OPENROUTER_BASE_URL", "OPENROUTER_HOST"), ("OPENROUTER_API_KEY",), ("openrouter.ai",)),
-    Provider(("GROQ_BASE_URL", "GROQ_HOST"), ("GROQ_API_KEY",), ("api.groq.com",)),
-    Provider(("DEEPSEEK_BASE_URL",), ("DEEPSEEK_API_KEY",), ("api.deepseek.com",)),
-    Provider(("XAI_BASE_URL", "XAI_HOST"), ("XAI_API_KEY",), ("api.x.ai",)),
-    Provider(("KIMI_BASE_URL", "MOONSHOT_BASE_URL"), ("KIMI_API_KEY", "MOONSHOT_API_KEY"),
-             ("api.moonshot.ai", "api.kimi.com")),
-    Provider(("DASHSCOPE_BASE_URL",), ("DASHSCOPE_API_KEY",),
-             ("dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com")),
-    Provider(("OLLAMA_HOST", "OLLAMA_BASE_URL"), (), ()),
-    Provider(("COPILOT_PROVIDER_BASE_URL",), (), ()),
+    ModelProvider(("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_HOST"), ("OPENAI_API_KEY", "CODEX_API_KEY"),
+                  ("api.openai.com",)),
+    ModelProvider(("GOOGLE_GEMINI_BASE_URL", "GOOGLE_HOST"), ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+                  ("generativelanguage.googleapis.com",)),
+    ModelProvider(("MISTRAL_BASE_URL",), ("MISTRAL_API_KEY",), ("api.mistral.ai",)),
+    ModelProvider(("OPENROUTER_BASE_URL", "OPENROUTER_HOST"), ("OPENROUTER_API_KEY",), ("openrouter.ai",)),
+    ModelProvider(("GROQ_BASE_URL", "GROQ_HOST"), ("GROQ_API_KEY",), ("api.groq.com",)),
+    ModelProvider(("DEEPSEEK_BASE_URL",), ("DEEPSEEK_API_KEY",), ("api.deepseek.com",)),
+    ModelProvider(("XAI_BASE_URL", "XAI_HOST"), ("XAI_API_KEY",), ("api.x.ai",)),
+    ModelProvider(("KIMI_BASE_URL", "MOONSHOT_BASE_URL"), ("KIMI_API_KEY", "MOONSHOT_API_KEY"),
+                  ("api.moonshot.ai", "api.kimi.com")),
+    ModelProvider(("DASHSCOPE_BASE_URL",), ("DASHSCOPE_API_KEY",),
+                  ("dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com")),
+    ModelProvider(("OLLAMA_HOST", "OLLAMA_BASE_URL"), (), ()),
+    ModelProvider(("COPILOT_PROVIDER_BASE_URL",), (), ()),
 )
 """If a variable moves a provider's API, its own hosts are not needed, and are not reached."""
 
@@ -54,7 +54,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 """What an agent talks to with a login of its own, if its environment names neither a place nor a key."""
 
 
-class NoModel(ValueError):
+class ModelHostUnknown(ValueError):
     """It is not known where an agent's model is; one clause."""
 
 
@@ -76,7 +76,7 @@ def model_endpoints(spec: AgentSpec, environment: Mapping[str, str]) -> tuple[En
         if not found:
             found = [Endpoint(host, 443) for host in PROGRAMS.get(PurePath(word).stem if word else "", ())]
     if not found and spec.adapter != "builtin":
-        raise NoModel("it is not known where its model is; set `base_url`, or list the hosts in `network`")
+        raise ModelHostUnknown("it is not known where its model is; set `base_url`, or list the hosts in `network`")
     return tuple(dict.fromkeys(found))
 
 
@@ -84,4 +84,4 @@ def _url(name: str, url: str) -> Endpoint:
     try:
         return from_url(url)
     except ValueError as error:
-        raise NoModel(f"{name}: {error}") from None
+        raise ModelHostUnknown(f"{name}: {error}") from None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from interlock.agents.builtin.choice import KEY_NAMES, why_not
-from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Keys
+from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Secrets
 from interlock.ports.process import Spawn
 from interlock.protocol.extras import install
 from interlock.protocol.hold import Holding
@@ -92,12 +92,12 @@ def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> 
     return None
 
 
-def keys_of(spec: AgentSpec, environment: Mapping[str, str]) -> Keys:
+def keys_of(spec: AgentSpec, environment: Mapping[str, str]) -> Secrets:
     """The secrets that an adapter itself needs: from the agent's `env`, else from the runner's environment."""
     adapter = ADAPTERS.get(spec.adapter)
     names = (*adapter.keys, spec.api_key_env) if adapter is not None and adapter.keys else ()
     found = {name: spec.env.get(name) or environment.get(name, "") for name in names if name}
-    return Keys({name: value for name, value in found.items() if value})
+    return Secrets({name: value for name, value in found.items() if value})
 
 
 def make_agent(spec: AgentSpec, spawn: Spawn) -> Agent:

@@ -26,7 +26,7 @@ USER_SOURCES = "user"
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """A file, or all below a directory, relative to the workspace or a directory above it in the repository."""
 
     path: str
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 class Reads(NamedTuple):
     """What an agent reads from a workspace, and what makes it not do so."""
 
-    places: tuple[Place, ...]
+    places: tuple[FilePlace, ...]
     env: Mapping[str, str] = _NONE
     """With all of these variables it ignores the places."""
     session_meta: Mapping[str, Any] = _NONE
@@ -51,16 +51,16 @@ class Reads(NamedTuple):
 
 
 _ALL: tuple[Effect, ...] = (RUNS, SERVES, ALLOWS, REDIRECTS)
-_MCP = Place(".mcp.json", (SERVES,))
+_MCP = FilePlace(".mcp.json", (SERVES,))
 _CLAUDE = (
-    Place(".claude/settings.json", _ALL), Place(".claude/settings.local.json", _ALL), _MCP,
-    Place(".claude/commands/", (RUNS, ALLOWS)), Place(".claude/agents/", (ALLOWS,)),
-    Place(".claude/skills/", (RUNS, ALLOWS)), Place(".claude/hooks/", (RUNS,)),
+    FilePlace(".claude/settings.json", _ALL), FilePlace(".claude/settings.local.json", _ALL), _MCP,
+    FilePlace(".claude/commands/", (RUNS, ALLOWS)), FilePlace(".claude/agents/", (ALLOWS,)),
+    FilePlace(".claude/skills/", (RUNS, ALLOWS)), FilePlace(".claude/hooks/", (RUNS,)),
 )
 _OPEN_CODE = (
-    Place("opencode.json", _ALL), Place("opencode.jsonc", _ALL), Place(".opencode/", _ALL),
+    FilePlace("opencode.json", _ALL), FilePlace("opencode.jsonc", _ALL), FilePlace(".opencode/", _ALL),
 )
-_CODEX = Reads((Place(".codex/", _ALL), Place(".agents/plugins/", (RUNS, SERVES))))
+_CODEX = Reads((FilePlace(".codex/", _ALL), FilePlace(".agents/plugins/", (RUNS, SERVES))))
 _CLAUDE_PROGRAM = Reads(_CLAUDE)
 
 READS: Mapping[str, Reads] = {
@@ -70,23 +70,29 @@ READS: Mapping[str, Reads] = {
     "codex": _CODEX,
     "codex-acp": _CODEX,
     "copilot": Reads((
-        Place(".github/hooks/", (RUNS, ALLOWS)), Place(".github/copilot/", _ALL), Place(".copilot/", _ALL), _MCP,
-        Place(".vscode/mcp.json", (SERVES,)), Place(".github/agents/", (ALLOWS,)), *_CLAUDE[:2])),
-    "gemini": Reads((Place(".gemini/", _ALL), Place(".env", (REDIRECTS,)))),
+        FilePlace(".github/hooks/", (RUNS, ALLOWS)), FilePlace(".github/copilot/", _ALL), FilePlace(".copilot/", _ALL),
+        _MCP,
+        FilePlace(".vscode/mcp.json", (SERVES,)), FilePlace(".github/agents/", (ALLOWS,)), *_CLAUDE[:2])),
+    "gemini": Reads((FilePlace(".gemini/", _ALL), FilePlace(".env", (REDIRECTS,)))),
     "goose": Reads((
-        Place(".agents/plugins/", (RUNS, SERVES)), Place(".goose/", _ALL), Place(".claude/plugins/", (RUNS, SERVES)))),
-    "hermes-acp": Reads((Place(".hermes/", _ALL), Place("cli-config.yaml", _ALL))),
+        FilePlace(".agents/plugins/", (RUNS, SERVES)), FilePlace(".goose/", _ALL),
+        FilePlace(".claude/plugins/", (RUNS, SERVES)))),
+    "hermes-acp": Reads((FilePlace(".hermes/", _ALL), FilePlace("cli-config.yaml", _ALL))),
     "kilo": Reads((
-        Place("kilo.json", _ALL), Place("kilo.jsonc", _ALL), Place(".kilo/", _ALL), Place(".kilocode/", _ALL),
+        FilePlace("kilo.json", _ALL), FilePlace("kilo.jsonc", _ALL), FilePlace(".kilo/", _ALL),
+        FilePlace(".kilocode/", _ALL),
         *_OPEN_CODE), env={"KILO_DISABLE_PROJECT_CONFIG": "1"}),
-    "kimi": Reads((Place(".kimi-code/", _ALL), Place(".kimi/", _ALL), _MCP)),
+    "kimi": Reads((FilePlace(".kimi-code/", _ALL), FilePlace(".kimi/", _ALL), _MCP)),
     "opencode": Reads(_OPEN_CODE, env={"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}),
-    "pi-acp": Reads((Place(".pi/settings.json", _ALL), Place(".pi/extensions/", (RUNS,)), Place(".pi/npm/", (RUNS,)))),
+    "pi-acp": Reads((FilePlace(".pi/settings.json", _ALL), FilePlace(".pi/extensions/", (RUNS,)),
+                     FilePlace(".pi/npm/", (RUNS,)))),
     "qwen": Reads((
-        Place(".qwen/settings.json", _ALL), Place(".qwen/settings.local.json", _ALL), Place(".qwen/extensions/", _ALL),
-        Place(".qwen/agents/", (ALLOWS,)), Place(".qwen/hooks/", (RUNS,)), Place(".qwen/commands/", (RUNS,)),
-        Place(".qwen/skills/", (RUNS, ALLOWS)), Place(".qwen/.env", (REDIRECTS,)), _MCP)),
-    "vibe-acp": Reads((Place(".vibe/", _ALL),)),
+        FilePlace(".qwen/settings.json", _ALL), FilePlace(".qwen/settings.local.json", _ALL),
+        FilePlace(".qwen/extensions/", _ALL),
+        FilePlace(".qwen/agents/", (ALLOWS,)), FilePlace(".qwen/hooks/", (RUNS,)),
+        FilePlace(".qwen/commands/", (RUNS,)),
+        FilePlace(".qwen/skills/", (RUNS, ALLOWS)), FilePlace(".qwen/.env", (REDIRECTS,)), _MCP)),
+    "vibe-acp": Reads((FilePlace(".vibe/", _ALL),)),
 }
 """By the name of the agent's program."""
 CLAUDE_ADAPTER = Reads(_CLAUDE, by_args=True)
@@ -134,7 +140,7 @@ def ignoring_args(spec: AgentSpec) -> tuple[str, ...]:
     return (SOURCES, USER_SOURCES) if spec.workspace_files == "ignore" and not named else ()
 
 
-def places_read(spec: AgentSpec, environment: Mapping[str, str]) -> tuple[Place, ...]:
+def places_read(spec: AgentSpec, environment: Mapping[str, str]) -> tuple[FilePlace, ...]:
     """The places that the agent would read, started in this environment; none that it is known to ignore, and none if
     the config trusts them all."""
     reads = reads_of(spec)

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from interlock.app.chats import host_zone
-from interlock.channels.compaction_hook import Hook, HttpCompactionHook
+from interlock.channels.compaction_hook import CompactionHookSettings, HttpCompactionHook
 from interlock.channels.webhook import read_secret
 from interlock.config import Config, ConfigError
 from interlock.config.contexts import BeforeCompactSection
@@ -50,7 +50,8 @@ def compaction_hook(
         return None
     try:
         outgoing.check(section.url)
-        hook = Hook(section.url, _secret(section, state, environ), section.timeout_ms / 1000, section.required)
+        hook = CompactionHookSettings(section.url, _secret(section, state, environ), section.timeout_ms / 1000,
+                                      section.required)
         return HttpCompactionHook(hook, outgoing, clock, lambda: uuid4(entropy(16)))
     except OSError as error:
         raise ConfigError([f"{PLACE}: secretFile {error.filename} cannot be read: {error.strerror}. Make one with: "

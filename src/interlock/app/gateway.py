@@ -29,7 +29,7 @@ from interlock.app.webhooks import Ways, open_ways
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.backends.sqlite.lock import lock_state
 from interlock.command.audit import checkpoint_line
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.command.redaction import Redaction
 from interlock.config import Config, ConfigError, GatewaySection
 from interlock.config.hangup import on_hangup
@@ -44,21 +44,21 @@ from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.cluster_health import ClusterWatch
 from interlock.gateway.cluster_member import share
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
-from interlock.gateway.hooks import Hook, Hooks
+from interlock.gateway.hooks import ConfiguredHook, Hooks
 from interlock.gateway.ledger_restore import RestoredLogs
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.oidc.tokens import OidcIssuers
 from interlock.gateway.pairings import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.service import Facts, Front
+from interlock.gateway.rest.service import Front, GatewayFacts
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
 from interlock.gateway.settings_audit import note_key, note_policy
 from interlock.gateway.signing_key import KEY_NAME, KeyUnusable, load_or_make_key
 from interlock.gateway.spans import Tracing, sender_of
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
-from interlock.gateway.webhooks import Webhooks
+from interlock.gateway.webhooks import WebhookService
 from interlock.log import redact_by
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import DAY_MS, HEARTBEAT_INTERVAL_MS
@@ -176,8 +176,8 @@ class _Gateway:
         self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
         self._restored = RestoredLogs(self._engine, signer)
         self._tls = tls_context(config.gateway)
-        facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
-                      store_path=stores.shown)
+        facts = GatewayFacts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
+                             store_path=stores.shown)
         outgoing = HttpOutgoing(config.outgoing.allow)
         issuers = self._issuers(config, outgoing)
         ways = open_ways(config, state, outgoing)
@@ -187,7 +187,7 @@ class _Gateway:
             self._engine.transcripts.redact = Redaction(config.redaction.rules).text
         self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text)
         self._engine.lanes.on_delivery = self._notifier.nudge
-        self._webhooks = Webhooks(ledger, clock, entropy, ways.hooks)
+        self._webhooks = WebhookService(ledger, clock, entropy, ways.hooks)
         self._webhooks.nudge = self._notifier.nudge
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
@@ -287,7 +287,8 @@ class _Gateway:
         turn = asyncio.Lock()
         under_way = set[asyncio.Task[None]]()
 
-        async def take(config: Config, ways: Ways, issuers: OidcIssuers | None, hooks: dict[str, Hook]) -> None:
+        async def take(config: Config, ways: Ways, issuers: OidcIssuers | None,
+                       hooks: dict[str, ConfiguredHook]) -> None:
             async with turn:
                 try:  # A policy that the audit log does not know of decides nothing (U-1).
                     await note_policy(self._ledger, self._clock, OWNER_TENANT, config.policy.in_force)
@@ -342,8 +343,8 @@ class _Gateway:
             return await self._signer.last_line(tenant_id)
 
 
-def _policy(config: Config) -> Policy:
-    return Policy(config.policy.in_force, remember_described=config.policy.remember_described)
+def _policy(config: Config) -> RuleSet:
+    return RuleSet(config.policy.in_force, remember_described=config.policy.remember_described)
 
 
 def _limits(config: Config) -> Limits:

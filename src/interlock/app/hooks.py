@@ -11,16 +11,16 @@ from interlock.app.chats import answering_agent, host_zone
 from interlock.channels.webhook import read_secret
 from interlock.config import Config, ConfigError, HookSection
 from interlock.engine.cron import CronJob
-from interlock.gateway.hooks import Hook
+from interlock.gateway.hooks import ConfiguredHook
 from interlock.session.chat_route import cron_key
 from interlock.session.keys import canonical_agent, canonical_key
 
 SECRET_CHARS_MIN = 16
 
 
-def open_hooks(config: Config, state: Path, environ: Mapping[str, str] = os.environ) -> dict[str, Hook]:
+def open_hooks(config: Config, state: Path, environ: Mapping[str, str] = os.environ) -> dict[str, ConfiguredHook]:
     """Read the secrets. Raises ConfigError with one sentence for each mistake."""
-    hooks: dict[str, Hook] = {}
+    hooks: dict[str, ConfiguredHook] = {}
     mistakes: list[str] = []
     for name, section in config.hooks.items():
         try:
@@ -31,7 +31,7 @@ def open_hooks(config: Config, state: Path, environ: Mapping[str, str] = os.envi
         except (ValueError, UnicodeDecodeError) as error:
             mistakes.append(f"[hooks.{name}]: {error}")
             continue
-        hooks[name] = Hook(
+        hooks[name] = ConfiguredHook(
             name=name, tenant_id=section.tenant, auth=section.auth,
             agent_id=canonical_agent(section.agent or answering_agent(config)),
             secret=secret, message=section.message, key=section.key, workspace=section.workspace,

@@ -18,7 +18,7 @@ from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.config import Config, ConfigError
 from interlock.runner import main
 from interlock.runner.agent_catalog import Offering, OfferingRefused
-from interlock.runner.gateways import Pairing
+from interlock.runner.gateways import PairedGateway
 
 RAWP_PATH = "/rawp"
 OUTBOX_NAME = "outbox.db"
@@ -73,7 +73,7 @@ async def run_runner(
         objects = DirectoryObjects(directory / OBJECTS_NAME)
         await main.run_runner(
             main.RunnerConfig(
-                gateways=[Pairing(url=_rawp(one.url), token=one.token, runner_id=one.runner_id, tls=one.tls)
+                gateways=[PairedGateway(url=_rawp(one.url), token=one.token, runner_id=one.runner_id, tls=one.tls)
                           for one in dialled],
                 runner_id=home or LOCAL_RUNNER, state_dir=directory,
                 roots=offering.roots, agents=dict(offering.agents), holdings=offering.holdings,

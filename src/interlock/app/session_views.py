@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
-from interlock.backends.jsonl.view_files import NAME, Seen, Unreadable, ViewFile
+from interlock.backends.jsonl.view_files import NAME, FileVersion, ViewFile, ViewUnreadable
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.engine import Engine
 from interlock.engine.view_rows import view_row
@@ -54,9 +54,9 @@ class _Agent(msgspec.Struct):
     """The view of one agent as far as it is known."""
 
     file: ViewFile
-    known: Seen | None = None
+    known: FileVersion | None = None
     """The state of the file whose text is taken, or was written here."""
-    pending: Seen | None = None
+    pending: FileVersion | None = None
     """Another state that was seen once: an editor may still be writing."""
     is_new: bool = True
 
@@ -166,12 +166,12 @@ class SessionViews:
         else:
             agent.pending = seen
 
-    async def _take(self, agent_id: str, agent: _Agent, seen: Seen) -> None:
+    async def _take(self, agent_id: str, agent: _Agent, seen: FileVersion) -> None:
         try:
             taken = await asyncio.to_thread(_compared, agent.file)
         except FileNotFoundError:
             return  # It went while it was read: the next look finds that.
-        except (BadView, Unreadable) as bad:
+        except (BadView, ViewUnreadable) as bad:
             aside = await asyncio.to_thread(agent.file.set_aside, iso(self._clock.now_ms()).replace(":", "-"))
             agent.known = None
             self._dirty.add(agent_id)

@@ -22,7 +22,7 @@ from interlock.ports.bus import Bus
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
 from interlock.ports.ledger import Ledger, LedgerError
-from interlock.ports.transcripts import Transcripts
+from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.extras import install
 
 NATS = "interlock.backends.bus_nats"
@@ -39,7 +39,7 @@ class MeasuredLedger(Ledger, Protocol):
     def measure(self, told: Measured, stepwise: Callable[[str], None]) -> None: ...
 
 
-class Shared(Leases, Protocol):
+class SharedLeases(Leases, Protocol):
     """Leases that are closed in the end."""
 
     async def close(self) -> None: ...
@@ -48,7 +48,7 @@ class Shared(Leases, Protocol):
 class Others(NamedTuple):
     """What there is where several gateways share a ledger."""
 
-    leases: Shared
+    leases: SharedLeases
     bus: Bus
 
 
@@ -56,7 +56,7 @@ class Stores(NamedTuple):
     """What a gateway works on. `clock` is the line of its deadlines, `shown` tells people where the ledger is."""
 
     ledger: MeasuredLedger
-    transcripts: Transcripts
+    transcripts: TranscriptStore
     clock: Clock
     shown: str
     others: Others | None

@@ -13,7 +13,7 @@ from interlock.channels.apprise_service import AppriseChannel
 from interlock.channels.ntfy import NtfyChannel, Topic, check_topic, read_token
 from interlock.channels.webhook import WebhookChannel, read_secret
 from interlock.config import AppriseSection, Config, ConfigError, NtfySection, WebhookSection
-from interlock.gateway.webhooks import Hook
+from interlock.gateway.webhooks import ConfiguredWebhook
 from interlock.ports.channel import Channel
 from interlock.ports.outbound_http import Outgoing, UrlRefused
 
@@ -25,7 +25,7 @@ class Ways(NamedTuple):
     """Channels for the notifier and lines for REST, both by tenant and name."""
 
     channels: dict[tuple[str, str], Channel]
-    hooks: dict[tuple[str, str], Hook]
+    hooks: dict[tuple[str, str], ConfiguredWebhook]
 
 
 def open_ways(config: Config, state: Path, outgoing: Outgoing) -> Ways:
@@ -33,25 +33,25 @@ def open_ways(config: Config, state: Path, outgoing: Outgoing) -> Ways:
     ways, mistakes = Ways({}, {}), list[str]()
     public_url = config.gateway.public_url()
 
-    def webhook(section: WebhookSection) -> Hook:
+    def webhook(section: WebhookSection) -> ConfiguredWebhook:
         outgoing.check(section.url)
         secret = _secret(state, "secret", section.secret_file, section.secret_env, read_secret, SECRET_REMEDY)
-        return Hook(_host(section.url), WebhookChannel(section.url, secret, outgoing))
+        return ConfiguredWebhook(_host(section.url), WebhookChannel(section.url, secret, outgoing))
 
-    def ntfy(section: NtfySection) -> Hook:
+    def ntfy(section: NtfySection) -> ConfiguredWebhook:
         outgoing.check(section.url)
         check_topic(section.url)
         token = None if section.token_file is None and section.token_env is None else _secret(
             state, "token", section.token_file, section.token_env, read_token)
         topic = Topic(section.url, token, section.priority, section.details, public_url)
-        return Hook(_host(section.url), NtfyChannel(topic, outgoing), "ntfy")
+        return ConfiguredWebhook(_host(section.url), NtfyChannel(topic, outgoing), "ntfy")
 
-    def apprise(section: AppriseSection) -> Hook:
+    def apprise(section: AppriseSection) -> ConfiguredWebhook:
         url = _secret(state, "url", section.url_file, section.url_env, _one_line)
         channel = AppriseChannel(url, details=section.details, public_url=public_url)
-        return Hook(channel.scheme, channel, "apprise")
+        return ConfiguredWebhook(channel.scheme, channel, "apprise")
 
-    def add(table: str, name: str, tenant: str, make: Callable[[], Hook]) -> None:
+    def add(table: str, name: str, tenant: str, make: Callable[[], ConfiguredWebhook]) -> None:
         try:
             hook = make()
         except (UrlRefused, ValueError) as error:

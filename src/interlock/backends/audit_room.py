@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from interlock.command.audit_tail import TailBound, TailFull
-from interlock.ports.ledger import Audit, Batch, LedgerError, MakeRoom, Receipt
+from interlock.ports.ledger import AuditAppend, LedgerError, MakeRoom, Receipt, WriteBatch
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 
 TRIES = 100
@@ -28,21 +28,21 @@ class AuditRoom:
         self._make_room = make_room
         self.bound.on = True
 
-    async def commit(self, batch: Batch, write: Callable[[Batch], Awaitable[Receipt]]) -> Receipt:
+    async def commit(self, batch: WriteBatch, write: Callable[[WriteBatch], Awaitable[Receipt]]) -> Receipt:
         """Write a batch. Raises LedgerError, also if the log cannot be signed."""
         for _ in range(TRIES):
             try:
                 return self._noting(batch, await write(batch))
             except NoRoom as full:
-                tenants = Counter(one.draft.tenant_id for one in batch.writes if isinstance(one, Audit))
+                tenants = Counter(one.draft.tenant_id for one in batch.writes if isinstance(one, AuditAppend))
                 if self._make_room is None or tenants[full.tenant_id] > UNSIGNED_RECORDS_MAX:
                     raise
                 await self._make_room(full.tenant_id)
         return self._noting(batch, await write(batch))
 
-    def _noting(self, batch: Batch, receipt: Receipt) -> Receipt:
+    def _noting(self, batch: WriteBatch, receipt: Receipt) -> Receipt:
         if 1 in receipt.audit_seqs:
-            audits = (write.draft.tenant_id for write in batch.writes if isinstance(write, Audit))
+            audits = (write.draft.tenant_id for write in batch.writes if isinstance(write, AuditAppend))
             self.begun |= {tenant_id for tenant_id, seq in zip(audits, receipt.audit_seqs, strict=True) if seq == 1}
         return receipt
 

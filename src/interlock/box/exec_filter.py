@@ -29,7 +29,7 @@ X32 = 0x4000_0000
 """From this number on a call is one of x32."""
 
 
-class Calls(NamedTuple):
+class ExecSyscalls(NamedTuple):
     """One architecture's numbers. `refused` are numbers of the same architecture that start programs by another door;
     `compat` is the 32-bit architecture and its two numbers."""
 
@@ -41,12 +41,12 @@ class Calls(NamedTuple):
 
 
 CALLS = {
-    "x86_64": Calls(0xC000_003E, 59, 322, (520, 545), (0x4000_0003, 11, 358)),
-    "aarch64": Calls(0xC000_00B7, 221, 281, (), (0x4000_0028, 11, 387)),
+    "x86_64": ExecSyscalls(0xC000_003E, 59, 322, (520, 545), (0x4000_0003, 11, 358)),
+    "aarch64": ExecSyscalls(0xC000_00B7, 221, 281, (), (0x4000_0028, 11, 387)),
 }
 
 
-def calls() -> Calls:
+def calls() -> ExecSyscalls:
     """Return this machine's numbers. Raises OSError if they are not known."""
     found = CALLS.get(os.uname().machine)
     if found is None:
@@ -54,7 +54,7 @@ def calls() -> Calls:
     return found
 
 
-def instructions(of: Calls) -> list[tuple[int, int, int, int]]:
+def instructions(of: ExecSyscalls) -> list[tuple[int, int, int, int]]:
     """Return the filter as (code, steps if true, steps if false, value). Pure."""
     arch, execve, execveat = of.compat
     compat = [(_EQUAL, execve, "refuse"), (_EQUAL, execveat, "refuse")]
@@ -74,7 +74,7 @@ def instructions(of: Calls) -> list[tuple[int, int, int, int]]:
     return [(code, labels[to] - at - 1 if to else 0, 0, value) for at, (code, value, to) in enumerate(body)]
 
 
-def program(of: Calls) -> bytes:
+def program(of: ExecSyscalls) -> bytes:
     """Return the filter as the kernel takes it, eight bytes an instruction. Pure."""
     return b"".join(struct.pack("=HBBI", *one) for one in instructions(of))
 

@@ -36,8 +36,8 @@ from interlock.box.memory import Unreadable
 from interlock.box.processes import began, group_of, parent_and_start, path_of
 from interlock.box.program import (
     Program,
-    Reader,
-    Running,
+    ProgramReader,
+    RunningProgram,
     StartedProgram,
     View,
     by_env,
@@ -128,7 +128,7 @@ def _is_second_half(program: Program, allowed: _Allowed) -> bool:
         and not program.own_view and program.environment == allowed.program.environment
 
 
-class Gate:
+class ProgramGate:
     """One agent's gate. `listener` is the filter's, `say` sends a line to the runner, `poll` is the keeper's own."""
 
     def __init__(self, listener: int, agent: int, environment: Mapping[bytes, bytes], say: Callable[[str], None],
@@ -173,7 +173,7 @@ class Gate:
                 break
         try:
             self._view = view_of(tid)
-            program = Reader(tid, self._base, self._view).read(False, arguments)
+            program = ProgramReader(tid, self._base, self._view).read(False, arguments)
             self._own = _Allowed(0, program, (tid, began(tid)), below=False)
         except (Unreadable, OSError):
             pass  # Then nothing more than the one start is allowed.
@@ -251,7 +251,7 @@ class Gate:
         notice, tid, number, arguments = self._receive()
         if not notice:
             return
-        reader, at = Reader(tid, self._base, self._view), number == self._calls.execveat
+        reader, at = ProgramReader(tid, self._base, self._view), number == self._calls.execveat
         try:
             if (above := self._above(tid)) is not None:
                 above.started.add(reader.started(at, arguments))
@@ -343,7 +343,7 @@ class Gate:
         try:
             ran = running(pid, self._base)
         except OSError:
-            ran = Running((0, 0), b"", b"", ())
+            ran = RunningProgram((0, 0), b"", b"", ())
         if is_as_allowed(allowed.program, ran):
             self._watch(allowed)
             return

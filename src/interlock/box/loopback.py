@@ -35,7 +35,7 @@ IO_URING_SETUP = 425
 """The same number on every architecture."""
 
 
-class Calls(NamedTuple):
+class SocketSyscalls(NamedTuple):
     """One architecture: its number, `socket`, its 32-bit sibling, and the calls of that one that make sockets."""
 
     arch: int
@@ -45,8 +45,8 @@ class Calls(NamedTuple):
 
 
 CALLS = {
-    "x86_64": Calls(0xC000_003E, 41, 0x4000_0003, (102, 359)),
-    "aarch64": Calls(0xC000_00B7, 198, 0x4000_0028, (281,)),
+    "x86_64": SocketSyscalls(0xC000_003E, 41, 0x4000_0003, (102, 359)),
+    "aarch64": SocketSyscalls(0xC000_00B7, 198, 0x4000_0028, (281,)),
 }
 
 
@@ -94,7 +94,7 @@ def refuse_families() -> None:
     kernel.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(wanted))
 
 
-def program(calls: Calls) -> bytes:
+def program(calls: SocketSyscalls) -> bytes:
     """Return the filter as the kernel takes it, eight bytes an instruction. Pure."""
     compat = [(_LOAD, _NUMBER, ""), *((_EQUAL, number, "denied") for number in calls.compat_sockets),
               (_EQUAL, IO_URING_SETUP, "missing"), (_RETURN, ALLOW, "")]

@@ -76,7 +76,7 @@ View = tuple[int, int, int]
 """Mount namespace, and the device and inode of the root: a path is the same file for all who have the same three."""
 
 
-class Running(NamedTuple):
+class RunningProgram(NamedTuple):
     """What a process runs: device and inode of the file, the command line with a NUL after each word, the directory,
     and the variables that reach further than the command line."""
 
@@ -131,7 +131,7 @@ def by_env(words: tuple[bytes, ...]) -> tuple[bytes, ...]:
     return tuple(rest) if rest and not rest[0].startswith(b"-") and b"=" not in rest[0] else ()
 
 
-class Reader:
+class ProgramReader:
     """Reads what one thread is about to execute; `number` and `arguments` are those of its system call."""
 
     def __init__(self, tid: int, base: Mapping[bytes, bytes], view: View | None = None) -> None:
@@ -279,19 +279,19 @@ def _head(file: int) -> bytes:
         os.close(opened)
 
 
-def running(pid: int, base: Mapping[bytes, bytes]) -> Running:
+def running(pid: int, base: Mapping[bytes, bytes]) -> RunningProgram:
     """Return what a process runs now, beside the variables in `base`. Raises OSError if it is gone."""
     found = os.stat(f"/proc/{pid}/exe")
     with open(f"/proc/{pid}/environ", "rb", buffering=0) as variables:
         environment = tuple(variables.readall().split(b"\0")[:-1])
     with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as line:
-        return Running((found.st_dev, found.st_ino), line.readall(), os.readlink(f"/proc/{pid}/cwd".encode()),
-                       reaching(environment, base))
+        return RunningProgram((found.st_dev, found.st_ino), line.readall(), os.readlink(f"/proc/{pid}/cwd".encode()),
+                              reaching(environment, base))
 
 
-def is_as_allowed(program: Program, ran: Running) -> bool:
+def is_as_allowed(program: Program, ran: RunningProgram) -> bool:
     """Return whether what runs is what was allowed. Pure."""
     image = program.image
     file = image.interpreter if image.shebang else (image.device, image.inode)
-    return ran == Running(file or (0, 0), expected(image, program.path, program.argv), program.directory,
-                          program.environment)
+    return ran == RunningProgram(file or (0, 0), expected(image, program.path, program.argv), program.directory,
+                                 program.environment)

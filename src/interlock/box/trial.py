@@ -10,7 +10,7 @@ import signal
 import time
 
 from interlock.box.exec_filter import receive_listener, send_listener
-from interlock.box.gate import Gate
+from interlock.box.gate import ProgramGate
 from interlock.box.ptrace import WAIT_ALL
 from interlock.box.wall_setup import raise_walls
 
@@ -42,7 +42,7 @@ def hold_one(walls: list[bytes]) -> str:
     receiving.close()
     said: list[str] = []
     poll = select.poll()
-    gate = Gate(listener, pid, {}, said.append, poll) if listener >= 0 else None
+    gate = ProgramGate(listener, pid, {}, said.append, poll) if listener >= 0 else None
     try:
         if gate is not None:
             gate.let_agent_start()
@@ -57,7 +57,7 @@ def hold_one(walls: list[bytes]) -> str:
     return "a program cannot be compared with what was allowed" if any(line[0] in "MN" for line in said) else ""
 
 
-def _until_over(gate: Gate, poll: select.poll, said: list[str], pid: int) -> int:
+def _until_over(gate: ProgramGate, poll: select.poll, said: list[str], pid: int) -> int:
     """Answer what the shell starts, and return its exit status; -1 if it took too long."""
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:

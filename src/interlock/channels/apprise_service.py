@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from interlock.channels.notice import TEST_TEXT, TEST_TITLE, TITLE, link_to, text_of
-from interlock.ports.channel import Asking, Channel, NotAsked
+from interlock.ports.channel import ApprovalNotice, Channel, NotAsked
 from interlock.protocol.extras import install
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class AppriseChannel(Channel):
         self._public_url = public_url
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="apprise")
 
-    async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
+    async def ask(self, delivery_id: str, at_ms: int, asking: ApprovalNotice) -> None:
         """Send a notice. Raises NotAsked."""
         link = link_to(self._public_url, asking.approval_id)
         await self._send(TITLE, text_of(asking, link, details=self._details, max_bytes=MESSAGE_BYTES))

@@ -11,7 +11,7 @@ import structlog
 
 from interlock.channels.webhook import signature
 from interlock.ports.clock import Clock
-from interlock.ports.compaction_hook import BeforeCompact, Cancel, CompactionHook, Supply
+from interlock.ports.compaction_hook import BeforeCompact, CompactionHook, CompactionVeto, Supply
 from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
 from interlock.protocol.clock import iso
 
@@ -23,7 +23,7 @@ MAX_REASON_CHARS = 300
 log = structlog.get_logger("interlock.compaction")
 
 
-class Hook(NamedTuple):
+class CompactionHookSettings(NamedTuple):
     """Where it is, what signs the question, how long is waited; and whether no answer is a no."""
 
     url: str
@@ -41,13 +41,14 @@ class _Answer(msgspec.Struct):
 class HttpCompactionHook(CompactionHook):
     """Asks over the one way out that the gateway has, with its guards."""
 
-    def __init__(self, hook: Hook, outgoing: Outgoing, clock: Clock, new_id: Callable[[], str]) -> None:
+    def __init__(self, hook: CompactionHookSettings, outgoing: Outgoing, clock: Clock,
+                 new_id: Callable[[], str]) -> None:
         self._hook = hook
         self._outgoing = outgoing
         self._clock = clock
         self._new_id = new_id
 
-    async def before_compact(self, about: BeforeCompact) -> Cancel | Supply | None:
+    async def before_compact(self, about: BeforeCompact) -> CompactionVeto | Supply | None:
         """Ask. A hook that fails is passed over, or is a no where it is required."""
         at_ms = self._clock.now_ms()
         body = msgspec.json.encode({"type": EVENT, "timestamp": iso(at_ms), "data": about})
@@ -68,10 +69,12 @@ class HttpCompactionHook(CompactionHook):
         except (msgspec.MsgspecError, RecursionError) as error:
             return self._failed(about, f"its answer cannot be read: {error}")
         if said.cancel:
-            return Cancel(" ".join(said.reason.split())[:MAX_REASON_CHARS] or "it gave no reason")
+            return CompactionVeto(" ".join(said.reason.split())[:MAX_REASON_CHARS] or "it gave no reason")
         return Supply(said.summary) if said.summary is not None else None
 
-    def _failed(self, about: BeforeCompact, why: str) -> Cancel | None:
+    def _failed(self, about: BeforeCompact, why: str) -> CompactionVeto | None:
         log.warning("the hook before a compaction did not answer", session_id=about.session_id, reason=why,
                     goes_on=not self._hook.required)
-        return Cancel(f"it is required, and did not answer: {why}"[:MAX_REASON_CHARS]) if self._hook.required else None
+        if not self._hook.required:
+            return None
+        return CompactionVeto(f"it is required, and did not answer: {why}"[:MAX_REASON_CHARS])

@@ -4,7 +4,7 @@ Pure."""
 from __future__ import annotations
 
 from interlock.command.card.text import one_line, visible
-from interlock.ports.channel import Asking
+from interlock.ports.channel import ApprovalNotice
 
 TITLE = "1 approval waits"
 TEST_TITLE = "Interlock can reach you"
@@ -20,7 +20,7 @@ def link_to(public_url: str | None, approval_id: str) -> str | None:
     return None if public_url is None else f"{public_url}/a/{approval_id}"
 
 
-def text_of(asking: Asking, link: str | None, *, details: bool, max_bytes: int) -> str:
+def text_of(asking: ApprovalNotice, link: str | None, *, details: bool, max_bytes: int) -> str:
     """Return what the notice says, at most `max_bytes` of UTF-8. Where to decide comes first, so that a service that
     truncates a long notice does not lose it."""
     first = f"Read and decide: {link}" if link is not None else \

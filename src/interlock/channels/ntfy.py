@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from interlock.channels.notice import TEST_TEXT, TEST_TITLE, TITLE, link_to, text_of
-from interlock.ports.channel import Asking, Channel, NotAsked
+from interlock.ports.channel import ApprovalNotice, Channel, NotAsked
 from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
 
 TIMEOUT_S = 10.0
@@ -38,7 +38,7 @@ class NtfyChannel(Channel):
         self._topic = topic
         self._outgoing = outgoing
 
-    async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
+    async def ask(self, delivery_id: str, at_ms: int, asking: ApprovalNotice) -> None:
         """Publish a notice. Raises NotAsked."""
         link = link_to(self._topic.public_url, asking.approval_id)
         text = text_of(asking, link, details=self._topic.details, max_bytes=MESSAGE_BYTES)

@@ -9,7 +9,7 @@ import hmac
 
 import msgspec
 
-from interlock.ports.channel import Asking, Channel, NotAsked
+from interlock.ports.channel import ApprovalNotice, Channel, NotAsked
 from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
 from interlock.protocol.clock import iso
 
@@ -30,7 +30,7 @@ class WebhookChannel(Channel):
         self._secret = secret
         self._outgoing = outgoing
 
-    async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
+    async def ask(self, delivery_id: str, at_ms: int, asking: ApprovalNotice) -> None:
         """Send one question. Raises NotAsked."""
         await self._send(delivery_id, at_ms, "approval.pending", msgspec.to_builtins(asking))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from interlock.cli import trust
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import locate
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.verb_error import Trouble, usage
@@ -46,7 +46,7 @@ def acp(
         asyncio.run(_serve(where, agent, runner, on_exit))
     except ValueError as error:
         raise usage(f"{error}.", "Name it in the editor's settings; docs/how-to/editors.md says where.") from None
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _serve(where: Where, agent: str | None, runner: str | None, on_exit: Literal["detach", "cancel"]) -> None:

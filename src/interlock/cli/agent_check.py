@@ -17,8 +17,8 @@ from interlock.agents import evidence
 from interlock.agents.held import holding_of
 from interlock.agents.registry import SHELL
 from interlock.cli.config_verbs import load_config
-from interlock.cli.exit_status import Exit
-from interlock.cli.known_agents import KNOWN, Known, snippet
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.known_agents import KNOWN, KnownAgent, snippet
 from interlock.cli.place import NOWHERE, Here, Where, writable, write_private
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say
 from interlock.cli.verb_error import Trouble, usage
@@ -40,7 +40,7 @@ def check(name: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     spec = _configured(name, where)
     found = _check(name, spec, where)
     _show(spec, found, json=json)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def add(name: str, /, *,
@@ -59,14 +59,14 @@ def add(name: str, /, *,
         result(f"# {change.file}\n\n{snippet(known)}", end="")
     if not yes and not _agreed():
         say("nothing was changed", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     write_private(change.file, change.text.encode())
     spec = _configured(name, where)
     found = _check(name, spec, where)
     _show(spec, found, json=json)
     if not json:
         say("a gateway and runner that run read it with: interlock config reload", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 class _Change(NamedTuple):
@@ -132,7 +132,7 @@ def _show(spec: AgentSpec, found: evidence.Evidence, *, json: bool) -> None:
     result(f"{holding.held}: {MEANINGS[holding.held]}. {one_line(found.because, 2_000)}{believed}")
 
 
-def _shown(one: evidence.Seen) -> str:
+def _shown(one: evidence.ToolEvidence) -> str:
     return {"input": "yes", "described": "described", "": "-"}[one.shown]
 
 
@@ -140,7 +140,7 @@ def _is_known(name: str) -> bool:
     return any(one.agent_id == name for one in KNOWN)
 
 
-def _known(name: str) -> Known:
+def _known(name: str) -> KnownAgent:
     known = next((one for one in KNOWN if one.agent_id == name), None)
     if known is None:
         names = ", ".join(one.agent_id for one in KNOWN)
@@ -151,7 +151,7 @@ def _known(name: str) -> Known:
     return known
 
 
-def _change(known: Known, where: Where) -> _Change:
+def _change(known: KnownAgent, where: Where) -> _Change:
     """The config with the agent's table at its end. Raises Trouble where the file or the result is not valid."""
     file = where.directory() / config.FILE_NAME
     before = file.read_text("utf-8-sig") if file.exists() else ""

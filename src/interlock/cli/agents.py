@@ -16,7 +16,7 @@ from interlock import config
 from interlock.agents import evidence
 from interlock.agents.held import holding_of
 from interlock.cli.config_verbs import load_config
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.known_agents import found_on_path, snippet
 from interlock.cli.place import NOWHERE, Here, Where
@@ -52,14 +52,14 @@ def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
     if json:
         print_json(msgspec.json.encode({"offered": offered, "gateway": unreached or "ok", "configured": configured,
                                         "found": found}))
-        return Exit.DONE
+        return ExitStatus.DONE
     _print_offers(offered, unreached)
     for agent in configured:
         if not agent["found"]:
             say(f"agents.{agent['agent_id']}: {agent['command']} is not on PATH; install it, or correct the config",
                 "bold", "not on PATH")
     _print_found([one for one in found if not one["configured"]], where)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def how_held(name: str, spec: AgentSpec, state: Path) -> str:

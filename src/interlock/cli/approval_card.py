@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.cli.diff_colours import SIGN, Span, painted, shifted, spans_of
+from interlock.cli.diff_colours import SIGN, ColourSpan, painted, shifted, spans_of
 from interlock.cli.syntax import highlighted
 from interlock.cli.terminal import cut, has_colour, is_terminal, write
 from interlock.cli.terminal import styled as coloured
 from interlock.cli.values import until
 from interlock.command.approval import shared_votes
 from interlock.command.card.asked_by import NAME_CHARS, names
-from interlock.command.card.lines import Line, Style
+from interlock.command.card.lines import CardLine, Style
 from interlock.command.card.permission_request import lines_of_approval, request_of_approval
 from interlock.command.card.text import one_line, visible
 from interlock.protocol.resources import Approval
@@ -38,16 +38,16 @@ INDENT, CONTINUED = "    ", "  ↪ "
 _COLOURS: dict[Style, str] = {"place": "cyan", "note": "bold"}
 
 
-class Row(NamedTuple):
+class CardRow(NamedTuple):
     """One row of the terminal; `ours` is at the margin, the rest is the request's."""
 
     text: str
     style: Style = "plain"
     ours: bool = False
-    spans: tuple[Span, ...] = ()
+    spans: tuple[ColourSpan, ...] = ()
 
 
-class Reading:
+class CardReading:
     """A card that is being read. `whole` once every row of the request was shown."""
 
     def __init__(self, approval: Approval, width: int | None = None, page: int | None = None) -> None:
@@ -70,14 +70,14 @@ class Reading:
         """How much was shown."""
         return f"shown {self._at} of {len(self._rows)} lines"
 
-    def next_rows(self) -> list[Row]:
+    def next_rows(self) -> list[CardRow]:
         """Return what is shown next: the head with the first page, one more page, the foot with the last one."""
         head = self._head() if self._at == 0 else []
         page = self._rows[self._at:self._at + self._page]
         self._at += len(page)
         return [*head, *page, *(self._foot(short=True) if self.whole else [])]
 
-    def one_page(self) -> list[Row]:
+    def one_page(self) -> list[CardRow]:
         """Return the card with no more than the first page of the request, and how the rest is read."""
         rows = self.next_rows()
         if self.whole:
@@ -85,12 +85,12 @@ class Reading:
         return [*rows, *self._ours(f"  {self.progress}; read it with: interlock approvals {self._approval.id}", "note"),
                 *self._foot(short=True)]
 
-    def all_rows(self) -> list[Row]:
+    def all_rows(self) -> list[CardRow]:
         """Return the whole card, with the whole digest."""
         self._at = len(self._rows)
         return [*self._head(), *self._rows, *self._foot(short=False)]
 
-    def _head(self) -> list[Row]:
+    def _head(self) -> list[CardRow]:
         approval = self._approval
         state = "waits for you" if approval.state == "pending" else approval.state
         left = f" · {until(approval.expires_at)} left" if approval.state == "pending" else ""
@@ -107,7 +107,7 @@ class Reading:
             rows += self._ours(f"  {visible(one_line(approval.title, NAME_CHARS))}")
         return rows
 
-    def _foot(self, *, short: bool) -> list[Row]:
+    def _foot(self, *, short: bool) -> list[CardRow]:
         approval = self._approval
         wanted = (f"{grants(approval)} of {approval.required} needed{_quorum(approval)}"
                   if approval.kind == "permission" else "wants an answer in words")
@@ -116,9 +116,9 @@ class Reading:
             return [*self._ours(f"{ruled} · sha256 {approval.digest[:DIGEST_CHARS]}…"), *self._made_keys()]
         return [*self._ours(ruled), *self._made_keys(), *self._ours(f"  sha256 {approval.digest}")]
 
-    def _made_keys(self) -> list[Row]:
+    def _made_keys(self) -> list[CardRow]:
         """Say which votes the one who asked could have cast, and which of them would not count."""
-        approval, rows = self._approval, list[Row]()
+        approval, rows = self._approval, list[CardRow]()
         if approval.require_independent:
             rows += self._ours("  no vote counts by a key that the one who asked has made, nor two by keys that one "
                                "person has")
@@ -133,22 +133,22 @@ class Reading:
                                "note")
         return rows
 
-    def _ours(self, text: str, style: Style = "plain") -> list[Row]:
+    def _ours(self, text: str, style: Style = "plain") -> list[CardRow]:
         first, *more = cut(text, self._width - 2)
-        return [Row(first, style, ours=True), *(Row(f"  {row.lstrip()}", style, ours=True) for row in more)]
+        return [CardRow(first, style, ours=True), *(CardRow(f"  {row.lstrip()}", style, ours=True) for row in more)]
 
 
 def card(approval: Approval, *, width: int | None = None) -> str:
     """Write the whole card without colours."""
-    return "\n".join(row.text for row in Reading(approval, width).all_rows())
+    return "\n".join(row.text for row in CardReading(approval, width).all_rows())
 
 
-def show(rows: list[Row]) -> None:
+def show(rows: list[CardRow]) -> None:
     """Print rows of a card on standard error, coloured on a terminal."""
     write(sys.stderr, "".join(f"{_coloured(row)}\n" for row in rows), safe=True)
 
 
-def show_result(rows: list[Row]) -> None:
+def show_result(rows: list[CardRow]) -> None:
     """Print rows of a card on standard output."""
     write(sys.stdout, "".join(f"{row.text}\n" for row in rows), safe=True)
 
@@ -175,7 +175,7 @@ def grants(approval: Approval) -> int:
     return sum(1 for vote in approval.votes if vote.decision == "grant" and vote.withdrawn_at is None)
 
 
-def _needs_title(approval: Approval, lines: list[Line]) -> bool:
+def _needs_title(approval: Approval, lines: list[CardLine]) -> bool:
     """Whether the request's own lines do not name the act, or are too many to see it at a glance."""
     bare = approval.verb is not None or approval.budget is not None
     return approval.kind == "permission" and (bare or len(lines) > TITLED_FROM or not lines)
@@ -186,26 +186,26 @@ def _quorum(approval: Approval) -> str:
     return groups + (", signed" if approval.signed else "")
 
 
-def rows_of(lines: Sequence[Line], width: int) -> list[Row]:
+def rows_of(lines: Sequence[CardLine], width: int) -> list[CardRow]:
     """Cut a request's lines into indented rows of at most `width` cells, each with the colours inside it."""
-    shown = [Line(line.text.expandtabs(8), line.style) for line in lines]
+    shown = [CardLine(line.text.expandtabs(8), line.style) for line in lines]
     spans = spans_of(shown) if has_colour(sys.stderr) else [()] * len(shown)
     return [row for line, own in zip(shown, spans, strict=True) for row in _wrapped(line, own, width)]
 
 
-def _wrapped(line: Line, spans: tuple[Span, ...], width: int) -> list[Row]:
-    rows, at = list[Row](), 0
+def _wrapped(line: CardLine, spans: tuple[ColourSpan, ...], width: int) -> list[CardRow]:
+    rows, at = list[CardRow](), 0
     for piece in cut(line.text, width - len(INDENT)):
         before = CONTINUED if at else INDENT
         own = shifted(spans, at, at + len(piece), len(before))
         if at and spans and line.style in SIGN:  # A row that goes on has no sign of its own.
-            own = (Span(0, len(before), SIGN[line.style]), *own)
-        rows.append(Row(before + piece, line.style, spans=own))
+            own = (ColourSpan(0, len(before), SIGN[line.style]), *own)
+        rows.append(CardRow(before + piece, line.style, spans=own))
         at += len(piece)
     return rows
 
 
-def _coloured(row: Row) -> str:
+def _coloured(row: CardRow) -> str:
     if row.spans:
         return painted(row.text, row.spans)
     if row.style == "command" and not row.ours:

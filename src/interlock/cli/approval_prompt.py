@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from interlock.cli.approval_card import Reading, Row, grants, show, show_json
+from interlock.cli.approval_card import CardReading, CardRow, grants, show, show_json
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, one_line, say, write
@@ -183,17 +183,17 @@ async def answer_question(link: GatewayLink, asked: Approval, text: str | None) 
     return msgspec.json.decode(await link.send(path, {"text": text}), type=Approval)
 
 
-def more_to_read(reading: Reading) -> str:
+def more_to_read(reading: CardReading) -> str:
     """The question below a page that is not the last one."""
     return f"{reading.progress}. Enter = next page, n = no, {UNREAD} = allow it without the rest, ? = as JSON: "
 
 
-def not_read(reading: Reading) -> str:
+def not_read(reading: CardReading) -> str:
     """Say why a yes does not count yet."""
     return f"Not yet: only {reading.progress}. Press Enter for the next page, or type {UNREAD} to allow it."
 
 
-def unread_comment(reading: Reading) -> str:
+def unread_comment(reading: CardReading) -> str:
     """What the vote records if a person did not read the whole request (H-4)."""
     return f"not read to the end: {reading.progress}"
 
@@ -202,7 +202,7 @@ def _wish(scope: str, width: str) -> dict[str, Any]:
     return {"scope": scope} if width == "exact" else {"scope": scope, "match": {"width": width}}
 
 
-class Asker:
+class ApprovalPrompt:
     """Answers approvals as they come, in the way that was chosen."""
 
     def __init__(self, link: GatewayLink, how: Answering, answers: Answers | None,
@@ -227,12 +227,12 @@ class Asker:
         if self._how == "ask" and self._answers is not None:
             ask = self._ask_words if approval.kind == "question" else self._ask
             return await ask(approval, self._answers)
-        self._show(Reading(approval).one_page(), approval)
+        self._show(CardReading(approval).one_page(), approval)
         say(f"waiting for you; {elsewhere(approval)}", "bold", "waiting for you;")
         return False
 
     async def _ask(self, approval: Approval, answers: Answers) -> bool:
-        reading = Reading(approval)
+        reading = CardReading(approval)
         self._show(reading.next_rows(), approval)
         while True:
             match await self._line(self._question(approval, reading), answers):
@@ -260,12 +260,12 @@ class Asker:
                 case _:
                     say("Please answer y or n.")
 
-    def _question(self, approval: Approval, reading: Reading) -> str:
+    def _question(self, approval: Approval, reading: CardReading) -> str:
         if not reading.whole:
             return more_to_read(reading)
         return f"Allow it this once? {_CHOICES[self._may_always(approval)]}: "
 
-    def _show(self, rows: list[Row], approval: Approval) -> None:
+    def _show(self, rows: list[CardRow], approval: Approval) -> None:
         show(rows)
         if self._seen is not None:
             self._seen.add([approval.id])
@@ -303,7 +303,7 @@ class Asker:
 
     async def _ask_words(self, asked: Approval, answers: Answers) -> bool:
         say("the agent asks you", "bold")
-        self._show(Reading(asked).all_rows(), asked)
+        self._show(CardReading(asked).all_rows(), asked)
         say(elsewhere(asked), "dim")
         text = await self._line("Your answer (Enter for none): ", answers, lower=False)
         if text is None:

@@ -8,10 +8,10 @@ from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.approval_prompt import Answering
-from interlock.cli.cursors import Cursors, Place
+from interlock.cli.cursors import Cursors, ShownCursor
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, Here
-from interlock.cli.run import Running
+from interlock.cli.run import CommandRun
 from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.resources import Command
@@ -38,7 +38,7 @@ def attach(
     if json and jsonl:
         raise usage("--json and --jsonl exclude each other.", "Give one of them.")
     how: Answering = "yes" if yes else "elsewhere" if no_input else "ask"
-    running = Running(where, how, json=json, jsonl=jsonl)
+    running = CommandRun(where, how, json=json, jsonl=jsonl)
     cursors = Cursors(where.directory())
 
     async def follow() -> int:
@@ -48,7 +48,7 @@ def attach(
             say(f"{command.id} · session {command.target.session_id}", "dim")
             if place is not None and place.phase == "after":
                 say("all of it was shown; see it again with --from-start", "dim")
-            return await running.follow(link, command, place or Place())
+            return await running.follow(link, command, place or ShownCursor())
 
     return running.drive(follow())
 

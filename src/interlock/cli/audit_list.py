@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
@@ -69,16 +69,16 @@ async def _list(asked: dict[str, str], limit: int, where: Where, *, json: bool) 
             query["since"] = page.next_cursor
     if json:
         print_json(msgspec.json.encode({"items": found}))
-        return Exit.DONE
+        return ExitStatus.DONE
     if not found:
         say("no record of that kind", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     rows = [decoded(bytes(one), AuditLine, PATH) for one in found]
     print_table([_row(line.seq, decoded(bytes(line.record), dict[str, Any], PATH)) for line in rows],
                 ("RECORD", "WHEN", "WHO", "ACTION", "STEP", "ABOUT"))
     if page.has_more:
         say(f"the newest {len(found)}; more with --limit, one whole with: interlock audit show RECORD", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _show(seq: int, where: Where, *, json: bool) -> int:
@@ -86,13 +86,13 @@ async def _show(seq: int, where: Where, *, json: bool) -> int:
         raw = await link.get(f"{PATH}/records/{seq}")
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     line = decoded(raw, AuditLine, PATH)
     result(msgspec.json.format(bytes(line.record), indent=2).decode())
     for name, (_, value) in sorted((line.personal or {}).items()):
         result(f"{name}: {one_line(value, 1_000)}")
     say(f"hash {line.hash}", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _row(seq: int, record: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import is_terminal, one_line, result, say
@@ -38,11 +38,11 @@ def resume(
         now = asyncio.run(_state(where))
         if now.unsigned is None:
             result("the audit log can be signed: there is nothing to resume")
-            return Exit.DONE
+            return ExitStatus.DONE
         accept = f"{now.size}:{now.root}"
         if not _is_accepted(now, accept):
             say("nothing was accepted")
-            return Exit.FAILED
+            return ExitStatus.FAILED
     return asyncio.run(_resume(accept, reason, where))
 
 
@@ -70,4 +70,4 @@ async def _resume(accept: str, reason: str | None, where: Where) -> int:
     async with GatewayLink(where) as link:
         done = decoded(await link.send(RESUME, body), Resumed, RESUME)
     result(f"the log is signed again; it says who accepted the {count(done.accepted, 'record')} before")
-    return Exit.DONE
+    return ExitStatus.DONE

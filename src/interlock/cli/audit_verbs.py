@@ -13,7 +13,7 @@ import httpx2
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded, unreachable
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.progress import so_far
@@ -88,7 +88,7 @@ def verify(
         result(f"not ok{place}{kind}: {report.message}")
         for sentence in report.rows:
             result(f"  {sentence}")
-    return Exit.DONE if report.ok else Exit.FAILED
+    return ExitStatus.DONE if report.ok else ExitStatus.FAILED
 
 
 def erase(
@@ -113,7 +113,7 @@ def erase(
         say(f"Erase the personal data of {meant}, for good?")
         if input("[y/N] ").strip().lower() not in ("y", "yes"):
             say("nothing was erased")
-            return Exit.FAILED
+            return ExitStatus.FAILED
     return asyncio.run(_erase(records, who, where))
 
 
@@ -127,7 +127,7 @@ async def _erase(records: tuple[int, ...], who: str | None, where: Where) -> int
                 told = decoded(await link.send("/v1/audit/erasures", body), _Erased, "/v1/audit/erasures")
                 erased, has_more = erased + len(told.erased), told.has_more and bool(told.erased)
     result(f"personal data of {count(erased, 'record')} erased")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _last_line(file: Path) -> bytes:
@@ -186,7 +186,7 @@ async def _export(file: Path | None, where: Where) -> int:
         say(f"{count(max(0, lines - 1), 'record')} in {file}; check it with: interlock audit verify {file}", "dim")
     elif is_terminal(sys.stdout):
         say("keep it with: interlock audit export FILE", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _verify_file(file: Path, key: Path | None, checkpoint: Path | None, where: Where) -> Any:

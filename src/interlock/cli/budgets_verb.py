@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.lists import Json
 from interlock.cli.place import NOWHERE, Here, Where
@@ -28,13 +28,13 @@ async def _budgets(where: Where, *, json: bool) -> int:
         raw = await link.get("/v1/budgets")
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = msgspec.json.decode(raw, type=BudgetList).budgets
     if not found:
         say("no budgets; give some as [[budgets]] in the gateway's config", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([row for budget in found for row in _rows(budget)], COLUMNS)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _rows(budget: Budget) -> list[list[str]]:

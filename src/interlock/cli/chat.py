@@ -13,9 +13,9 @@ from typing import Annotated, Any, Protocol, get_args
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.approval_prompt import Answering, Answers, Asker, TerminalAnswers
-from interlock.cli.cursors import Cursors, Place
-from interlock.cli.exit_status import BY_STATE, Exit
+from interlock.cli.approval_prompt import Answering, Answers, ApprovalPrompt, TerminalAnswers
+from interlock.cli.cursors import Cursors, ShownCursor
+from interlock.cli.exit_status import BY_STATE, ExitStatus
 from interlock.cli.follower import Follower
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.outcome import close_line, exit_of
@@ -70,10 +70,10 @@ def chat(
         return asyncio.run(_Talk(where, key, "elsewhere" if no_input else "ask").run())
     except KeyboardInterrupt:
         say("\nwhat runs goes on; see it with: interlock attach @last")
-        return Exit.INTERRUPTED
+        return ExitStatus.INTERRUPTED
 
 
-class Source(Protocol):
+class LineSource(Protocol):
     """Where lines come from."""
 
     async def line(self) -> str | None:
@@ -85,10 +85,10 @@ class Source(Protocol):
         ...
 
 
-class Lines(Answers):
+class LineReader(Answers):
     """One reader of a source with two kinds of lines: answers while a question is open, messages else."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: LineSource) -> None:
         self._source = source
         self._answer: asyncio.Future[str | None] | None = None
         self.messages: asyncio.Queue[str | None] = asyncio.Queue(MAX_WAITING)
@@ -185,18 +185,18 @@ class _Talk:
         self._is_edited = False
         self._cursors = Cursors(where.directory())
         self._commands: asyncio.Queue[str | None] = asyncio.Queue(MAX_WAITING)
-        self._status: int = Exit.DONE
+        self._status: int = ExitStatus.DONE
 
     async def run(self) -> int:
         """Talk until the person leaves, which is a success; piped in, until the last command has ended, whose exit
         status it is."""
         source, output = self._source()
-        self._lines = Lines(source)
+        self._lines = LineReader(source)
         async with GatewayLink(self._where) as link:
             with output:
                 return await self._run(link)
 
-    def _source(self) -> tuple[Source, AbstractContextManager[None]]:
+    def _source(self) -> tuple[LineSource, AbstractContextManager[None]]:
         if not self._is_person:
             return PipedLines(), nullcontext()
         if not (is_terminal(sys.stdout) and is_terminal(sys.stderr)) or os.environ.get("TERM", "dumb") == "dumb":
@@ -224,7 +224,7 @@ class _Talk:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        return Exit.DONE if self._is_person else self._status
+        return ExitStatus.DONE if self._is_person else self._status
 
     async def _rejoin(self, link: GatewayLink) -> None:
         """Show what still runs in the session of this key, from where this terminal left off."""
@@ -310,10 +310,10 @@ class _Talk:
             command = await link.read(f"/v1/commands/{command_id}", Command)
             detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "on")
             screen = Screen(command.target.agent_id or "", detail=detail)
-            asker = Asker(link, self._how, self._lines if self._is_person else None,
-                          SeenApprovals(self._where.directory()))
+            asker = ApprovalPrompt(link, self._how, self._lines if self._is_person else None,
+                                   SeenApprovals(self._where.directory()))
             shown = self._cursors.command(command.id)
-            place = shown or Place(cursor=self._cursors.session(command.target.session_id or ""))
+            place = shown or ShownCursor(cursor=self._cursors.session(command.target.session_id or ""))
             follower = Follower(link, command, screen, asker, self._cursors, place=place)
             self._working.begin(command, screen)
             try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.cli import trust
 from interlock.cli.config_verbs import load_config
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import locate
 from interlock.cli.place import NOWHERE, Here, Where, writable
 from interlock.cli.processes import WithParent, end_with_parent
@@ -74,4 +74,4 @@ def _carry(extra: Extra, service: str, load: Callable[[], Run], where: Where, *,
         raise Trouble("UpstreamError", str(error), f"Correct [{extra}] in the config.") from None
     except (OSError, ValueError) as error:
         raise Trouble("StateUnusable", f"{error}", "Check the state directory.") from None
-    return Exit.DONE
+    return ExitStatus.DONE

@@ -29,7 +29,7 @@ LOG_MAX_BYTES = 16 * MIB
 TAIL_BYTES = 16 * KIB
 
 
-class Mended(Protocol):
+class SupervisedChild(Protocol):
     """What is started again when it ends."""
 
     name: str
@@ -143,7 +143,7 @@ def last_words(log: Path) -> str:
     return (errors or lines or ["it said nothing"])[-1]
 
 
-async def keep_alive(child: Mended, final: int | None = None) -> None:
+async def keep_alive(child: SupervisedChild, final: int | None = None) -> None:
     """Start a child again whenever it ends, and say so. Runs until it is cancelled, or the child has ended with the
     status that is `final`. Raises Trouble."""
     deaths = Deaths(child.name, child.log)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import OWNER_KEY_FILE, write_private
 from interlock.cli.terminal import result
 from interlock.cli.verb_error import usage
@@ -31,4 +31,4 @@ def cluster_keys(directory: Annotated[Path, Parameter(help="Where they are writt
                     "Name another directory.") from None
     for name in (KEY_NAME, PUBLIC_NAME, OWNER_KEY_FILE):
         result(str(directory / name))
-    return Exit.DONE
+    return ExitStatus.DONE

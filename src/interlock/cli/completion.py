@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
-from interlock.cli.exit_status import BY_STATE, Exit
+from interlock.cli.exit_status import BY_STATE, ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where, write_private
 from interlock.cli.short_ids import LAST
@@ -121,7 +121,7 @@ def _give(script: str, path: Path, next_: str, *, print_: bool, install: bool) -
                     "--print and --install exclude each other.", "Give --install, or --print.")
     if print_:
         result(script.rstrip("\n"))
-        return Exit.DONE
+        return ExitStatus.DONE
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private(path, script.encode())
@@ -130,7 +130,7 @@ def _give(script: str, path: Path, next_: str, *, print_: bool, install: bool) -
                       "Put what --print gives where your shell looks.") from None
     result(str(path))
     say(f"now {next_}", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def complete(words: list[str]) -> int:
@@ -139,7 +139,7 @@ def complete(words: list[str]) -> int:
     with contextlib.suppress(Exception):
         for one in candidates(words or [""]):
             result(one)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def candidates(words: list[str]) -> list[str]:

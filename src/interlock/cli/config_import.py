@@ -12,12 +12,12 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock import config
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.terminal import one_line, print_json, result, say
 from interlock.cli.transcript_sources import read_within
 from interlock.cli.verb_error import Trouble, usage
-from interlock.config.openclaw import TOKEN_FILE, Imported, translate
+from interlock.config.openclaw import TOKEN_FILE, ImportedConfig, translate
 from interlock.config.toml_writer import to_toml
 
 MAX_BYTES = 1024 * 1024
@@ -48,7 +48,7 @@ def import_(
                                         "backup": str(backup) if backup is not None else None,
                                         "taken": found.taken, "left": [{"name": name, "why": why}
                                                                        for name, why in found.left]}))
-        return Exit.DONE
+        return ExitStatus.DONE
     for name in found.taken:
         say(f"taken  {one_line(name)}", "green", "taken")
     for name, why in found.left:
@@ -60,7 +60,7 @@ def import_(
     else:
         result(f"written: {path}" + (f" (before: {backup})" if backup is not None else ""))
         _remark(text, found)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _read(file: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", read)
 
 
-def _joined(path: Path, found: Imported, *, replace: bool) -> str:
+def _joined(path: Path, found: ImportedConfig, *, replace: bool) -> str:
     """The file as it is after the import. Raises Trouble where it says the same already, or would not be a config."""
     try:
         before = path.read_text("utf-8") if path.exists() else ""
@@ -118,7 +118,7 @@ def _merged(present: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _write(path: Path, text: str, found: Imported) -> Path | None:
+def _write(path: Path, text: str, found: ImportedConfig) -> Path | None:
     """Put it in place as a whole, with a copy of what was there. Raises Trouble."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     try:
@@ -146,7 +146,7 @@ def _put_token(path: Path, token: str) -> None:
         file.write(token)
 
 
-def _remark(text: str, found: Imported) -> None:
+def _remark(text: str, found: ImportedConfig) -> None:
     """Say what else it needs to work."""
     loaded = config.parse(text, "")
     named = {binding.agent for binding in loaded.bindings}

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from interlock.backends.sqlite.lock import LOCK_NAME
 from interlock.cli.config_mistakes import mistakes_of
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import LOGS, UP_LOCK, Where
 from interlock.cli.runner_take import homes
 from interlock.cli.terminal import result, say
@@ -35,7 +35,7 @@ def reload(*, state: Annotated[Path | None, Parameter(
     for one in told:
         result(one)
     say(f"where it listens, and limits of outboxes, take a new start; logs in {directory / LOGS}", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _gateway(directory: Path) -> list[str]:

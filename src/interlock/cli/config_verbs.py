@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.cli.config_mistakes import mistakes_of
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, result, say
 from interlock.cli.verb_error import usage
@@ -31,7 +31,7 @@ def check(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] =
             if is_broad(rule):
                 say(f"the rule {one_line(rule.name)} allows whatever the tools that it names are given; say what with "
                     "words, path or url, unless you mean that", "bold", "the rule")
-    return Exit.USAGE if mistakes else Exit.DONE
+    return ExitStatus.USAGE if mistakes else ExitStatus.DONE
 
 
 def show(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
@@ -44,7 +44,7 @@ def show(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = 
         print_json(msgspec.json.encode(tomllib.loads(shown)))
     else:
         result(shown, end="")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def path(*, where: Here = NOWHERE) -> int:
@@ -53,7 +53,7 @@ def path(*, where: Here = NOWHERE) -> int:
     result(str(file))
     if not file.exists():
         say("it does not exist yet; everything is as shipped", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def load_config(where: Where) -> config.Config:

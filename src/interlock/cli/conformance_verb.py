@@ -11,13 +11,13 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.terminal import print_json, print_table, result, say
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble, usage
 from interlock.conformance.hands import Hand, ProgramHand, RestHand
 from interlock.conformance.register import RegisterMissing, Requirement, requirements
-from interlock.conformance.steps import Finding
+from interlock.conformance.steps import ConformanceFinding
 
 OUTCOMES = {"held": "green", "broken": "red", "not run": "bold"}
 
@@ -70,7 +70,7 @@ def _register(*, json: bool) -> int:
         raise Trouble("RegisterMissing", str(error), "Install the package anew.") from None
     if json:
         print_json(msgspec.json.encode({"requirements": rows, "totals": _totals(rows)}))
-        return Exit.DONE
+        return ExitStatus.DONE
     for number, source, status, clause in (("ID", "OF", "STATUS", "CLAUSE"), *(
             (one.id, one.source, one.status, one.clause) for one in rows)):
         result(f"{number:<5} {source:<9} {status:<8} {clause}")  # Whole clauses: a table's cells would be cut.
@@ -79,18 +79,18 @@ def _register(*, json: bool) -> int:
     for one in gaps:
         result(f"{one.id} ({one.status}): {one.reason}")
     say(", ".join(f"{number} {status}" for status, number in _totals(rows).items()))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _totals(rows: list[Requirement]) -> dict[str, int]:
     return {status: sum(one.status == status for one in rows) for status in ("carried", "partial", "later")}
 
 
-def _findings(found: list[Finding], *, json: bool) -> int:
+def _findings(found: list[ConformanceFinding], *, json: bool) -> int:
     broken = sum(one.outcome == "broken" for one in found)
     if json:
         print_json(msgspec.json.encode({"ok": not broken, "findings": [one._asdict() for one in found]}))
-        return Exit.FAILED if broken else Exit.DONE
+        return ExitStatus.FAILED if broken else ExitStatus.DONE
     print_table([[one.outcome, one.name, " ".join(one.requirements), one.claim] for one in found],
                 ["OUTCOME", "CONVERSATION", "SHOWS", "CLAIM"])
     for one in found:
@@ -98,7 +98,7 @@ def _findings(found: list[Finding], *, json: bool) -> int:
             say(f"{one.outcome}: {one.name}: {one.found}", OUTCOMES[one.outcome])
     held = sum(one.outcome == "held" for one in found)
     say(f"{held} of {count(len(found), 'conversation')} held, {broken} broken, {len(found) - held - broken} not run")
-    return Exit.FAILED if broken else Exit.DONE
+    return ExitStatus.FAILED if broken else ExitStatus.DONE
 
 
 def _checked(url: str) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import LOOPBACK, GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say, write
@@ -26,7 +26,7 @@ from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
 CODES = "/v1/browser-codes"
 SESSIONS = "/v1/browser-sessions"
 CONSOLE = "/console/"
-BROWSER_SESSION = short_ids.Kind("console session", SESSIONS, "brs_")
+BROWSER_SESSION = short_ids.IdKind("console session", SESSIONS, "brs_")
 QR_BORDER = 2
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
@@ -84,7 +84,7 @@ async def has_console(link: GatewayLink) -> bool:
     try:
         await link.get(CONSOLE)
     except Trouble as trouble:
-        if trouble.status is not Exit.NOT_FOUND:
+        if trouble.status is not ExitStatus.NOT_FOUND:
             raise
         return False
     return True
@@ -110,14 +110,14 @@ async def _open(roles: list[str] | None, where: Where, *, opens: bool, qr: bool,
     shown = link_for(url, made.code)
     if json:
         print_json(msgspec.json.encode({"url": shown, **msgspec.to_builtins(made)}))
-        return Exit.DONE
+        return ExitStatus.DONE
     result(shown)
     if is_terminal(sys.stderr) and (qr or urlsplit(url).hostname not in LOOPBACK):
         write(sys.stderr, qr_code(shown, sys.stderr.encoding), safe=True)
     opened = opens and _has_display() and await asyncio.to_thread(webbrowser.open, shown)
     say(f"good once, for {until(made.expires_at)}, as {', '.join(made.roles)}" + (" · opened in a browser" if opened
         else ""), "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _has_display() -> bool:
@@ -130,15 +130,15 @@ async def _list(where: Where, *, json: bool) -> int:
         raw = await link.get(SESSIONS)
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = decoded(raw, dict[str, list[BrowserSession]], SESSIONS)["items"]
     if not found:
         say("no browser is logged in; log one in with: interlock console", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.id, one_line(f"{one.principal.type}:{one.principal.id}"), ", ".join(one.roles),
                   one_line(one.label, 60), ago(one.last_used_at), until(one.expires_at)] for one in found],
                 ("BROWSER SESSION", "FOR", "ROLES", "BROWSER", "LAST USED", "TIME LEFT"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _end(id_: str, where: Where, *, json: bool) -> int:
@@ -150,4 +150,4 @@ async def _end(id_: str, where: Where, *, json: bool) -> int:
         print_json(raw)
     else:
         result(f"{found.id} ({one_line(found.label, 60)}) is logged out")
-    return Exit.DONE
+    return ExitStatus.DONE

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.lists import Json
 from interlock.cli.place import NOWHERE, Here, Where
@@ -34,14 +34,14 @@ async def _jobs(where: Where, *, json: bool) -> int:
         raw = await link.get("/v1/cron")
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = decoded(raw, CronJobs, "/v1/cron").items
     if not found:
         say("no cron jobs; give some as [cron.ID] in the gateway's config", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([_row(one) for one in found],
                 ("JOB", "AGENT", "SCHEDULE", "ZONE", "DUE IN", "LAST", "MISSED", "COMMAND OR WHY NOT"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _row(job: CronJobShown) -> list[str]:
@@ -67,4 +67,4 @@ async def _run(named: str, where: Where, *, json: bool) -> int:
     else:
         result(f"{hits[0]}: {told.command_id} in {told.session_key}")
         say(f"follow it with: interlock attach {told.command_id}", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE

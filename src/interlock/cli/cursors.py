@@ -17,7 +17,7 @@ Phase = Literal["before", "inside", "after"]
 """Whether the command's own part of its session's stream is still to come, being shown, or was shown."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ShownCursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How far a command was shown. `shown` counts the code points of each open block that stand on the screen."""
 
     cursor: str | None = None
@@ -28,7 +28,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Kept(msgspec.Struct, kw_only=True):
-    commands: dict[str, Place] = {}
+    commands: dict[str, ShownCursor] = {}
     sessions: dict[str, str] = {}
 
 
@@ -38,7 +38,7 @@ class Cursors:
     def __init__(self, state: Path) -> None:
         self._path = state / CURSORS_FILE
 
-    def command(self, command_id: str) -> Place | None:
+    def command(self, command_id: str) -> ShownCursor | None:
         """Tell how far a command was shown; None when it never was."""
         return self._read().commands.get(command_id)
 
@@ -46,7 +46,7 @@ class Cursors:
         """Tell the newest cursor of a session that was shown; None when none was."""
         return self._read().sessions.get(session_id)
 
-    def keep(self, session_id: str, command_id: str | None, place: Place) -> None:
+    def keep(self, session_id: str, command_id: str | None, place: ShownCursor) -> None:
         """Note how far it was shown."""
         kept = self._read()
         if command_id is not None:

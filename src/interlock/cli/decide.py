@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.approval_card import Reading, grants, show, show_json
+from interlock.cli.approval_card import CardReading, grants, show, show_json
 from interlock.cli.approval_prompt import (
     Answers,
     answer_question,
@@ -22,7 +22,7 @@ from interlock.cli.approval_prompt import (
     unread_comment,
     vote,
 )
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.seen_approvals import SeenApprovals
@@ -157,13 +157,13 @@ async def _answer(id_: str, text: str | None, where: Where, *, json: bool) -> in
         if asked.state != "pending":
             raise Trouble("Conflict", f"It is too late: {decided(asked)}.",
                           f"Look at it with: interlock approvals {asked.id}")
-        show(Reading(asked).all_rows())
+        show(CardReading(asked).all_rows())
         after = await answer_question(link, asked, text)
         if json:
             print_json(msgspec.json.encode(after))
         else:
             result(decided(after))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def cancel(
@@ -252,14 +252,14 @@ async def decide(
                 await say_remembered(link, after[-1])
         if json:
             print_json(msgspec.json.encode({"approvals": after}))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _agreed(
     approval: Approval, decision: Decision, more: dict[str, Any], answers: Answers | None
 ) -> tuple[bool, str | None]:
     """Show the whole request, and ask; returns the answer, and what the vote records if it was not read whole (H-4)."""
-    reading = Reading(approval)
+    reading = CardReading(approval)
     if answers is None:
         show(reading.all_rows())
         return True, None
@@ -287,7 +287,7 @@ async def _agreed(
                 say("Please answer y or n.")
 
 
-def _question(reading: Reading, decision: Decision) -> str:
+def _question(reading: CardReading, decision: Decision) -> str:
     if decision == "deny":
         return "Deny it? y = deny it, n = leave it open, ? = as JSON: "
     if reading.whole:
@@ -307,7 +307,7 @@ async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:
                        f"{approval.required} needed")
         if json:
             print_json(msgspec.json.encode({"approvals": after}))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _said(approval: Approval) -> str:
@@ -329,4 +329,4 @@ async def _cancel(ids: tuple[str, ...], reason: str | None, where: Where, *, jso
                 result(f"{command.id} is {now.state.replace('_', ' ')}")
         if json:
             print_json(msgspec.json.encode({"commands": after}))
-    return Exit.DONE
+    return ExitStatus.DONE

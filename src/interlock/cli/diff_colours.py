@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from interlock.command.card.lines import Line, Style
+from interlock.command.card.lines import CardLine, Style
 
 MAX_CODE_CHARS = 20_000
 """One file's part of a diff is coloured by language up to here: a lexer must not keep a person waiting."""
@@ -34,7 +34,7 @@ _LANGUAGES = {
 """pygments' name of the language of a file, by the end of its name or its whole name."""
 
 
-class Span(NamedTuple):
+class ColourSpan(NamedTuple):
     """Characters of a line from `start` to before `end`, and their ANSI code."""
 
     start: int
@@ -48,14 +48,14 @@ def language_of(path: str) -> str | None:
     return _LANGUAGES.get(name.rpartition(".")[2])
 
 
-def diffs_of(lines: Sequence[Line]) -> list[Line]:
+def diffs_of(lines: Sequence[CardLine]) -> list[CardLine]:
     """Return the diffs among the lines of a card, each with the line that names its file."""
     return [line for start, end, _ in _diffs(lines) for line in lines[start - 1:end]]
 
 
-def spans_of(lines: Sequence[Line]) -> list[tuple[Span, ...]]:
+def spans_of(lines: Sequence[CardLine]) -> list[tuple[ColourSpan, ...]]:
     """Say for each line of a card which of its characters are coloured how; nothing for lines outside of diffs."""
-    found: list[tuple[Span, ...]] = [()] * len(lines)
+    found: list[tuple[ColourSpan, ...]] = [()] * len(lines)
     for start, end, language in _diffs(lines):
         part = lines[start:end]
         tokens = _tokens(part, language) if language is not None else {}
@@ -67,7 +67,7 @@ def spans_of(lines: Sequence[Line]) -> list[tuple[Span, ...]]:
     return found
 
 
-def painted(text: str, spans: Iterable[Span]) -> str:
+def painted(text: str, spans: Iterable[ColourSpan]) -> str:
     """Colour a text by its spans, which are in order and do not overlap. No character of it is changed."""
     shown, at = list[str](), 0
     for span in spans:
@@ -77,13 +77,13 @@ def painted(text: str, spans: Iterable[Span]) -> str:
     return "".join([*shown, text[at:]])
 
 
-def shifted(spans: Iterable[Span], start: int, end: int, by: int) -> tuple[Span, ...]:
+def shifted(spans: Iterable[ColourSpan], start: int, end: int, by: int) -> tuple[ColourSpan, ...]:
     """Give the spans of a row that has the characters from `start` to before `end` of a line, moved right by `by`."""
-    return tuple(Span(max(span.start, start) - start + by, min(span.end, end) - start + by, span.code)
+    return tuple(ColourSpan(max(span.start, start) - start + by, min(span.end, end) - start + by, span.code)
                  for span in spans if span.start < end and span.end > start)
 
 
-def _diffs(lines: Sequence[Line]) -> Iterator[tuple[int, int, str | None]]:
+def _diffs(lines: Sequence[CardLine]) -> Iterator[tuple[int, int, str | None]]:
     """Find the lines of each file's diff, as (first, behind the last, language)."""
     heads = [at for at, line in enumerate(lines) if line.style == "place" and line.text.startswith("--- ")]
     for at, following in pairwise([*heads, len(lines)]):
@@ -93,11 +93,11 @@ def _diffs(lines: Sequence[Line]) -> Iterator[tuple[int, int, str | None]]:
         yield at + 1, end, language_of(lines[at].text.removeprefix("--- "))
 
 
-def _is_context(line: Line) -> bool:
+def _is_context(line: CardLine) -> bool:
     return line.style == "plain" and line.text.startswith(" ")
 
 
-def _tokens(part: Sequence[Line], language: str) -> dict[int, list[Span]]:
+def _tokens(part: Sequence[CardLine], language: str) -> dict[int, list[ColourSpan]]:
     """Colour the text before the change and the one after it, each as a whole: a string may go over several lines."""
     if sum(len(line.text) for line in part) > MAX_CODE_CHARS or any(len(one.text) > MAX_LINE_CHARS for one in part):
         return {}
@@ -106,9 +106,9 @@ def _tokens(part: Sequence[Line], language: str) -> dict[int, list[Span]]:
     return {**_lexed(part, before, language), **_lexed(part, after, language)}
 
 
-def _lexed(part: Sequence[Line], places: Sequence[int], language: str) -> dict[int, list[Span]]:
+def _lexed(part: Sequence[CardLine], places: Sequence[int], language: str) -> dict[int, list[ColourSpan]]:
     texts = [part[place].text[1:] for place in places]
-    source, found = "\n".join(texts) + "\n", {place: list[Span]() for place in places}
+    source, found = "\n".join(texts) + "\n", {place: list[ColourSpan]() for place in places}
     at, row = 0, 0
     lexed: list[tuple[int, object, str]] = list(_lexer(language).get_tokens_unprocessed(source))
     if "".join(value for _, _, value in lexed) != source:
@@ -120,20 +120,20 @@ def _lexed(part: Sequence[Line], places: Sequence[int], language: str) -> dict[i
             if number:
                 row, at = row + 1, 0
             if piece and code and row < len(places):
-                found[places[row]].append(Span(at + 1, at + 1 + len(piece), code))
+                found[places[row]].append(ColourSpan(at + 1, at + 1 + len(piece), code))
             at += len(piece)
     return found
 
 
-def _filled(line: Line, spans: Sequence[Span]) -> tuple[Span, ...]:
+def _filled(line: CardLine, spans: Sequence[ColourSpan]) -> tuple[ColourSpan, ...]:
     """Colour the sign, and what no token colours, as added or removed."""
-    found, at = [Span(0, 1, SIGN[line.style])], 1
+    found, at = [ColourSpan(0, 1, SIGN[line.style])], 1
     for span in spans:
         if at < span.start:
-            found.append(Span(at, span.start, BASE[line.style]))
+            found.append(ColourSpan(at, span.start, BASE[line.style]))
         found.append(span)
         at = span.end
-    return tuple([*found, Span(at, len(line.text), BASE[line.style])] if at < len(line.text) else found)
+    return tuple([*found, ColourSpan(at, len(line.text), BASE[line.style])] if at < len(line.text) else found)
 
 
 @cache

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.verb_error import Trouble, usage
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -32,11 +32,12 @@ def dispatch(words: list[str]) -> int:
         return _failed(trouble)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
-        return Exit.INTERRUPTED
+        return ExitStatus.INTERRUPTED
     except BrokenPipeError:
         return BROKEN_PIPE
     except SystemExit as ending:
-        return ending.code if isinstance(ending.code, int) else Exit.DONE if ending.code is None else Exit.FAILED
+        return ending.code if isinstance(ending.code,
+                                         int) else ExitStatus.DONE if ending.code is None else ExitStatus.FAILED
     except OSError as error:
         return unwritten(error) if error.errno in NO_ROOM and error.filename is None else _surprised(error, words)
     except Exception as error:  # noqa: BLE001 - the last resort of the process: said, kept in a file, never a traceback
@@ -64,7 +65,7 @@ def _run(words: list[str]) -> int:
         from interlock import __version__
 
         sys.stdout.write(f"interlock {__version__}\n")
-        return Exit.DONE
+        return ExitStatus.DONE
     from cyclopts import CycloptsError
 
     from interlock.cli.progress import working
@@ -81,7 +82,7 @@ def _run(words: list[str]) -> int:
         if os.environ.get("INTERLOCK_DEBUG"):
             raise
         raise _usage_of(error, words) from None
-    return status if isinstance(status, int) else Exit.DONE
+    return status if isinstance(status, int) else ExitStatus.DONE
 
 
 def _without_agent_flags(words: list[str]) -> list[str]:
@@ -131,7 +132,7 @@ def _surprised(error: Exception, words: list[str]) -> int:
     """Something that no verb foresaw: kept where it can be read, and said."""
     if os.environ.get("INTERLOCK_DEBUG"):
         traceback.print_exc()
-        return Exit.FAILED
+        return ExitStatus.FAILED
     kept = _keep(error, words)
     remedy = f"The details are in {kept}; please report them." if kept else "INTERLOCK_DEBUG=1 shows the details."
     what = " ".join(str(error).split()) or "no more is known"

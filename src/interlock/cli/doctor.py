@@ -18,7 +18,7 @@ from interlock import config
 from interlock.box.host import Host, survey
 from interlock.channels.chat.places import PlacesFile
 from interlock.cli.cluster_health import shared_server
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.pairings import pairings
@@ -39,7 +39,7 @@ LEAST_FREE_BYTES = 512 * MIB
 """With less free on the disk of the state directory, the ledger may soon be unable to commit."""
 
 
-class Finding(NamedTuple):
+class HostFinding(NamedTuple):
     """One check: what was looked at, whether it is right, what was found, and what to do where it is not."""
 
     check: str
@@ -54,26 +54,26 @@ def doctor(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
     bad = any(not one.ok for one in findings)
     if json:
         print_json(msgspec.json.encode({"ok": not bad, "checks": [one._asdict() for one in findings]}))
-        return Exit.FAILED if bad else Exit.DONE
+        return ExitStatus.FAILED if bad else ExitStatus.DONE
     for one in findings:
         word = styled("ok     ", "green", sys.stdout) if one.ok else styled("problem", "red", sys.stdout)
         sys.stdout.write(f"{word}  ")
         result(f"{one.check}: {one.found}" + (f" {one.remedy}" if not one.ok else ""))
-    return Exit.FAILED if bad else Exit.DONE
+    return ExitStatus.FAILED if bad else ExitStatus.DONE
 
 
-def examine(where: Where) -> Iterator[Finding]:
+def examine(where: Where) -> Iterator[HostFinding]:
     """Look at one thing after the other."""
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding("python", sys.version_info[:2] >= LEAST_PYTHON, version, "Install Python 3.11 or newer.")
+    yield HostFinding("python", sys.version_info[:2] >= LEAST_PYTHON, version, "Install Python 3.11 or newer.")
     try:
         state = where.directory()
         writable(state)
     except Trouble as trouble:
-        yield Finding("state directory", False, trouble.sentence, trouble.remedy)
+        yield HostFinding("state directory", False, trouble.sentence, trouble.remedy)
         return
     mode = stat.S_IMODE(state.stat().st_mode)
-    yield Finding("state directory", not mode & 0o077, f"{state} ({mode:04o}).", f"Close it: chmod 700 {state}")
+    yield HostFinding("state directory", not mode & 0o077, f"{state} ({mode:04o}).", f"Close it: chmod 700 {state}")
     yield _disk(state)
     yield _config(state)
     yield from _ledger(state)
@@ -86,36 +86,37 @@ def examine(where: Where) -> Iterator[Finding]:
     yield from _agents(state, host)
 
 
-def _disk(state: Path) -> Finding:
+def _disk(state: Path) -> HostFinding:
     free = shutil.disk_usage(state).free
-    return Finding("disk space", free >= LEAST_FREE_BYTES, f"{free // MIB} MiB free at {state}.",
-                   f"Free some: {LEAST_FREE_BYTES // MIB} MiB are the least to work with.")
+    return HostFinding("disk space", free >= LEAST_FREE_BYTES, f"{free // MIB} MiB free at {state}.",
+                       f"Free some: {LEAST_FREE_BYTES // MIB} MiB are the least to work with.")
 
 
-def _config(state: Path) -> Finding:
+def _config(state: Path) -> HostFinding:
     path = state / config.FILE_NAME
     mistakes = config.check(path)
     if mistakes:
-        return Finding("config", False, mistakes[0], "See all with: interlock config check")
-    return Finding("config", True, str(path) if path.exists() else "none, everything is as shipped")
+        return HostFinding("config", False, mistakes[0], "See all with: interlock config check")
+    return HostFinding("config", True, str(path) if path.exists() else "none, everything is as shipped")
 
 
-def _ledger(state: Path) -> Iterator[Finding]:
+def _ledger(state: Path) -> Iterator[HostFinding]:
     """Find a ledger that was moved to a database which the config does not name."""
     from interlock.app.data_migration.departure import why_not_here
 
     if not config.check(state / config.FILE_NAME) and config.load(state / config.FILE_NAME).cluster.store is None:
         moved = why_not_here(state)
         if moved is not None:
-            yield Finding("ledger", False, moved)
+            yield HostFinding("ledger", False, moved)
 
 
-def walls(host: Host, state: Path) -> Finding:
+def walls(host: Host, state: Path) -> HostFinding:
     """What agents are kept from on this host, and by what (H-15)."""
     if host.why_none is not None:
-        return Finding("walls", sys.platform != "linux", f"{host.why_none}. Agents can read the keys in {state}.",
-                       "Allow user namespaces, or use a kernel with Landlock (5.13); or run the runner as a user of "
-                       "its own.")
+        return HostFinding("walls", sys.platform != "linux", f"{host.why_none}. Agents can read the keys in {state}.",
+                           "Allow user namespaces, or use a kernel with Landlock (5.13); or run the runner as a user "
+                           "of "
+                           "its own.")
     found = f"{', '.join(host.kinds)}; {state} is hidden from agents."
     if "namespace" not in host.kinds:
         above = ", ".join(str(parent) for parent in (*state.parents,)[:-1])
@@ -125,75 +126,75 @@ def walls(host: Host, state: Path) -> Finding:
               else f" The programs that an agent starts cannot be held ({host.programs}).")
     found += (" It can give them a network of their own." if host.network is None else
               f" It cannot give them a network of their own ({host.network}).")
-    return Finding("walls", True, found)
+    return HostFinding("walls", True, found)
 
 
-def _key(state: Path) -> Finding:
+def _key(state: Path) -> HostFinding:
     path = state / OWNER_KEY_FILE
     if os.environ.get("INTERLOCK_KEY"):
-        return Finding("key", True, "from $INTERLOCK_KEY")
+        return HostFinding("key", True, "from $INTERLOCK_KEY")
     if not path.exists():
-        return Finding("key", False, f"{path} does not exist.", "The first `interlock up` makes it.")
+        return HostFinding("key", False, f"{path} does not exist.", "The first `interlock up` makes it.")
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        return Finding("key", False, f"{path} can be read by others ({mode:04o}).", f"Close it: chmod 600 {path}")
-    return Finding("key", os.access(path, os.R_OK), str(path), "Run as the user who owns it.")
+        return HostFinding("key", False, f"{path} can be read by others ({mode:04o}).", f"Close it: chmod 600 {path}")
+    return HostFinding("key", os.access(path, os.R_OK), str(path), "Run as the user who owns it.")
 
 
-async def _gateway(where: Where) -> list[Finding]:
+async def _gateway(where: Where) -> list[HostFinding]:
     try:
         async with GatewayLink(where, patient=False) as link:
             standing = await link.read("/v1/status", _Standing)
             url, nodes, gateway_id = link.address.url, standing.runners, standing.gateway_id
             ways = await ways_to_approvers(link)
     except Trouble as trouble:
-        return [Finding("gateway", False, trouble.sentence, trouble.remedy)]
+        return [HostFinding("gateway", False, trouble.sentence, trouble.remedy)]
     online = [node for node in nodes if node.status != "offline"]
     offered = sorted({str(agent.get("agent_id")) for node in online for agent in node.agents
                       if not agent.get("unavailable")})
     return [
-        Finding("gateway", True, f"{url} (id {gateway_id})"),
-        Finding("runner", bool(online), ", ".join(node.node_id for node in online) or "none is online.",
-                "Start one with: interlock up"),
-        Finding("agents", bool(offered), ", ".join(offered) or "no online runner offers any.",
-                "Set one up as `interlock agents` shows."),
+        HostFinding("gateway", True, f"{url} (id {gateway_id})"),
+        HostFinding("runner", bool(online), ", ".join(node.node_id for node in online) or "none is online.",
+                    "Start one with: interlock up"),
+        HostFinding("agents", bool(offered), ", ".join(offered) or "no online runner offers any.",
+                    "Set one up as `interlock agents` shows."),
         *([] if standing.cluster is None else _cluster(standing.cluster)),
-        *(Finding("drain", False, f"{drained(one)}.",
-                  f"End it with: interlock undrain{'' if one.id is None else f' {one.scope} {one.id}'}")
+        *(HostFinding("drain", False, f"{drained(one)}.",
+                      f"End it with: interlock undrain{'' if one.id is None else f' {one.scope} {one.id}'}")
           for one in standing.drains),
-        *(() if standing.unsigned is None else (Finding(
+        *(() if standing.unsigned is None else (HostFinding(
             "audit log", False, f"It cannot be signed, so no new command is taken: {standing.unsigned}",
             "What runs goes on."),)),
-        *(() if standing.restored is None else (Finding(
+        *(() if standing.restored is None else (HostFinding(
             "older ledger", False, " ".join(restored_lines(standing.restored)),
             "See docs/how-to/backup.md, \"What a restored ledger lacks\"."),)),
         *ways,
     ]
 
 
-async def ways_to_approvers(link: GatewayLink) -> list[Finding]:
+async def ways_to_approvers(link: GatewayLink) -> list[HostFinding]:
     """Check that every webhook and notice delivers; [] for a key that may not see them. Raises Trouble."""
     try:
         ways = (await link.read("/v1/webhooks", WebhookList)).webhooks
     except Trouble as trouble:
-        if trouble.status is not Exit.NOT_AUTHORISED:
+        if trouble.status is not ExitStatus.NOT_AUTHORISED:
             raise
         return []
-    return [Finding(f"{one.kind} {one.name}", not one.dead,
-                    f"{count(one.dead, 'approval')} could not be sent." if one.dead else
-                    f"none is lost, {one.waiting} on the way.", "See why with: interlock webhooks dead")
+    return [HostFinding(f"{one.kind} {one.name}", not one.dead,
+                        f"{count(one.dead, 'approval')} could not be sent." if one.dead else
+                        f"none is lost, {one.waiting} on the way.", "See why with: interlock webhooks dead")
             for one in ways]
 
 
-def _cluster(cluster: ClusterHealth) -> Iterator[Finding]:
+def _cluster(cluster: ClusterHealth) -> Iterator[HostFinding]:
     """The gateways of a cluster, and the servers that they share."""
     alive = ", ".join(f"{one.instance_id} at {one.address} ({count(one.lanes, 'lane')})" for one in cluster.gateways)
     if cluster.database.reachable:
-        yield Finding("cluster", bool(alive), alive or "no gateway is alive.", "Their logs say why.")
-    yield Finding("database", cluster.database.reachable, shared_server(cluster.database),
-                  "Look at PostgreSQL, and at what `store` of `[cluster]` names.")
-    yield Finding("bus", cluster.bus.reachable, shared_server(cluster.bus),
-                  "Look at NATS, and at what `bus` of `[cluster]` names.")
+        yield HostFinding("cluster", bool(alive), alive or "no gateway is alive.", "Their logs say why.")
+    yield HostFinding("database", cluster.database.reachable, shared_server(cluster.database),
+                      "Look at PostgreSQL, and at what `store` of `[cluster]` names.")
+    yield HostFinding("bus", cluster.bus.reachable, shared_server(cluster.bus),
+                      "Look at NATS, and at what `bus` of `[cluster]` names.")
 
 
 class _Standing(msgspec.Struct):
@@ -205,7 +206,7 @@ class _Standing(msgspec.Struct):
     cluster: ClusterHealth | None = None
 
 
-def chats(state: Path) -> Iterator[Finding]:
+def chats(state: Path) -> Iterator[HostFinding]:
     """Check that each chat bridge could show every approval that waits (O-12, O-13)."""
     for path in (state / f"{name}.json" for name in ("telegram", "slack")):
         if not path.exists():
@@ -213,32 +214,33 @@ def chats(state: Path) -> Iterator[Finding]:
         try:
             lost = PlacesFile(path).now.undelivered
         except (OSError, ValueError) as error:
-            yield Finding(path.stem, False, f"{error}")
+            yield HostFinding(path.stem, False, f"{error}")
             continue
         first, why = next(iter(lost.items()), ("", ""))
-        yield Finding(path.stem, not lost, f"{count(len(lost), 'approval')} could not be shown, such as {first}: {why}"
-                      if lost else "every approval was shown.", "Answer with: interlock approvals")
+        yield HostFinding(path.stem, not lost,
+                          f"{count(len(lost), 'approval')} could not be shown, such as {first}: {why}"
+                          if lost else "every approval was shown.", "Answer with: interlock approvals")
 
 
-def _pairings(state: Path) -> Iterator[Finding]:
+def _pairings(state: Path) -> Iterator[HostFinding]:
     """The gateways that a runner on this host serves beside the one here, if any (L-3, D-5)."""
     try:
         found = pairings(state)
     except Trouble as trouble:
-        yield Finding("pairings", False, trouble.sentence, trouble.remedy)
+        yield HostFinding("pairings", False, trouble.sentence, trouble.remedy)
         return
     for one in found:
         token = one.token_file
         mode = stat.S_IMODE(token.stat().st_mode) if token.exists() else None
         name = f"paired with {one.paired.url}"
         if mode is None:
-            yield Finding(name, False, f"{token} does not exist.", "Pair it anew: interlock runner pair CODE")
+            yield HostFinding(name, False, f"{token} does not exist.", "Pair it anew: interlock runner pair CODE")
         else:
-            yield Finding(name, not mode & 0o077, f"as {one.paired.runner_id} ({token}, {mode:04o}).",
-                          f"Close it: chmod 600 {token}")
+            yield HostFinding(name, not mode & 0o077, f"as {one.paired.runner_id} ({token}, {mode:04o}).",
+                              f"Close it: chmod 600 {token}")
 
 
-def _agents(state: Path, host: Host) -> Iterator[Finding]:
+def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
     try:
         specs = config.load(state / config.FILE_NAME).agents
     except config.ConfigError:
@@ -250,15 +252,16 @@ def _agents(state: Path, host: Host) -> Iterator[Finding]:
             held = box.walls != "none" or spec.box.walls == "none" or spec.box.on_unavailable == "start"
             if held and spec.box.network != "all" and box.network == "all":
                 held = spec.box.on_unavailable == "start"
-                yield Finding(f"network of {name}", held, f"it is not limited, since {boxing.why_no_network}.",
-                              f"Change `network` in [agents.{name}.box].")
-            yield Finding(f"box of {name}", held, f"{phrase(box)}." if held else
-                          f"it does not start, since {boxing.why_not(spec.box)}.",
-                          f'Change [agents.{name}.box], or set on_unavailable = "start" there.')
+                yield HostFinding(f"network of {name}", held, f"it is not limited, since {boxing.why_no_network}.",
+                                  f"Change `network` in [agents.{name}.box].")
+            yield HostFinding(f"box of {name}", held, f"{phrase(box)}." if held else
+                              f"it does not start, since {boxing.why_not(spec.box)}.",
+                              f'Change [agents.{name}.box], or set on_unavailable = "start" there.')
             if box.walls == "landlock":
-                yield Finding(f"sockets of {name}", True, "ssh-agent's, gpg-agent's, Docker's, D-Bus's and tmux's are "
-                              "open to it: Landlock does not hide sockets.")
+                yield HostFinding(f"sockets of {name}", True,
+                                  "ssh-agent's, gpg-agent's, Docker's, D-Bus's and tmux's are "
+                                  "open to it: Landlock does not hide sockets.")
         if spec.command:
             where = shutil.which(spec.command)
-            yield Finding(f"agent {name}", where is not None, where or f"{spec.command} is not on PATH.",
-                          "Install it, or correct `command` in the config.")
+            yield HostFinding(f"agent {name}", where is not None, where or f"{spec.command} is not on PATH.",
+                              "Install it, or correct `command` in the config.")

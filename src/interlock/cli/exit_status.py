@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Exit(IntEnum):
+class ExitStatus(IntEnum):
     """What a verb's exit status says."""
 
     DONE = 0
@@ -24,46 +24,47 @@ class Exit(IntEnum):
     """Ctrl-C; the work goes on."""
 
 
-BY_STATE: dict[str, Exit] = {
-    "succeeded": Exit.DONE,
-    "failed": Exit.FAILED,
-    "rejected": Exit.REJECTED,
-    "expired": Exit.REJECTED,
-    "canceled": Exit.CANCELED,
-    "timed_out": Exit.TIMED_OUT,
+BY_STATE: dict[str, ExitStatus] = {
+    "succeeded": ExitStatus.DONE,
+    "failed": ExitStatus.FAILED,
+    "rejected": ExitStatus.REJECTED,
+    "expired": ExitStatus.REJECTED,
+    "canceled": ExitStatus.CANCELED,
+    "timed_out": ExitStatus.TIMED_OUT,
 }
 """Terminal states of a command. `expired` has two causes: see `of_command`."""
 
-BY_CODE: dict[str, Exit] = {
-    "Unauthorized": Exit.NOT_AUTHORISED,
-    "Forbidden": Exit.NOT_AUTHORISED,
-    "MisdirectedRequest": Exit.NOT_AUTHORISED,
-    "ApprovalRequired": Exit.CONFLICT,
-    "Canceled": Exit.CONFLICT,
-    "Conflict": Exit.CONFLICT,
-    "IdempotencyKeyInUse": Exit.CONFLICT,
-    "IdempotencyKeyReused": Exit.CONFLICT,
-    "InvalidPayload": Exit.USAGE,
-    "UnsupportedCapability": Exit.USAGE,
-    "IdempotencyKeyMissing": Exit.USAGE,
-    "PayloadTooLarge": Exit.USAGE,
-    "NotFound": Exit.NOT_FOUND,
-    "CursorExpired": Exit.NOT_FOUND,
-    "Timeout": Exit.TIMED_OUT,
-    "Unreachable": Exit.UNREACHABLE,
-    "Usage": Exit.USAGE,
+BY_CODE: dict[str, ExitStatus] = {
+    "Unauthorized": ExitStatus.NOT_AUTHORISED,
+    "Forbidden": ExitStatus.NOT_AUTHORISED,
+    "MisdirectedRequest": ExitStatus.NOT_AUTHORISED,
+    "ApprovalRequired": ExitStatus.CONFLICT,
+    "Canceled": ExitStatus.CONFLICT,
+    "Conflict": ExitStatus.CONFLICT,
+    "IdempotencyKeyInUse": ExitStatus.CONFLICT,
+    "IdempotencyKeyReused": ExitStatus.CONFLICT,
+    "InvalidPayload": ExitStatus.USAGE,
+    "UnsupportedCapability": ExitStatus.USAGE,
+    "IdempotencyKeyMissing": ExitStatus.USAGE,
+    "PayloadTooLarge": ExitStatus.USAGE,
+    "NotFound": ExitStatus.NOT_FOUND,
+    "CursorExpired": ExitStatus.NOT_FOUND,
+    "Timeout": ExitStatus.TIMED_OUT,
+    "Unreachable": ExitStatus.UNREACHABLE,
+    "Usage": ExitStatus.USAGE,
 }
 """Codes of problem+json (F-1) and of the command line's own; any other code is FAILED."""
 
-BY_HTTP: dict[int, Exit] = {
-    401: Exit.NOT_AUTHORISED, 403: Exit.NOT_AUTHORISED, 404: Exit.NOT_FOUND, 409: Exit.CONFLICT, 410: Exit.NOT_FOUND,
-    421: Exit.NOT_AUTHORISED, 422: Exit.CONFLICT, 504: Exit.TIMED_OUT,
+BY_HTTP: dict[int, ExitStatus] = {
+    401: ExitStatus.NOT_AUTHORISED, 403: ExitStatus.NOT_AUTHORISED, 404: ExitStatus.NOT_FOUND, 409: ExitStatus.CONFLICT,
+    410: ExitStatus.NOT_FOUND,
+    421: ExitStatus.NOT_AUTHORISED, 422: ExitStatus.CONFLICT, 504: ExitStatus.TIMED_OUT,
 }
 """An answer without a code, as a proxy in between gives it."""
 
 
-def of_command(state: str, error_code: str | None) -> Exit:
+def of_command(state: str, error_code: str | None) -> ExitStatus:
     """The exit status of a command that ended: an expired approval is 3, one that never started in time is 5."""
     if state == "expired" and error_code == "Timeout":
-        return Exit.TIMED_OUT
-    return BY_STATE.get(state, Exit.FAILED)
+        return ExitStatus.TIMED_OUT
+    return BY_STATE.get(state, ExitStatus.FAILED)

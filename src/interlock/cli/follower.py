@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from interlock.cli.approval_prompt import Asker, decided, decision_style
-from interlock.cli.cursors import Cursors, Place
+from interlock.cli.approval_prompt import ApprovalPrompt, decided, decision_style
+from interlock.cli.cursors import Cursors, ShownCursor
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.screen import Screen
-from interlock.cli.session_frames import Part, Shown
-from interlock.cli.sse import Forgotten, Lost, Reattached, Stream, Told
+from interlock.cli.session_frames import CommandFrames, Shown
+from interlock.cli.sse import CursorForgotten, SseEvent, SseStream, StreamLost, StreamResumed
 from interlock.cli.terminal import write
 from interlock.cli.values import count, span
 from interlock.cli.verb_error import Trouble
@@ -41,8 +41,8 @@ class Follower:
     """
 
     def __init__(
-        self, link: GatewayLink, command: Command, screen: Screen, asker: Asker, cursors: Cursors, *,
-        place: Place, events: bool = False,
+        self, link: GatewayLink, command: Command, screen: Screen, asker: ApprovalPrompt, cursors: Cursors, *,
+        place: ShownCursor, events: bool = False,
     ) -> None:
         self._link = link
         self._command_id = command.id
@@ -51,7 +51,7 @@ class Follower:
         self._approvals = _Approvals(link, screen, asker)
         self._cursors = cursors
         self._events = events
-        self._part = Part(command.id, place.phase, place.turn_id)
+        self._part = CommandFrames(command.id, place.phase, place.turn_id)
         self._cursor = place.cursor
         self._status_cursor = place.status_cursor
         self._kept_at = time.monotonic()
@@ -78,19 +78,19 @@ class Follower:
 
     def keep(self) -> None:
         """Write down how far the command was shown."""
-        place = Place(cursor=self._cursor, status_cursor=self._status_cursor, phase=self._part.phase,
-                      turn_id=self._part.turn_id, shown=self._screen.shown())
+        place = ShownCursor(cursor=self._cursor, status_cursor=self._status_cursor, phase=self._part.phase,
+                            turn_id=self._part.turn_id, shown=self._screen.shown())
         self._cursors.keep(self._session_id, self._command_id, place)
         self._kept_at = time.monotonic()
 
     async def _follow_frames(self) -> None:
         if self._part.is_over:
             return
-        stream = Stream(self._link, f"/v1/sessions/{self._session_id}/frames", self._cursor)
+        stream = SseStream(self._link, f"/v1/sessions/{self._session_id}/frames", self._cursor)
         away = False
         async for heard in stream:
-            if not isinstance(heard, Told):
-                away = isinstance(heard, Lost)
+            if not isinstance(heard, SseEvent):
+                away = isinstance(heard, StreamLost)
                 self._screen.remark(link_sentence(heard), "bold", "lost" if away else "reattached")
             elif not self._part.is_over:
                 self._frame_told(heard)
@@ -100,7 +100,7 @@ class Follower:
             if time.monotonic() - self._kept_at > KEEP_EVERY_S:
                 self.keep()
 
-    def _frame_told(self, told: Told) -> None:
+    def _frame_told(self, told: SseEvent) -> None:
         if self._events:
             _event_line("frames", told)
         shown = self._part.take(told.data)
@@ -115,10 +115,10 @@ class Follower:
             for approval in await self._link.list("/v1/approvals", Approval, {"state": "pending"}):
                 if approval.command_id == self._command_id:
                     await self._approvals.told(approval.id, "pending", group)
-        stream = Stream(self._link, f"/v1/commands/{self._command_id}/status", self._status_cursor)
+        stream = SseStream(self._link, f"/v1/commands/{self._command_id}/status", self._status_cursor)
         async for heard in stream:
             self._status_cursor = stream.cursor
-            if not isinstance(heard, Told):
+            if not isinstance(heard, SseEvent):
                 continue  # The frames' stream says the same of the same link.
             if self._events:
                 _event_line("status", heard)
@@ -136,7 +136,7 @@ class Follower:
 class _Approvals:
     """The approvals of one command: each is asked once, and its decision said once, with who decided."""
 
-    def __init__(self, link: GatewayLink, screen: Screen, asker: Asker) -> None:
+    def __init__(self, link: GatewayLink, screen: Screen, asker: ApprovalPrompt) -> None:
         self._link = link
         self._screen = screen
         self._asker = asker
@@ -183,18 +183,18 @@ class _Approvals:
                 return False
 
 
-def link_sentence(heard: Lost | Reattached | Forgotten) -> str:
+def link_sentence(heard: StreamLost | StreamResumed | CursorForgotten) -> str:
     """Say what became of the connection."""
     match heard:
-        case Lost(why):
+        case StreamLost(why):
             return f"the connection to the gateway was lost{f' ({why})' if why else ''}; the work goes on, reconnecting"
-        case Reattached(replayed, away_s, more):
+        case StreamResumed(replayed, away_s, more):
             return f"reattached after {span(away_s)}: {'more than ' if more else ''}{count(replayed, 'event')} replayed"
-        case Forgotten():
+        case CursorForgotten():
             return "what lies behind the place where this terminal left off is no longer kept; showing what is"
 
 
-def _event_line(stream: str, told: Told) -> None:
+def _event_line(stream: str, told: SseEvent) -> None:
     line: dict[str, Any] = {"stream": stream, **({"cursor": told.cursor} if told.cursor else {}), **told.data}
     write(sys.stdout, msgspec.json.encode(line).decode() + "\n")
 

@@ -16,7 +16,7 @@ import httpx2
 import msgspec
 
 from interlock.cli import trust
-from interlock.cli.exit_status import BY_HTTP, Exit
+from interlock.cli.exit_status import BY_HTTP, ExitStatus
 from interlock.cli.place import OWNER_KEY_FILE, Where, gateway_file
 from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble, usage
@@ -24,10 +24,10 @@ from interlock.sdk.exchange import (
     ANSWER_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
     STREAM_SILENCE_S,
-    Ask,
-    Cut,
+    ConnectionCut,
+    HttpReply,
     Manners,
-    Reply,
+    RequestSpec,
     patience,
 )
 from interlock.sdk.problems import seconds
@@ -130,7 +130,7 @@ def refusal(status: int, body: bytes, path: str, retry_after: str | None = None)
         problem = _Problem()
     if not problem.code:
         return Trouble(f"HTTP {status}", f"The gateway answered {path} with status {status}.",
-                       "Is this the URL of an Interlock gateway?", BY_HTTP.get(status, Exit.FAILED))
+                       "Is this the URL of an Interlock gateway?", BY_HTTP.get(status, ExitStatus.FAILED))
     sentence = problem.detail or problem.title
     wait_s = seconds(retry_after)
     if wait_s is not None and not problem.hint:
@@ -228,7 +228,7 @@ class GatewayLink:
         """`body` makes what is sent, once for each attempt."""
         key = "cli-" + secrets.token_hex(16)
         headers = {"Content-Type": media, "Idempotency-Key": key}
-        asked: Ask[bytes] = Ask(method, path, bytes, key=key)
+        asked: RequestSpec[bytes] = RequestSpec(method, path, bytes, key=key)
         attempt = 0
         while True:
             attempt += 1
@@ -237,7 +237,7 @@ class GatewayLink:
             except httpx2.TransportError as error:
                 if attempt == 1:
                     say("the connection to the gateway was lost; sending it again", "bold", "lost;")
-                wait_s = patience(asked, Cut(str(error)), attempt, MANNERS)
+                wait_s = patience(asked, ConnectionCut(str(error)), attempt, MANNERS)
                 if wait_s is None:
                     raise unreachable(self.address, error) from None
                 await self._sleep(wait_s)
@@ -289,7 +289,7 @@ class GatewayLink:
     async def _ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
         """Ask what changes nothing. An answer that broke off is asked for again: of several gateways behind one address
         the one that had the question has died, and another has the answer."""
-        asked: Ask[bytes] = Ask(method, path, bytes)
+        asked: RequestSpec[bytes] = RequestSpec(method, path, bytes)
         attempt = 0
         while True:
             attempt += 1
@@ -306,11 +306,11 @@ class GatewayLink:
                 if not await self._waited(asked, response, attempt):
                     return _accepted(response, path)
 
-    async def _waited(self, asked: Ask[bytes], response: httpx2.Response, attempt: int) -> bool:
+    async def _waited(self, asked: RequestSpec[bytes], response: httpx2.Response, attempt: int) -> bool:
         """Wait as long as a refusal asks for; False if this is the answer, and nothing is sent again."""
         if not self._patient:
             return False
-        reply = Reply(response.status_code, response.content, response.headers.get("Retry-After"))
+        reply = HttpReply(response.status_code, response.content, response.headers.get("Retry-After"))
         wait_s = patience(asked, reply, attempt, MANNERS)
         if wait_s is None:
             return False

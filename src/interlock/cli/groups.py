@@ -42,14 +42,14 @@ from interlock.cli.verbs import (
     TRUST_VERBS,
     WEBHOOK_VERBS,
     WEBHOOKS,
-    Verb,
+    CliVerb,
     add,
     examples,
 )
 from interlock.cli.webhooks import webhooks as list_webhooks
 
 
-def _group(verb: Verb, itself: Callable[..., int], below: tuple[Verb, ...]) -> App:
+def _group(verb: CliVerb, itself: Callable[..., int], below: tuple[CliVerb, ...]) -> App:
     app = App(name=verb.name, help=verb.line, help_prologue=examples(verb.examples), help_epilogue="",
               default_command=itself)
     add(app, below, None)

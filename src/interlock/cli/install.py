@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from interlock.cli.config_verbs import load_config
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.pairings import pairings
 from interlock.cli.place import LOGS, Where, writable
 from interlock.cli.processes import checked_roots
@@ -52,7 +52,7 @@ def install(
     }
     if print_:
         _print(made, for_)
-        return Exit.DONE
+        return ExitStatus.DONE
     if not pairings(directory):
         raise Trouble("NotPaired", f"No runner of {directory} is paired.", "Pair it first: interlock runner pair CODE "
                       "--url URL")
@@ -65,7 +65,7 @@ def install(
                              if kind == "systemd" else f"launchctl bootstrap gui/{os.getuid()} {path}"))
     if kind == "systemd":
         say("and let it run while nobody is logged in: loginctl enable-linger", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def unit(words: list[str], state: Path, grace_s: int) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
@@ -83,23 +83,23 @@ async def _list(tenant: str | None, where: Where, *, json: bool) -> int:
         raw = await link.get("/v1/keys", _of(tenant))
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = decoded(raw, dict[str, list[Key]], "/v1/keys")["keys"]
     if not found:
         say("there is no key; make one with: interlock keys create WHO --role operator", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.key_id, one_line(f"{one.principal.type}:{one.principal.id}"), ", ".join(one.roles),
                   one_line(one.label), _state(one), ago(one.last_used_at) if one.last_used_at else "never",
                   _made(one)] for one in sorted(found, key=lambda one: one.revoked)],
                 ("KEY", "FOR", "ROLES", "LABEL", "STATE", "LAST USED", "MADE"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _create(body: dict[str, Any], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         raw = await link.send("/v1/keys", body)
     _show_once(raw, "/v1/keys", json=json)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _rotate(id_: str, tenant: str | None, where: Where, *, json: bool) -> int:
@@ -107,7 +107,7 @@ async def _rotate(id_: str, tenant: str | None, where: Where, *, json: bool) -> 
         key = await _named(link, id_, tenant)
         raw = await link.send(f"/v1/keys/{key.key_id}/rotate", {})
     _show_once(raw, "/v1/keys/rotate", json=json)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _revoke(id_: str, tenant: str | None, where: Where, *, json: bool) -> int:
@@ -118,7 +118,7 @@ async def _revoke(id_: str, tenant: str | None, where: Where, *, json: bool) -> 
         print_json(raw)
     else:
         result(f"{key.key_id} ({one_line(key.principal.id)}) is revoked")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _whoami(where: Where, *, json: bool) -> int:
@@ -126,11 +126,11 @@ async def _whoami(where: Where, *, json: bool) -> int:
         raw = await link.get("/v1/whoami")
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     told = decoded(raw, Whoami, "/v1/whoami")
     result(f"{told.principal.type}:{one_line(told.principal.id)} · tenant {told.tenant_id} · "
            f"{', '.join(told.roles)} · {told.key_id}")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _show_once(raw: bytes, path: str, *, json: bool) -> None:

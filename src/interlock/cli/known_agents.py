@@ -13,7 +13,7 @@ _NO_ENV: Mapping[str, str] = MappingProxyType({})
 _ASK_FOR_ALL = '{"*":"ask"}'
 
 
-class Known(NamedTuple):
+class KnownAgent(NamedTuple):
     """One agent: its id, its program, and what stands in the config for it."""
 
     agent_id: str
@@ -29,39 +29,39 @@ class Known(NamedTuple):
     """The mode to open it in, where its own lets tools run unasked."""
 
 
-KNOWN: tuple[Known, ...] = (
-    Known("claude", "claude", "claude", (), True, f"driven by the Claude Agent SDK: {install('agents')}; "
-          "without `command` its own Claude Code is used"),
-    Known("claude-acp", "claude-agent-acp", "acp", (), True, mode="default"),
-    Known("codex", "codex", "exec", ("exec", "--", "{prompt}"), False,
-          "each command is held for a yes; codex-acp over `acp` asks"),
-    Known("codex-acp", "codex-acp", "acp", (), True, "commands that its own read-only sandbox allows run unasked",
-          {"INITIAL_AGENT_MODE": "read-only"}, "read-only"),
-    Known("gemini", "gemini", "acp", ("--acp",), True, "commands that it takes for reading run unasked"),
-    Known("goose", "goose", "acp", ("acp",), True, "its sub-agents (`delegate`) do not ask",
-          {"GOOSE_MODE": "approve"}, "approve"),
-    Known("opencode", "opencode", "acp", ("acp",), True,
-          "questions of its sub-agents are never sent: such a turn hangs",
-          {"OPENCODE_PERMISSION": _ASK_FOR_ALL}),
-    Known("qwen", "qwen", "acp", ("--acp",), True, mode="default"),
-    Known("copilot", "copilot", "acp", ("--acp",), True, "a prompt `/yolo` or `/allow-all on` ends its asking"),
-    Known("vibe", "vibe-acp", "acp", (), True, mode="ask"),
-    Known("kimi", "kimi", "acp", ("acp",), True, "reading, fetching and delegating are not asked about"),
-    Known("kilo", "kilo", "acp", ("acp",), True, "questions of its sub-agents are never sent: such a turn hangs",
-          {"KILO_PERMISSION": _ASK_FOR_ALL}),
-    Known("hermes", "hermes-acp", "acp", (), False, "asks before edits and dangerous commands only"),
-    Known("pi", "pi-acp", "acp", (), False, "asks for nothing"),
-    Known("cline", "cline", "acp", ("--acp",), False, "needs a Cline account; not tried any further"),
-    Known("auggie", "auggie", "acp", ("--acp",), False, "needs an account; not tried"),
+KNOWN: tuple[KnownAgent, ...] = (
+    KnownAgent("claude", "claude", "claude", (), True, f"driven by the Claude Agent SDK: {install('agents')}; "
+               "without `command` its own Claude Code is used"),
+    KnownAgent("claude-acp", "claude-agent-acp", "acp", (), True, mode="default"),
+    KnownAgent("codex", "codex", "exec", ("exec", "--", "{prompt}"), False,
+               "each command is held for a yes; codex-acp over `acp` asks"),
+    KnownAgent("codex-acp", "codex-acp", "acp", (), True, "commands that its own read-only sandbox allows run unasked",
+               {"INITIAL_AGENT_MODE": "read-only"}, "read-only"),
+    KnownAgent("gemini", "gemini", "acp", ("--acp",), True, "commands that it takes for reading run unasked"),
+    KnownAgent("goose", "goose", "acp", ("acp",), True, "its sub-agents (`delegate`) do not ask",
+               {"GOOSE_MODE": "approve"}, "approve"),
+    KnownAgent("opencode", "opencode", "acp", ("acp",), True,
+               "questions of its sub-agents are never sent: such a turn hangs",
+               {"OPENCODE_PERMISSION": _ASK_FOR_ALL}),
+    KnownAgent("qwen", "qwen", "acp", ("--acp",), True, mode="default"),
+    KnownAgent("copilot", "copilot", "acp", ("--acp",), True, "a prompt `/yolo` or `/allow-all on` ends its asking"),
+    KnownAgent("vibe", "vibe-acp", "acp", (), True, mode="ask"),
+    KnownAgent("kimi", "kimi", "acp", ("acp",), True, "reading, fetching and delegating are not asked about"),
+    KnownAgent("kilo", "kilo", "acp", ("acp",), True, "questions of its sub-agents are never sent: such a turn hangs",
+               {"KILO_PERMISSION": _ASK_FOR_ALL}),
+    KnownAgent("hermes", "hermes-acp", "acp", (), False, "asks before edits and dangerous commands only"),
+    KnownAgent("pi", "pi-acp", "acp", (), False, "asks for nothing"),
+    KnownAgent("cline", "cline", "acp", ("--acp",), False, "needs a Cline account; not tried any further"),
+    KnownAgent("auggie", "auggie", "acp", ("--acp",), False, "needs an account; not tried"),
 )
 
 
-def found_on_path() -> list[tuple[Known, str]]:
+def found_on_path() -> list[tuple[KnownAgent, str]]:
     """Give each known agent whose program is on PATH, with its path."""
     return [(known, path) for known in KNOWN if (path := shutil.which(known.program)) is not None]
 
 
-def snippet(known: Known) -> str:
+def snippet(known: KnownAgent) -> str:
     """Write the config's table that drives it: TOML that can be appended to any config without that table."""
     import msgspec
 

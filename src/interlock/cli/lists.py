@@ -11,10 +11,10 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.approval_card import Reading, show_result
+from interlock.cli.approval_card import CardReading, show_result
 from interlock.cli.approval_prompt import decided, elsewhere
 from interlock.cli.cluster_health import cluster_lines
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.pause_verbs import drained
@@ -129,12 +129,12 @@ async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: W
     if not found:
         narrowed = bool(asked.keys() - {"type"})
         say("no commands" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     found.sort(key=lambda one: one.state != "pending_approval")
     print_table([[one.id, _state(one.state), one.type, one.target.agent_id or "", one.actor.id, ago(one.created_at),
                   between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found],
                 ("COMMAND", "STATE", "TYPE", "AGENT", "BY", "CREATED", "TOOK", "ERROR"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _voted_bytes(id_: str, where: Where) -> int:
@@ -147,7 +147,7 @@ async def _voted_bytes(id_: str, where: Where) -> int:
     sys.stdout.flush()
     sys.stdout.buffer.write(raw)
     sys.stdout.buffer.flush()
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
@@ -156,17 +156,17 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
             approval = await short_ids.approval(link, id_)
             if json:
                 return await _show(link, f"/v1/approvals/{approval.id}", json=True)
-            show_result(Reading(approval).all_rows())
+            show_result(CardReading(approval).all_rows())
             SeenApprovals(where.directory()).add([approval.id])
             say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
-            return Exit.DONE
+            return ExitStatus.DONE
         raw = await link.pages("/v1/approvals", asked, limit)
     if json:
         return _document("approvals", raw)
     found = [msgspec.json.decode(one, type=Approval) for one in raw]
     if not found:
         say("nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     found.sort(key=lambda one: one.state != "pending")
     print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door, one_line(one.title, 60),
                   until(one.expires_at) if one.state == "pending" else one.decided_by or ""] for one in found],
@@ -174,7 +174,7 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
     SeenApprovals(where.directory()).add(one.id for one in found if one.state == "pending")
     if any(one.state == "pending" for one in found):
         say("see one with: interlock approvals ID  ·  answer: interlock approve ID, interlock deny ID", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _given(**filters: str | None) -> dict[str, str]:
@@ -191,18 +191,18 @@ async def _sessions(id_: str | None, asked: dict[str, str], limit: int, where: W
     found = [msgspec.json.decode(one, type=Session) for one in raw]
     if not found and asked.keys() == {"active"}:
         say(f"no session was active in the last {count(int(asked['active']), 'minute')}", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     if not found and asked:
         say("no session of that kind", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     if not found:
         say("no sessions yet; open one with: interlock run AGENT \"…\"", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     found.sort(key=lambda one: not one.state.startswith("waiting"))
     write(sys.stdout, session_table(found, terminal_width()) + "\n", safe=True)
     if len(raw) == limit:
         say(f"the {limit} that changed last; more with: interlock sessions --limit {2 * limit}", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 class _Status(msgspec.Struct):
@@ -230,7 +230,7 @@ async def _status(where: Where, *, json: bool) -> int:
         address = link.address
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     now = msgspec.json.decode(raw, type=_Status)
     waiting = now.approvals_pending
     result(f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting
@@ -259,7 +259,7 @@ async def _status(where: Where, *, json: bool) -> int:
     if now.state_dir:
         result(f"state directory  {now.state_dir}")
         result(f"store            {now.store_path}")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _many(number: int) -> str:
@@ -273,7 +273,7 @@ async def _show(link: GatewayLink, path: str, *, json: bool) -> int:
         print_json(raw)
     else:
         _print_members(msgspec.json.decode(raw))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _print_members(members: dict[str, Any]) -> None:
@@ -289,7 +289,7 @@ def _print_members(members: dict[str, Any]) -> None:
 
 def _document(name: str, raw: list[msgspec.Raw]) -> int:
     print_json(msgspec.json.encode({name: raw}))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _state(state: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import NOWHERE, Here, writable
 from interlock.cli.terminal import print_json, result, say
 from interlock.cli.verb_error import Trouble, usage
@@ -52,7 +52,7 @@ def migrate(
         raise Trouble("LedgerUnusable", str(error)) from None
     if json:
         print_json(msgspec.json.encode(moved))
-        return Exit.DONE
+        return ExitStatus.DONE
     rows = sum(moved.rows.values())
     result(f"moved {moved.gateway_id}: {rows} rows of {len(moved.rows)} tables, {moved.transcripts} transcripts of "
            f"{moved.transcript_lines} lines; {moved.audit_records} audit records checked on both sides")
@@ -62,4 +62,4 @@ def migrate(
 
         say(f'set store = "{shown(to)}" (and its password and options) below [cluster] in '
             f"{state / FILE_NAME}, then start the gateways: keys, checkpoints and config stay in this directory")
-    return Exit.DONE
+    return ExitStatus.DONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.cli.exit_status import Exit, of_command
+from interlock.cli.exit_status import ExitStatus, of_command
 from interlock.cli.terminal import notice, one_line
 from interlock.cli.values import between, count
 from interlock.protocol.codes import MEANINGS, Code
@@ -18,7 +18,7 @@ SHOWN_DENIALS = 5
 """Denied calls that the last lines name; they count the others."""
 
 
-def exit_of(command: Command) -> Exit:
+def exit_of(command: Command) -> ExitStatus:
     """The exit status that says how a command ended."""
     return of_command(command.state, command.error.code if command.error else None)
 

@@ -31,7 +31,7 @@ class Paired(msgspec.Struct, frozen=True, omit_defaults=True):
     """In the first pairing: the directory of the outbox, where it is not the runner_id's."""
 
 
-class Pairing(NamedTuple):
+class StoredPairing(NamedTuple):
     """A pairing and where its files lie."""
 
     paired: Paired
@@ -43,19 +43,19 @@ class Pairing(NamedTuple):
         return self.directory / PAIRED_TOKEN_FILE
 
 
-def pairings(state: Path) -> list[Pairing]:
+def pairings(state: Path) -> list[StoredPairing]:
     """Read with which gateways this host is paired, the first one in front; none where it is not. Raises Trouble."""
     more = sorted(path.parent for path in (state / MORE).glob(f"*/{PAIRED_FILE}"))
-    return [Pairing(paired, place) for place in (state / RUNNER, *more) if (paired := _read(place)) is not None]
+    return [StoredPairing(paired, place) for place in (state / RUNNER, *more) if (paired := _read(place)) is not None]
 
 
-def home_of(found: list[Pairing]) -> str:
+def home_of(found: list[StoredPairing]) -> str:
     """The directory of the outbox under `<state>/runner`: that of the first pairing, which may have been renewed."""
     first = found[0].paired
     return first.home or first.runner_id
 
 
-def place_for(state: Path, url: str) -> tuple[Path, Pairing | None]:
+def place_for(state: Path, url: str) -> tuple[Path, StoredPairing | None]:
     """Where a pairing with `url` is to be kept, and the one that it takes the place of. Raises Trouble."""
     found = pairings(state)
     for known in found:
@@ -66,7 +66,7 @@ def place_for(state: Path, url: str) -> tuple[Path, Pairing | None]:
     return state / MORE, None
 
 
-def keep(state: Path, fresh: Paired, token: str) -> Pairing | None:
+def keep(state: Path, fresh: Paired, token: str) -> StoredPairing | None:
     """Write a pairing; one with the same gateway gives way, and is returned. Raises Trouble."""
     directory, before = place_for(state, fresh.url)
     if directory == state / MORE:
@@ -80,7 +80,7 @@ def keep(state: Path, fresh: Paired, token: str) -> Pairing | None:
     return before
 
 
-def drop(state: Path, pairing: Pairing) -> None:
+def drop(state: Path, pairing: StoredPairing) -> None:
     """Forget a pairing. The first one's place is taken by the next, so that the outbox stays where it is."""
     found = pairings(state)
     if pairing.directory != state / RUNNER:

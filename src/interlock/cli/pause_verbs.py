@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, result, say
@@ -91,7 +91,7 @@ async def _order(kind: str, text: str, reason: str | None, where: Where, *, json
         result(f"{about.id} is {about.state}{late}")
         if about.state == "paused":
             say(f"go on with: interlock resume {about.id}", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _ended(link: GatewayLink, order: Command) -> Command:
@@ -116,13 +116,13 @@ async def _drain(verb: str, scope: str, id_: str | None, reason: str | None, whe
         raw = await link.send(f"/v1/{verb}", body)
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     drains = decoded(raw, dict[str, list[Drain]], f"/v1/{verb}")["drains"]
     for one in drains:
         result(drained(one))
     if not drains:
         result("nothing is drained")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def drained(one: Drain) -> str:

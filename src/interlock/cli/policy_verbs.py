@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.progress import so_far
@@ -18,11 +18,11 @@ from interlock.cli.rule_replay import Replayed, replay_sessions, rules_in_force
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.values import ago, count, rule_line
 from interlock.cli.verb_error import Trouble, usage
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.protocol.resources import RememberedRule, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
-RULE = short_ids.Kind("remembered rule", "/v1/policy/rules", "rul_")
+RULE = short_ids.IdKind("remembered rule", "/v1/policy/rules", "rul_")
 NOT_KNOWN = {
     "command": "the command is not on record, so its person, its origin and the tools that it named are not known",
     "driver": "an agent gave the command, and who drives that agent is not on record",
@@ -138,12 +138,12 @@ async def _show(where: Where, *, json: bool) -> int:
         raw = await link.get("/v1/policy")
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = decoded(raw, dict[str, list[dict[str, Any]]], "/v1/policy").get("rules", [])
     print_table([[str(number), str(rule.get("source")), one_line(str(rule.get("name"))), rule_line(rule)]
                  for number, rule in enumerate(found, 1)], ("", "FROM", "RULE", "SAYS"))
     say("the first that fits decides; what none fits is asked for. Try one: interlock policy test AGENT \"…\"", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _explain(where: Where, path: str, params: dict[str, str], *, json: bool) -> int:
@@ -165,7 +165,7 @@ async def _explain_approval(id_: str, where: Where, *, json: bool) -> int:
 def _tell(raw: bytes, path: str, *, json: bool) -> int:
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     said = decoded(raw, _Explained, path)
     more = f", {said.required} must say yes" if said.effect == "ask" and said.required > 1 else ""
     why = f": {one_line(said.reason)}" if said.reason else ""
@@ -173,22 +173,22 @@ def _tell(raw: bytes, path: str, *, json: bool) -> int:
     for step in said.steps:
         missed = f"does not fit: {step.get('missed')}" if step.get("missed") else "fits"
         say(f"  {step.get('source')} · {one_line(str(step.get('rule')))} · {missed}", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
-def _candidate(file: Path) -> Policy:
+def _candidate(file: Path) -> RuleSet:
     from interlock import config
 
     if not file.is_file():
         raise usage(f"There is no file {file}.", "Name a config file with [[policy.rules]].")
     try:
-        return Policy(config.load(file).policy.in_force)
+        return RuleSet(config.load(file).policy.in_force)
     except config.ConfigError as error:
         raise usage(error.sentences[0], f"See all with: interlock config check --state {file.parent}") from None
 
 
 async def _replay(
-    policy: Policy | None, session: str | None, limit: int, where: Where, *, changed: bool, json: bool
+    policy: RuleSet | None, session: str | None, limit: int, where: Where, *, changed: bool, json: bool
 ) -> int:
     async with GatewayLink(where) as link:
         if session is not None:
@@ -202,7 +202,7 @@ async def _replay(
     shown = [call for call in calls if call.changed] if changed else calls
     if json:
         print_json(msgspec.json.encode({"calls": shown}))
-        return Exit.DONE
+        return ExitStatus.DONE
     for call in shown:
         result(_replayed_line(call))
     differ = sum(call.changed for call in calls)
@@ -211,7 +211,7 @@ async def _replay(
     for name, sentence in NOT_KNOWN.items():
         if of := sum(name in call.unknown for call in calls):
             say(f"  {count(of, 'call')}: {sentence}", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _replayed_line(call: Replayed) -> str:
@@ -226,14 +226,14 @@ async def _rules(where: Where, *, json: bool) -> int:
         raw = await link.get(RULE.path)
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = decoded(raw, dict[str, list[RememberedRule]], RULE.path).get("rules", [])
     if not found:
         say("nothing is remembered; say always with: interlock approve ID --always session", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.id, state_of(one), one.created_by, ago(one.created_at),
                   rule_line(one.rule)] for one in found], ("RULE", "STATE", "BY", "SAID", "SAYS"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def state_of(remembered: RememberedRule) -> str:
@@ -261,4 +261,4 @@ async def _forget(id_: str, where: Where, *, json: bool) -> int:
         print_json(raw)
     else:
         result(f"{rule.id} is revoked; such a call is asked for again")
-    return Exit.DONE
+    return ExitStatus.DONE

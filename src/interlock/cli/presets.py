@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from interlock import config
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import Where
 from interlock.cli.terminal import result, say
 from interlock.cli.verb_error import usage
@@ -46,7 +46,7 @@ def use_presets(names: Sequence[str], where: Where) -> int:
     if "boxed" in wanted:
         say("  it concerns agents whose [agents.ID.box] sets `write` and `network`; see: interlock agents")
     say("a gateway that runs reads it with: interlock config reload", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def with_presets(text: str, wanted: Sequence[str]) -> str:

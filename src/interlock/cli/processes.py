@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from interlock.cli import trust
 from interlock.cli.config_verbs import load_config
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import checked_url
 from interlock.cli.pairings import home_of, pairings
 from interlock.cli.place import (
@@ -95,7 +95,7 @@ def gateway(
         raise usage(error.sentences[0], "Correct it: interlock config path says where.") from None
     except (LedgerError, ObjectsError) as error:
         raise Trouble("LedgerUnusable", str(error), "Check the state directory with: interlock doctor") from None
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _remedy(said: str) -> str:
@@ -159,7 +159,7 @@ def runner(
         raise usage(str(error)) from None
     except (OutboxError, ObjectsError) as error:
         raise Trouble("OutboxUnusable", str(error), "Is another runner at work on this state directory?") from None
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def _gateway_url(state: Path, named: str | None) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, say
@@ -47,10 +47,10 @@ async def _prune(older_than_ms: int, where: Where, *, dry_run: bool, json: bool)
         raw = await link.send("/v1/prune", {"older_than_ms": older_than_ms, "dry_run": dry_run})
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     pruned = decoded(raw, Pruned, "/v1/prune")
     print_table([[one.tenant_id, str(one.sessions), str(one.events + one.feed), str(one.files), str(one.deliveries)]
                  for one in pruned.tenants], ("TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"))
     did = "would be forgotten" if dry_run else "forgotten"
     say(f"{did}: what ended before {pruned.before}; {pruned.objects} objects of files, {pruned.answers} old answers")
-    return Exit.DONE
+    return ExitStatus.DONE

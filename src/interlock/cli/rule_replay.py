@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.recorded_state import RecordedState
-from interlock.command.policy import Origin, Policy, Rule, Subject
+from interlock.command.policy import Origin, PolicySubject, Rule, RuleSet
 from interlock.engine.bridge.lane import SYSTEM
 from interlock.engine.bridge.policy_subjects import facts_of, person_of, request_subject
 from interlock.engine.bridge.requests import PermissionRequest, request_of
@@ -50,7 +50,7 @@ class Replayed(NamedTuple):
         return self.was != self.now
 
 
-class Recorded(NamedTuple):
+class RecordedCall(NamedTuple):
     """A call as the frames have it."""
 
     at: str
@@ -100,15 +100,15 @@ class _Rules(msgspec.Struct):
     rules: list[dict[str, Any]]
 
 
-async def rules_in_force(link: GatewayLink) -> Policy:
+async def rules_in_force(link: GatewayLink) -> RuleSet:
     """Read the gateway's rules, the remembered ones among them. Raises Trouble."""
     listed = decoded(await link.get("/v1/policy"), _Rules, "/v1/policy").rules
     read = {source: [msgspec.convert({name: value for name, value in one.items() if name != "source"}, Rule)
                      for one in listed if one["source"] == source] for source in ("config", "remembered")}
-    return Policy(read["config"], read["remembered"], remember_described=True)  # It lists what is in force.
+    return RuleSet(read["config"], read["remembered"], remember_described=True)  # It lists what is in force.
 
 
-async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy: Policy) -> AsyncIterator[Replayed]:
+async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy: RuleSet) -> AsyncIterator[Replayed]:
     """Judge the calls of recorded sessions by these rules."""
     trusted = await _trusted_kinds(link)
     for session in sessions:
@@ -129,7 +129,7 @@ async def _trusted_kinds(link: GatewayLink) -> set[str]:
     return {str(offer.get("agent_id")) for node in nodes for offer in node.agents if offer.get("trusted_kinds") is True}
 
 
-async def _calls(link: GatewayLink, session_id: str) -> AsyncIterator[Recorded]:
+async def _calls(link: GatewayLink, session_id: str) -> AsyncIterator[RecordedCall]:
     announced: dict[str, OpenTool] = {}
     asked: dict[str, _Asked] = {}
     turn_id, then = "", RecordedState()
@@ -159,11 +159,11 @@ async def _calls(link: GatewayLink, session_id: str) -> AsyncIterator[Recorded]:
                 pass
 
 
-def _recorded(asked: _Asked, answer: _Answer) -> Recorded:
+def _recorded(asked: _Asked, answer: _Answer) -> RecordedCall:
     if not answer.decision:  # It was held.
-        return Recorded(*asked, "ask", "a person was asked")
+        return RecordedCall(*asked, "ask", "a person was asked")
     was = "allow" if answer.decision == "allow" else "deny"
-    return Recorded(*asked, was, answer.by.removeprefix("policy:"))
+    return RecordedCall(*asked, was, answer.by.removeprefix("policy:"))
 
 
 async def _frames(link: GatewayLink, session_id: str) -> AsyncIterator[tuple[str, _Frame]]:
@@ -180,7 +180,7 @@ async def _frames(link: GatewayLink, session_id: str) -> AsyncIterator[tuple[str
             return
 
 
-def _subject(session: Session, call: Recorded, command: Command | None) -> Subject:
+def _subject(session: Session, call: RecordedCall, command: Command | None) -> PolicySubject:
     asked = call.request.asked
     return request_subject(
         facts_of(call.request, session.workspace or ""), call.request.digest, tenant_id=session.tenant_id,
@@ -201,7 +201,7 @@ def _origin(command: Command | None) -> Origin:
     return named if named in ("cron", "hook") and named in get_args(Origin) else command.actor.type
 
 
-def _unknown(subject: Subject, command: Command | None) -> tuple[str, ...]:
+def _unknown(subject: PolicySubject, command: Command | None) -> tuple[str, ...]:
     """Name what may have decided then and is not on record."""
     unknown: list[str] = []
     if command is None:

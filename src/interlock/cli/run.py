@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.approval_prompt import Answering, Asker, terminal_answers
-from interlock.cli.cursors import Cursors, Place
-from interlock.cli.exit_status import Exit
+from interlock.cli.approval_prompt import Answering, ApprovalPrompt, terminal_answers
+from interlock.cli.cursors import Cursors, ShownCursor
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.follower import Follower
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.outcome import GOES_ON, close_line, exit_of, interrupted_line
@@ -105,11 +105,11 @@ def run(
         raise usage(f"Prompt and files take more than {MAX_BODY_BYTES} bytes together.",
                     "Put what is large into the workspace and name it in the prompt.")
     how: Answering = "yes" if yes else "elsewhere" if no_input else "ask"
-    running = Running(where, how, json=json, jsonl=jsonl)
+    running = CommandRun(where, how, json=json, jsonl=jsonl)
     return running.drive(running.run(body, workspace, continue_=continue_, detach=detach))
 
 
-class Running:
+class CommandRun:
     """One command that this terminal started or came back to."""
 
     def __init__(self, where: Where, how: Answering, *, json: bool, jsonl: bool) -> None:
@@ -128,7 +128,7 @@ class Running:
             if self._command is None:
                 raise KeyboardInterrupt from None
             say(interrupted_line(self._command.id), "bold", GOES_ON)
-            return Exit.INTERRUPTED
+            return ExitStatus.INTERRUPTED
         except BrokenPipeError:
             if self._command is not None:  # Whoever read has enough; the command is another matter.
                 say(interrupted_line(self._command.id), "bold", GOES_ON)
@@ -160,14 +160,14 @@ class Running:
                 return self._detached(command)
             say(f"{command.id} · session {command.target.session_id}", "dim")
             started = self._cursors.session(command.target.session_id or "")
-            return await self.follow(link, command, Place(cursor=started))
+            return await self.follow(link, command, ShownCursor(cursor=started))
 
-    async def follow(self, link: GatewayLink, command: Command, place: Place) -> int:
+    async def follow(self, link: GatewayLink, command: Command, place: ShownCursor) -> int:
         """Follow a command to its end, and say how it ended."""
         self._command = command
         quiet = self._json or self._jsonl
         async with terminal_answers() as answers:
-            asker = Asker(link, self._how, answers, SeenApprovals(self._where.directory()))
+            asker = ApprovalPrompt(link, self._how, answers, SeenApprovals(self._where.directory()))
             detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "full")
             screen = Screen(command.target.agent_id or "", quiet=quiet, detail=detail)
             follower = Follower(link, command, screen, asker, self._cursors, place=place, events=self._jsonl)
@@ -183,7 +183,7 @@ class Running:
         else:
             sys.stdout.write(command.id + "\n")
         say(f"follow it with: interlock attach {command.id}", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
 
 
 async def entry_of(link: GatewayLink, command: Command) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import httpx2
 from cyclopts import Parameter
 
 from interlock.cli import trust
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import CONNECT_TIMEOUT_S, LOOPBACK, checked_url, decoded, refusal
 from interlock.cli.pairings import Paired, keep, pairings
 from interlock.cli.place import state_directory, writable
@@ -54,7 +54,7 @@ def pair(
     default = "" if state is None else f" --state {directory}"
     say(f"paired with {address}. Start it with: interlock runner{default}", "green", "paired")
     say(f"or have it started with the host: interlock runner install{default}", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _trade(url: str, context: object, body: dict[str, str]) -> RunnerToken:

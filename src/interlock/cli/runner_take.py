@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.pairings import drop, home_of, pairings
 from interlock.cli.place import LOCAL_HOME, RUNNER_DIRECTORY, state_directory
 from interlock.cli.terminal import result, say
@@ -40,7 +40,7 @@ def take(
             raise Trouble("Conflict", answer.sentence, "A gateway's id stands in its `interlock doctor`.")
         result(session)
         say(f"gateway {to} controls it now; questions that wait are asked there anew")
-        return Exit.DONE
+        return ExitStatus.DONE
     raise Trouble("Unreachable", f"No runner runs on {directory}.", "Start it with: interlock runner")
 
 
@@ -59,7 +59,7 @@ def unpair(
             result(one.paired.runner_id)
             say(f"forgotten. At {one.paired.url}: interlock runners revoke {one.paired.runner_id}; then start the "
                 "runner again", "green", "forgotten.")
-            return Exit.DONE
+            return ExitStatus.DONE
     known = ", ".join(one.paired.url for one in found) or "none"
     raise usage(f"This host is not paired with {gateway}; it is paired with: {known}.", "Name one of these.")
 

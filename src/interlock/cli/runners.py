@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.pairings import PAIRED_TOKEN_FILE, pairings
 from interlock.cli.place import NOWHERE, Here, Where, write_private
@@ -51,16 +51,16 @@ async def _list(where: Where, *, json: bool) -> int:
         raw = await link.get("/v1/runners")
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = decoded(raw, dict[str, list[Runner]], "/v1/runners").get("runners", [])
     if not found:
         say("no runner is paired; pair one with: interlock runners code", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     found.sort(key=lambda one: (one.revoked, one.status == "offline"))
     print_table([[one.runner_id, one_line(one.device_name), "revoked" if one.revoked else one.status,
                   ago(one.last_seen), ago(one.created_at)] for one in found],
                 ("RUNNER", "HOST", "STATUS", "LAST SEEN", "PAIRED"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _code(name: str, where: Where, *, json: bool) -> int:
@@ -69,13 +69,13 @@ async def _code(name: str, where: Where, *, json: bool) -> int:
         url = link.address.url
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     made = decoded(raw, PairingCode, "/v1/runners/pairings")
     result(made.code)
     say(f"good once, for {until(made.expires_at)}. On the host to pair: interlock runner pair {made.code} --url {url}")
     if link.is_local:
         say("give the URL as that host reaches this gateway", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _rotate(id_: str, where: Where, *, json: bool) -> int:
@@ -95,7 +95,7 @@ async def _rotate(id_: str, where: Where, *, json: bool) -> int:
         print_json(raw)
     else:
         result(told.token)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _revoke(id_: str, where: Where, *, json: bool) -> int:
@@ -106,7 +106,7 @@ async def _revoke(id_: str, where: Where, *, json: bool) -> int:
         print_json(raw)
     else:
         result(f"{runner.runner_id} ({one_line(runner.device_name)}) is revoked")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _named(link: GatewayLink, text: str) -> Runner:

@@ -17,8 +17,8 @@ from interlock.cli.approval_card import INDENT, rows_of, screen_columns, show
 from interlock.cli.diff_colours import diffs_of
 from interlock.cli.terminal import is_terminal, one_line, printable, say, styled, write
 from interlock.cli.values import count
-from interlock.command.card.lines import Line, lines
-from interlock.command.card.request import Asked
+from interlock.command.card.lines import CardLine, lines
+from interlock.command.card.request import ReceivedRequest
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.resources import VERBOSE_NOTICES, Notice
@@ -36,7 +36,7 @@ MAX_DIFFED_BYTES = 200_000
 DIFF_ROWS = 10
 
 
-class Block:
+class ScreenBlock:
     """How much of one block stands on the screen. `text` is None where only its length is known."""
 
     def __init__(self, shown: int = 0) -> None:
@@ -72,12 +72,12 @@ class Screen:
         self._is_shell = agent_id == SHELL
         self._detail: Verbosity = detail
         self._quiet = quiet
-        self._blocks: dict[str, Block] = {}
+        self._blocks: dict[str, ScreenBlock] = {}
         self._tools: dict[str, str] = {}
-        self._edits: dict[str, list[Line]] = {}
+        self._edits: dict[str, list[CardLine]] = {}
         """The diff of each tool call under way that edits files and that nobody was asked about: a card shows its own.
         """
-        self._streamed: dict[str, Block] = {}
+        self._streamed: dict[str, ScreenBlock] = {}
         """Each tool call's output as a whole, over its channels."""
         self._open: TextIO | None = None
         """The stream whose last line is not ended."""
@@ -96,7 +96,7 @@ class Screen:
 
     def restore(self, shown: dict[str, int]) -> None:
         """Go on from what an earlier terminal showed."""
-        self._blocks = {name: Block(length) for name, length in shown.items()}
+        self._blocks = {name: ScreenBlock(length) for name, length in shown.items()}
 
     def current_tool(self) -> str:
         """Return the name of the newest tool call that has not ended, "" for none."""
@@ -137,11 +137,11 @@ class Screen:
 
     # --- text ---
     def _delta(self, frame_type: str, delta: p.TextDelta) -> None:
-        block = self._blocks.setdefault(delta.block_id, Block())
+        block = self._blocks.setdefault(delta.block_id, ScreenBlock())
         self._text(frame_type, block.news(delta.offset, delta.text))
 
     def _done(self, frame_type: str, done: p.TextDone) -> None:
-        block = self._blocks.pop(done.block_id, None) or Block()
+        block = self._blocks.pop(done.block_id, None) or ScreenBlock()
         rest = block.rest(done.text)
         if rest is None:
             self.remark("the agent replaced what it had said:")
@@ -175,7 +175,7 @@ class Screen:
                         f"▸ {asked.tool_name}:")
             raw = bytes(asked.input)
             shown = not self._is_shell and len(raw) <= MAX_DIFFED_BYTES
-            diff = diffs_of(lines(Asked(asked.tool_name, raw))) if shown else []
+            diff = diffs_of(lines(ReceivedRequest(asked.tool_name, raw))) if shown else []
             if diff:
                 self._edits[asked.invocation_id] = diff
 
@@ -194,9 +194,9 @@ class Screen:
             self.remark(f"{INDENT}… and {count(len(rows) - DIFF_ROWS, 'more line')} of the change")
 
     def _tool_stream(self, told: p.ToolStream) -> None:
-        block = self._blocks.setdefault(f"{told.invocation_id}/{told.channel}", Block())
+        block = self._blocks.setdefault(f"{told.invocation_id}/{told.channel}", ScreenBlock())
         fresh = block.news(told.offset, told.text)
-        streamed = self._streamed.setdefault(told.invocation_id, Block())
+        streamed = self._streamed.setdefault(told.invocation_id, ScreenBlock())
         streamed.news(streamed.shown, fresh)
         self._tool_text(told.channel, fresh)
 
@@ -216,7 +216,8 @@ class Screen:
             self._diff(result.invocation_id)
             whole = result.output if isinstance(result.output, str) else ""
             # What was streamed while nobody listened is in the result; after a change of terminal its length tells.
-            rest = (streamed or Block(earlier)).rest(whole) if result.truncated is None or streamed is None else ""
+            is_whole = result.truncated is None or streamed is None
+            rest = (streamed or ScreenBlock(earlier)).rest(whole) if is_whole else ""
             self._tool_text("stdout", rest or "")
         if result.truncated is not None:
             cut = result.truncated

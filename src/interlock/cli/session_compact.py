@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, printable, result, say
@@ -52,11 +52,11 @@ async def _compact(named: str, instructions: str | None, where: Where, *, json: 
         report, sentence = await _answer_to(link, asked)
     if json:
         print_json(msgspec.json.encode({**report, "message": sentence}))
-        return Exit.DONE
+        return ExitStatus.DONE
     result(printable(sentence))
     if report.get("summary"):
         result(printable(str(report["summary"])))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 class _Frame(msgspec.Struct):

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import LIST_MAX, GatewayLink
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.progress import suspended
@@ -23,7 +23,7 @@ from interlock.cli.terminal import is_terminal, one_line, print_json, result, sa
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.resources import Session
 from interlock.session.entry import is_known
-from interlock.session.store_view import BadView, Differences, Edit, View, differences, read_view, view_of, written
+from interlock.session.store_view import BadView, Differences, EntryEdit, View, differences, read_view, view_of, written
 
 AT_WORK = ("running", "paused", "waiting_approval")
 """States of a session in which deleting its entry is refused: it would end what runs."""
@@ -83,7 +83,7 @@ async def _edit(link: GatewayLink, agent: str | None, editor: list[str], *, json
             say("nothing was changed", "dim")
         for sentence in refused:
             say(f"not taken: {one_line(sentence)}", "red", "not taken:")
-    return Exit.FAILED if refused else Exit.DONE
+    return ExitStatus.FAILED if refused else ExitStatus.DONE
 
 
 def _agent(named: str | None, sessions: list[Session]) -> str:
@@ -130,7 +130,7 @@ async def _apply(link: GatewayLink, agent_id: str, found: Differences) -> tuple[
     return taken, refused
 
 
-async def _send(link: GatewayLink, session_id: str, edit: Edit) -> None:
+async def _send(link: GatewayLink, session_id: str, edit: EntryEdit) -> None:
     if edit.deleted:
         await link.send(f"/v1/sessions/{session_id}/archive", {"reason": "its entry was deleted"})
         return

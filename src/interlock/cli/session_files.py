@@ -13,7 +13,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, say
@@ -57,13 +57,13 @@ async def _files(session: str, where: Where, *, json: bool) -> int:
         found = await _list(link, (await short_ids.session(link, session)).session_id)
     if json:
         print_json(msgspec.json.encode({"files": found}))
-        return Exit.DONE
+        return ExitStatus.DONE
     if not found:
         say("no files travelled in this session", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.transfer_id, one_line(one.name, 60), one_line(one.media_type, 40), size(one.size), one.purpose,
                   ago(one.created_at)] for one in found], ("FILE", "NAME", "TYPE", "SIZE", "FOR", "WHEN"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _save(session: str, asked: str, output: Path | None, where: Where) -> int:
@@ -78,7 +78,7 @@ async def _save(session: str, asked: str, output: Path | None, where: Where) -> 
             raise usage(f"{place} is there already.", "Name another place with --output, or remove it.")
         await _fetch(link, session_id, found[0], place)
     say(f"saved {place} ({found[0].media_type}, {found[0].size} bytes)")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _fetch(link: GatewayLink, session_id: str, file: SessionFile, place: Path) -> None:

@@ -20,7 +20,7 @@ class Shown(NamedTuple):
     payload: p.Payload
 
 
-class Part:
+class CommandFrames:
     """A command's part of its session's stream. Without a command it is the whole stream."""
 
     def __init__(self, command_id: str | None, phase: Phase = "before", turn_id: str | None = None) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, result
@@ -118,7 +118,7 @@ def _told(session: Session, line: str, *, json: bool) -> int:
         print_json(msgspec.json.encode(session))
     else:
         result(line)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _history(named: str, where: Where, *, json: bool) -> int:
@@ -127,8 +127,8 @@ async def _history(named: str, where: Where, *, json: bool) -> int:
         found = await link.read(path, SessionHistory, {})
     if json:
         print_json(msgspec.json.encode(found))
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.session_id, "archived" if "archivedAt" in one.entry else one.state, ago(one.created_at),
                   ago(one.updated_at), str(one.total_tokens)] for one in found.items],
                 ("SESSION", "STATE", "BEGAN", "LAST", "TOKENS"))
-    return Exit.DONE
+    return ExitStatus.DONE

@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, result, say
@@ -55,7 +55,7 @@ async def _release(named: str, to: str, where: Where, *, json: bool) -> int:
             after = await link.read(path, Session)
     if json:
         print_json(msgspec.json.encode(after))
-        return Exit.DONE
+        return ExitStatus.DONE
     result(after.session_id)
     say(f"gateway {to} controls it now; questions that wait are asked there anew")
-    return Exit.DONE
+    return ExitStatus.DONE

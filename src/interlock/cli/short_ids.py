@@ -17,7 +17,7 @@ SHOWN = 5
 """Candidates that an ambiguous prefix lists."""
 
 
-class Kind(NamedTuple):
+class IdKind(NamedTuple):
     """One kind of thing: its noun, its path, and what its ids begin with."""
 
     noun: str
@@ -25,11 +25,11 @@ class Kind(NamedTuple):
     prefix: str
 
 
-COMMAND = Kind("command", "/v1/commands", "cmd_")
-APPROVAL = Kind("approval", "/v1/approvals", "apr_")
-SESSION = Kind("session", "/v1/sessions", "")
-RUNNER = Kind("runner", "/v1/runners", "rnr_")
-KEY = Kind("key", "/v1/keys", "key_")
+COMMAND = IdKind("command", "/v1/commands", "cmd_")
+APPROVAL = IdKind("approval", "/v1/approvals", "apr_")
+SESSION = IdKind("session", "/v1/sessions", "")
+RUNNER = IdKind("runner", "/v1/runners", "rnr_")
+KEY = IdKind("key", "/v1/keys", "key_")
 
 
 async def command(link: GatewayLink, text: str) -> Command:
@@ -85,7 +85,7 @@ async def session(link: GatewayLink, text: str) -> Session:
     return pick(text, found, SESSION, lambda one: one.session_id, lambda one: one.updated_at)
 
 
-def pick(text: str, found: Iterable[T], kind: Kind, name: Callable[[T], str], age: Callable[[T], str]) -> T:
+def pick(text: str, found: Iterable[T], kind: IdKind, name: Callable[[T], str], age: Callable[[T], str]) -> T:
     """Choose what `text` names among what was found. Raises Trouble."""
     if not text.strip():
         raise usage(f"An empty {kind.noun} id names nothing.", f"See: interlock {kind.noun}s")

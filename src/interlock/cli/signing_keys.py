@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where, write_private
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
@@ -25,7 +25,7 @@ from interlock.protocol.resources import Approval, Decision, SigningKey
 
 SIGNING_KEY_FILE = "signing.key"
 PATH = "/v1/signing-keys"
-KEY = short_ids.Kind("signing key", PATH, "sgk_")
+KEY = short_ids.IdKind("signing key", PATH, "sgk_")
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
@@ -85,15 +85,15 @@ async def _list(where: Where, *, json: bool) -> int:
         raw = await link.get(PATH)
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = decoded(raw, dict[str, list[SigningKey]], PATH).get("signing_keys", [])
     if not found:
         say("no key signs votes yet; make one with: interlock signing-keys create", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.key_id, f"{one.owner.type}:{one.owner.id}", "revoked" if one.revoked_at else "good",
                   one_line(one.label), ago(one.created_at)] for one in found],
                 ("KEY", "OF", "STATE", "LABEL", "REGISTERED"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _create(label: str, where: Where, *, json: bool) -> int:
@@ -110,7 +110,7 @@ async def _create(label: str, where: Where, *, json: bool) -> int:
         made = decoded(raw, SigningKey, PATH)
         result(made.key_id)
         say(f"its private half is {file}, mode 0600; sign a vote with: interlock approve ID --sign", "dim")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _revoke(id_: str, where: Where, *, json: bool) -> int:
@@ -123,7 +123,7 @@ async def _revoke(id_: str, where: Where, *, json: bool) -> int:
         print_json(raw)
     else:
         result(f"{key.key_id} is revoked; votes that it signs are refused")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _keys(link: GatewayLink) -> list[SigningKey]:

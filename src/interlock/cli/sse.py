@@ -24,20 +24,20 @@ REPLAY_HELD = 2_000
 """Events of a replay that are held back until their number can be said before them; of more, at least that is said."""
 
 
-class Told(NamedTuple):
+class SseEvent(NamedTuple):
     """One event: its data, and its cursor where it is durable."""
 
     data: dict[str, Any]
     cursor: str | None
 
 
-class Lost(NamedTuple):
+class StreamLost(NamedTuple):
     """The stream broke; it is being taken up again. `why` is "" where only the connection went."""
 
     why: str
 
 
-class Reattached(NamedTuple):
+class StreamResumed(NamedTuple):
     """The stream goes on, `away_s` after it broke: so many durable events follow that were missed; with `more` at least
     so many."""
 
@@ -46,11 +46,11 @@ class Reattached(NamedTuple):
     more: bool = False
 
 
-class Forgotten(NamedTuple):
+class CursorForgotten(NamedTuple):
     """What lies behind the cursor is no longer kept: the stream begins at the start of what is."""
 
 
-Heard: TypeAlias = Told | Lost | Reattached | Forgotten
+SseItem: TypeAlias = SseEvent | StreamLost | StreamResumed | CursorForgotten
 
 
 class _Page(msgspec.Struct):
@@ -61,7 +61,7 @@ class _Page(msgspec.Struct):
     has_more: bool = False
 
 
-class Lines:
+class EventLines:
     """Cuts a byte stream into events by the rules of server-sent events; pure."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Lines:
         return out
 
 
-class Stream:
+class SseStream:
     """One durable stream, read from behind `cursor` until the gateway ends it.
 
     `cursor` is that of the last durable event given out. The clock and the pause are arguments, so that tests need
@@ -115,7 +115,7 @@ class Stream:
         self._sleep = sleep
         self._clock = clock
 
-    async def __aiter__(self) -> AsyncIterator[Heard]:
+    async def __aiter__(self) -> AsyncIterator[SseItem]:
         """Give what is heard. Raises Trouble when it is refused, or the gateway stays away for GIVE_UP_S."""
         away: _Away | None = None
         while True:
@@ -129,7 +129,7 @@ class Stream:
                 return
             except _Cut as cut:
                 if away is None:
-                    yield Lost(cut.why)
+                    yield StreamLost(cut.why)
                 away = away or _Away(self._clock())
                 away.attempts += 1
                 if self._clock() - away.since > GIVE_UP_S:
@@ -139,15 +139,15 @@ class Stream:
                 if trouble.code != "CursorExpired" or self.cursor is None:
                     raise
                 self.cursor = None
-                yield Forgotten()
+                yield CursorForgotten()
                 continue
             await self._sleep(wait_s)
             self._link.find_again()
 
-    async def _reattach(self, away: _Away) -> AsyncIterator[Heard]:
+    async def _reattach(self, away: _Away) -> AsyncIterator[SseItem]:
         """Give what was missed, behind the line that says how much it is. The cursor stays before what is held back:
         whoever leaves off then has not seen it."""
-        start, held, said = self.cursor, list[Told](), False
+        start, held, said = self.cursor, list[SseEvent](), False
         try:
             async for told in self._replay():
                 if said:
@@ -156,7 +156,7 @@ class Stream:
                 held.append(told)
                 if len(held) == REPLAY_HELD:
                     reached, self.cursor, said = self.cursor, start, True
-                    yield Reattached(_durable(held), self._clock() - away.since, more=True)
+                    yield StreamResumed(_durable(held), self._clock() - away.since, more=True)
                     for one in held:
                         yield one
                     self.cursor = reached
@@ -166,12 +166,12 @@ class Stream:
             raise
         if not said:
             reached, self.cursor = self.cursor, start
-            yield Reattached(_durable(held), self._clock() - away.since)
+            yield StreamResumed(_durable(held), self._clock() - away.since)
             for one in held:
                 yield one
             self.cursor = reached
 
-    async def _replay(self) -> AsyncIterator[Told]:
+    async def _replay(self) -> AsyncIterator[SseEvent]:
         """Read what is durable behind the cursor, in pages, so that what is replayed can be counted."""
         more = True
         while more:
@@ -182,7 +182,7 @@ class Stream:
             more = page.has_more and bool(page.events)
             for event in page.events:
                 # A delta has no number: it will be given again.
-                yield Told(event, page.next_cursor if "n" in event or "event" in event else None)
+                yield SseEvent(event, page.next_cursor if "n" in event or "event" in event else None)
             self.cursor = page.next_cursor or self.cursor
 
     async def _polled(self, params: dict[str, str]) -> bytes:
@@ -193,13 +193,13 @@ class Stream:
                 raise _Cut(trouble.sentence, trouble) from None
             raise
 
-    async def _live(self) -> AsyncIterator[Told]:
+    async def _live(self) -> AsyncIterator[SseEvent]:
         why = "it ended the stream"
         try:
             async with self._link.stream(self._path, self.cursor) as response:
                 if response.status_code == 204:  # Nothing follows: the stream had ended (S-2).
                     return
-                lines = Lines()
+                lines = EventLines()
                 async for text in response.aiter_text():
                     for cursor, data in lines.feed(text):
                         event = _object(data)
@@ -207,7 +207,7 @@ class Stream:
                             why = "this terminal was too slow to keep up"
                         elif event:
                             self.cursor = cursor or self.cursor
-                            yield Told(event, cursor)
+                            yield SseEvent(event, cursor)
         except httpx2.TransportError as error:
             raise _Cut("", unreachable(self._link.address, error)) from None
         except Trouble as trouble:
@@ -219,7 +219,7 @@ class Stream:
                                 "Look for it with: interlock status"))
 
 
-def _durable(told: list[Told]) -> int:
+def _durable(told: list[SseEvent]) -> int:
     return sum(one.cursor is not None for one in told)
 
 

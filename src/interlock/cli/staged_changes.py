@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.decide import Yes, decide
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
@@ -99,10 +99,10 @@ async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
         found = await link.read(f"/v1/sessions/{session.session_id}/changes", StagedChanges)
         if json:
             print_json(msgspec.json.encode(found))
-            return Exit.DONE
+            return ExitStatus.DONE
         if not found.count and not found.refused:
             say(f"nothing is staged in session {session.session_id}")
-            return Exit.DONE
+            return ExitStatus.DONE
         rows = [(file.change, one_line(file.path), "" if file.change == "deleted" else str(file.size), file.mode,
                  file.sha256[:DIGEST_CHARS], _note(file)) for file in found.files]
         rows += [("never", one_line(file.path), "", "", "", file.why or "") for file in found.refused]
@@ -111,13 +111,13 @@ async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
             say(f"and {found.count - len(found.files)} more; sha256 {found.digest} covers all")
         if found.approval_id is None:
             say(f"not asked about now; to have it asked about: interlock land {session.session_id}")
-            return Exit.DONE
+            return ExitStatus.DONE
         if diff:
             approval = await link.read(f"/v1/approvals/{found.approval_id}", Approval)
             for line in lines_of_approval(approval):
                 result(line.text)
         say(f"waits for a yes: interlock land {session.session_id} [FILES]", "bold", "waits for a yes:")
-        return Exit.DONE
+        return ExitStatus.DONE
 
 
 def _note(file: StagedFile) -> str:
@@ -134,7 +134,7 @@ async def _land(named: str, files: tuple[str, ...], comment: str | None, where: 
             found = await _asked(link, session.session_id, found)
         if found.approval_id is None:
             say(f"nothing waits for a yes; see what is left: interlock changes {session.session_id}")
-            return Exit.DONE
+            return ExitStatus.DONE
         more: dict[str, Any] = {}
         if files:
             approval = await link.read(f"/v1/approvals/{found.approval_id}", Approval)
@@ -179,8 +179,8 @@ async def _discard(named: str, files: tuple[str, ...], where: Where, *, json: bo
         after = decoded(await link.send(f"{path}/discard", body), Session, path)
         if json:
             print_json(msgspec.json.encode(after))
-            return Exit.DONE
+            return ExitStatus.DONE
         result(after.session_id)
         say(f"asked the runner to throw {'these files' if files else 'all staged changes'} away; see what is left: "
             f"interlock changes {after.session_id}")
-        return Exit.DONE
+        return ExitStatus.DONE

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
@@ -51,11 +51,11 @@ async def _list(where: Where, *, json: bool) -> int:
         raw = await link.get("/v1/tenants")
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.tenant_id, one_line(one.name), "suspended" if one.suspended else "good", ago(one.created_at)]
                  for one in decoded(raw, dict[str, list[Tenant]], "/v1/tenants")["tenants"]],
                 ("TENANT", "NAME", "STATE", "MADE"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _create(tenant: str, name: str, where: Where, *, json: bool) -> int:
@@ -66,7 +66,7 @@ async def _create(tenant: str, name: str, where: Where, *, json: bool) -> int:
     else:
         result(f"{tenant} is made")
         say(f"its first key: interlock keys create WHO --role admin --tenant {tenant}")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _change(tenant: str, verb: str, where: Where, *, json: bool) -> int:
@@ -76,4 +76,4 @@ async def _change(tenant: str, verb: str, where: Where, *, json: bool) -> int:
         print_json(raw)
     else:
         result(f"{tenant} is {'suspended' if verb == 'suspend' else 'restored'}")
-    return Exit.DONE
+    return ExitStatus.DONE

@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, result, say
@@ -89,14 +89,14 @@ async def _fork(named: str, at: str | None, where: Where, *, json: bool) -> int:
         body = {"entry_id": await _entry_id(link, session_id, at)} if at is not None else {}
         raw = await link.send(f"/v1/sessions/{session_id}/fork", body)
     _begun(raw, "fork", json=json)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _import(file: Path, params: dict[str, str], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         raw = await link.upload("/v1/sessions/import", file, "application/x-ndjson", params)
     _begun(raw, "import", json=json)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _entry(named: str, entry: str, what: str, body: dict[str, Any], where: Where, *, json: bool) -> int:
@@ -107,7 +107,7 @@ async def _entry(named: str, entry: str, what: str, body: dict[str, Any], where:
         raw = await link.send(path, {"entry_id": entry_id, **body})
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     added = decoded(raw, _Added, path)
     if what == "branches":
         result(f"{added.entry_id}: what comes next hangs below {one_line(entry_id)}")
@@ -116,7 +116,7 @@ async def _entry(named: str, entry: str, what: str, body: dict[str, Any], where:
         result(f"{one_line(entry_id)} has no label now")
     else:
         result(f"{one_line(entry_id)} is labelled {one_line(body['label'])}")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _entry_id(link: GatewayLink, session_id: str, text: str) -> str:

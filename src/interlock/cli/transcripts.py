@@ -11,7 +11,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say
@@ -39,9 +39,9 @@ def show(source: Source, /, *, full: Annotated[bool, Parameter(help="Show long o
     path = found.path(found.leaf)
     if json:
         print_json(msgspec.json.encode({"header": found.header, "entries": [found.entry(place) for place in path]}))
-        return Exit.DONE
+        return ExitStatus.DONE
     _told(found, path, full=full)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def tail(source: Source, /, *, number: Annotated[int, Parameter(name=("--number", "-n"), help="How many entries.")]
@@ -54,9 +54,9 @@ def tail(source: Source, /, *, number: Annotated[int, Parameter(name=("--number"
     path = found.path(found.leaf)[-number:]
     if json:
         print_json(msgspec.json.encode({"entries": [found.entry(place) for place in path]}))
-        return Exit.DONE
+        return ExitStatus.DONE
     _told(found, path, full=full)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def tree(source: Source, /, *, every: Annotated[bool, Parameter(name="--all", help="Show every entry, not only where "
@@ -69,13 +69,13 @@ def tree(source: Source, /, *, every: Annotated[bool, Parameter(name="--all", he
         print_json(msgspec.json.encode({
             "nodes": [{"id": node.id, "parent_id": node.parent_id, "type": node.type, "label": labels.get(node.id)}
                       for node in found.nodes], "leaf": found.nodes[-1].id if found.nodes else None}))
-        return Exit.DONE
+        return ExitStatus.DONE
     if not found.nodes:
         say("the transcript is empty", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     for line in _drawn(found, labels, every=every):
         result(line)
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def export(source: Source, output: Annotated[Path | None, Parameter(name="FILE", help="Where to: .jsonl, .md or .html; "
@@ -94,10 +94,10 @@ def export(source: Source, output: Annotated[Path | None, Parameter(name="FILE",
         data = page(read_tree(data.split(b"\n"))).encode("utf-8", "replace")
     if output is None:
         result(data.decode("utf-8", "replace"), end="")
-        return Exit.DONE
+        return ExitStatus.DONE
     write_new(output, data)
     say(f"wrote {output} ({len(data)} bytes)")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def doctor(source: Source, /, *, repair: Annotated[bool, Parameter(help="Write a sound transcript; the damaged one is "
@@ -127,7 +127,7 @@ def doctor(source: Source, /, *, repair: Annotated[bool, Parameter(help="Write a
         kept = str(path)
         say(f"wrote {place}; {path} is as it was")
     _reported(report, kept, json=json)
-    return Exit.DONE if report.sound or kept is not None else Exit.FAILED
+    return ExitStatus.DONE if report.sound or kept is not None else ExitStatus.FAILED
 
 
 class _Repaired(msgspec.Struct):
@@ -145,7 +145,7 @@ async def _of_session(named: str, where: Where, *, repair: bool, json: bool) -> 
             report, kept = repaired.report, repaired.kept
             say(f"repaired; the damaged file is kept as {kept}")
     _reported(report, kept, json=json)
-    return Exit.DONE if report.sound or kept is not None else Exit.FAILED
+    return ExitStatus.DONE if report.sound or kept is not None else ExitStatus.FAILED
 
 
 def _reported(report: Report, kept: str | None, *, json: bool) -> None:

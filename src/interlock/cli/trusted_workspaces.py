@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.policy_verbs import RULE, Json, state_of
@@ -44,14 +44,14 @@ async def listed(where: Where, *, json: bool) -> int:
         found = await _rules(link)
     if json:
         print_json(msgspec.json.encode({"rules": found}))
-        return Exit.DONE
+        return ExitStatus.DONE
     if not found:
         say("no workspace is trusted; files that would configure an agent are asked about before it starts", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.id, state_of(one), *(one_line(str(one.rule.get(name))) for name in ("agent", "runner", DOOR)),
                   str(one.rule.get("digest"))[:DIGEST_CHARS] + "…", one.created_by, ago(one.created_at)]
                  for one in found], ("RULE", "STATE", "AGENT", "RUNNER", "DIRECTORY", "SHA256", "BY", "SAID"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def forgotten(what: str, where: Where, *, json: bool) -> int:
@@ -69,7 +69,7 @@ async def forgotten(what: str, where: Where, *, json: bool) -> int:
         else:
             result(f"{one.id} is revoked; the next start of {one_line(str(one.rule.get('agent')))} in "
                    f"{one_line(str(one.rule.get(DOOR)))} is asked about again")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _rules(link: GatewayLink) -> list[RememberedRule]:

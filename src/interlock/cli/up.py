@@ -20,11 +20,11 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.cli.agents import boxes, unwalled
-from interlock.cli.children import STOP_GRACE_S, Child, Mended, ending, keep_alive, keep_apart, prepare_log
+from interlock.cli.children import STOP_GRACE_S, Child, SupervisedChild, ending, keep_alive, keep_apart, prepare_log
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.config_verbs import load_config
 from interlock.cli.console import offered, qr_code
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import (
     LOGS,
@@ -191,7 +191,7 @@ class Up:
                 task.cancel()
             await asyncio.gather(*keeping, *shown, return_exceptions=True)
             await self._stop()
-        return Exit.INTERRUPTED if self._signal is signal.SIGINT else Exit.DONE
+        return ExitStatus.INTERRUPTED if self._signal is signal.SIGINT else ExitStatus.DONE
 
     def _asked_to_stop(self, number: signal.Signals) -> None:
         if self._signal is not None:  # Asked twice: no more patience.
@@ -229,13 +229,13 @@ class Up:
             told.cancel()
             await asyncio.gather(doing, told, return_exceptions=True)
 
-    def _mended(self) -> Sequence[Mended]:
+    def _mended(self) -> Sequence[SupervisedChild]:
         """What is started again when it ends, beside the runner."""
         return self._gateways
 
     async def _keep_runner(self) -> None:
         """Start the runner again when it ends, but for one that was revoked: the gateway has others (L-3)."""
-        await keep_alive(self._runner, final=Exit.NOT_AUTHORISED)
+        await keep_alive(self._runner, final=ExitStatus.NOT_AUTHORISED)
         say("the runner's token was revoked: it stays ended, and the gateway goes on without it. To have a runner here "
             f"again, end this, remove {self._state / RUNNER_TOKEN_FILE} and start anew.", "red", "revoked:")
         await asyncio.Event().wait()
@@ -322,7 +322,7 @@ class Up:
 
     async def _still(self, child: Child) -> None:
         if not child.is_running:
-            if child is self._runner and await child.wait() == Exit.NOT_AUTHORISED:
+            if child is self._runner and await child.wait() == ExitStatus.NOT_AUTHORISED:
                 raise Trouble("Unauthorized", f"The runner of {self._state} was revoked.",
                               f"To pair it anew, remove {self._state / RUNNER_TOKEN_FILE} and start again.")
             raise _not_started(child, f"it {ending(await child.wait())}")

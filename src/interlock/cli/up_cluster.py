@@ -14,7 +14,7 @@ from interlock.app.objects import OBJECTS_NAME
 from interlock.app.own_database import DIRECTORY, GATEWAY_PREFIX, database_place
 from interlock.app.own_servers import OwnServer, ServerMissing, free_port, start_nats, start_postgres
 from interlock.cli.balancer import Balancer
-from interlock.cli.children import Child, Mended
+from interlock.cli.children import Child, SupervisedChild
 from interlock.cli.place import (
     GATEWAY_FILE,
     LOGS,
@@ -132,7 +132,7 @@ class UpCluster(Up):
             if (self._state / name).exists() and not link.exists():
                 link.symlink_to(self._state / name)
 
-    def _mended(self) -> Sequence[Mended]:
+    def _mended(self) -> Sequence[SupervisedChild]:
         servers = [KeptServer(name, server) for name, server in zip(SERVERS, self._servers, strict=True)]
         return [*self._gateways, *servers]
 

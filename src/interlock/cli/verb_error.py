@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from interlock.cli.exit_status import BY_CODE, Exit
+from interlock.cli.exit_status import BY_CODE, ExitStatus
 
 
 class Trouble(Exception):
     """Printed as `error[code]: sentence remedy`; `status` is the exit status, by default the code's own."""
 
-    def __init__(self, code: str, sentence: str, remedy: str = "", status: Exit | None = None, *,
+    def __init__(self, code: str, sentence: str, remedy: str = "", status: ExitStatus | None = None, *,
                  retry_after_s: float | None = None) -> None:
         super().__init__(sentence)
         self.code = code
@@ -16,7 +16,7 @@ class Trouble(Exception):
         self.remedy = remedy
         self.retry_after_s = retry_after_s
         """What the gateway asked to wait before the same is sent again (K-3); None if it did not."""
-        self.status = status if status is not None else BY_CODE.get(code, Exit.FAILED)
+        self.status = status if status is not None else BY_CODE.get(code, ExitStatus.FAILED)
 
     @property
     def label(self) -> str:

@@ -9,7 +9,7 @@ from cyclopts import App, Group, Parameter
 from interlock import __version__
 
 
-class Verb(NamedTuple):
+class CliVerb(NamedTuple):
     """One verb of the command line."""
 
     name: str
@@ -23,272 +23,279 @@ DAILY = Group("Every day", sort_key=1)
 THINGS = Group("What there is", sort_key=2)
 SETUP = Group("Setting up and checking", sort_key=3)
 
-DAILY_VERBS: tuple[Verb, ...] = (
-    Verb("up", "interlock.cli.up:up", "Start gateway and runner here, until Ctrl-C.",
-         ("interlock up", "interlock up --root ~/work --root ~/notes")),
-    Verb("run", "interlock.cli.run:run", "Give an agent a prompt, and follow its work until it ends.",
-         ('interlock run shell "ls -l"', 'interlock run claude "fix the failing test" --timeout 15m',
-          "git diff | interlock run claude review this", 'interlock run goose "go on" --continue',
-          'interlock run claude "what is wrong here?" --image shot.png',
-          'interlock run claude "how would you do it?" --mode plan')),
-    Verb("chat", "interlock.cli.chat:chat", "Talk with an agent, line by line.",
-         ("interlock chat claude", "interlock chat --session main", 'echo "what is new?" | interlock chat claude')),
-    Verb("attach", "interlock.cli.attach:attach", "Follow a command again, from where this terminal left off.",
-         ("interlock attach", "interlock attach cmd_01K9 --from-start")),
-    Verb("approve", "interlock.cli.decide:approve", "Allow what waits for a yes.",
-         ("interlock approve @last", 'interlock approve apr_01K9 --comment "checked"',
-          "interlock approve @last --always session", "interlock approve apr_01K9 --yes")),
-    Verb("deny", "interlock.cli.decide:deny", "Refuse what waits for a yes.",
-         ('interlock deny @last --reason "not on this host"',)),
-    Verb("withdraw", "interlock.cli.decide:withdraw", "Take back your vote, while it has decided nothing.",
-         ("interlock withdraw @last",)),
-    Verb("answer", "interlock.cli.decide:answer", "Answer what an agent asks in words.",
-         ('interlock answer @last "the left one"', "interlock answer apr_01K9 --none")),
-    Verb("pause", "interlock.cli.pause_verbs:pause", "Have a running command's agent stand still.",
-         ("interlock pause", "interlock pause cmd_01K9")),
-    Verb("resume", "interlock.cli.pause_verbs:resume", "Let a paused command go on.", ("interlock resume @last",)),
-    Verb("cancel", "interlock.cli.decide:cancel", "End commands.", ("interlock cancel @last",)),
-    Verb("status", "interlock.cli.lists:status", "Show what waits for you, what runs, and gateway and runners.",
-         ("interlock status", "interlock status --json")),
-    Verb("doctor", "interlock.cli.doctor:doctor", "Check what must be right.", ("interlock doctor",)),
+DAILY_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("up", "interlock.cli.up:up", "Start gateway and runner here, until Ctrl-C.",
+            ("interlock up", "interlock up --root ~/work --root ~/notes")),
+    CliVerb("run", "interlock.cli.run:run", "Give an agent a prompt, and follow its work until it ends.",
+            ('interlock run shell "ls -l"', 'interlock run claude "fix the failing test" --timeout 15m',
+             "git diff | interlock run claude review this", 'interlock run goose "go on" --continue',
+             'interlock run claude "what is wrong here?" --image shot.png',
+             'interlock run claude "how would you do it?" --mode plan')),
+    CliVerb("chat", "interlock.cli.chat:chat", "Talk with an agent, line by line.",
+            ("interlock chat claude", "interlock chat --session main", 'echo "what is new?" | interlock chat claude')),
+    CliVerb("attach", "interlock.cli.attach:attach", "Follow a command again, from where this terminal left off.",
+            ("interlock attach", "interlock attach cmd_01K9 --from-start")),
+    CliVerb("approve", "interlock.cli.decide:approve", "Allow what waits for a yes.",
+            ("interlock approve @last", 'interlock approve apr_01K9 --comment "checked"',
+             "interlock approve @last --always session", "interlock approve apr_01K9 --yes")),
+    CliVerb("deny", "interlock.cli.decide:deny", "Refuse what waits for a yes.",
+            ('interlock deny @last --reason "not on this host"',)),
+    CliVerb("withdraw", "interlock.cli.decide:withdraw", "Take back your vote, while it has decided nothing.",
+            ("interlock withdraw @last",)),
+    CliVerb("answer", "interlock.cli.decide:answer", "Answer what an agent asks in words.",
+            ('interlock answer @last "the left one"', "interlock answer apr_01K9 --none")),
+    CliVerb("pause", "interlock.cli.pause_verbs:pause", "Have a running command's agent stand still.",
+            ("interlock pause", "interlock pause cmd_01K9")),
+    CliVerb("resume", "interlock.cli.pause_verbs:resume", "Let a paused command go on.", ("interlock resume @last",)),
+    CliVerb("cancel", "interlock.cli.decide:cancel", "End commands.", ("interlock cancel @last",)),
+    CliVerb("status", "interlock.cli.lists:status", "Show what waits for you, what runs, and gateway and runners.",
+            ("interlock status", "interlock status --json")),
+    CliVerb("doctor", "interlock.cli.doctor:doctor", "Check what must be right.", ("interlock doctor",)),
 )
-THING_VERBS: tuple[Verb, ...] = (
-    Verb("commands", "interlock.cli.lists:commands", "List commands, or show one.",
-         ("interlock commands", "interlock commands --only running", "interlock commands @last --json")),
-    Verb("approvals", "interlock.cli.lists:approvals", "List what waits for a yes, or show one approval.",
-         ("interlock approvals", "interlock approvals @last", "interlock approvals --all",
-          "interlock approvals @last --bytes | sha256sum")),
-    Verb("changes", "interlock.cli.staged_changes:changes", "List what an agent staged and what has not landed.",
-         ("interlock changes", "interlock changes 3f2a --diff")),
-    Verb("land", "interlock.cli.staged_changes:land", "Allow what is staged, all or the named files, to land.",
-         ("interlock land @last", "interlock land 3f2a src/main.py docs")),
-    Verb("discard", "interlock.cli.staged_changes:discard", "Throw away what is staged, all or the named files.",
-         ("interlock discard @last --yes", "interlock discard 3f2a notes.txt")),
-    Verb("budgets", "interlock.cli.budgets_verb:budgets", "List budgets, and what today has used of them.",
-         ("interlock budgets", "interlock budgets --json")),
+THING_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("commands", "interlock.cli.lists:commands", "List commands, or show one.",
+            ("interlock commands", "interlock commands --only running", "interlock commands @last --json")),
+    CliVerb("approvals", "interlock.cli.lists:approvals", "List what waits for a yes, or show one approval.",
+            ("interlock approvals", "interlock approvals @last", "interlock approvals --all",
+             "interlock approvals @last --bytes | sha256sum")),
+    CliVerb("changes", "interlock.cli.staged_changes:changes", "List what an agent staged and what has not landed.",
+            ("interlock changes", "interlock changes 3f2a --diff")),
+    CliVerb("land", "interlock.cli.staged_changes:land", "Allow what is staged, all or the named files, to land.",
+            ("interlock land @last", "interlock land 3f2a src/main.py docs")),
+    CliVerb("discard", "interlock.cli.staged_changes:discard", "Throw away what is staged, all or the named files.",
+            ("interlock discard @last --yes", "interlock discard 3f2a notes.txt")),
+    CliVerb("budgets", "interlock.cli.budgets_verb:budgets", "List budgets, and what today has used of them.",
+            ("interlock budgets", "interlock budgets --json")),
 )
-SETUP_VERBS: tuple[Verb, ...] = (
-    Verb("demo", "interlock.cli.demo_verb:demo", "See the whole of it at work in a temporary directory.",
-         ("interlock demo", "interlock demo --json")),
-    Verb("conformance", "interlock.cli.conformance_verb:conformance",
-         "Show which requirements hold, or check another implementation of the link.",
-         ("interlock conformance", "interlock conformance --json",
-          "interlock conformance --master ws://127.0.0.1:7420/rawp --token-file token --key-file owner.key",
-          "interlock conformance --runner --port 7421 --agent shell")),
-    Verb("migrate", "interlock.cli.migrate:migrate", "Move the ledger and transcripts into PostgreSQL, or back.",
-         ("interlock migrate --to postgresql://me@db/interlock",
-          "interlock migrate --from postgresql://me@db/interlock")),
-    Verb("prune", "interlock.cli.prune:prune", "Forget frames, events and files of sessions that ended long ago.",
-         ("interlock prune --dry-run", "interlock prune --older-than 8w")),
-    Verb("whoami", "interlock.cli.keys:whoami", "Say who this key stands for, and what it allows.",
-         ("interlock whoami",)),
-    Verb("drain", "interlock.cli.pause_verbs:drain", "Let what runs finish, and start nothing new.",
-         ("interlock drain", "interlock drain runner local --reason \"kernel update\"")),
-    Verb("undrain", "interlock.cli.pause_verbs:undrain", "Start again what waits since a drain.",
-         ("interlock undrain", "interlock undrain runner local")),
-    Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
-    Verb("cluster-keys", "interlock.cli.cluster_keys:cluster_keys", "Make the keys that a cluster's gateways share.",
-         ("interlock cluster-keys ./keys",)),
-    Verb("acp", "interlock.cli.acp:acp", "Serve an editor that speaks ACP, on standard input and output.",
-         ("interlock acp claude", "interlock acp --runner build-1 codex --on-exit cancel")),
-    Verb("telegram", "interlock.cli.chat_bridges:telegram", "Carry messages between a Telegram bot and the gateway.",
-         ("interlock telegram",)),
-    Verb("slack", "interlock.cli.chat_bridges:slack", "Carry messages between a Slack app and the gateway.",
-         ("interlock slack",)),
+SETUP_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("demo", "interlock.cli.demo_verb:demo", "See the whole of it at work in a temporary directory.",
+            ("interlock demo", "interlock demo --json")),
+    CliVerb("conformance", "interlock.cli.conformance_verb:conformance",
+            "Show which requirements hold, or check another implementation of the link.",
+            ("interlock conformance", "interlock conformance --json",
+             "interlock conformance --master ws://127.0.0.1:7420/rawp --token-file token --key-file owner.key",
+             "interlock conformance --runner --port 7421 --agent shell")),
+    CliVerb("migrate", "interlock.cli.migrate:migrate", "Move the ledger and transcripts into PostgreSQL, or back.",
+            ("interlock migrate --to postgresql://me@db/interlock",
+             "interlock migrate --from postgresql://me@db/interlock")),
+    CliVerb("prune", "interlock.cli.prune:prune", "Forget frames, events and files of sessions that ended long ago.",
+            ("interlock prune --dry-run", "interlock prune --older-than 8w")),
+    CliVerb("whoami", "interlock.cli.keys:whoami", "Say who this key stands for, and what it allows.",
+            ("interlock whoami",)),
+    CliVerb("drain", "interlock.cli.pause_verbs:drain", "Let what runs finish, and start nothing new.",
+            ("interlock drain", "interlock drain runner local --reason \"kernel update\"")),
+    CliVerb("undrain", "interlock.cli.pause_verbs:undrain", "Start again what waits since a drain.",
+            ("interlock undrain", "interlock undrain runner local")),
+    CliVerb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
+    CliVerb("cluster-keys", "interlock.cli.cluster_keys:cluster_keys", "Make the keys that a cluster's gateways share.",
+            ("interlock cluster-keys ./keys",)),
+    CliVerb("acp", "interlock.cli.acp:acp", "Serve an editor that speaks ACP, on standard input and output.",
+            ("interlock acp claude", "interlock acp --runner build-1 codex --on-exit cancel")),
+    CliVerb("telegram", "interlock.cli.chat_bridges:telegram", "Carry messages between a Telegram bot and the gateway.",
+            ("interlock telegram",)),
+    CliVerb("slack", "interlock.cli.chat_bridges:slack", "Carry messages between a Slack app and the gateway.",
+            ("interlock slack",)),
 )
-AUDIT_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.audit_list:records", "List records of the audit log, newest first.",
-         ("interlock audit list --since 2h", "interlock audit list --who ann --action vote --json")),
-    Verb("show", "interlock.cli.audit_list:show", "Show one record of the audit log, whole.",
-         ("interlock audit show 17",)),
-    Verb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its checkpoint.",
-         ("interlock audit export audit.ndjson",)),
-    Verb("verify", "interlock.cli.audit_verbs:verify", "Check an audit log offline.",
-         ("interlock audit verify", "interlock audit verify audit.ndjson --key gateway.pub",
-          "interlock audit verify audit.ndjson --key gateway.pub --checkpoint kept.checkpoint")),
-    Verb("erase", "interlock.cli.audit_verbs:erase", "Erase personal data from beside the log; the log stays whole.",
-         ("interlock audit erase --who user:ann", "interlock audit erase 17 18 --yes")),
-    Verb("resume", "interlock.cli.audit_resume:resume", "Have a log signed again that nothing leads up to.",
-         ("interlock audit resume", "interlock audit resume --accept 9:ROOT --reason 'restored from a copy'")),
-    Verb("witness", "interlock.cli.witness_verb:witness", "Watch a gateway's log from outside, and cosign it.",
-         ("interlock audit witness ~/witness --url https://gate.example.org --key gateway.pub",)),
+AUDIT_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.audit_list:records", "List records of the audit log, newest first.",
+            ("interlock audit list --since 2h", "interlock audit list --who ann --action vote --json")),
+    CliVerb("show", "interlock.cli.audit_list:show", "Show one record of the audit log, whole.",
+            ("interlock audit show 17",)),
+    CliVerb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its checkpoint.",
+            ("interlock audit export audit.ndjson",)),
+    CliVerb("verify", "interlock.cli.audit_verbs:verify", "Check an audit log offline.",
+            ("interlock audit verify", "interlock audit verify audit.ndjson --key gateway.pub",
+             "interlock audit verify audit.ndjson --key gateway.pub --checkpoint kept.checkpoint")),
+    CliVerb("erase", "interlock.cli.audit_verbs:erase", "Erase personal data from beside the log; the log stays whole.",
+            ("interlock audit erase --who user:ann", "interlock audit erase 17 18 --yes")),
+    CliVerb("resume", "interlock.cli.audit_resume:resume", "Have a log signed again that nothing leads up to.",
+            ("interlock audit resume", "interlock audit resume --accept 9:ROOT --reason 'restored from a copy'")),
+    CliVerb("witness", "interlock.cli.witness_verb:witness", "Watch a gateway's log from outside, and cosign it.",
+            ("interlock audit witness ~/witness --url https://gate.example.org --key gateway.pub",)),
 )
-CONFIG_VERBS: tuple[Verb, ...] = (
-    Verb("check", "interlock.cli.config_verbs:check", "Check the config file.", ("interlock config check",)),
-    Verb("show", "interlock.cli.config_verbs:show", "Show the settings in force.", ("interlock config show",)),
-    Verb("reload", "interlock.cli.config_reload:reload", "Have gateway and runner read the config again.",
-         ("interlock config reload",)),
-    Verb("import", "interlock.cli.config_import:import_", "Take sessions, bindings, hooks and jobs from OpenClaw.",
-         ("interlock config import ~/.openclaw/openclaw.json",)),
-    Verb("path", "interlock.cli.config_verbs:path", "Say where the config file lies.", ("interlock config path",)),
-)
-
-RUNNER = Verb("runner", "interlock.cli.groups:runner", "Run the runner alone, or pair and install it.",
-              ("interlock runner", "interlock runner --url http://127.0.0.1:7420"))
-RUNNER_VERBS: tuple[Verb, ...] = (
-    Verb("pair", "interlock.cli.runner_pair:pair", "Pair this host's runner with a gateway, by a one-time code.",
-         ("interlock runner pair K7Q2M-9XF4T --url https://gate.example.org",)),
-    Verb("unpair", "interlock.cli.runner_take:unpair", "Forget a gateway that this host's runner is paired with.",
-         ("interlock runner unpair https://gate.example.org",)),
-    Verb("take", "interlock.cli.runner_take:take", "Have another gateway control a session of the runner here.",
-         ("interlock runner take SESSION --to GATEWAY_ID",)),
-    Verb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
-         ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
-)
-SESSIONS = Verb("sessions", "interlock.cli.groups:sessions", "List sessions, or show one and its transcript.",
-                ("interlock sessions", "interlock sessions show @last"))
-SESSIONS_VERBS: tuple[Verb, ...] = (
-    Verb("reset", "interlock.cli.session_lives:reset", "End a session's work, and begin anew under its key.",
-         ("interlock sessions reset agent:claude:main",)),
-    Verb("set", "interlock.cli.session_lives:set_", "Set what a session's key carries: model, thinking, label.",
-         ("interlock sessions set @last model=opus thinking=high", "interlock sessions set @last label=")),
-    Verb("edit", "interlock.cli.session_edit:edit", "Edit what an agent's sessions carry, in your editor.",
-         ("interlock sessions edit", "interlock sessions edit claude")),
-    Verb("history", "interlock.cli.session_lives:history", "List the sessions that a key has had.",
-         ("interlock sessions history agent:claude:main",)),
-    Verb("archive", "interlock.cli.session_lives:archive", "End a session's work and put it away.",
-         ("interlock sessions archive @last",)),
-    Verb("restore", "interlock.cli.session_lives:restore", "Take an archived session back.",
-         ("interlock sessions restore 3f2a",)),
-    Verb("compact", "interlock.cli.session_compact:compact", "Have a session's agent compact its context.",
-         ("interlock sessions compact agent:claude:main",
-          'interlock sessions compact 3f2a "keep the open questions"')),
-    Verb("release", "interlock.cli.session_release:release", "Hand control of a session to another gateway.",
-         ("interlock sessions release @last --to GATEWAY_ID",)),
-    Verb("files", "interlock.cli.session_files:files", "List the files that travelled in a session.",
-         ("interlock sessions files @last",)),
-    Verb("save", "interlock.cli.session_files:save", "Save a file of a session.",
-         ("interlock sessions save @last 4f6a", "interlock sessions save @last 4f6a --output plot.png")),
-    Verb("show", "interlock.cli.transcripts:show", "Show a session's transcript, from the root to the leaf.",
-         ("interlock sessions show @last", "interlock sessions show old.jsonl")),
-    Verb("tail", "interlock.cli.transcripts:tail", "Show the last entries of a transcript.",
-         ("interlock sessions tail @last -n 5",)),
-    Verb("tree", "interlock.cli.transcripts:tree", "Show a transcript's branches and labels.",
-         ("interlock sessions tree @last", "interlock sessions tree old.jsonl --all")),
-    Verb("export", "interlock.cli.transcripts:export", "Write a transcript to a file: JSONL, Markdown or HTML.",
-         ("interlock sessions export @last talk.jsonl", "interlock sessions export @last talk.md")),
-    Verb("import", "interlock.cli.transcript_changes:import_", "Begin a session with a transcript from elsewhere.",
-         ("interlock sessions import talk.jsonl --agent shell",)),
-    Verb("doctor", "interlock.cli.transcripts:doctor", "Say what is wrong with a transcript; repair it.",
-         ("interlock sessions doctor @last", "interlock sessions doctor old.jsonl",
-          "interlock sessions doctor old.jsonl --repair --output mended.jsonl")),
-    Verb("fork", "interlock.cli.transcript_changes:fork", "Begin a session with a copy of the path to an entry.",
-         ("interlock sessions fork @last", "interlock sessions fork @last --at 1a2b3c4d")),
-    Verb("label", "interlock.cli.transcript_changes:label", "Label an entry, or take its label away.",
-         ('interlock sessions label @last 1a2b3c4d "before the rewrite"',
-          "interlock sessions label @last 1a2b3c4d --none")),
-    Verb("branch", "interlock.cli.transcript_changes:branch", "Go on from an earlier entry of a transcript.",
-         ("interlock sessions branch @last 1a2b3c4d",
-          'interlock sessions branch @last 1a2b3c4d --summary "tried caching; too slow"')),
-)
-AGENTS = Verb("agents", "interlock.cli.groups:agents", "List agents; check whether one asks; set one up.",
-              ("interlock agents", "interlock agents check goose"))
-AGENTS_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.agents:agents", "List agents, and those on PATH with how to set them up.",
-         ("interlock agents list --json",)),
-    Verb("check", "interlock.cli.agent_check:check", "See for yourself whether an agent asks before its tools.",
-         ("interlock agents check goose", "interlock agents check opencode --json")),
-    Verb("add", "interlock.cli.agent_check:add", "Set up an agent that is on PATH, and check it.",
-         ("interlock agents add goose", "interlock agents add opencode --yes")),
-)
-RUNNERS = Verb("runners", "interlock.cli.groups:runners", "List runners; make a code, rotate or revoke a token.",
-               ("interlock runners", "interlock runners code"))
-RUNNERS_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.runners:runners", "List the runners that are paired, or were.",
-         ("interlock runners list --json",)),
-    Verb("code", "interlock.cli.runners:code", "Make a one-time code that pairs a runner.",
-         ("interlock runners code",)),
-    Verb("rotate", "interlock.cli.runners:rotate", "Give a runner another token; the old one is refused at once.",
-         ("interlock runners rotate rnr_01K9",)),
-    Verb("revoke", "interlock.cli.runners:revoke", "Refuse a runner's token for ever, and close its link.",
-         ("interlock runners revoke rnr_01K9",)),
+CONFIG_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("check", "interlock.cli.config_verbs:check", "Check the config file.", ("interlock config check",)),
+    CliVerb("show", "interlock.cli.config_verbs:show", "Show the settings in force.", ("interlock config show",)),
+    CliVerb("reload", "interlock.cli.config_reload:reload", "Have gateway and runner read the config again.",
+            ("interlock config reload",)),
+    CliVerb("import", "interlock.cli.config_import:import_", "Take sessions, bindings, hooks and jobs from OpenClaw.",
+            ("interlock config import ~/.openclaw/openclaw.json",)),
+    CliVerb("path", "interlock.cli.config_verbs:path", "Say where the config file lies.", ("interlock config path",)),
 )
 
-CONSOLE = Verb("console", "interlock.cli.groups:console", "Open the console in a browser, logged in.",
-               ("interlock console", "interlock console --no-open", "interlock console --role approver --qr"))
-CONSOLE_VERBS: tuple[Verb, ...] = (
-    Verb("sessions", "interlock.cli.console:sessions", "List the browsers that are logged in.",
-         ("interlock console sessions",)),
-    Verb("end", "interlock.cli.console:end", "Log a browser out, at once.", ("interlock console end brs_01K9",)),
+RUNNER = CliVerb("runner", "interlock.cli.groups:runner", "Run the runner alone, or pair and install it.",
+                 ("interlock runner", "interlock runner --url http://127.0.0.1:7420"))
+RUNNER_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("pair", "interlock.cli.runner_pair:pair", "Pair this host's runner with a gateway, by a one-time code.",
+            ("interlock runner pair K7Q2M-9XF4T --url https://gate.example.org",)),
+    CliVerb("unpair", "interlock.cli.runner_take:unpair", "Forget a gateway that this host's runner is paired with.",
+            ("interlock runner unpair https://gate.example.org",)),
+    CliVerb("take", "interlock.cli.runner_take:take", "Have another gateway control a session of the runner here.",
+            ("interlock runner take SESSION --to GATEWAY_ID",)),
+    CliVerb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
+            ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
 )
-POLICY = Verb("policy", "interlock.cli.groups:policy", "Show the rules in force; try them; see what is remembered.",
-              ("interlock policy", 'interlock policy test goose "git push"'))
-POLICY_VERBS: tuple[Verb, ...] = (
-    Verb("show", "interlock.cli.policy_verbs:show", "Show the rules in force, in order.", ("interlock policy show",)),
-    Verb("test", "interlock.cli.policy_verbs:try_", "Say which rule decides a call; nothing is run.",
-         ('interlock policy test goose "git push" --tool shell', "interlock policy test claude --tool Write --path a")),
-    Verb("explain", "interlock.cli.policy_verbs:explain", "Say which rule decides an approval's call now.",
-         ("interlock policy explain @last",)),
-    Verb("replay", "interlock.cli.policy_verbs:replay", "Hold rules against the tool calls of recorded sessions.",
-         ("interlock policy replay --changed", "interlock policy replay --file new.toml")),
-    Verb("use", "interlock.cli.policy_verbs:use", "Use ready-made rules: readonly, edits, ci, boxed.",
-         ("interlock policy use readonly", "interlock policy use edits ci")),
-    Verb("rules", "interlock.cli.policy_verbs:rules", "List what people said always or never to.",
-         ("interlock policy rules",)),
-    Verb("forget", "interlock.cli.policy_verbs:forget", "Revoke a remembered rule.",
-         ("interlock policy forget rul_01K9",)),
+SESSIONS = CliVerb("sessions", "interlock.cli.groups:sessions", "List sessions, or show one and its transcript.",
+                   ("interlock sessions", "interlock sessions show @last"))
+SESSIONS_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("reset", "interlock.cli.session_lives:reset", "End a session's work, and begin anew under its key.",
+            ("interlock sessions reset agent:claude:main",)),
+    CliVerb("set", "interlock.cli.session_lives:set_", "Set what a session's key carries: model, thinking, label.",
+            ("interlock sessions set @last model=opus thinking=high", "interlock sessions set @last label=")),
+    CliVerb("edit", "interlock.cli.session_edit:edit", "Edit what an agent's sessions carry, in your editor.",
+            ("interlock sessions edit", "interlock sessions edit claude")),
+    CliVerb("history", "interlock.cli.session_lives:history", "List the sessions that a key has had.",
+            ("interlock sessions history agent:claude:main",)),
+    CliVerb("archive", "interlock.cli.session_lives:archive", "End a session's work and put it away.",
+            ("interlock sessions archive @last",)),
+    CliVerb("restore", "interlock.cli.session_lives:restore", "Take an archived session back.",
+            ("interlock sessions restore 3f2a",)),
+    CliVerb("compact", "interlock.cli.session_compact:compact", "Have a session's agent compact its context.",
+            ("interlock sessions compact agent:claude:main",
+             'interlock sessions compact 3f2a "keep the open questions"')),
+    CliVerb("release", "interlock.cli.session_release:release", "Hand control of a session to another gateway.",
+            ("interlock sessions release @last --to GATEWAY_ID",)),
+    CliVerb("files", "interlock.cli.session_files:files", "List the files that travelled in a session.",
+            ("interlock sessions files @last",)),
+    CliVerb("save", "interlock.cli.session_files:save", "Save a file of a session.",
+            ("interlock sessions save @last 4f6a", "interlock sessions save @last 4f6a --output plot.png")),
+    CliVerb("show", "interlock.cli.transcripts:show", "Show a session's transcript, from the root to the leaf.",
+            ("interlock sessions show @last", "interlock sessions show old.jsonl")),
+    CliVerb("tail", "interlock.cli.transcripts:tail", "Show the last entries of a transcript.",
+            ("interlock sessions tail @last -n 5",)),
+    CliVerb("tree", "interlock.cli.transcripts:tree", "Show a transcript's branches and labels.",
+            ("interlock sessions tree @last", "interlock sessions tree old.jsonl --all")),
+    CliVerb("export", "interlock.cli.transcripts:export", "Write a transcript to a file: JSONL, Markdown or HTML.",
+            ("interlock sessions export @last talk.jsonl", "interlock sessions export @last talk.md")),
+    CliVerb("import", "interlock.cli.transcript_changes:import_", "Begin a session with a transcript from elsewhere.",
+            ("interlock sessions import talk.jsonl --agent shell",)),
+    CliVerb("doctor", "interlock.cli.transcripts:doctor", "Say what is wrong with a transcript; repair it.",
+            ("interlock sessions doctor @last", "interlock sessions doctor old.jsonl",
+             "interlock sessions doctor old.jsonl --repair --output mended.jsonl")),
+    CliVerb("fork", "interlock.cli.transcript_changes:fork", "Begin a session with a copy of the path to an entry.",
+            ("interlock sessions fork @last", "interlock sessions fork @last --at 1a2b3c4d")),
+    CliVerb("label", "interlock.cli.transcript_changes:label", "Label an entry, or take its label away.",
+            ('interlock sessions label @last 1a2b3c4d "before the rewrite"',
+             "interlock sessions label @last 1a2b3c4d --none")),
+    CliVerb("branch", "interlock.cli.transcript_changes:branch", "Go on from an earlier entry of a transcript.",
+            ("interlock sessions branch @last 1a2b3c4d",
+             'interlock sessions branch @last 1a2b3c4d --summary "tried caching; too slow"')),
 )
-TRUST = Verb("trust", "interlock.cli.groups:trust", "List workspaces whose files may configure an agent; revoke one.",
-             ("interlock trust", "interlock trust forget ~/src/demo"))
-TRUST_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.trusted_workspaces:trusted", "List the workspaces whose files may configure an agent.",
-         ("interlock trust list --json",)),
-    Verb("forget", "interlock.cli.trusted_workspaces:forget", "Have the next start there asked about again.",
-         ("interlock trust forget rul_01K9", "interlock trust forget ~/src/demo")),
+AGENTS = CliVerb("agents", "interlock.cli.groups:agents", "List agents; check whether one asks; set one up.",
+                 ("interlock agents", "interlock agents check goose"))
+AGENTS_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.agents:agents", "List agents, and those on PATH with how to set them up.",
+            ("interlock agents list --json",)),
+    CliVerb("check", "interlock.cli.agent_check:check", "See for yourself whether an agent asks before its tools.",
+            ("interlock agents check goose", "interlock agents check opencode --json")),
+    CliVerb("add", "interlock.cli.agent_check:add", "Set up an agent that is on PATH, and check it.",
+            ("interlock agents add goose", "interlock agents add opencode --yes")),
 )
-WEBHOOKS = Verb("webhooks", "interlock.cli.groups:webhooks", "List where approvers are asked; try one; what is lost.",
-                ("interlock webhooks", "interlock webhooks test ops"))
-WEBHOOK_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.webhooks:webhooks", "List the webhooks of the config.", ("interlock webhooks list",)),
-    Verb("secret", "interlock.cli.webhooks:secret", "Make a secret for a webhook.",
-         ("interlock webhooks secret > ops.secret",)),
-    Verb("test", "interlock.cli.webhooks:try_", "Send a message that asks nothing.", ("interlock webhooks test ops",)),
-    Verb("dead", "interlock.cli.webhooks:dead", "List the questions that never arrived.",
-         ("interlock webhooks dead --json",)),
-    Verb("retry", "interlock.cli.webhooks:retry", "Send again what never arrived.",
-         ("interlock webhooks retry @last",)),
+RUNNERS = CliVerb("runners", "interlock.cli.groups:runners", "List runners; make a code, rotate or revoke a token.",
+                  ("interlock runners", "interlock runners code"))
+RUNNERS_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.runners:runners", "List the runners that are paired, or were.",
+            ("interlock runners list --json",)),
+    CliVerb("code", "interlock.cli.runners:code", "Make a one-time code that pairs a runner.",
+            ("interlock runners code",)),
+    CliVerb("rotate", "interlock.cli.runners:rotate", "Give a runner another token; the old one is refused at once.",
+            ("interlock runners rotate rnr_01K9",)),
+    CliVerb("revoke", "interlock.cli.runners:revoke", "Refuse a runner's token for ever, and close its link.",
+            ("interlock runners revoke rnr_01K9",)),
 )
-CRON = Verb("cron", "interlock.cli.groups:cron", "List cron jobs, or tell one to its agent now.",
-            ("interlock cron", "interlock cron run report"))
-CRON_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.cron_verbs:jobs", "List cron jobs, and when they are due.",
-         ("interlock cron list --json",)),
-    Verb("run", "interlock.cli.cron_verbs:run", "Tell a job to its agent now.", ("interlock cron run report",)),
+
+CONSOLE = CliVerb("console", "interlock.cli.groups:console", "Open the console in a browser, logged in.",
+                  ("interlock console", "interlock console --no-open", "interlock console --role approver --qr"))
+CONSOLE_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("sessions", "interlock.cli.console:sessions", "List the browsers that are logged in.",
+            ("interlock console sessions",)),
+    CliVerb("end", "interlock.cli.console:end", "Log a browser out, at once.", ("interlock console end brs_01K9",)),
 )
-SIGNING = Verb("signing-keys", "interlock.cli.groups:signing_keys", "List keys that sign votes; make or revoke one.",
-               ("interlock signing-keys", "interlock signing-keys create"))
-SIGNING_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.signing_keys:signing_keys", "List the keys that sign votes.",
-         ("interlock signing-keys list",)),
-    Verb("create", "interlock.cli.signing_keys:create", "Make a key here, and register it as yours.",
-         ("interlock signing-keys create --label laptop",)),
-    Verb("revoke", "interlock.cli.signing_keys:revoke", "Refuse a key's signatures from now on.",
-         ("interlock signing-keys revoke sgk_0a1b",)),
+POLICY = CliVerb("policy", "interlock.cli.groups:policy", "Show the rules in force; try them; see what is remembered.",
+                 ("interlock policy", 'interlock policy test goose "git push"'))
+POLICY_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("show", "interlock.cli.policy_verbs:show", "Show the rules in force, in order.",
+            ("interlock policy show",)),
+    CliVerb("test", "interlock.cli.policy_verbs:try_", "Say which rule decides a call; nothing is run.",
+            ('interlock policy test goose "git push" --tool shell',
+             "interlock policy test claude --tool Write --path a")),
+    CliVerb("explain", "interlock.cli.policy_verbs:explain", "Say which rule decides an approval's call now.",
+            ("interlock policy explain @last",)),
+    CliVerb("replay", "interlock.cli.policy_verbs:replay", "Hold rules against the tool calls of recorded sessions.",
+            ("interlock policy replay --changed", "interlock policy replay --file new.toml")),
+    CliVerb("use", "interlock.cli.policy_verbs:use", "Use ready-made rules: readonly, edits, ci, boxed.",
+            ("interlock policy use readonly", "interlock policy use edits ci")),
+    CliVerb("rules", "interlock.cli.policy_verbs:rules", "List what people said always or never to.",
+            ("interlock policy rules",)),
+    CliVerb("forget", "interlock.cli.policy_verbs:forget", "Revoke a remembered rule.",
+            ("interlock policy forget rul_01K9",)),
 )
-KEYS = Verb("keys", "interlock.cli.groups:keys", "List keys; make, rotate or revoke one.",
-            ("interlock keys", "interlock keys create ann --role operator --role approver"))
-KEYS_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.keys:keys", "List the keys of a tenant.", ("interlock keys list --json",)),
-    Verb("create", "interlock.cli.keys:create", "Make a key, and show it once.",
-         ("interlock keys create ann --role operator --role approver --label laptop",
-          "interlock keys create nightly --agent --role operator --expires 90d",
-          "interlock keys create bob --role admin --tenant acme")),
-    Verb("rotate", "interlock.cli.keys:rotate", "Give a key another secret; the old one is refused at once.",
-         ("interlock keys rotate key_01K9",)),
-    Verb("revoke", "interlock.cli.keys:revoke", "Refuse a key for ever.", ("interlock keys revoke key_01K9",)),
+TRUST = CliVerb("trust", "interlock.cli.groups:trust",
+                "List workspaces whose files may configure an agent; revoke one.",
+                ("interlock trust", "interlock trust forget ~/src/demo"))
+TRUST_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.trusted_workspaces:trusted",
+            "List the workspaces whose files may configure an agent.",
+            ("interlock trust list --json",)),
+    CliVerb("forget", "interlock.cli.trusted_workspaces:forget", "Have the next start there asked about again.",
+            ("interlock trust forget rul_01K9", "interlock trust forget ~/src/demo")),
 )
-TENANTS = Verb("tenants", "interlock.cli.groups:tenants", "List tenants; make, suspend or restore one.",
-               ("interlock tenants", "interlock tenants create acme"))
-TENANTS_VERBS: tuple[Verb, ...] = (
-    Verb("list", "interlock.cli.tenants:tenants", "List tenants.", ("interlock tenants list --json",)),
-    Verb("create", "interlock.cli.tenants:create", "Make a tenant.",
-         ('interlock tenants create acme --name "Acme Ltd"',)),
-    Verb("suspend", "interlock.cli.tenants:suspend", "Refuse every credential of a tenant.",
-         ("interlock tenants suspend acme",)),
-    Verb("restore", "interlock.cli.tenants:restore", "Accept a tenant's credentials again.",
-         ("interlock tenants restore acme",)),
+WEBHOOKS = CliVerb("webhooks", "interlock.cli.groups:webhooks",
+                   "List where approvers are asked; try one; what is lost.",
+                   ("interlock webhooks", "interlock webhooks test ops"))
+WEBHOOK_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.webhooks:webhooks", "List the webhooks of the config.",
+            ("interlock webhooks list",)),
+    CliVerb("secret", "interlock.cli.webhooks:secret", "Make a secret for a webhook.",
+            ("interlock webhooks secret > ops.secret",)),
+    CliVerb("test", "interlock.cli.webhooks:try_", "Send a message that asks nothing.",
+            ("interlock webhooks test ops",)),
+    CliVerb("dead", "interlock.cli.webhooks:dead", "List the questions that never arrived.",
+            ("interlock webhooks dead --json",)),
+    CliVerb("retry", "interlock.cli.webhooks:retry", "Send again what never arrived.",
+            ("interlock webhooks retry @last",)),
 )
-GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
+CRON = CliVerb("cron", "interlock.cli.groups:cron", "List cron jobs, or tell one to its agent now.",
+               ("interlock cron", "interlock cron run report"))
+CRON_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.cron_verbs:jobs", "List cron jobs, and when they are due.",
+            ("interlock cron list --json",)),
+    CliVerb("run", "interlock.cli.cron_verbs:run", "Tell a job to its agent now.", ("interlock cron run report",)),
+)
+SIGNING = CliVerb("signing-keys", "interlock.cli.groups:signing_keys", "List keys that sign votes; make or revoke one.",
+                  ("interlock signing-keys", "interlock signing-keys create"))
+SIGNING_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.signing_keys:signing_keys", "List the keys that sign votes.",
+            ("interlock signing-keys list",)),
+    CliVerb("create", "interlock.cli.signing_keys:create", "Make a key here, and register it as yours.",
+            ("interlock signing-keys create --label laptop",)),
+    CliVerb("revoke", "interlock.cli.signing_keys:revoke", "Refuse a key's signatures from now on.",
+            ("interlock signing-keys revoke sgk_0a1b",)),
+)
+KEYS = CliVerb("keys", "interlock.cli.groups:keys", "List keys; make, rotate or revoke one.",
+               ("interlock keys", "interlock keys create ann --role operator --role approver"))
+KEYS_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.keys:keys", "List the keys of a tenant.", ("interlock keys list --json",)),
+    CliVerb("create", "interlock.cli.keys:create", "Make a key, and show it once.",
+            ("interlock keys create ann --role operator --role approver --label laptop",
+             "interlock keys create nightly --agent --role operator --expires 90d",
+             "interlock keys create bob --role admin --tenant acme")),
+    CliVerb("rotate", "interlock.cli.keys:rotate", "Give a key another secret; the old one is refused at once.",
+            ("interlock keys rotate key_01K9",)),
+    CliVerb("revoke", "interlock.cli.keys:revoke", "Refuse a key for ever.", ("interlock keys revoke key_01K9",)),
+)
+TENANTS = CliVerb("tenants", "interlock.cli.groups:tenants", "List tenants; make, suspend or restore one.",
+                  ("interlock tenants", "interlock tenants create acme"))
+TENANTS_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.tenants:tenants", "List tenants.", ("interlock tenants list --json",)),
+    CliVerb("create", "interlock.cli.tenants:create", "Make a tenant.",
+            ('interlock tenants create acme --name "Acme Ltd"',)),
+    CliVerb("suspend", "interlock.cli.tenants:suspend", "Refuse every credential of a tenant.",
+            ("interlock tenants suspend acme",)),
+    CliVerb("restore", "interlock.cli.tenants:restore", "Accept a tenant's credentials again.",
+            ("interlock tenants restore acme",)),
+)
+GROUPED: tuple[tuple[CliVerb, tuple[CliVerb, ...], Group], ...] = (
     (CONSOLE, CONSOLE_VERBS, DAILY),
     (AGENTS, AGENTS_VERBS, THINGS), (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS),
     (POLICY, POLICY_VERBS, THINGS), (TRUST, TRUST_VERBS, THINGS),
@@ -298,9 +305,9 @@ GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
 )
 """Verbs that do something by themselves and have verbs below them, and where the help lists them."""
 
-COMPLETION_VERBS: tuple[Verb, ...] = tuple(
-    Verb(shell, f"interlock.cli.completion:{shell}", f"Complete in {shell}.",
-         (f"interlock completion {shell} --install", f"interlock completion {shell} --print"))
+COMPLETION_VERBS: tuple[CliVerb, ...] = tuple(
+    CliVerb(shell, f"interlock.cli.completion:{shell}", f"Complete in {shell}.",
+            (f"interlock completion {shell} --install", f"interlock completion {shell} --print"))
     for shell in ("bash", "zsh", "fish")
 )
 
@@ -349,7 +356,7 @@ def below(name: str) -> list[str]:
     return [verb.name for verb in parts.get(name, ())]
 
 
-def add(app: App, verbs: tuple[Verb, ...], group: Group | None) -> None:
+def add(app: App, verbs: tuple[CliVerb, ...], group: Group | None) -> None:
     """Give an app these verbs; each is imported when it is used."""
     for order, verb in enumerate(verbs):
         more: dict[str, Any] = {"group": group} if group is not None else {}

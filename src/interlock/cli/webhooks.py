@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
@@ -18,7 +18,7 @@ from interlock.cli.values import ago
 from interlock.protocol.resources import Delivery, Webhook
 
 PATH = "/v1/webhooks"
-DELIVERY = short_ids.Kind("delivery", f"{PATH}/deliveries", "dlv_")
+DELIVERY = short_ids.IdKind("delivery", f"{PATH}/deliveries", "dlv_")
 SECRET_BYTES = 32
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
@@ -31,7 +31,7 @@ def webhooks(*, json: Json = False, where: Here = NOWHERE) -> int:
 def secret() -> int:
     """Make a secret for a webhook: for a file that the config names, and for its receiver."""
     result("whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode())
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 def try_(
@@ -66,14 +66,14 @@ async def _list(where: Where, *, json: bool) -> int:
         raw = await link.get(PATH)
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = decoded(raw, dict[str, list[Webhook]], PATH).get("webhooks", [])
     if not found:
         say("the config names no way to approvers; add [webhooks.NAME], [ntfy.NAME] or [apprise.NAME]", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.name, one.kind, one_line(one.host), str(one.waiting), str(one.dead)] for one in found],
                 ("NAME", "KIND", "HOST", "WAITING", "DEAD"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _test(name: str, where: Where, *, json: bool) -> int:
@@ -83,7 +83,7 @@ async def _test(name: str, where: Where, *, json: bool) -> int:
         print_json(raw)
     else:
         result(f"{name} took a test message")
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _dead(where: Where, *, json: bool) -> int:
@@ -91,15 +91,15 @@ async def _dead(where: Where, *, json: bool) -> int:
         raw = await link.get(DELIVERY.path, {"state": "dead"})
     if json:
         print_json(raw)
-        return Exit.DONE
+        return ExitStatus.DONE
     found = decoded(raw, dict[str, list[Delivery]], DELIVERY.path).get("deliveries", [])
     if not found:
         say("every question arrived", "dim")
-        return Exit.DONE
+        return ExitStatus.DONE
     print_table([[one.id, one.channel, one.approval_id, str(one.attempts), ago(one.created_at),
                   one_line(one.why or "", 80)] for one in found],
                 ("DELIVERY", "NAME", "APPROVAL", "TRIES", "ASKED", "WHY NOT"))
-    return Exit.DONE
+    return ExitStatus.DONE
 
 
 async def _retry(id_: str, where: Where, *, json: bool) -> int:
@@ -112,4 +112,4 @@ async def _retry(id_: str, where: Where, *, json: bool) -> int:
         print_json(raw)
     else:
         result(f"{delivery.id} is sent again")
-    return Exit.DONE
+    return ExitStatus.DONE

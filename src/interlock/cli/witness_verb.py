@@ -13,7 +13,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cyclopts import Parameter
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, unreachable
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.terminal import result, say
@@ -27,7 +27,7 @@ from interlock.command.note import (
     parse_checkpoint,
     verifier_key,
 )
-from interlock.command.witness import Refused, check_growth, needs_proof
+from interlock.command.witness import CosignRefused, check_growth, needs_proof
 from interlock.gateway.signing_key import KeyUnusable, load_or_make_key, load_public_key, write_durably
 
 LOOK_EVERY_S = 60
@@ -95,7 +95,7 @@ class _Witness:
         """Cosign and keep it. Raises Refused, with evidence written where there is some."""
         try:
             check_growth(known, shown, proof, self._log_key)
-        except Refused as refused:
+        except CosignRefused as refused:
             if refused.is_evidence and known is not None:
                 self._keep_evidence(str(refused), known, shown, proof)
             raise
@@ -120,15 +120,15 @@ async def _watch(witness_: _Witness, where: Where, every: int, *, once: bool) ->
             try:
                 cosigned = await _look(witness_, link)
                 result(f"cosigned {cosigned.size} records of {cosigned.origin}")
-            except Refused as refused:
+            except CosignRefused as refused:
                 result(f"not cosigned: {refused}")
-                return Exit.FAILED
+                return ExitStatus.FAILED
             except httpx2.TransportError as error:
                 if once:
                     raise unreachable(link.address, error) from None
                 say(f"the gateway at {link.address.url} was not reached; the next look is in {every} s")
             if once:
-                return Exit.DONE
+                return ExitStatus.DONE
             await asyncio.sleep(every)
 
 
@@ -137,7 +137,7 @@ async def _look(witness_: _Witness, link: GatewayLink) -> Checkpoint:
     try:
         shown = parse_checkpoint(raw.decode())
     except (NotANote, UnicodeError) as error:
-        raise Refused(f"What the gateway shows is no checkpoint: {error}", is_evidence=False) from None
+        raise CosignRefused(f"What the gateway shows is no checkpoint: {error}", is_evidence=False) from None
     known = witness_.known(shown.origin)
     proof: list[bytes] = []
     if known is not None and needs_proof(known, shown):

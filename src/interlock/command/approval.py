@@ -49,7 +49,7 @@ class Ballot(NamedTuple):
     """Who made the voter's key, and who made theirs."""
 
 
-class Counted(NamedTuple):
+class BallotOutcome(NamedTuple):
     """What became of a ballot: the approval with the vote on it, and whether it moved or was a repetition."""
 
     approval: Approval
@@ -92,11 +92,11 @@ def check(approval: Approval, ballot: Ballot) -> Vote | None:
     return None
 
 
-def count(approval: Approval, ballot: Ballot) -> Counted:
+def count(approval: Approval, ballot: Ballot) -> BallotOutcome:
     """Count a ballot (P-3): M distinct people, every group's share, and a no that reaches its threshold first wins.
     Raises Problem."""
     if check(approval, ballot) is not None:
-        return Counted(approval, "repeated")
+        return BallotOutcome(approval, "repeated")
     vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, comment=ballot.comment, role=ballot.role,
                 method="acl" if ballot.key_id is None else "signature", key_id=ballot.key_id,
                 driver=None if ballot.driver is None else named(ballot.driver), option_id=ballot.option_id,
@@ -105,12 +105,12 @@ def count(approval: Approval, ballot: Ballot) -> Counted:
     grants = [vote for vote in standing(voted) if vote.decision == "grant"]
     denials = len(standing(voted)) - len(grants)
     if denials >= voted.deny_threshold:
-        return Counted(_decided(voted, "denied", vote), "denied")
+        return BallotOutcome(_decided(voted, "denied", vote), "denied")
     if len(grants) >= voted.required and all(
         sum(group.role in named_roles(vote.role) for vote in grants) >= group.min for group in voted.groups
     ):
-        return Counted(_decided(voted, "granted", vote), "granted")
-    return Counted(voted, "counted")
+        return BallotOutcome(_decided(voted, "granted", vote), "granted")
+    return BallotOutcome(voted, "counted")
 
 
 def withdraw(approval: Approval, by: Actor, at: str) -> Approval:
@@ -150,7 +150,7 @@ def _check_say(approval: Approval, ballot: Ballot) -> None:
                       hint="Vote with method signature: interlock approve --sign.")
 
 
-class Shared(NamedTuple):
+class SharedVoter(NamedTuple):
     """One person who could have cast two votes: as the voter, or as a maker of the voter's key."""
 
     by: str
@@ -158,26 +158,26 @@ class Shared(NamedTuple):
     second: str
 
 
-def shared_votes(approval: Approval) -> list[Shared]:
+def shared_votes(approval: Approval) -> list[SharedVoter]:
     """Find every pair of votes for the same decision that one person could have cast (H-5)."""
     votes = standing(approval)
     return [found for place, vote in enumerate(votes) for earlier in votes[:place]
             if (found := _in_common(earlier, vote)) is not None]
 
 
-def _shared(approval: Approval, ballot: Ballot) -> Shared | None:
+def _shared(approval: Approval, ballot: Ballot) -> SharedVoter | None:
     """Find a vote for the same decision that one person could have cast beside this ballot."""
     vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, method="acl",
                 driver=None if ballot.driver is None else named(ballot.driver), key_makers=list(ballot.key_makers))
     return next(filter(None, (_in_common(earlier, vote) for earlier in standing(approval))), None)
 
 
-def _in_common(first: Vote, second: Vote) -> Shared | None:
+def _in_common(first: Vote, second: Vote) -> SharedVoter | None:
     if first.decision != second.decision:
         return None
     hands = {first.driver or first.by, *first.key_makers}
     by = next((one for one in (second.driver or second.by, *second.key_makers) if one in hands), None)
-    return None if by is None else Shared(by, first.by, second.by)
+    return None if by is None else SharedVoter(by, first.by, second.by)
 
 
 def _asker_who_made_the_key(approval: Approval, ballot: Ballot) -> str | None:

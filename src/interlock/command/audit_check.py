@@ -17,17 +17,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from interlock.command import audit_lines as lines_
 from interlock.command.audit import FIRST_PREV, opens, record_id, record_line
 from interlock.command.audit_lines import RecordBody, number_of, parse_checkpoint_line, parse_record
-from interlock.command.audit_report import Report, Tampering, unbroken
+from interlock.command.audit_report import AuditReport, Tampering, unbroken
 from interlock.command.audit_tail import overrun
 from interlock.command.audit_tree import HASH_BYTES, root_of
 from interlock.command.note import Checkpoint, is_genuine
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import AuditRecord
 
-__all__ = ["Report", "Tampering", "compare", "verify", "verify_records"]
+__all__ = ["AuditReport", "Tampering", "compare", "verify", "verify_records"]
 
 
-def verify(lines: Iterable[bytes], public_key: Ed25519PublicKey | None = None) -> Report:
+def verify(lines: Iterable[bytes], public_key: Ed25519PublicKey | None = None) -> AuditReport:
     """Check an exported log, each line with its newline: the records in order, then the checkpoint (U-2)."""
     return _Check(public_key).run(iter(lines))
 
@@ -35,7 +35,7 @@ def verify(lines: Iterable[bytes], public_key: Ed25519PublicKey | None = None) -
 def verify_records(
     records: Iterable[AuditRecord], checkpoint: bytes | None, public_key: Ed25519PublicKey | None = None,
     earlier: Sequence[Checkpoint] = (),
-) -> Report:
+) -> AuditReport:
     """Check rows as a store holds them against a checkpoint's line, None when there is none, and the `earlier` ones."""
     check = _Check(public_key, checkpoint, rows=True)
     return check.run(chain(map(record_line, records), () if checkpoint is None else (checkpoint,)), earlier)
@@ -43,7 +43,7 @@ def verify_records(
 
 def compare(
     lines: Iterable[bytes], other: Checkpoint, public_key: Ed25519PublicKey | None = None
-) -> Report:
+) -> AuditReport:
     """Check an exported log, and then that it is the log of which `other`, kept elsewhere, tells."""
     return _Check(public_key).run(iter(lines), (other,))
 
@@ -77,7 +77,7 @@ class _Check:
         self._times: deque[str] = deque(maxlen=UNSIGNED_RECORDS_MAX)
         """When the last records were written: of an export only its end says which of them are signed."""
 
-    def run(self, lines: Iterator[bytes], others: Sequence[Checkpoint] = ()) -> Report:
+    def run(self, lines: Iterator[bytes], others: Sequence[Checkpoint] = ()) -> AuditReport:
         signed = 0
         try:
             signed = self._read(lines, others)
@@ -85,8 +85,8 @@ class _Check:
             self._check_closed(self._count if self._rows else signed)
             self._check_tail(signed)
         except _Found as found:
-            return Report(ok=False, tenant_id=self._tenant, records=self._count, seq=found.seq, kind=found.kind,
-                          message=str(found), signature_checked=self._key is not None, last_hash=self._prev)
+            return AuditReport(ok=False, tenant_id=self._tenant, records=self._count, seq=found.seq, kind=found.kind,
+                               message=str(found), signature_checked=self._key is not None, last_hash=self._prev)
         return good(self._tenant, self._count, signed, self._prev, len(self._closed), checked=self._key is not None)
 
     def _read(self, lines: Iterator[bytes], others: Sequence[Checkpoint]) -> int:
@@ -215,14 +215,15 @@ class _Check:
         return root_of([bytes(self._digests[at : at + HASH_BYTES]) for at in range(0, size * HASH_BYTES, HASH_BYTES)])
 
 
-def good(tenant_id: str | None, count: int, signed: int, last_hash: str, erased: int, *, checked: bool) -> Report:
+def good(tenant_id: str | None, count: int, signed: int, last_hash: str, erased: int, *, checked: bool) -> AuditReport:
     """Report a log in which nothing is wrong."""
     open_ = count - signed
     message = unbroken(count, open_, erased)
     if not checked:
         message += " No public key was given, so the signature was not checked."
-    return Report(ok=True, tenant_id=tenant_id, records=count, not_yet_signed=open_, message=message, erased=erased,
-                  signature_checked=checked, last_hash=last_hash)
+    return AuditReport(ok=True, tenant_id=tenant_id, records=count, not_yet_signed=open_, message=message,
+                       erased=erased,
+                       signature_checked=checked, last_hash=last_hash)
 
 
 def _changed(seq: int, how: str, line: bytes | None = None) -> _Found:

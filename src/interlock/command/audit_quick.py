@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from interlock.command.audit import FIRST_PREV, leaf_hash, opens, record_id
 from interlock.command.audit_check import good
 from interlock.command.audit_lines import parse_checkpoint_line, parse_record, redacted_by
-from interlock.command.audit_report import Report
+from interlock.command.audit_report import AuditReport
 from interlock.command.audit_tail import overrun
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier
 from interlock.command.note import Checkpoint, is_genuine
@@ -26,7 +26,7 @@ WITH_CARE = (b'"personal":{', b'"action":"redact"')
 def is_whole(
     lines: Iterable[bytes], last_line: bytes, public_key: Ed25519PublicKey, earlier: Sequence[Checkpoint] = (), *,
     rows: bool = False,
-) -> Report | None:
+) -> AuditReport | None:
     """Report a whole log, `last_line` its checkpoint, each line with its newline; None where anything is wrong, be it
     that it is not the one of which an `earlier` checkpoint tells. `rows` are the database's own."""
     head = parse_checkpoint_line(last_line)

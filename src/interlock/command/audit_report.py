@@ -45,7 +45,7 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a check. `seq` is the first bad record, None where the checkpoint itself is what is wrong."""
 
     ok: bool

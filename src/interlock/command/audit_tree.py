@@ -19,7 +19,7 @@ EMPTY_ROOT = hashlib.sha256(b"").digest()
 T = TypeVar("T")
 
 
-class Span(NamedTuple):
+class SubtreeHashes(NamedTuple):
     """Hashes of whole subtrees of 2^level leaves: those numbered `start` up to and without `end`. `level` is a multiple
     of TILE_BITS, and a span has less than 2^TILE_BITS hashes."""
 
@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 Hashes = Sequence[Sequence[bytes]]
 """What was asked for, a sequence for each span."""
-Wanted = Generator[Sequence[Span], Hashes, T]
+Wanted = Generator[Sequence[SubtreeHashes], Hashes, T]
 """A computation that asks for all the spans of hashes that it needs in one go: whoever reads them reads once."""
 Piece = tuple[int, int]
 """The leaves from one up to and without another: a subtree of the tree's own."""
@@ -125,10 +125,10 @@ def consistency(first: int, second: int) -> Wanted[list[bytes]]:
     return (yield from _roots(_subproof(first, 0, second, known=True)))
 
 
-def beside(spans: Sequence[Span]) -> list[Span]:
+def beside(spans: Sequence[SubtreeHashes]) -> list[SubtreeHashes]:
     """The spans as few that hold them all: of one level, those that overlap or leave out no more than one hash between
     them are read together."""
-    found: list[Span] = []
+    found: list[SubtreeHashes] = []
     for span in sorted(spans):
         last = found[-1] if found else None
         if last is not None and last.level == span.level and span.start <= last.end + 1:
@@ -138,7 +138,7 @@ def beside(spans: Sequence[Span]) -> list[Span]:
     return found
 
 
-def cut(spans: Sequence[Span], read: Sequence[Span], hashes: Hashes) -> list[Sequence[bytes]]:
+def cut(spans: Sequence[SubtreeHashes], read: Sequence[SubtreeHashes], hashes: Hashes) -> list[Sequence[bytes]]:
     """Give each span its hashes out of what was read as `beside` said; fewer where the log does not go so far."""
     taken: list[Sequence[bytes]] = []
     for span in spans:
@@ -156,13 +156,13 @@ def _roots(pieces: Sequence[Piece]) -> Wanted[list[bytes]]:
     return [_folded([next(hashes) for _ in each]) for each in spans]
 
 
-def _spans(start: int, end: int) -> list[Span]:
+def _spans(start: int, end: int) -> list[SubtreeHashes]:
     """The whole subtrees that are stored and make up a piece, largest first."""
-    spans: list[Span] = []
+    spans: list[SubtreeHashes] = []
     while start < end:
         level = ((end - start).bit_length() - 1) // TILE_BITS * TILE_BITS
         whole, first = (end - start) >> level, start >> level
-        spans.append(Span(level, first, first + whole))
+        spans.append(SubtreeHashes(level, first, first + whole))
         start += whole << level
     return spans
 
@@ -197,7 +197,7 @@ def _split(count: int) -> int:
     return 1 << ((count - 1).bit_length() - 1)
 
 
-def answer(wanted: Wanted[T], read: Callable[[Span], Sequence[bytes]]) -> T:
+def answer(wanted: Wanted[T], read: Callable[[SubtreeHashes], Sequence[bytes]]) -> T:
     """Drive a computation with hashes that are at hand."""
     try:
         spans = next(wanted)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from interlock.command.policy import Group, duration_ms
+from interlock.command.policy import QuorumGroup, duration_ms
 from interlock.protocol.limits import APPROVAL_TTL_MAX_MS
 from interlock.protocol.records import SpendingRecord
 
@@ -58,7 +58,7 @@ def grown(before: float, total: float, *, estimated: bool) -> int | None:
     return measured(total) - (measured(before) if total >= before else 0)
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BudgetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[[budgets]]`: whom it covers, what they may use, and who may raise it.
 
     `agent` is a glob, or several; `session` is a glob on a session's key, or its id; what is left out covers all.
@@ -75,7 +75,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tokens_per_turn: int | None = None
     usd_per_day: str | None = None
     required: int = 1
-    groups: list[Group] = []
+    groups: list[QuorumGroup] = []
     self_approval: bool = msgspec.field(name="self", default=True)
     ttl: str | None = None
 
@@ -119,7 +119,7 @@ def _amount(text: str) -> int:
         raise ValueError(f"usd_per_day: {error}") from None
 
 
-class Place(NamedTuple):
+class BudgetUse(NamedTuple):
     """Where a pot stands. `day` counts from 1970-01-01, UTC."""
 
     tenant_id: str
@@ -140,9 +140,9 @@ class Pot(NamedTuple):
                    min(self.raised_micros + record.raised_micros, MAX_MICROS))
 
 
-def place_of(record: SpendingRecord) -> Place:
+def place_of(record: SpendingRecord) -> BudgetUse:
     """Name the pot of a row."""
-    return Place(record.tenant_id, record.budget, record.scope, record.day)
+    return BudgetUse(record.tenant_id, record.budget, record.scope, record.day)
 
 
 class Spending:
@@ -153,12 +153,12 @@ class Spending:
 
     def replace(self, records: Iterable[SpendingRecord]) -> None:
         """Take all pots anew, as the ledger has them."""
-        self._pots: dict[Place, Pot] = {}
+        self._pots: dict[BudgetUse, Pot] = {}
         self._day = 0
         for record in records:
             self.take(record)
 
-    def pot(self, place: Place) -> Pot:
+    def pot(self, place: BudgetUse) -> Pot:
         """Give a pot; one of which nothing is known is untouched."""
         return self._pots.get(place, Pot())
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from interlock.command.facts import programs
-from interlock.command.facts.request import MAX_DENY_TEXT_CHARS, URL, Facts, relative, tokens
-from interlock.command.facts.shell import MARKS, Line, Simple, quoted
+from interlock.command.facts.request import MAX_DENY_TEXT_CHARS, URL, RequestFacts, relative, tokens
+from interlock.command.facts.shell import MARKS, CommandLine, Simple, quoted
 from interlock.command.globs import path_glob, path_globs
 from interlock.command.patterns import Pattern, pattern
 
@@ -32,7 +32,7 @@ ALWAYS_READ = frozenset({"null", "glob", "tilde"})
 """Marks that need no name of their own: nothing is written, and the words that they stand in are looked at."""
 
 
-class Wanted(NamedTuple):
+class CoverageTerms(NamedTuple):
     """What a rule says of the input; each part that is not empty must hold."""
 
     command: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
 
 
 # --- allow ---
-def uncovered(wanted: Wanted, facts: Facts) -> str | None:
+def uncovered(wanted: CoverageTerms, facts: RequestFacts) -> str | None:
     """Name the field of an allow rule that leaves a fact of the request uncovered; None if it covers every one."""
     if facts.described or facts.unclear is not None:
         return "input"
@@ -68,7 +68,7 @@ def uncovered(wanted: Wanted, facts: Facts) -> str | None:
     return None
 
 
-def _runs_uncovered(wanted: Wanted, facts: Facts) -> str | None:
+def _runs_uncovered(wanted: CoverageTerms, facts: RequestFacts) -> str | None:
     field = "command_line" if wanted.command_line else "words" if wanted.words else "command"
     runs = wanted.command or wanted.words or wanted.command_line
     if not facts.lines:
@@ -78,7 +78,7 @@ def _runs_uncovered(wanted: Wanted, facts: Facts) -> str | None:
     return None if all(_line_covered(wanted, facts, line) for line in facts.read) else field
 
 
-def _line_covered(wanted: Wanted, facts: Facts, line: Line) -> bool:
+def _line_covered(wanted: CoverageTerms, facts: RequestFacts, line: CommandLine) -> bool:
     if line.text in wanted.command_line and relative(facts.directory, facts.workspace) in (".", ""):
         return True
     if line.unclear is not None:
@@ -97,7 +97,7 @@ def _line_covered(wanted: Wanted, facts: Facts, line: Line) -> bool:
                for command in commands)
 
 
-def _whole_line(one: Pattern, line: Line, named: dict[Simple, set[int]]) -> bool:
+def _whole_line(one: Pattern, line: CommandLine, named: dict[Simple, set[int]]) -> bool:
     """Whether a pattern is the whole line with all that is in it written out: no class of it matches an operator."""
     if not line.marks or not one.covers(line.text):
         return False
@@ -117,7 +117,7 @@ def _named_by(one: Pattern, command: Simple, named: set[int]) -> bool:
     return all(set(command.words[at].split()) <= one.names for at in named)
 
 
-def _must_be_named(command: Simple, line: Line, wanted: Wanted, facts: Facts) -> set[int]:
+def _must_be_named(command: Simple, line: CommandLine, wanted: CoverageTerms, facts: RequestFacts) -> set[int]:
     """Words that a wildcard must not stand for: what runs, writes, leaves the workspace or the host (H-7)."""
     words = command.words
     named = programs.must_name(words)
@@ -153,11 +153,11 @@ def outside(path: str) -> bool:
     return path == ".." or path.startswith(("/", "~", "../"))
 
 
-def _path_fits(globs: tuple[str, ...], facts: Facts, path: str) -> bool:
+def _path_fits(globs: tuple[str, ...], facts: RequestFacts, path: str) -> bool:
     return bool(globs) and all(_place_fits(globs, place) for place in facts.place(path))
 
 
-def _paths_fit(wanted: Wanted, paths: Sequence[str]) -> bool:
+def _paths_fit(wanted: CoverageTerms, paths: Sequence[str]) -> bool:
     return bool(paths) and all(_place_fits(wanted.path, path) for path in paths)
 
 
@@ -201,7 +201,7 @@ def _wild(item: str) -> bool:
 
 
 # --- ask and deny ---
-def meets(wanted: Wanted, facts: Facts) -> str | None:
+def meets(wanted: CoverageTerms, facts: RequestFacts) -> str | None:
     """Name the field of an ask or deny rule that no fact of the request meets; None if each one has a fact."""
     vague = facts.vague and bool(wanted.command or wanted.words or wanted.path or wanted.url)
     if vague and (sum(map(len, facts.texts)) > MAX_DENY_TEXT_CHARS
@@ -221,7 +221,7 @@ def meets(wanted: Wanted, facts: Facts) -> str | None:
     return None
 
 
-def _searched(facts: Facts) -> tuple[str, ...]:
+def _searched(facts: RequestFacts) -> tuple[str, ...]:
     """All text of a request that could not be made out: as it is, and with its blanks and quotes evened out."""
     texts = dict.fromkeys((*facts.texts, *facts.lines))
     return tuple(dict.fromkeys(form for text in texts for form in (text, _even(text))))
@@ -233,12 +233,12 @@ def _even(text: str) -> str:
     return re.sub(r"[ \t\n]+", " ", re.sub(r"['\"`\\]", "", text))
 
 
-def _command_met(one: Pattern, facts: Facts, searched: tuple[str, ...]) -> bool:
+def _command_met(one: Pattern, facts: RequestFacts, searched: tuple[str, ...]) -> bool:
     texts = dict.fromkeys(_command_texts(facts))
     return any(one.covers(text) for text in texts) or any(one.occurs(text) for text in searched)
 
 
-def _command_texts(facts: Facts) -> Iterator[str]:
+def _command_texts(facts: RequestFacts) -> Iterator[str]:
     for line, whole in zip(facts.read, facts.lines, strict=True):
         yield _sound(whole)
         for command in (*line.commands, *line.inner):
@@ -266,7 +266,7 @@ def _spellings(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
             yield (name, *words[at:])
 
 
-def _words_met(items: tuple[str, ...], facts: Facts, searched: tuple[str, ...]) -> bool:
+def _words_met(items: tuple[str, ...], facts: RequestFacts, searched: tuple[str, ...]) -> bool:
     for line in facts.read:
         for command in (*line.commands, *line.inner):
             if any(_words_fit(items, words, set()) for words in _spellings(command.words) if words):
@@ -275,7 +275,7 @@ def _words_met(items: tuple[str, ...], facts: Facts, searched: tuple[str, ...]) 
     return any(literal in text for text in searched)
 
 
-def _path_met(globs: tuple[str, ...], facts: Facts, searched: tuple[str, ...]) -> bool:
+def _path_met(globs: tuple[str, ...], facts: RequestFacts, searched: tuple[str, ...]) -> bool:
     parts = (part for text in searched for part in tokens(text))
     found = dict.fromkeys((*facts.paths, *_argument_paths(facts), *parts))
     return any(_path_denied(globs, path) for path in found)
@@ -287,7 +287,7 @@ def _path_denied(globs: tuple[str, ...], path: str) -> bool:
     return any(denied.fullmatch(form) is not None for form in dict.fromkeys(_path_forms(path)))
 
 
-def _argument_paths(facts: Facts) -> Iterator[str]:
+def _argument_paths(facts: RequestFacts) -> Iterator[str]:
     for line in facts.read:
         for word in (*line.targets, *(word for command in (*line.commands, *line.inner) for word in command.words)):
             for part in (word, programs.path_in(word)):
@@ -305,7 +305,7 @@ def _path_forms(path: str) -> Iterator[str]:
         yield from _path_forms(seen)
 
 
-def _urls(facts: Facts, searched: tuple[str, ...]) -> Iterator[str]:
+def _urls(facts: RequestFacts, searched: tuple[str, ...]) -> Iterator[str]:
     yield from facts.urls
     for line in facts.read:
         for command in (*line.commands, *line.inner):

@@ -16,22 +16,34 @@ from interlock.command.rule import (
     VERBS,
     Door,
     Effect,
-    Group,
     Origin,
     Permission,
+    PolicySubject,
+    PolicyVerdict,
+    QuorumGroup,
     Rule,
+    RuleStep,
     Source,
-    Step,
-    Subject,
-    Verdict,
     concerns,
     duration_ms,
     says_input,
 )
 
 __all__ = [
-    "COMMAND_TYPES", "VERBS", "Door", "Effect", "Group", "Origin", "Permission", "Policy", "Rule", "Source", "Step",
-    "Subject", "Verdict", "duration_ms",
+    "COMMAND_TYPES",
+    "VERBS",
+    "Door",
+    "Effect",
+    "Origin",
+    "Permission",
+    "PolicySubject",
+    "PolicyVerdict",
+    "QuorumGroup",
+    "Rule",
+    "RuleSet",
+    "RuleStep",
+    "Source",
+    "duration_ms",
 ]
 
 MEMORY_WRITE = Rule(name="memory flush writes memory", effect="allow", door="tool", origin="flush", kind="edit",
@@ -53,14 +65,14 @@ SHIPPED: tuple[Rule, ...] = (
 )
 """The rest of the shipped default that a rule can say; what needs a judgement is in `_judged` (P-1)."""
 
-NOT_NAMED = Verdict("deny", "the command names its tools", reason="The command names the tools that it may use.")
+NOT_NAMED = PolicyVerdict("deny", "the command names its tools", reason="The command names the tools that it may use.")
 """`tools` of a command narrow what it may use; they let nothing run unasked (H-9)."""
-TRUSTED_READ = Verdict("allow", "reads of an agent whose kinds are trusted")
-ASK_BEFORE_TOOL = Verdict("ask", "ask before a tool")
+TRUSTED_READ = PolicyVerdict("allow", "reads of an agent whose kinds are trusted")
+ASK_BEFORE_TOOL = PolicyVerdict("ask", "ask before a tool")
 READ_KINDS = frozenset({"read", "search"})
 
 
-_Fits = Callable[[Subject], bool]
+_Fits = Callable[[PolicySubject], bool]
 _Place = tuple[str, str, str, str | None, str, str]
 """Door, tenant, permission, type, origin and agent of a subject: few of them come again and again."""
 STEADY = frozenset({"tenant", "permission", "type", "origin", "agent"})
@@ -74,7 +86,7 @@ class _Ready(NamedTuple):
 
     steady: tuple[_Fits, ...]
     others: tuple[_Fits, ...]
-    verdict: Verdict
+    verdict: PolicyVerdict
 
 
 def _ready(rules: Iterable[Rule], door: Door) -> list[_Ready]:
@@ -95,26 +107,26 @@ def _input_field(rule: Rule) -> tuple[_Fits, ...]:
     return (lambda subject: rule.missed_input(subject.facts) is None,)
 
 
-def _field(rule: Rule, name: str, fits: Callable[[Rule, Subject], bool]) -> _Fits:
+def _field(rule: Rule, name: str, fits: Callable[[Rule, PolicySubject], bool]) -> _Fits:
     value_of = _GLOBS.get(name)
     if value_of is None:
         return partial(fits, rule)
     pattern = any_glob(getattr(rule, name))
 
-    def matches(subject: Subject) -> bool:
+    def matches(subject: PolicySubject) -> bool:
         value = value_of(subject)
         return value is not None and pattern.match(value) is not None
 
     return matches
 
 
-_GLOBS: dict[str, Callable[[Subject], str | None]] = {
+_GLOBS: dict[str, Callable[[PolicySubject], str | None]] = {
     "agent": lambda subject: subject.agent_id, "tool": lambda subject: subject.tool_name,
     "kind": lambda subject: subject.tool_kind,
 }
 
 
-class Policy:
+class RuleSet:
     """The rules in force. Order: shipped denials, the config's denials and quorums, remembered rules, the rest of the
     config, and then the shipped default (P-1, H-8)."""
 
@@ -144,11 +156,11 @@ class Policy:
         return (*(("shipped", rule) for rule in SHIPPED_FIRST), *self._ordered,
                 *(("shipped", rule) for rule in SHIPPED))
 
-    def remembering(self, rules: Iterable[Rule]) -> Policy:
+    def remembering(self, rules: Iterable[Rule]) -> RuleSet:
         """The same config with other remembered rules."""
-        return Policy(self._config, rules, remember_described=self.remember_described)
+        return RuleSet(self._config, rules, remember_described=self.remember_described)
 
-    def decide(self, subject: Subject) -> Verdict:
+    def decide(self, subject: PolicySubject) -> PolicyVerdict:
         """Return what the first matching rule says. A flush never asks a person: what it would ask is denied (Z-5)."""
         verdict = _before_rules(subject)
         if verdict is None:
@@ -158,7 +170,7 @@ class Policy:
             return verdict._replace(effect="deny", reason="A memory flush never asks a person.")
         return verdict
 
-    def _rules_at(self, subject: Subject) -> list[_Ready]:
+    def _rules_at(self, subject: PolicySubject) -> list[_Ready]:
         """The rules that can fit where the subject stands, in order: what its place decides is asked once."""
         place = (subject.door, subject.tenant_id, subject.permission, subject.command_type, subject.origin,
                  subject.agent_id)
@@ -170,21 +182,21 @@ class Policy:
                                            if _holds(rule.steady, subject)]
         return found
 
-    def explain(self, subject: Subject) -> list[Step]:
+    def explain(self, subject: PolicySubject) -> list[RuleStep]:
         """Go through the rules as `decide` does, up to the one that decides."""
         if _before_rules(subject) is NOT_NAMED:
-            return [Step(NOT_NAMED.rule, "shipped", NOT_NAMED.effect, None)]
-        steps: list[Step] = []
+            return [RuleStep(NOT_NAMED.rule, "shipped", NOT_NAMED.effect, None)]
+        steps: list[RuleStep] = []
         for source, rule in self.listed():
             excepted = rule is SHIPPED_FIRST[0] and MEMORY_WRITE.missed(subject) is None
-            steps.append(Step(rule.name, source, rule.effect, "path" if excepted else rule.missed(subject)))
+            steps.append(RuleStep(rule.name, source, rule.effect, "path" if excepted else rule.missed(subject)))
             if steps[-1].missed is None:
                 return steps
         verdict = _judged(subject)
-        return [*steps, Step(verdict.rule, "shipped", verdict.effect, None)]
+        return [*steps, RuleStep(verdict.rule, "shipped", verdict.effect, None)]
 
 
-def _before_rules(subject: Subject) -> Verdict | None:
+def _before_rules(subject: PolicySubject) -> PolicyVerdict | None:
     """What no rule of a user comes before: the command's own tools, and the shipped denials (H-8, H-9)."""
     if subject.door == "tool" and subject.allowed_tools and subject.tool_name not in subject.allowed_tools:
         return NOT_NAMED
@@ -203,11 +215,11 @@ def _goes_first(rule: Rule) -> bool:
     )
 
 
-def _holds(fields: tuple[_Fits, ...], subject: Subject) -> bool:
+def _holds(fields: tuple[_Fits, ...], subject: PolicySubject) -> bool:
     return not fields or all(fits(subject) for fits in fields)
 
 
-def _judged(subject: Subject) -> Verdict:
+def _judged(subject: PolicySubject) -> PolicyVerdict:
     """The end of the shipped default, which no rule can say."""
     facts = subject.facts
     reads = subject.trusted_kinds and subject.tool_kind in READ_KINDS

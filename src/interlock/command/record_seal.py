@@ -24,7 +24,7 @@ _SHOWN = ("title", "agent_title", "tool_name", "agent_id", "runner_id", "workspa
 """Fields of an approval that voters see beside its input."""
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+class SealedFields(msgspec.Struct, frozen=True, kw_only=True):
     """What a record's body says, as far as a row is compared with it."""
 
     action: str
@@ -38,12 +38,12 @@ class BrokenRecord(ValueError):
     """A stored audit record does not match its own hash, or is not a record."""
 
 
-_decoder = msgspec.json.Decoder(Recorded)
+_decoder = msgspec.json.Decoder(SealedFields)
 
 
-def read(records: Iterable[AuditRecord]) -> list[Recorded]:
+def read(records: Iterable[AuditRecord]) -> list[SealedFields]:
     """Read records as stored. Raises BrokenRecord."""
-    found: list[Recorded] = []
+    found: list[SealedFields] = []
     for record in records:
         if leaf_hash(record.body) != record.hash:
             raise BrokenRecord(f"audit record {record.seq} does not match its hash")
@@ -84,7 +84,7 @@ def target(record: CommandRecord) -> str:
                                         record.session_id, record.close_after]))
 
 
-def changed_approval(record: ApprovalRecord, records: Sequence[Recorded]) -> str | None:
+def changed_approval(record: ApprovalRecord, records: Sequence[SealedFields]) -> str | None:
     """Say how a live approval's row differs from its records, None if it does not. `records` are those of its command,
     or its own, in order; a record of before terms were recorded is compared as far as it goes."""
     approval = record.approval
@@ -107,8 +107,8 @@ def changed_approval(record: ApprovalRecord, records: Sequence[Recorded]) -> str
     return _changed_votes(approval, own)
 
 
-def _changed_votes(approval: Approval, own: Sequence[Recorded]) -> str | None:
-    cast: dict[str, Recorded] = {}
+def _changed_votes(approval: Approval, own: Sequence[SealedFields]) -> str | None:
+    cast: dict[str, SealedFields] = {}
     for one in own:
         if one.action == "vote":
             if one.meta.get("digest") != approval.digest:
@@ -136,7 +136,7 @@ def _changed_votes(approval: Approval, own: Sequence[Recorded]) -> str | None:
     return None
 
 
-def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord], records: Sequence[Recorded]
+def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord], records: Sequence[SealedFields]
                     ) -> str | None:
     """Say how a live execute's row differs from its records, None if it does not. `approvals` are the live ones of its
     session."""
@@ -176,7 +176,7 @@ def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord]
     return None
 
 
-def _needs_asking(own: Sequence[Recorded]) -> bool:
+def _needs_asking(own: Sequence[SealedFields]) -> bool:
     """Whether a command starts only if its agent asks, by its own records: the last one that states it counts. A
     record of before it was stated there drops the condition by moving the command to an approval."""
     needs = False
@@ -188,7 +188,7 @@ def _needs_asking(own: Sequence[Recorded]) -> bool:
     return needs
 
 
-def _open_approvals(records: Sequence[Recorded], command_id: str) -> list[str]:
+def _open_approvals(records: Sequence[SealedFields], command_id: str) -> list[str]:
     """Name the approvals of a command that are pending or granted by their records."""
     last: dict[str, str] = {}
     for one in records:

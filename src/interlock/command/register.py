@@ -49,7 +49,7 @@ _PASSING = ("pairing/", "browser_login/", "session/", "frame/")
 """Rows that go once they are used, or are bound by other records later."""
 
 
-class Row(NamedTuple):
+class RegisterRow(NamedTuple):
     """A row as the log names it: `key/key_…`, and its digest, SHA-256 in hex."""
 
     name: str
@@ -73,7 +73,7 @@ class _Body(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(_Body)
 
 
-def row_of(record: BoundRecord) -> Row:
+def row_of(record: BoundRecord) -> RegisterRow:
     """Name and digest a row. Fields that are not set are left out, so that a new field changes no digest."""
     if isinstance(record, DrainRecord):
         return drain_row(record.tenant_id, record.drain.scope, record.drain.id or "")
@@ -88,13 +88,13 @@ def row_of(record: BoundRecord) -> Row:
     if isinstance(record, RuleRecord):
         fields["rule"] = record.rule.rule
     raw = msgspec.json.encode(fields, order="sorted")
-    return Row(f"{kind}/{getattr(inner, id_name)}", hashlib.sha256(raw).hexdigest())
+    return RegisterRow(f"{kind}/{getattr(inner, id_name)}", hashlib.sha256(raw).hexdigest())
 
 
-def drain_row(tenant_id: str, scope: str, name: str) -> Row:
+def drain_row(tenant_id: str, scope: str, name: str) -> RegisterRow:
     """Name and digest a drain. What it stops is its whole meaning, so its name is all that is bound."""
     row = f"drain/{tenant_id}/{scope}/{name}"
-    return Row(row, hashlib.sha256(row.encode()).hexdigest())
+    return RegisterRow(row, hashlib.sha256(row.encode()).hexdigest())
 
 
 def log_of(record: BoundRecord) -> str:
@@ -125,7 +125,7 @@ def adopted(records: Sequence[BoundRecord], others: Mapping[str, str]) -> list[d
     return metas
 
 
-def ended(row: Row) -> dict[str, str]:
+def ended(row: RegisterRow) -> dict[str, str]:
     """Give the members of `meta` that say that a row is gone, for the record of its end."""
     return {"row": row.name, "row_sha256": ""}
 
@@ -186,7 +186,7 @@ class Register:
                     self.denials.discard(body.meta.row)
 
 
-def differs(row: Row, own: Register, owners: Register) -> str | None:
+def differs(row: RegisterRow, own: Register, owners: Register) -> str | None:
     """Say how a row differs from the log of its tenant (`own`), or from what the owner's log adopted; None if it does
     not, or if nothing was adopted yet: rows are bound from the first start of a gateway that does so."""
     if not owners.begun:
@@ -197,7 +197,7 @@ def differs(row: Row, own: Register, owners: Register) -> str | None:
     return None if recorded == row.sha256 else "is not the one in the audit record of its last change"
 
 
-def missing(rows: Iterable[Row], registers: Iterable[Register]) -> Iterator[str]:
+def missing(rows: Iterable[RegisterRow], registers: Iterable[Register]) -> Iterator[str]:
     """Name the rows that are on record and not there: somebody removed them."""
     there, logs = {row.name for row in rows}, list(registers)
     ended_rows = {name for register in logs for name, digest in register.rows.items() if not digest}

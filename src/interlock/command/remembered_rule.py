@@ -10,7 +10,7 @@ import msgspec
 from interlock.command.coverage import REST
 from interlock.command.facts import programs
 from interlock.command.facts.shell import quoted
-from interlock.command.policy import Effect, Rule, Subject
+from interlock.command.policy import Effect, PolicySubject, Rule
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.resources import Approval, Decision, RememberedRule, Remembering, RuleMatch
@@ -37,7 +37,7 @@ class Offer(NamedTuple):
 
 
 def offers(
-    approval: Approval, subject: Subject, decision: Decision, wish: Remembering, *, described: bool = False
+    approval: Approval, subject: PolicySubject, decision: Decision, wish: Remembering, *, described: bool = False
 ) -> list[Offer]:
     """List the widths that fit this call, the narrowest first. `described`: the config lets a yes to a described call
     be remembered. Raises Problem if it cannot be remembered at all."""
@@ -57,7 +57,8 @@ def offers(
     return found
 
 
-def rule_of(approval: Approval, subject: Subject, decision: Decision, wish: Remembering, *, described: bool = False
+def rule_of(approval: Approval, subject: PolicySubject, decision: Decision, wish: Remembering, *,
+            described: bool = False
             ) -> Rule:
     """Make the rule that a vote with `remember` leaves behind, shown before it is saved.
 
@@ -130,7 +131,7 @@ def read(remembered: RememberedRule) -> Rule:
 _WHOM = ("name", "effect", "tenant", "door", "type", "agent", "tool", "session")
 
 
-def _check_grant(subject: Subject, match: RuleMatch, scope: str, *, described: bool) -> None:
+def _check_grant(subject: PolicySubject, match: RuleMatch, scope: str, *, described: bool) -> None:
     if match.any_input:
         raise malformed("/remember/match/any_input", "this would allow inputs that no person has seen; name `words`, "
                         "`path` or a `width`")
@@ -142,7 +143,7 @@ def _check_grant(subject: Subject, match: RuleMatch, scope: str, *, described: b
         raise malformed("/remember", f"{subject.facts.unclear}, so it is asked each time")
 
 
-def _check_described(subject: Subject, match: RuleMatch, scope: str, *, allowed: bool) -> None:
+def _check_described(subject: PolicySubject, match: RuleMatch, scope: str, *, allowed: bool) -> None:
     """Raises Problem unless every described call of this kind may be allowed, in this session alone (H-2)."""
     if not allowed:
         raise malformed("/remember", "the agent does not send its input, so the same call cannot be known again; it is "
@@ -154,12 +155,12 @@ def _check_described(subject: Subject, match: RuleMatch, scope: str, *, allowed:
         raise malformed("/remember", "the agent does not say of what kind the call is, so it is asked each time")
 
 
-def _narrow(subject: Subject) -> dict[str, Any]:
+def _narrow(subject: PolicySubject) -> dict[str, Any]:
     return {"runner": subject.runner_id, "workspace": subject.workspace, "person": subject.person,
             "until": iso(subject.at_ms + REMEMBERED_MS)}
 
 
-def _input_fields(match: RuleMatch, subject: Subject) -> dict[str, Any]:
+def _input_fields(match: RuleMatch, subject: PolicySubject) -> dict[str, Any]:
     if match.width == "described" and subject.facts.described:
         return {"kind": subject.tool_kind, "described": True}
     if match.width is not None and match.width != "exact":
@@ -173,19 +174,19 @@ def _input_fields(match: RuleMatch, subject: Subject) -> dict[str, Any]:
     return _this_input(subject)
 
 
-def _this_input(subject: Subject) -> dict[str, Any]:
+def _this_input(subject: PolicySubject) -> dict[str, Any]:
     """What names this very input. Shown as what a person can read, if that says it all."""
     if len(subject.facts.lines) == 1 and subject.facts.command_only:
         return {"command_line": subject.facts.lines[0].strip(" \t\n")}
     return {"digest": subject.digest}
 
 
-def _fields_of(width: Width, subject: Subject) -> dict[str, Any] | None:
+def _fields_of(width: Width, subject: PolicySubject) -> dict[str, Any] | None:
     """The fields of a wider rule that is safe by construction; None if there is none for this call."""
     return _program(subject) if width == "program" else _below(subject) if width == "below" else None
 
 
-def _program(subject: Subject) -> dict[str, Any] | None:
+def _program(subject: PolicySubject) -> dict[str, Any] | None:
     lines = subject.facts.read
     if len(lines) != 1 or lines[0].unclear is not None or len(lines[0].commands) != 1:
         return None
@@ -199,7 +200,7 @@ def _program(subject: Subject) -> dict[str, Any] | None:
     return {"words": " ".join([*map(quoted, words[:first]), REST])}
 
 
-def _below(subject: Subject) -> dict[str, Any] | None:
+def _below(subject: PolicySubject) -> dict[str, Any] | None:
     paths = subject.facts.paths
     if not paths or subject.facts.lines or any(GLOB_CHARS & set(path) for path in paths):
         return None

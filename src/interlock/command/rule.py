@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from interlock.command.coverage import Wanted, check_command, check_words, meets, uncovered
-from interlock.command.facts.request import Facts
+from interlock.command.coverage import CoverageTerms, check_command, check_words, meets, uncovered
+from interlock.command.facts.request import RequestFacts
 from interlock.command.globs import MAX_GLOB_CHARS, fits_glob, is_one_of
 from interlock.protocol.box import CLOSED, Part
 from interlock.protocol.clock import parse_iso
@@ -40,10 +40,10 @@ _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _HOURS = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
 
 
-NO_FACTS = Facts()
+NO_FACTS = RequestFacts()
 
 
-class Subject(NamedTuple):
+class PolicySubject(NamedTuple):
     """What is decided on. `door` says which half of the fields is set."""
 
     door: Door
@@ -57,7 +57,7 @@ class Subject(NamedTuple):
     tool_kind: str | None = None
     """The agent's own word (ACP kind); believed only if `trusted_kinds` says so."""
     trusted_kinds: bool = False
-    facts: Facts = NO_FACTS
+    facts: RequestFacts = NO_FACTS
     """What the tool's input consists of (H-6)."""
     allowed_tools: tuple[str, ...] = ()
     """`tools` of the command that the turn belongs to: the only ones that it may use; empty leaves all (H-9)."""
@@ -75,14 +75,14 @@ class Subject(NamedTuple):
     """Files that configure the agent, by their paths from the workspace (H-13)."""
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class QuorumGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A quorum's part: at least `min` of the votes come from people of `role`."""
 
     role: str
     min: int = 1
 
 
-class Verdict(NamedTuple):
+class PolicyVerdict(NamedTuple):
     """What the first matching rule says. `rule` is its name, shown to everyone who is asked."""
 
     effect: Effect
@@ -91,7 +91,7 @@ class Verdict(NamedTuple):
     ttl_ms: int | None = None
     reason: str | None = None
     self_approval: bool = True
-    groups: tuple[Group, ...] = ()
+    groups: tuple[QuorumGroup, ...] = ()
     deny_threshold: int = 1
     signed: bool = False
     require_independent: bool = False
@@ -99,7 +99,7 @@ class Verdict(NamedTuple):
     """A program that it lets start may start whatever it wants (H-16)."""
 
 
-class Step(NamedTuple):
+class RuleStep(NamedTuple):
     """One rule as a decision passed it: `missed` is the match field that does not hold, None where the rule fits."""
 
     rule: str
@@ -153,7 +153,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     zone: str = "UTC"
     until: str | None = None
     required: int = 1
-    groups: list[Group] = []
+    groups: list[QuorumGroup] = []
     deny_threshold: int = 1
     ttl: str | None = None
     reason: str | None = None
@@ -197,9 +197,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 if len(glob) > MAX_GLOB_CHARS:
                     raise ValueError(f"{name}: a glob has at most {MAX_GLOB_CHARS} characters")
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> PolicyVerdict:
         """Write what the rule says."""
-        return Verdict(
+        return PolicyVerdict(
             self.effect,
             self.name,
             self.required,
@@ -213,7 +213,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             self.below,
         )
 
-    def missed(self, subject: Subject) -> str | None:
+    def missed(self, subject: PolicySubject) -> str | None:
         """Name the first match field that does not hold, None if all do."""
         for name, fits in MATCHES:
             if not fits(self, subject):
@@ -238,7 +238,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         # A span that ends before it begins goes over midnight.
         return first <= minute < last if first <= last else minute >= first or minute < last
 
-    def missed_input(self, facts: Facts) -> str | None:
+    def missed_input(self, facts: RequestFacts) -> str | None:
         """Name the first field about the input that does not hold, None if all do: every fact covered to allow, one
         met to ask or deny (H-6)."""
         wanted = _wanted(self)
@@ -258,11 +258,11 @@ def listed(value: str | Sequence[str] | None) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4_096)
 def _wanted_of(command: tuple[str, ...], command_line: tuple[str, ...], words: tuple[str, ...], path: tuple[str, ...],
-               url: tuple[str, ...], shell: tuple[str, ...]) -> Wanted:
-    return Wanted(command, command_line, words, path, url, frozenset(shell))
+               url: tuple[str, ...], shell: tuple[str, ...]) -> CoverageTerms:
+    return CoverageTerms(command, command_line, words, path, url, frozenset(shell))
 
 
-def _wanted(rule: Rule) -> Wanted:
+def _wanted(rule: Rule) -> CoverageTerms:
     return _wanted_of(listed(rule.command), listed(rule.command_line), listed(rule.words), listed(rule.path),
                       listed(rule.url), tuple(rule.shell))
 
@@ -281,7 +281,7 @@ def moment_ms(text: str) -> int | None:
         return None
 
 
-MATCHES: tuple[tuple[str, Callable[[Rule, Subject], bool]], ...] = (
+MATCHES: tuple[tuple[str, Callable[[Rule, PolicySubject], bool]], ...] = (
     ("tenant", lambda rule, subject: rule.tenant is None or rule.tenant == subject.tenant_id),
     ("door", lambda rule, subject: concerns(rule, subject.door)),
     ("session", lambda rule, subject: rule.session is None or rule.session == subject.session_id),

@@ -10,7 +10,7 @@ from interlock.command.audit_tree import continues
 from interlock.command.note import Checkpoint, is_genuine
 
 
-class Refused(Exception):
+class CosignRefused(Exception):
     """A checkpoint that is not cosigned. `is_evidence` where the log itself is caught by what it signed."""
 
     def __init__(self, sentence: str, *, is_evidence: bool) -> None:
@@ -28,15 +28,17 @@ def check_growth(
 ) -> None:
     """Return where `shown` may be cosigned after `known`, the last one that was. Raises Refused."""
     if not is_genuine(shown, public_key):
-        raise Refused(f"The checkpoint of {shown.origin} does not bear the signature of the log's key.",
-                      is_evidence=False)
+        raise CosignRefused(f"The checkpoint of {shown.origin} does not bear the signature of the log's key.",
+                            is_evidence=False)
     if known is None:
         return
     if shown.origin != known.origin:
-        raise Refused(f"The gateway shows the log {shown.origin}, and this witness watches {known.origin}.",
-                      is_evidence=False)
+        raise CosignRefused(f"The gateway shows the log {shown.origin}, and this witness watches {known.origin}.",
+                            is_evidence=False)
     if shown.size < known.size:
-        raise Refused(f"The log went back: it had {known.size} records, and now shows {shown.size}.", is_evidence=True)
+        raise CosignRefused(f"The log went back: it had {known.size} records, and now shows {shown.size}.",
+                            is_evidence=True)
     if not continues(known.size, known.root, shown.size, shown.root, proof):
-        raise Refused(f"The log of {shown.size} records does not continue the one of {known.size} that was cosigned: "
-                      "it was rewritten, or forked.", is_evidence=True)
+        raise CosignRefused(f"The log of {shown.size} records does not continue the one of {known.size} that was "
+                            f"cosigned: "
+                            "it was rewritten, or forked.", is_evidence=True)

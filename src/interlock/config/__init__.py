@@ -16,6 +16,7 @@ from interlock.config.sections import (
     AuditSection,
     ClusterSection,
     Config,
+    ConfigSection,
     GatewaySection,
     LimitsSection,
     ObjectsSection,
@@ -25,7 +26,6 @@ from interlock.config.sections import (
     RatesSection,
     RedactionSection,
     RunnerSection,
-    Section,
     WebhookSection,
 )
 from interlock.config.slack import SlackSection
@@ -43,6 +43,7 @@ __all__ = [
     "ClusterSection",
     "Config",
     "ConfigError",
+    "ConfigSection",
     "CronSection",
     "GatewaySection",
     "HookSection",
@@ -57,7 +58,6 @@ __all__ = [
     "RedactionRule",
     "RedactionSection",
     "RunnerSection",
-    "Section",
     "SessionSection",
     "SlackSection",
     "TelegramSection",

@@ -32,7 +32,7 @@ _SECTIONS = frozenset({"session", "compaction", "agents", "bindings", "hooks", "
 Table = dict[str, Any]
 
 
-class Imported(NamedTuple):
+class ImportedConfig(NamedTuple):
     """`tables` as `interlock.toml` has them, what was taken by its name there, and what was left, with why."""
 
     tables: Table
@@ -73,7 +73,7 @@ class _Reading:
         return True
 
 
-def translate(source: Mapping[str, Any], jobs: Mapping[str, Any] | None = None) -> Imported:
+def translate(source: Mapping[str, Any], jobs: Mapping[str, Any] | None = None) -> ImportedConfig:
     """Read OpenClaw's config, and its file of cron jobs. Never raises: what cannot be read is left, and said."""
     reading = _Reading()
     for name in source:
@@ -89,7 +89,7 @@ def translate(source: Mapping[str, Any], jobs: Mapping[str, Any] | None = None) 
         reading.leave(f"cron.{name}")
     if jobs is not None:
         _jobs(reading, jobs.get("jobs", []), enabled=cron.get("enabled") is not False)
-    return Imported(reading.tables, reading.taken, reading.left, reading.token)
+    return ImportedConfig(reading.tables, reading.taken, reading.left, reading.token)
 
 
 def _dict(value: object) -> Table:

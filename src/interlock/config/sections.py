@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from interlock.command.budget import MAX_BUDGETS, Budget
+from interlock.command.budget import MAX_BUDGETS, BudgetRule
 from interlock.command.policy import Rule
 from interlock.command.presets import Preset, rules_of
 from interlock.command.redaction import MAX_RULES, RedactionRule
@@ -29,11 +29,11 @@ LEAST_OUTBOX_BYTES = 64 * limits.KIB
 """A smaller outbox would lose what a single answer says while the link is down."""
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConfigSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of the config's tables."""
 
 
-class GatewaySection(Section, frozen=True, kw_only=True):
+class GatewaySection(ConfigSection, frozen=True, kw_only=True):
     """`[gateway]`: where it listens and over what (L-2), the host names it answers for beside loopback, the browser
     origins it allows."""
 
@@ -67,7 +67,7 @@ class GatewaySection(Section, frozen=True, kw_only=True):
         return f"https://{host}{port}"
 
 
-class PolicySection(Section, frozen=True, kw_only=True):
+class PolicySection(ConfigSection, frozen=True, kw_only=True):
     """`[policy]`: the ordered rules of P-1, `[[policy.rules]]`, and ready-made ones behind them (Y-4)."""
 
     use: list[Preset] = []
@@ -83,7 +83,7 @@ class PolicySection(Section, frozen=True, kw_only=True):
         return [*self.rules, *rules_of(self.use)]
 
 
-class LimitsSection(Section, frozen=True, kw_only=True):
+class LimitsSection(ConfigSection, frozen=True, kw_only=True):
     """`[limits]`: the clocks of C-1 and C-7, in milliseconds."""
 
     timeout_ms: int = limits.TIMEOUT_DEFAULT_MS
@@ -102,7 +102,7 @@ class LimitsSection(Section, frozen=True, kw_only=True):
             raise ValueError(f"approval_ttl_ms: at most 30 days ({limits.APPROVAL_TTL_MAX_MS})")
 
 
-class RunnerSection(Section, frozen=True, kw_only=True):
+class RunnerSection(ConfigSection, frozen=True, kw_only=True):
     """`[runner]`: the roots under which workspaces lie (A-1); empty means where it was started."""
 
     roots: list[str] = []
@@ -119,7 +119,7 @@ ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "E
 """What a token may be signed with: public keys alone, so that none who can check can sign."""
 
 
-class OidcSection(Section, frozen=True, kw_only=True):
+class OidcSection(ConfigSection, frozen=True, kw_only=True):
     """`[oidc.NAME]`: an issuer whose tokens are accepted, and what its claims mean here (K-1)."""
 
     issuer: str
@@ -153,7 +153,7 @@ class OidcSection(Section, frozen=True, kw_only=True):
             raise ValueError(f"algorithms: some of {', '.join(sorted(ALGORITHMS))}")
 
 
-class RatesSection(Section, frozen=True, kw_only=True):
+class RatesSection(ConfigSection, frozen=True, kw_only=True):
     """`[rates]`: how often and how much (K-3); 0 is no limit."""
 
     principal_a_minute: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 12_000
@@ -167,7 +167,7 @@ class RatesSection(Section, frozen=True, kw_only=True):
     principal_commands_a_day: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class RedactionSection(Section, frozen=True, kw_only=True):
+class RedactionSection(ConfigSection, frozen=True, kw_only=True):
     """`[redaction]`: `[[redaction.rules]]` for text that leaves (K-4)."""
 
     rules: list[RedactionRule] = []
@@ -177,7 +177,7 @@ class RedactionSection(Section, frozen=True, kw_only=True):
             raise ValueError(f"rules: at most {MAX_RULES}")
 
 
-class OutgoingSection(Section, frozen=True, kw_only=True):
+class OutgoingSection(ConfigSection, frozen=True, kw_only=True):
     """`[outgoing]`: networks inside that the gateway itself may ask, for issuers and webhooks."""
 
     allow: list[str] = []
@@ -190,7 +190,7 @@ class OutgoingSection(Section, frozen=True, kw_only=True):
                 raise ValueError(f"allow: {text!r} is no address and no network like 127.0.0.1/32") from None
 
 
-class AuditSection(Section, frozen=True, kw_only=True):
+class AuditSection(ConfigSection, frozen=True, kw_only=True):
     """`[audit]`: a bucket under an object lock that keeps each signed checkpoint, beside the file (U-3)."""
 
     s3_bucket: str | None = None
@@ -200,7 +200,7 @@ class AuditSection(Section, frozen=True, kw_only=True):
     lock_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 365
 
 
-class ObjectsSection(Section, frozen=True, kw_only=True):
+class ObjectsSection(ConfigSection, frozen=True, kw_only=True):
     """`[objects]`: a bucket for files and large tool results, instead of a directory of the state (E-5)."""
 
     s3_bucket: str | None = None
@@ -209,7 +209,7 @@ class ObjectsSection(Section, frozen=True, kw_only=True):
     s3_region: str | None = None
 
 
-class ClusterSection(Section, frozen=True, kw_only=True):
+class ClusterSection(ConfigSection, frozen=True, kw_only=True):
     """`[cluster]`: the database and the bus that several gateways share, instead of a file of the state (C-4)."""
 
     store: str | None = None
@@ -226,13 +226,13 @@ class ClusterSection(Section, frozen=True, kw_only=True):
             raise ValueError("bus: gateways that share a bus share a database: name it with store")
 
 
-class RetentionSection(Section, frozen=True, kw_only=True):
+class RetentionSection(ConfigSection, frozen=True, kw_only=True):
     """`[retention]`: how long frames, events and files are kept (G-5)."""
 
     days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = limits.RETENTION_DAYS
 
 
-class MetricsSection(Section, frozen=True, kw_only=True):
+class MetricsSection(ConfigSection, frozen=True, kw_only=True):
     """`[metrics]`: who reads `/metrics` without a credential."""
 
     open_to: list[str] = []
@@ -245,7 +245,7 @@ class MetricsSection(Section, frozen=True, kw_only=True):
                 raise ValueError(f"open_to: {text!r} is no address and no network like 10.0.0.0/8") from None
 
 
-class WebhookSection(Section, frozen=True, kw_only=True):
+class WebhookSection(ConfigSection, frozen=True, kw_only=True):
     """`[webhooks.NAME]`: where approvers of a tenant are asked, and the secret that signs it (P-8)."""
 
     url: str
@@ -260,7 +260,7 @@ class WebhookSection(Section, frozen=True, kw_only=True):
             raise ValueError(f"tenant: {self.tenant!r} is no tenant's id")
 
 
-class Config(Section, frozen=True, kw_only=True):
+class Config(ConfigSection, frozen=True, kw_only=True):
     """The whole file; a missing file is all defaults."""
 
     gateway: GatewaySection = GatewaySection()
@@ -281,7 +281,7 @@ class Config(Section, frozen=True, kw_only=True):
     apprise: dict[str, AppriseSection] = {}
     telegram: TelegramSection | None = None
     slack: SlackSection | None = None
-    budgets: list[Budget] = []
+    budgets: list[BudgetRule] = []
     agents: dict[str, AgentSpec] = {}
     defaults: DefaultsSection = msgspec.field(default=DefaultsSection(), name="agents.defaults")
     """Stands in the file as `[agents.defaults]`: `defaults` is no agent's id."""

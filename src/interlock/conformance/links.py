@@ -32,7 +32,7 @@ class NoLink(Exception):
     """The other side could not be reached, or did not come. The text is one sentence."""
 
 
-class Refused(Exception):
+class DialRefused(Exception):
     """A dial was answered with an HTTP status instead of a link."""
 
     def __init__(self, status: int) -> None:
@@ -40,7 +40,7 @@ class Refused(Exception):
         self.status = status
 
 
-class Door(Protocol):
+class LinkSource(Protocol):
     """Where links come from."""
 
     async def link(self, token: str | None, subprotocol: str | None) -> Socket:
@@ -63,7 +63,7 @@ class Dialling:
                 additional_headers={"Authorization": f"Bearer {token or self._token}"}, max_size=MAX_MESSAGE_BYTES,
                 open_timeout=REACHED_S, close_timeout=CLOSE_S, proxy=None)
         except InvalidStatus as refused:
-            raise Refused(refused.response.status_code) from None
+            raise DialRefused(refused.response.status_code) from None
         except (OSError, TimeoutError, WebSocketException) as error:
             raise NoLink(f"{self._url} cannot be reached: {error}") from None
 
@@ -108,7 +108,7 @@ class Listening:
         await connection.wait_closed()
 
 
-class Line:
+class FrameLink:
     """A link with its frames read as they come. A message may hold several, a line each (L-2)."""
 
     def __init__(self, socket: Socket) -> None:

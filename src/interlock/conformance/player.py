@@ -11,8 +11,8 @@ from typing import Any
 
 from interlock.conformance import steps as s
 from interlock.conformance.hands import Hand, HandFailed
-from interlock.conformance.links import Door, Line, NoLink, Refused
-from interlock.conformance.sides import Broken, Side, Talk, of_link
+from interlock.conformance.links import DialRefused, FrameLink, LinkSource, NoLink
+from interlock.conformance.sides import ConversationBroken, Side, Talk, of_link
 from interlock.protocol.frames import Class, InvalidFrame, decode, frame_class
 from interlock.protocol.identifiers import uuid4
 
@@ -27,11 +27,11 @@ class _NotRun(Exception):
 class Player:
     """One side of every conversation. `record` gets every frame that crosses: who said it (C or M), and its bytes."""
 
-    def __init__(self, door: Door, side: Side, hand: Hand | None = None) -> None:
+    def __init__(self, door: LinkSource, side: Side, hand: Hand | None = None) -> None:
         self._door = door
         self._side = side
         self._hand = hand
-        self._line: Line | None = None
+        self._line: FrameLink | None = None
         self.record: list[tuple[str, bytes]] = []
         self._begin()
 
@@ -43,18 +43,19 @@ class Player:
         self._acks = True
 
     # --- conversations ---
-    async def play_all(self, conversations: Sequence[s.Conversation], *, slow: bool = True) -> list[s.Finding]:
+    async def play_all(self, conversations: Sequence[s.ConformanceConversation], *,
+                       slow: bool = True) -> list[s.ConformanceFinding]:
         """Play them one after another; the link is given up at the end."""
         found = [self._finding(one, "not run", SLOW) if one.slow and not slow else await self.play(one)
                  for one in conversations]
         await self._cut()
         return found
 
-    async def play(self, one: s.Conversation) -> s.Finding:
+    async def play(self, one: s.ConformanceConversation) -> s.ConformanceFinding:
         """Play one. The link is left as it is where we listen, and cut where we dial."""
         self._begin()
         self._acks = one.acks
-        if self._hand is None and any(isinstance(step, s.Ask) for step in one.steps):
+        if self._hand is None and any(isinstance(step, s.PersonAction) for step in one.steps):
             return self._finding(one, "not run", NEEDS_A_HAND)
         done = 0
         try:
@@ -63,7 +64,7 @@ class Player:
                 done += 1
         except _NotRun as why:
             return self._finding(one, "not run", str(why))
-        except (Broken, NoLink, Refused, HandFailed) as broken:
+        except (ConversationBroken, NoLink, DialRefused, HandFailed) as broken:
             await self._cut()
             return self._finding(one, "broken", f"step {done + 1} of {len(one.steps)}: {broken}")
         finally:
@@ -71,8 +72,8 @@ class Player:
         return self._finding(one, "held")
 
     @staticmethod
-    def _finding(one: s.Conversation, outcome: str, found: str = "") -> s.Finding:
-        return s.Finding(one.name, one.requirements, one.claim, outcome, found)
+    def _finding(one: s.ConformanceConversation, outcome: str, found: str = "") -> s.ConformanceFinding:
+        return s.ConformanceFinding(one.name, one.requirements, one.claim, outcome, found)
 
     async def _end(self) -> None:
         """Leave nothing open at the other side, as far as it listens."""
@@ -82,7 +83,7 @@ class Player:
             try:
                 await self._say(closing[0])
                 await self._hear(closing[1])
-            except Broken:
+            except ConversationBroken:
                 await self._cut()
         if self._side.dials:
             await self._cut()
@@ -90,33 +91,33 @@ class Player:
     # --- steps ---
     async def _take(self, step: s.Step) -> None:
         match step:
-            case s.Say():
+            case s.SendFrame():
                 await self._say(step)
             case s.Again():
                 await self._send(self._frames[step.name])
-            case s.Hear():
+            case s.ExpectFrame():
                 await self._hear(step)
             case s.Silence():
                 await self._silence(step)
             case s.Never():
                 if step.kind in self._heard:
-                    raise Broken(f"{step.kind} came")
-            case s.Link():
+                    raise ConversationBroken(f"{step.kind} came")
+            case s.RefusedLink():
                 await self._connect(step)
             case s.Join():
                 await self._join(step)
-            case s.Cut():
+            case s.CutLink():
                 await self._cut()
-            case s.Closed():
+            case s.ExpectClose():
                 await self._closed(step)
-            case s.Ask():
+            case s.PersonAction():
                 assert self._hand is not None
                 await self._hand.do(step.action)
             case s.Unless():
                 if s.part_of(self._kept[step.name], step.path) == step.value:
                     raise _NotRun(step.reason)
 
-    async def _say(self, step: s.Say) -> None:
+    async def _say(self, step: s.SendFrame) -> None:
         frame: dict[str, Any] = {
             "type": step.kind, "message_id": uuid4(secrets.token_bytes(16)), "timestamp": _now(),
             "payload": s.fill(step.payload, self._names(step.payload)),
@@ -148,11 +149,11 @@ class Player:
 
     async def _send(self, raw: bytes) -> None:
         if self._line is None:
-            raise Broken("there is no link")
+            raise ConversationBroken("there is no link")
         self.record.append((self._side.sender.value, raw))
         await self._line.say(raw)
 
-    async def _hear(self, step: s.Hear) -> dict[str, Any]:
+    async def _hear(self, step: s.ExpectFrame) -> dict[str, Any]:
         deadline = time.monotonic() + step.within_s
         before: list[str] = []
         while True:
@@ -162,12 +163,12 @@ class Player:
             fits = kind == step.kind and mine and s.misfit(frame, step.where, self._kept) is None
             if not fits:
                 if step.next_ and mine and (not of_link(frame) or self._heard == [kind]):
-                    raise Broken(f"{kind} came where {step.kind} must be next")
+                    raise ConversationBroken(f"{kind} came where {step.kind} must be next")
                 before.append(kind)
                 continue
             wrong = s.misfit(frame, step.has, self._kept)
             if wrong is not None:
-                raise Broken(f"{step.kind}: {wrong}")
+                raise ConversationBroken(f"{step.kind}: {wrong}")
             self._kept |= {name: s.part_of(frame, path) for name, path in step.keep.items()}
             return frame
 
@@ -179,21 +180,21 @@ class Player:
             except TimeoutError:
                 return
             if raw is None:
-                raise Broken("the link ended")
+                raise ConversationBroken("the link ended")
             frame = await self._understood(raw)
             if not step.kinds or (frame["type"] in step.kinds and self._side.concerns(frame, self._kept)):
-                raise Broken(f"{frame['type']} came where nothing of it may")
+                raise ConversationBroken(f"{frame['type']} came where nothing of it may")
 
     async def _next(self, deadline: float, wanted: str) -> dict[str, Any]:
         if self._line is None:
-            raise Broken("there is no link")
+            raise ConversationBroken("there is no link")
         try:
             raw = await self._line.next(max(deadline - time.monotonic(), 0))
         except TimeoutError:
-            raise Broken(f"never heard {wanted}") from None
+            raise ConversationBroken(f"never heard {wanted}") from None
         if raw is None:
             code = self._line.closed.result() if self._line.closed.done() else None
-            raise Broken(f"the link was closed ({code}) while waiting for {wanted}")
+            raise ConversationBroken(f"the link was closed ({code}) while waiting for {wanted}")
         return await self._understood(raw)
 
     async def _understood(self, raw: bytes) -> dict[str, Any]:
@@ -202,7 +203,7 @@ class Player:
         try:
             decode(raw, self._side.hears)
         except InvalidFrame as error:
-            raise Broken(f"a frame without its form: {error}: {raw[:200]!r}") from None
+            raise ConversationBroken(f"a frame without its form: {error}: {raw[:200]!r}") from None
         frame: dict[str, Any] = json.loads(raw)
         session, seq = frame.get("session_id"), frame.get("seq")
         mine = self._side.concerns(frame, self._kept)
@@ -210,30 +211,30 @@ class Player:
             self._heard.append(frame["type"])
         if seq is not None and mine:
             if seq > self._in + 1:
-                raise Broken(f"{frame['type']} has number {seq}, after {self._in}")
+                raise ConversationBroken(f"{frame['type']} has number {seq}, after {self._in}")
             self._in = max(self._in, seq)
         for inner in s.part_of(frame, "payload.frames") or () if frame["type"] == "session.history" else ():
             await self._understood(json.dumps(inner).encode())
         if seq is not None and self._acks:
-            await self._say(s.Say("x-interlock.ack", {"session_id": session, "seq": seq}))
+            await self._say(s.SendFrame("x-interlock.ack", {"session_id": session, "seq": seq}))
         return frame
 
     # --- links ---
-    async def _connect(self, step: s.Link) -> None:
+    async def _connect(self, step: s.RefusedLink) -> None:
         await self._cut()
         try:
-            self._line = Line(await self._door.link(step.token, step.subprotocol))
-        except Refused as refused:
+            self._line = FrameLink(await self._door.link(step.token, step.subprotocol))
+        except DialRefused as refused:
             if refused.status not in step.refused:
                 raise
             return
         if step.refused:
-            raise Broken("the link was opened")
+            raise ConversationBroken("the link was opened")
 
     async def _join(self, step: s.Join) -> None:
         if self._line is not None and not self._line.closed.done():
             return
-        await self._connect(s.Link())
+        await self._connect(s.RefusedLink())
         talk = Talk(self._say, self._hear, self._kept, self._in, self._out)
         self._out = await self._side.join(talk, step)
 
@@ -242,13 +243,13 @@ class Player:
             await self._line.cut()
             self._line = None
 
-    async def _closed(self, step: s.Closed) -> None:
+    async def _closed(self, step: s.ExpectClose) -> None:
         deadline = time.monotonic() + step.within_s
         while self._line is not None:
             try:
                 raw = await self._line.next(max(deadline - time.monotonic(), 0))
             except TimeoutError:
-                raise Broken(f"the link was not closed within {step.within_s:.0f} s") from None
+                raise ConversationBroken(f"the link was not closed within {step.within_s:.0f} s") from None
             if raw is None:
                 break
             await self._understood(raw)
@@ -256,7 +257,7 @@ class Player:
         code = await self._line.closed
         self._line = None
         if step.codes and code not in step.codes:
-            raise Broken(f"the link was closed with {code}, not {' or '.join(map(str, step.codes))}")
+            raise ConversationBroken(f"the link was closed with {code}, not {' or '.join(map(str, step.codes))}")
 
 
 def _now() -> str:

@@ -24,7 +24,7 @@ Kept = dict[str, Any]
 AT = "2030-01-01T00:00:00.000Z"
 
 
-class Broken(Exception):
+class ConversationBroken(Exception):
     """The other side did not keep to the conversation."""
 
 
@@ -38,8 +38,8 @@ class Made(NamedTuple):
 class Talk(NamedTuple):
     """What an opening needs of the player. `came` and `said` are the last numbers of the session, either way."""
 
-    say: Callable[[s.Say], Awaitable[None]]
-    hear: Callable[[s.Hear], Awaitable[Frame]]
+    say: Callable[[s.SendFrame], Awaitable[None]]
+    hear: Callable[[s.ExpectFrame], Awaitable[Frame]]
     kept: Kept
     came: int
     said: int
@@ -65,7 +65,7 @@ class Side(Protocol):
         """The payload of this name, where the side makes it up; `out` is our last number."""
         ...
 
-    def closing(self, kept: Kept, out: int) -> tuple[s.Say, s.Hear] | None:
+    def closing(self, kept: Kept, out: int) -> tuple[s.SendFrame, s.ExpectFrame] | None:
         """How to end the session of a conversation that was left open, and what tells that it is."""
         ...
 
@@ -98,12 +98,12 @@ class AsRunner:
         control_seq = talk.came if step.control_seq is None else step.control_seq
         listed = [] if session is None else [{
             "session_id": session, "last_seq_sent": talk.said, "control_seq": control_seq, "state": "running"}]
-        await talk.say(s.Say("x-interlock.hello", {**self._hello(), "sessions": listed}))
-        welcome = await talk.hear(s.Hear("x-interlock.welcome", next_=True))
+        await talk.say(s.SendFrame("x-interlock.hello", {**self._hello(), "sessions": listed}))
+        welcome = await talk.hear(s.ExpectFrame("x-interlock.welcome", next_=True))
         told: list[Frame] = s.part_of(welcome, "payload.sessions") or []
         durable: int = next((one["last_durable_seq"] for one in told if one["session_id"] == session), 0)
         if step.durable is not None and durable != step.durable:
-            raise Broken(f"the welcome says that {durable} are durable, not {step.durable}")
+            raise ConversationBroken(f"the welcome says that {durable} are durable, not {step.durable}")
         return durable
 
     def made(self, name: str, kept: Kept, out: int) -> Made | None:
@@ -130,13 +130,14 @@ class AsRunner:
             case _:
                 return None
 
-    def closing(self, kept: Kept, out: int) -> tuple[s.Say, s.Hear] | None:
+    def closing(self, kept: Kept, out: int) -> tuple[s.SendFrame, s.ExpectFrame] | None:
         session = kept["session"]
         if session is None:
             return None
         self._before.add(session)
-        done = s.Hear("x-interlock.ack", where={"payload.session_id": "$session", "payload.seq": s.at_least(out + 1)})
-        return s.Say("session.closed", {"reason": "the conversation is over"}), done
+        done = s.ExpectFrame("x-interlock.ack",
+                             where={"payload.session_id": "$session", "payload.seq": s.at_least(out + 1)})
+        return s.SendFrame("session.closed", {"reason": "the conversation is over"}), done
 
     def concerns(self, frame: Frame, kept: Kept) -> bool:
         session = frame.get("session_id")
@@ -165,7 +166,7 @@ class AsGateway:
         return {**fresh, "agent": self._agent, "text": self._text}
 
     async def join(self, talk: Talk, step: s.Join) -> int:
-        hello = await talk.hear(s.Hear("x-interlock.hello", next_=True))
+        hello = await talk.hear(s.ExpectFrame("x-interlock.hello", next_=True))
         session = talk.kept["session"]
         listed: list[Frame] = s.part_of(hello, "payload.sessions") or []
         ours = talk.came if step.durable is None else step.durable
@@ -174,7 +175,7 @@ class AsGateway:
                    for one in listed]
         limits = {"max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
                   "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS}
-        await talk.say(s.Say("x-interlock.welcome", {
+        await talk.say(s.SendFrame("x-interlock.welcome", {
             "version": DPS_VERSION, "link_id": uuid4(secrets.token_bytes(16)), "gateway_id": self._gateway_id,
             "limits": limits, "sessions": durable}))
         return next((one["control_seq"] for one in listed if one["session_id"] == session), 0)
@@ -183,11 +184,12 @@ class AsGateway:
         del name, kept, out
         return None
 
-    def closing(self, kept: Kept, out: int) -> tuple[s.Say, s.Hear] | None:
+    def closing(self, kept: Kept, out: int) -> tuple[s.SendFrame, s.ExpectFrame] | None:
         del out
         if "features" not in kept:
             return None
-        return s.Say("control.session.close", {"reason": "the conversation is over"}), s.Hear("session.closed")
+        return s.SendFrame("control.session.close",
+                           {"reason": "the conversation is over"}), s.ExpectFrame("session.closed")
 
     def concerns(self, frame: Frame, kept: Kept) -> bool:
         return of_link(frame) or frame.get("session_id") == kept["session"]

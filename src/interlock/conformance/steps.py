@@ -51,7 +51,7 @@ def one_of(*values: Any) -> Fit:
 FILLED = Fit(bool, "something")
 
 
-class Say(NamedTuple):
+class SendFrame(NamedTuple):
     """Send a frame. A durable type gets the next number, plus `skip`; `seq` sets one by hand and uses none up.
 
     `keep` keeps the frame, for `Again`, and its message id as `<keep>_id`."""
@@ -70,7 +70,7 @@ class Again(NamedTuple):
     name: str
 
 
-class Hear(NamedTuple):
+class ExpectFrame(NamedTuple):
     """Wait for a frame of this type, passing others over, and those of this type that `where` does not fit.
 
     `has` must then fit; `keep` keeps parts of it (name → dotted path). `next_`: it must be the very next frame: of the
@@ -98,7 +98,7 @@ class Never(NamedTuple):
     kind: str
 
 
-class Link(NamedTuple):
+class RefusedLink(NamedTuple):
     """A link without hello or welcome. `refused`: it must be refused with one of these HTTP statuses."""
 
     token: str | None = None
@@ -114,18 +114,18 @@ class Join(NamedTuple):
     control_seq: Any = None
 
 
-class Cut(NamedTuple):
+class CutLink(NamedTuple):
     """Break the link without a word."""
 
 
-class Closed(NamedTuple):
+class ExpectClose(NamedTuple):
     """The other side must close the link, with one of these codes (none named: any)."""
 
     codes: tuple[int, ...] = ()
     within_s: float = HEAR_S
 
 
-class Ask(NamedTuple):
+class PersonAction(NamedTuple):
     """Have a person do something at the other side: `prompt`, `allow`, `deny`, `cancel`."""
 
     action: str
@@ -140,10 +140,11 @@ class Unless(NamedTuple):
     reason: str
 
 
-Step = Say | Again | Hear | Silence | Never | Link | Join | Cut | Closed | Ask | Unless
+Step = (SendFrame | Again | ExpectFrame | Silence | Never | RefusedLink | Join | CutLink | ExpectClose
+        | PersonAction | Unless)
 
 
-class Conversation(NamedTuple):
+class ConformanceConversation(NamedTuple):
     """One conversation: what it shows, which requirements that is, and its steps. `acks`: whether what comes is
     acknowledged. `slow`: it waits for a limit of ten seconds."""
 
@@ -155,7 +156,7 @@ class Conversation(NamedTuple):
     slow: bool = False
 
 
-class Finding(NamedTuple):
+class ConformanceFinding(NamedTuple):
     """How a conversation went: `held`, `broken` or `not run`; `found` says what was found, or why not."""
 
     name: str

@@ -7,15 +7,15 @@ from typing import Any
 from interlock.conformance.steps import (
     FILLED,
     Again,
-    Ask,
-    Closed,
-    Conversation,
-    Cut,
-    Hear,
+    ConformanceConversation,
+    CutLink,
+    ExpectClose,
+    ExpectFrame,
     Join,
-    Link,
     Never,
-    Say,
+    PersonAction,
+    RefusedLink,
+    SendFrame,
     Step,
     at_least,
     holding,
@@ -51,142 +51,159 @@ TOOL: dict[str, Any] = {"invocation_id": "call-1", "turn_id": "$turn", "tool_nam
                         "input": {"command": "echo conformance"}}
 
 
-def acked(seq: int) -> Hear:
+def acked(seq: int) -> ExpectFrame:
     """All up to `seq` is acknowledged."""
-    return Hear("x-interlock.ack", where={"payload.session_id": "$session", "payload.seq": at_least(seq)})
+    return ExpectFrame("x-interlock.ack", where={"payload.session_id": "$session", "payload.seq": at_least(seq)})
 
 
-def refused(part: str) -> Hear:
+def refused(part: str) -> ExpectFrame:
     """The frame was refused, with the place of what is wrong, and not fatally."""
-    return Hear("session.error", where={"payload.error_code": Code.INVALID_FRAME.value},
-                has={"payload.message": holding(part), "payload.fatal": False})
+    return ExpectFrame("session.error", where={"payload.error_code": Code.INVALID_FRAME.value},
+                       has={"payload.message": holding(part), "payload.fatal": False})
 
 
 OPEN: tuple[Step, ...] = (
-    Join(), Ask("prompt"),
-    Hear("control.session.open", has={"payload.agent_id": AGENT, "seq": 1, "session_id": FILLED},
-         keep={"session": "payload.session_id", "open_id": "message_id"}),
-    Say("session.capabilities", CAPABILITIES, {"in_reply_to": "$open_id"}),
-    Hear("control.prompt.request",
-         keep={"prompt": "payload.prompt_id", "prompt_id": "message_id", "prompt_seq": "seq"}),
+    Join(), PersonAction("prompt"),
+    ExpectFrame("control.session.open", has={"payload.agent_id": AGENT, "seq": 1, "session_id": FILLED},
+                keep={"session": "payload.session_id", "open_id": "message_id"}),
+    SendFrame("session.capabilities", CAPABILITIES, {"in_reply_to": "$open_id"}),
+    ExpectFrame("control.prompt.request",
+                keep={"prompt": "payload.prompt_id", "prompt_id": "message_id", "prompt_seq": "seq"}),
 )
 """Seq 1 is used."""
 TURN: tuple[Step, ...] = (
-    Say("session.turn.start", {"turn_id": "$turn", "turn_index": 0}, {"prompt_id": "$prompt"}, keep="start"),
+    SendFrame("session.turn.start", {"turn_id": "$turn", "turn_index": 0}, {"prompt_id": "$prompt"}, keep="start"),
 )
 """Seq 2 is used."""
 ASKING: tuple[Step, ...] = (
-    *OPEN, *TURN, Say("tool.invoke.request", TOOL), Say("agent.interaction.request", QUESTION),
-    Hear("x-interlock.interaction.held", has={"payload.interaction_id": "$turn", "payload.expires_in_ms": at_least(1)}),
+    *OPEN, *TURN, SendFrame("tool.invoke.request", TOOL), SendFrame("agent.interaction.request", QUESTION),
+    ExpectFrame("x-interlock.interaction.held",
+                has={"payload.interaction_id": "$turn", "payload.expires_in_ms": at_least(1)}),
 )
 
 
 def answered(action: str, decision: str, outcome: str, status: str) -> tuple[Step, ...]:
     """A person decides; the runner hears it, and tells what became of it."""
     return (
-        *ASKING, Ask(action),
-        Hear("control.interaction.response", has={"payload.interaction_id": "$turn", "payload.decision": decision}),
-        Say("x-interlock.interaction.resolved",
-            {"interaction_id": "$turn", "outcome": outcome, "decided_at": "2030-01-01T00:00:00.000Z"}),
-        Say("tool.invoke.result", {"invocation_id": "call-1", "status": status, "output_type": "text", "output": "",
-                                   "duration_ms": 1}),
+        *ASKING, PersonAction(action),
+        ExpectFrame("control.interaction.response",
+                    has={"payload.interaction_id": "$turn", "payload.decision": decision}),
+        SendFrame("x-interlock.interaction.resolved",
+                  {"interaction_id": "$turn", "outcome": outcome, "decided_at": "2030-01-01T00:00:00.000Z"}),
+        SendFrame("tool.invoke.result",
+                  {"invocation_id": "call-1", "status": status, "output_type": "text", "output": "",
+                                         "duration_ms": 1}),
         *ended("end_turn"), acked(7), Never("session.error"),
     )
 
 
-def lost(policy: str, last: int) -> Say:
+def lost(policy: str, last: int) -> SendFrame:
     """A history that says what its buffer lost: from 3 to `last`."""
-    return Say("session.history", {
+    return SendFrame("session.history", {
         "frames": [], "last_sync_timestamp": "2030-01-01T00:00:00.000Z", "last_message_id": "",
         "buffer_status": {"policy_applied": policy, "truncated": True, "lost_frame_count": last - 2},
     }, {"lost_ranges": [[3, last]]})
 
 
-def loss_told(policy: str) -> Conversation:
+def loss_told(policy: str) -> ConformanceConversation:
     """A loss that the history names is no gap."""
-    return Conversation(f"loss-{policy.lower()}", ("D-3", "D-2", "E-3"), "What a history says is lost is no gap, under "
-                        f"{policy}; what comes behind it is taken.", (
-        *OPEN, *TURN, acked(2), Cut(), Join(durable=2), lost(policy, 4),
-        Say("agent.error", WARNING, skip=2), acked(5), Never("session.error")))
+    return ConformanceConversation(f"loss-{policy.lower()}", ("D-3", "D-2", "E-3"),
+                                   "What a history says is lost is no gap, under "
+                                   f"{policy}; what comes behind it is taken.", (
+        *OPEN, *TURN, acked(2), CutLink(), Join(durable=2), lost(policy, 4),
+        SendFrame("agent.error", WARNING, skip=2), acked(5), Never("session.error")))
 
 
 def ended(stop_reason: str) -> tuple[Step, ...]:
     """The turn's end, and the usage that it owes."""
-    return (Say("session.turn.end", {"turn_id": "$turn", "stop_reason": stop_reason}),
-            Say("session.usage", {**USAGE, "turn_id": "$turn"}))
+    return (SendFrame("session.turn.end", {"turn_id": "$turn", "stop_reason": stop_reason}),
+            SendFrame("session.usage", {**USAGE, "turn_id": "$turn"}))
 
 
-WITH_MASTER: tuple[Conversation, ...] = (
-    Conversation("hello-welcome", ("L-4",), "Hello is answered by a welcome, and nothing comes before it.", (
-        Link(), Say("x-interlock.hello", "$hello"),
-        Hear("x-interlock.welcome", next_=True, has={
+WITH_MASTER: tuple[ConformanceConversation, ...] = (
+    ConformanceConversation("hello-welcome", ("L-4",), "Hello is answered by a welcome, and nothing comes before it.", (
+        RefusedLink(), SendFrame("x-interlock.hello", "$hello"),
+        ExpectFrame("x-interlock.welcome", next_=True, has={
             "payload.version": DPS_VERSION, "payload.link_id": FILLED, "payload.gateway_id": FILLED}))),
-    Conversation("hello-first", ("L-4", "W-1"), "Anything but a hello closes the link.", (
-        Link(), Say("x-interlock.heartbeat", {"agents": []}), Closed((CloseCode.OPENING,)))),
-    Conversation("hello-in-time", ("L-4",), "A link on which no hello comes is closed after ten seconds.", (
-        Link(), Closed((CloseCode.OPENING,), OPENING_S)), slow=True),
-    Conversation("version", ("L-4", "W-2"), "A runner without a common version is told so.", (
-        Link(), Say("x-interlock.hello", "$hello_of_old"), Closed((CloseCode.VERSION,)))),
-    Conversation("token", ("L-3",), "A wrong token is refused before the link opens.", (
-        Link(token="wrong", refused=(401, 403)),)),
-    Conversation("subprotocol", ("L-2",), "A link in another subprotocol is refused.", (
-        Link(subprotocol="rawp-dps-0.0", refused=(400, 406, 426)),)),
-    Conversation("ack", ("D-1",), "What was acknowledged is there after a cut.", (
-        *OPEN, *TURN, acked(2), Cut(), Join(durable=2))),
-    Conversation("duplicate", ("E-3", "D-1"), "A number that came before is ignored, and the link stays up.", (
-        *OPEN, *TURN, Again("start"), Again("start"), Say("agent.error", WARNING), acked(3), Never("session.error"),
-        Cut(), Join(durable=3))),
-    Conversation("gap", ("E-3",), "A gap closes the link with 4409, and the reattach repairs it.", (
-        *OPEN, acked(1), Say("agent.error", WARNING, skip=1), Closed((CloseCode.GAP,)), Join(durable=1),
-        Say("session.history", "$history"), Say("agent.error", WARNING), acked(2))),
-    Conversation("invalid", ("E-1", "W-1", "W-2"), "A malformed frame is refused with its place; the link stays up.", (
-        *OPEN, Say("agent.error", {"severity": "warning", "message": "no code"}), refused("payload.error_code"),
-        Say("agent.error", {**WARNING, "severity": "loud"}), refused("payload.severity"),
-        Say("agent.error", WARNING), acked(4))),
-    Conversation("unknown", ("E-1", "E-2"), "A type that nobody knows is kept, not refused.", (
-        *OPEN, Say("x-acme.weather", {"sun": [1, None]}), Say("moon.phase", {"is": "new"}), acked(3),
-        Say("agent.error", {**WARNING, "colour": "red"}), acked(4), Never("session.error"))),
-    Conversation("transient", ("E-4",), "A transient frame has no number; one with one is refused and uses none.", (
-        *OPEN, *TURN, Say("agent.text.delta", {"turn_id": "$turn", "block_id": "b", "offset": 0, "text": "he"}),
-        Say("agent.text.delta", {"turn_id": "$turn", "block_id": "b", "offset": 2, "text": "llo"}, seq=3),
-        refused("seq"), Say("agent.text.done", {"turn_id": "$turn", "block_id": "b", "text": "hello"}), acked(3))),
-    Conversation("direction", ("W-1",), "A frame that only a gateway sends is refused from a runner.", (
-        *OPEN, Say("control.turn.cancel", {"reason": "I may not"}), refused("type"),
-        Say("agent.error", WARNING), acked(3))),
-    Conversation("control-again", ("D-7",), "Control frames that were not confirmed come again after a reattach, "
-                 "in order; confirmed ones do not.", (
-        *OPEN, Cut(), Join(control_seq=0),
-        Hear("control.session.open", has={"message_id": "$open_id", "seq": 1}),
-        Hear("control.prompt.request", has={"message_id": "$prompt_id", "seq": "$prompt_seq"}),
-        Cut(), Join(control_seq=1), Hear("control.prompt.request", next_=True, has={"message_id": "$prompt_id"})),
+    ConformanceConversation("hello-first", ("L-4", "W-1"), "Anything but a hello closes the link.", (
+        RefusedLink(), SendFrame("x-interlock.heartbeat", {"agents": []}), ExpectClose((CloseCode.OPENING,)))),
+    ConformanceConversation("hello-in-time", ("L-4",), "A link on which no hello comes is closed after ten seconds.", (
+        RefusedLink(), ExpectClose((CloseCode.OPENING,), OPENING_S)), slow=True),
+    ConformanceConversation("version", ("L-4", "W-2"), "A runner without a common version is told so.", (
+        RefusedLink(), SendFrame("x-interlock.hello", "$hello_of_old"), ExpectClose((CloseCode.VERSION,)))),
+    ConformanceConversation("token", ("L-3",), "A wrong token is refused before the link opens.", (
+        RefusedLink(token="wrong", refused=(401, 403)),)),
+    ConformanceConversation("subprotocol", ("L-2",), "A link in another subprotocol is refused.", (
+        RefusedLink(subprotocol="rawp-dps-0.0", refused=(400, 406, 426)),)),
+    ConformanceConversation("ack", ("D-1",), "What was acknowledged is there after a cut.", (
+        *OPEN, *TURN, acked(2), CutLink(), Join(durable=2))),
+    ConformanceConversation("duplicate", ("E-3", "D-1"), "A number that came before is ignored, and the link stays up.",
+                            (
+        *OPEN, *TURN, Again("start"), Again("start"), SendFrame("agent.error", WARNING), acked(3),
+        Never("session.error"),
+        CutLink(), Join(durable=3))),
+    ConformanceConversation("gap", ("E-3",), "A gap closes the link with 4409, and the reattach repairs it.", (
+        *OPEN, acked(1), SendFrame("agent.error", WARNING, skip=1), ExpectClose((CloseCode.GAP,)), Join(durable=1),
+        SendFrame("session.history", "$history"), SendFrame("agent.error", WARNING), acked(2))),
+    ConformanceConversation("invalid", ("E-1", "W-1", "W-2"),
+                            "A malformed frame is refused with its place; the link stays up.", (
+        *OPEN, SendFrame("agent.error", {"severity": "warning", "message": "no code"}), refused("payload.error_code"),
+        SendFrame("agent.error", {**WARNING, "severity": "loud"}), refused("payload.severity"),
+        SendFrame("agent.error", WARNING), acked(4))),
+    ConformanceConversation("unknown", ("E-1", "E-2"), "A type that nobody knows is kept, not refused.", (
+        *OPEN, SendFrame("x-acme.weather", {"sun": [1, None]}), SendFrame("moon.phase", {"is": "new"}), acked(3),
+        SendFrame("agent.error", {**WARNING, "colour": "red"}), acked(4), Never("session.error"))),
+    ConformanceConversation("transient", ("E-4",),
+                            "A transient frame has no number; one with one is refused and uses none.", (
+        *OPEN, *TURN, SendFrame("agent.text.delta", {"turn_id": "$turn", "block_id": "b", "offset": 0, "text": "he"}),
+        SendFrame("agent.text.delta", {"turn_id": "$turn", "block_id": "b", "offset": 2, "text": "llo"}, seq=3),
+        refused("seq"), SendFrame("agent.text.done", {"turn_id": "$turn", "block_id": "b", "text": "hello"}),
+        acked(3))),
+    ConformanceConversation("direction", ("W-1",), "A frame that only a gateway sends is refused from a runner.", (
+        *OPEN, SendFrame("control.turn.cancel", {"reason": "I may not"}), refused("type"),
+        SendFrame("agent.error", WARNING), acked(3))),
+    ConformanceConversation("control-again", ("D-7",),
+                            "Control frames that were not confirmed come again after a reattach, "
+                            "in order; confirmed ones do not.", (
+        *OPEN, CutLink(), Join(control_seq=0),
+        ExpectFrame("control.session.open", has={"message_id": "$open_id", "seq": 1}),
+        ExpectFrame("control.prompt.request", has={"message_id": "$prompt_id", "seq": "$prompt_seq"}),
+        CutLink(), Join(control_seq=1),
+        ExpectFrame("control.prompt.request", next_=True, has={"message_id": "$prompt_id"})),
         acks=False),
-    Conversation("history", ("D-2", "D-1"), "What waited while the link was down is applied from the history.", (
-        *OPEN, *TURN, acked(2), Cut(), Join(durable=2), Say("session.history", "$history_of_turn"),
-        Say("agent.error", WARNING), acked(6), Never("session.error"))),
-    Conversation("history-in-parts", ("D-2", "D-1"), "A history in two parts is applied as one.", (
-        *OPEN, *TURN, acked(2), Cut(), Join(durable=2),
-        Say("session.history", "$history_part_1", {"part": 1, "parts": 2}),
-        Say("session.history", "$history_part_2", {"part": 2, "parts": 2}),
-        Say("agent.error", WARNING), acked(6), Never("session.error"))),
-    Conversation("history-again", ("D-2", "D-1", "E-3"), "A history that comes again changes nothing.", (
-        *OPEN, *TURN, acked(2), Cut(), Join(durable=2), Say("session.history", "$history_of_turn", keep="told"),
-        acked(5), Again("told"), Say("agent.error", WARNING), acked(6), Never("session.error"))),
+    ConformanceConversation("history", ("D-2", "D-1"),
+                            "What waited while the link was down is applied from the history.", (
+        *OPEN, *TURN, acked(2), CutLink(), Join(durable=2), SendFrame("session.history", "$history_of_turn"),
+        SendFrame("agent.error", WARNING), acked(6), Never("session.error"))),
+    ConformanceConversation("history-in-parts", ("D-2", "D-1"), "A history in two parts is applied as one.", (
+        *OPEN, *TURN, acked(2), CutLink(), Join(durable=2),
+        SendFrame("session.history", "$history_part_1", {"part": 1, "parts": 2}),
+        SendFrame("session.history", "$history_part_2", {"part": 2, "parts": 2}),
+        SendFrame("agent.error", WARNING), acked(6), Never("session.error"))),
+    ConformanceConversation("history-again", ("D-2", "D-1", "E-3"), "A history that comes again changes nothing.", (
+        *OPEN, *TURN, acked(2), CutLink(), Join(durable=2),
+        SendFrame("session.history", "$history_of_turn", keep="told"),
+        acked(5), Again("told"), SendFrame("agent.error", WARNING), acked(6), Never("session.error"))),
     loss_told("RING"), loss_told("DROP"), loss_told("NONE"),
-    Conversation("loss-untold", ("E-3", "D-3"), "A gap that is wider than the loss that was told closes the link.", (
-        *OPEN, *TURN, acked(2), Cut(), Join(durable=2), lost("RING", 3), Say("agent.error", WARNING, skip=2),
-        Closed((CloseCode.GAP,)), Join(durable=2))),
-    Conversation("allow", ("A-5",), "A question is held, and a person's yes arrives.",
-                 answered("allow", "allow", "allowed", "ok")),
-    Conversation("deny", ("A-5",), "A person's no arrives.", answered("deny", "deny", "denied", "denied")),
-    Conversation("question-outlives-link", ("A-5", "D-7"), "An answer given while the link was down arrives.", (
-        *ASKING, Cut(), Ask("allow"), Join(), Say("session.history", "$history"),
-        Hear("control.interaction.response", has={"payload.interaction_id": "$turn", "payload.decision": "allow"}))),
-    Conversation("cancel", ("A-4",), "A cancel reaches the turn, and its end is taken.", (
-        *OPEN, *TURN, Ask("cancel"), Hear("control.turn.cancel"), *ended("cancelled"), acked(4),
+    ConformanceConversation("loss-untold", ("E-3", "D-3"),
+                            "A gap that is wider than the loss that was told closes the link.", (
+        *OPEN, *TURN, acked(2), CutLink(), Join(durable=2), lost("RING", 3), SendFrame("agent.error", WARNING, skip=2),
+        ExpectClose((CloseCode.GAP,)), Join(durable=2))),
+    ConformanceConversation("allow", ("A-5",), "A question is held, and a person's yes arrives.",
+                            answered("allow", "allow", "allowed", "ok")),
+    ConformanceConversation("deny", ("A-5",), "A person's no arrives.", answered("deny", "deny", "denied", "denied")),
+    ConformanceConversation("question-outlives-link", ("A-5", "D-7"),
+                            "An answer given while the link was down arrives.", (
+        *ASKING, CutLink(), PersonAction("allow"), Join(), SendFrame("session.history", "$history"),
+        ExpectFrame("control.interaction.response",
+                    has={"payload.interaction_id": "$turn", "payload.decision": "allow"}))),
+    ConformanceConversation("cancel", ("A-4",), "A cancel reaches the turn, and its end is taken.", (
+        *OPEN, *TURN, PersonAction("cancel"), ExpectFrame("control.turn.cancel"), *ended("cancelled"), acked(4),
         Never("session.error"))),
-    Conversation("usage", ("T-2", "T-4"), "A turn's frames are taken in it, and refused after its end.", (
+    ConformanceConversation("usage", ("T-2", "T-4"), "A turn's frames are taken in it, and refused after its end.", (
         *OPEN, *TURN, *ended("end_turn"), acked(4),
-        Say("agent.text.done", {"turn_id": "$turn", "block_id": "b", "text": "late"}),
-        Hear("session.error", has={"payload.error_code": Code.UNKNOWN_TURN.value, "payload.fatal": False}), acked(5))),
+        SendFrame("agent.text.done", {"turn_id": "$turn", "block_id": "b", "text": "late"}),
+        ExpectFrame("session.error", has={"payload.error_code": Code.UNKNOWN_TURN.value, "payload.fatal": False}),
+        acked(5))),
 )
 """Every conversation with a master."""

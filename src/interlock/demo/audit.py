@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.backends.sqlite.ledger import LEDGER_NAME
-from interlock.command.audit_check import Report, verify
+from interlock.command.audit_check import AuditReport, verify
 from interlock.gateway.audit_state import verify_ledger_file
 from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
 
@@ -31,8 +31,8 @@ class _Line(msgspec.Struct):
 class Checked(NamedTuple):
     """Both checks: the exported file, and the state directory's own database."""
 
-    exported: Report
-    stored: Report
+    exported: AuditReport
+    stored: AuditReport
 
 
 def check(state: Path, export: Path) -> Checked:

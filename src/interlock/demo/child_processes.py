@@ -23,7 +23,7 @@ class NotStarted(Exception):
     """A process ended before it was ready; the text is one sentence."""
 
 
-class Running:
+class ChildProcess:
     """One process. `name` is how the story calls it."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
@@ -32,7 +32,7 @@ class Running:
         self._log = log
 
     @classmethod
-    async def start(cls, name: str, arguments: list[str], log: Path, environment: dict[str, str]) -> Running:
+    async def start(cls, name: str, arguments: list[str], log: Path, environment: dict[str, str]) -> ChildProcess:
         """Start `interlock gateway` or `interlock runner`, as a person would; it ends when its standard input does."""
         with log.open("wb") as errors:
             # A group of its own: Ctrl-C reaches the demonstration alone, which then ends the others in order.

@@ -9,16 +9,16 @@ from typing import Any, TypeVar, cast
 
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink, decoded
-from interlock.cli.sse import Stream, Told
+from interlock.cli.sse import SseEvent, SseStream
 from interlock.cli.terminal import one_line
 from interlock.cli.values import count
 from interlock.demo import audit, files
 from interlock.demo.agent import Chosen
-from interlock.demo.figures import Figures, check_permissions, compare_text, count_frames
-from interlock.demo.outbox_file import Outbox, look, look_until
+from interlock.demo.figures import DemoFigures, check_permissions, compare_text, count_frames
+from interlock.demo.outbox_file import OutboxState, look, look_until
 from interlock.demo.proxy import Proxy
-from interlock.demo.stream_view import Reading
-from interlock.demo.viewer import Viewer
+from interlock.demo.stream_view import StreamView
+from interlock.demo.viewer import DemoViewer
 from interlock.protocol.resources import Approval, Command, Session
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class _EndedBefore(Exception):
     """The command ended too early; the text says before what."""
 
 
-class Cut:
+class CutPoint:
     """Where the link is cut: in the middle of the held command's output; with a real agent, at its first output."""
 
     def __init__(self, chosen: Chosen) -> None:
@@ -60,7 +60,7 @@ class Cut:
 class Course:
     """Plays it with one gateway. `tell` gets a sentence for each thing that has happened."""
 
-    def __init__(self, link: GatewayLink, chosen: Chosen, base: Path, figures: Figures,
+    def __init__(self, link: GatewayLink, chosen: Chosen, base: Path, figures: DemoFigures,
                  tell: Callable[[str], None]) -> None:
         self._link = link
         self._chosen = chosen
@@ -71,7 +71,7 @@ class Course:
     async def play(self, proxy: Proxy, export: Path) -> None:
         """Raises Noticed, Trouble; what is merely wrong goes into the figures."""
         command = await self._submit()
-        viewer = Viewer(self._link, command.target.session_id or "")
+        viewer = DemoViewer(self._link, command.target.session_id or "")
         following = asyncio.ensure_future(viewer.follow())
         ended = asyncio.ensure_future(self._until_over(command.id, following))
         try:
@@ -117,8 +117,9 @@ class Course:
             ended.cancel()
 
     async def _until_ended(self, command_id: str) -> None:
-        async for heard in Stream(self._link, f"/v1/commands/{command_id}/status"):
-            if isinstance(heard, Told) and heard.data.get("event") == "state" and heard.data.get("state") in BY_STATE:
+        async for heard in SseStream(self._link, f"/v1/commands/{command_id}/status"):
+            if isinstance(heard,
+                          SseEvent) and heard.data.get("event") == "state" and heard.data.get("state") in BY_STATE:
                 return
 
     async def _ended(self, command_id: str) -> Command:
@@ -139,7 +140,8 @@ class Course:
         return decoded(await self._link.send(path, body), Approval, path)
 
     # --- shell ---
-    async def _play_shell(self, command: Command, viewer: Viewer, proxy: Proxy, ended: asyncio.Future[None]) -> None:
+    async def _play_shell(self, command: Command, viewer: DemoViewer, proxy: Proxy,
+                          ended: asyncio.Future[None]) -> None:
         marks, outbox, session_id = self._base / "marks", self._base / OUTBOX, command.target.session_id or ""
         reading = viewer.reading
         await _sooner(viewer.until(lambda seen: bool(seen.held)), ended, "a tool call was held")
@@ -161,7 +163,7 @@ class Course:
                    "outbox.")
         await self._reattach(proxy, ended)
 
-    async def _watch_held(self, viewer: Viewer, interaction_id: str) -> None:
+    async def _watch_held(self, viewer: DemoViewer, interaction_id: str) -> None:
         try:
             async with asyncio.timeout(HOLD_S):
                 await viewer.until(lambda seen: interaction_id in seen.outcome)
@@ -177,7 +179,8 @@ class Course:
         self._tell("The runner is attached again.")
 
     # --- any agent ---
-    async def _play_agent(self, command: Command, viewer: Viewer, proxy: Proxy, ended: asyncio.Future[None]) -> None:
+    async def _play_agent(self, command: Command, viewer: DemoViewer, proxy: Proxy,
+                          ended: asyncio.Future[None]) -> None:
         answering = asyncio.ensure_future(self._answer_tools(viewer))
         try:
             await _sooner(proxy.cut.wait(), ended, "the link was cut")
@@ -195,7 +198,7 @@ class Course:
             answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
 
-    async def _answer_tools(self, viewer: Viewer) -> None:
+    async def _answer_tools(self, viewer: DemoViewer) -> None:
         """Grant the first tool call and deny the others: a demonstration gives no agent a free hand."""
         answered: set[str] = set()
         while True:
@@ -210,7 +213,7 @@ class Course:
             self._tell(f"A tool call was held, and is {verb}: {one_line(approval.title)}")
 
     # --- the end ---
-    async def _count(self, command_id: str, viewer: Viewer, proxy: Proxy, export: Path) -> None:
+    async def _count(self, command_id: str, viewer: DemoViewer, proxy: Proxy, export: Path) -> None:
         figures = self._figures
         command = await self._ended(command_id)
         if command.state != "succeeded":
@@ -232,7 +235,7 @@ class Course:
         self._check_doors()
         self._tell_figures(viewer.reading)
 
-    async def _settled(self, viewer: Viewer, session_id: str) -> Outbox:
+    async def _settled(self, viewer: DemoViewer, session_id: str) -> OutboxState:
         """Wait until the agent rests and the runner hears that all is durable; gives what is there by then."""
         path = self._base / OUTBOX
         await _at_most(viewer.until(lambda seen: seen.resting))
@@ -251,7 +254,7 @@ class Course:
             if door not in granted:
                 self._figures.noticed.append(f"No approval of a {door} was granted.")
 
-    def _tell_figures(self, reading: Reading) -> None:
+    def _tell_figures(self, reading: StreamView) -> None:
         figures = self._figures
         if figures.noticed:
             return
@@ -262,7 +265,7 @@ class Course:
         self._tell(f"The viewer's text is, to the letter, what {against}: {len(reading.text):,} characters.")
 
 
-def _next_is_asked(outbox: Outbox) -> bool:
+def _next_is_asked(outbox: OutboxState) -> bool:
     """Detached, the held command has ended, and the agent has asked for the next one."""
     _, ended, after = ",".join(outbox.waiting).partition("tool.invoke.result")
     return bool(ended) and "agent.interaction.request" in after

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from interlock.demo.audit import Checked
-from interlock.demo.outbox_file import Outbox
-from interlock.demo.stream_view import Reading
+from interlock.demo.outbox_file import OutboxState
+from interlock.demo.stream_view import StreamView
 from interlock.protocol.resources import Approval, Session
 
 
@@ -19,7 +19,7 @@ class Decided(msgspec.Struct, frozen=True):
     decision: str
 
 
-class Figures(msgspec.Struct):
+class DemoFigures(msgspec.Struct):
     """What `--json` prints; `noticed` has one sentence for each thing that is wrong, and is left out when there is
     none."""
 
@@ -42,7 +42,7 @@ class Figures(msgspec.Struct):
         return msgspec.json.encode(document)
 
 
-def count_frames(figures: Figures, outbox: Outbox, history: Reading, session: Session) -> None:
+def count_frames(figures: DemoFigures, outbox: OutboxState, history: StreamView, session: Session) -> None:
     """What the runner made against what the gateway has."""
     figures.frames_made, figures.frames_applied = outbox.last_seq, history.durable
     figures.frames_lost = max(session.lost_frame_count, outbox.last_seq - history.durable, 0)
@@ -58,7 +58,7 @@ def count_frames(figures: Figures, outbox: Outbox, history: Reading, session: Se
         figures.noticed.append(f"The gateway refused {history.refused} of the frames that came.")
 
 
-def compare_text(figures: Figures, seen: Reading, history: Reading, expected: str | None) -> None:
+def compare_text(figures: DemoFigures, seen: StreamView, history: StreamView, expected: str | None) -> None:
     """What a viewer got against what the files say (None: nobody knows beforehand), and against the history."""
     against_files = expected is None or seen.text == expected
     figures.text_equal = against_files and seen.text == history.text and not seen.holes
@@ -74,7 +74,8 @@ def compare_text(figures: Figures, seen: Reading, history: Reading, expected: st
         figures.noticed.append("Text that the viewer had seen is not in the record.")
 
 
-def check_permissions(figures: Figures, history: Reading, approvals: list[Approval], on_record: set[str]) -> None:
+def check_permissions(figures: DemoFigures, history: StreamView, approvals: list[Approval],
+                      on_record: set[str]) -> None:
     """Whether everything that ran had its yes, and whether the audit log knows of each."""
     figures.approvals = [
         Decided(approval.door, approval.votes[-1].decision if approval.votes else approval.state)
@@ -87,7 +88,7 @@ def check_permissions(figures: Figures, history: Reading, approvals: list[Approv
             figures.noticed.append(f"The audit log has no record of the yes to: {approval.title}")
 
 
-def check_audit(figures: Figures, checked: Checked) -> None:
+def check_audit(figures: DemoFigures, checked: Checked) -> None:
     """Whether both forms of the audit log verify."""
     figures.audit_records = checked.exported.records
     figures.audit_ok = checked.exported.ok and checked.stored.ok

@@ -15,7 +15,7 @@ _SESSION = "SELECT key, last_seq, acked_seq FROM session WHERE session_id = ?"
 _WAITING = "SELECT type FROM frame WHERE session = ? AND seq > ? ORDER BY seq"
 
 
-class Outbox(NamedTuple):
+class OutboxState(NamedTuple):
     """One session in it. `last_seq` is how many durable frames were made; `waiting` are the types of those that the
     gateway has not acknowledged."""
 
@@ -24,19 +24,19 @@ class Outbox(NamedTuple):
     waiting: tuple[str, ...]
 
 
-def look(path: Path, session_id: str) -> Outbox:
+def look(path: Path, session_id: str) -> OutboxState:
     """Read a session's figures; zeros where there is none."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
         database.execute("BEGIN")
         row = database.execute(_SESSION, (session_id,)).fetchone()
         if row is None:
-            return Outbox(0, 0, ())
+            return OutboxState(0, 0, ())
         key, last_seq, acked_seq = row
         types = tuple(str(one) for (one,) in database.execute(_WAITING, (key, acked_seq)))
-        return Outbox(last_seq, acked_seq, types)
+        return OutboxState(last_seq, acked_seq, types)
 
 
-async def look_until(path: Path, session_id: str, fits: Callable[[Outbox], bool]) -> Outbox:
+async def look_until(path: Path, session_id: str, fits: Callable[[OutboxState], bool]) -> OutboxState:
     """Look until what is there fits; the caller sets the time limit."""
     # Another process writes it, so there is nothing to be woken by.
     while True:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from interlock.demo.sabotage import Passed, Tap
-from interlock.demo.websocket import Piece, Splitter, text_frame
+from interlock.demo.websocket import Splitter, WebSocketFrame, text_frame
 from interlock.protocol.batches import split
 
 READ_BYTES = 64 * 1024
@@ -142,7 +142,7 @@ class Proxy:
         self.cut.set()
 
 
-def _single(pieces: Iterable[Piece], *, masked: bool) -> Iterator[Piece]:
+def _single(pieces: Iterable[WebSocketFrame], *, masked: bool) -> Iterator[WebSocketFrame]:
     """One frame a piece: a message that holds several, as JSON lines, becomes several messages (L-2)."""
     for piece in pieces:
         lines = split(piece.text) if piece.text is not None else []
@@ -150,7 +150,7 @@ def _single(pieces: Iterable[Piece], *, masked: bool) -> Iterator[Piece]:
             yield piece
             continue
         for line in lines:
-            yield Piece(text_frame(line, os.urandom(4) if masked else None), line)
+            yield WebSocketFrame(text_frame(line, os.urandom(4) if masked else None), line)
 
 
 def _write(passed: Passed | None, raw: bytes, onward: asyncio.StreamWriter, back: asyncio.StreamWriter,

@@ -16,16 +16,16 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from interlock.cli.exit_status import Exit
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import RUNNER_TOKEN_FILE, Where, gateway_file, write_private
 from interlock.cli.terminal import result, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.demo import audit, files
 from interlock.demo.agent import Chosen, choose, write_config
-from interlock.demo.child_processes import NotStarted, Running
-from interlock.demo.course import Course, Cut, Noticed
-from interlock.demo.figures import Figures, check_audit
+from interlock.demo.child_processes import ChildProcess, NotStarted
+from interlock.demo.course import Course, CutPoint, Noticed
+from interlock.demo.figures import DemoFigures, check_audit
 from interlock.demo.outbox_file import LOOK_S
 from interlock.demo.proxy import Proxy
 from interlock.demo.sabotage import SABOTAGES, make_tap
@@ -45,7 +45,7 @@ def run(agent: str | None, as_json: bool, sabotage: str | None, *, prompt: str |
     if sabotage is not None and sabotage not in SABOTAGES:
         trouble = usage(f"There is no sabotage {sabotage!r}.", f"Choose one of: {', '.join(SABOTAGES)}")
         say(trouble.line(), "red", trouble.label)
-        return Exit.USAGE
+        return ExitStatus.USAGE
     try:
         chosen = choose(agent)
     except Trouble as trouble:
@@ -53,18 +53,18 @@ def run(agent: str | None, as_json: bool, sabotage: str | None, *, prompt: str |
         return trouble.status
     if prompt is not None:
         chosen = chosen._replace(prompt=prompt)
-    figures = Figures()
+    figures = DemoFigures()
     with _own_environment():
         try:
             asyncio.run(_interruptible(_Stage(chosen, sabotage, figures, quiet=as_json)))
         except (KeyboardInterrupt, asyncio.CancelledError):
             say("interrupted; everything that was started has been ended", "bold", "interrupted;")
-            return Exit.INTERRUPTED
+            return ExitStatus.INTERRUPTED
     if as_json:
         result(figures.document().decode())
     for sentence in figures.noticed:
         say(f"noticed: {sentence}", "red", "noticed:")
-    return Exit.FAILED if figures.noticed else Exit.DONE
+    return ExitStatus.FAILED if figures.noticed else ExitStatus.DONE
 
 
 @contextmanager
@@ -89,14 +89,14 @@ async def _interruptible(stage: _Stage) -> None:
 class _Stage:
     """One demonstration. What is wrong ends up in `figures.noticed`."""
 
-    def __init__(self, chosen: Chosen, sabotage: str | None, figures: Figures, *, quiet: bool) -> None:
+    def __init__(self, chosen: Chosen, sabotage: str | None, figures: DemoFigures, *, quiet: bool) -> None:
         self._chosen = chosen
         self._sabotage = sabotage
         self._figures = figures
         self._quiet = quiet
         self._started = time.monotonic()
         self._last = "nothing."
-        self._processes: list[Running] = []
+        self._processes: list[ChildProcess] = []
         self._proxy: Proxy | None = None
 
     async def play(self) -> None:
@@ -147,7 +147,7 @@ class _Stage:
             self._tell(f"The sabotage is {self._sabotage}: {SABOTAGES[self._sabotage]}. It must be noticed.")
         gateway = await self._start("gateway", ["--state", str(state)], base)
         url = await gateway.ready(_announced(state))
-        cut = Cut(self._chosen)
+        cut = CutPoint(self._chosen)
         self._proxy = Proxy(urlsplit(url).port or 0, make_tap(self._sabotage, _new_id), cut.is_here)
         port = await self._proxy.start()
         runner = await self._start("runner", ["--state", str(state), "--url", f"http://127.0.0.1:{port}", "--root",
@@ -164,8 +164,8 @@ class _Stage:
         write_private(state / RUNNER_TOKEN_FILE, b"ilr_" + secrets.token_urlsafe(32).encode())
         write_config(self._chosen, state)
 
-    async def _start(self, name: str, arguments: list[str], base: Path) -> Running:
-        process = await Running.start(name, [name, *arguments], base / f"{name}.log", dict(os.environ))
+    async def _start(self, name: str, arguments: list[str], base: Path) -> ChildProcess:
+        process = await ChildProcess.start(name, [name, *arguments], base / f"{name}.log", dict(os.environ))
         self._processes.append(process)
         return process
 

@@ -12,7 +12,7 @@ import msgspec
 Document = dict[str, Any]
 
 
-class Reading:
+class StreamView:
     """Follows events in the order in which a viewer gets them; live ones and those of a history alike."""
 
     def __init__(self) -> None:

@@ -9,41 +9,41 @@ from typing import Any
 import msgspec
 
 from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.sse import Reattached, Stream, Told
-from interlock.demo.stream_view import Reading
+from interlock.cli.sse import SseEvent, SseStream, StreamResumed
+from interlock.demo.stream_view import StreamView
 
 PAGE = 500
 
 
-class Viewer:
+class DemoViewer:
     """Keeps a reading up to date, and wakes who waits for something in it."""
 
     def __init__(self, link: GatewayLink, session_id: str) -> None:
         self._link = link
         self._path = f"/v1/sessions/{session_id}/frames"
         self._changed = asyncio.Condition()
-        self.reading = Reading()
+        self.reading = StreamView()
         self.resumed = 0
         """Times that the stream itself broke and was taken up again."""
 
     async def follow(self) -> None:
         """Read until cancelled. Raises Trouble."""
-        async for heard in Stream(self._link, self._path):
-            if isinstance(heard, Reattached):
+        async for heard in SseStream(self._link, self._path):
+            if isinstance(heard, StreamResumed):
                 self.resumed += 1
-            if isinstance(heard, Told):
+            if isinstance(heard, SseEvent):
                 self.reading.take(heard.data)
                 async with self._changed:
                     self._changed.notify_all()
 
-    async def until(self, seen: Callable[[Reading], bool]) -> None:
+    async def until(self, seen: Callable[[StreamView], bool]) -> None:
         """Wait until the reading fits."""
         async with self._changed:
             await self._changed.wait_for(lambda: seen(self.reading))
 
-    async def fetch(self) -> Reading:
+    async def fetch(self) -> StreamView:
         """Read the session's history afresh, page by page. Raises Trouble."""
-        history = Reading()
+        history = StreamView()
         cursor: str | None = None
         while True:
             params = {"limit": str(PAGE), **({"since": cursor} if cursor else {})}

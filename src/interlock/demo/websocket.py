@@ -10,7 +10,7 @@ _FIN = 0x80
 _MASKED = 0x80
 
 
-class Piece(NamedTuple):
+class WebSocketFrame(NamedTuple):
     """One frame: `raw` as it came; `text` is its payload, unmasked, where it is a whole text message."""
 
     raw: bytes
@@ -23,15 +23,15 @@ class Splitter:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def feed(self, data: bytes) -> list[Piece]:
+    def feed(self, data: bytes) -> list[WebSocketFrame]:
         """Take bytes; give the frames that are complete."""
         self._rest += data
-        pieces: list[Piece] = []
+        pieces: list[WebSocketFrame] = []
         while (piece := self._next()) is not None:
             pieces.append(piece)
         return pieces
 
-    def _next(self) -> Piece | None:
+    def _next(self) -> WebSocketFrame | None:
         have = self._rest
         if len(have) < 2:
             return None
@@ -50,9 +50,9 @@ class Splitter:
         del have[:start + size]
         # A message in fragments is none of ours: neither side sends any, so it is only passed on.
         if raw[0] != _FIN | TEXT:
-            return Piece(raw, None)
+            return WebSocketFrame(raw, None)
         payload = raw[start:]
-        return Piece(raw, _mask(payload, raw[at:start]) if masked else payload)
+        return WebSocketFrame(raw, _mask(payload, raw[at:start]) if masked else payload)
 
 
 def text_frame(payload: bytes, key: bytes | None = None) -> bytes:

@@ -20,13 +20,13 @@ from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.lane_status import lane_status
 from interlock.engine.bridge.prompts import prompt_content
 from interlock.engine.bridge.submission import SentBy
-from interlock.engine.bridge.verbs import Verb
+from interlock.engine.bridge.verbs import LaneVerb
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
 from interlock.engine.membership import Hold
 from interlock.engine.router import Route, Router
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, LedgerError, PutIdempotency, Write
+from interlock.ports.ledger import Ledger, LedgerError, LedgerWrite, PutIdempotency
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.inbound import Received, ResetCause
 from interlock.protocol.problems import Place, Problem
@@ -43,7 +43,7 @@ from interlock.session.chat_words import (
     stopped_text,
 )
 from interlock.session.keys import BadKey, agent_of, canonical_key
-from interlock.session.resets import Asked, ResetRules, due, read_reset, reset_for
+from interlock.session.resets import ResetCommand, ResetRules, due, read_reset, reset_for
 from interlock.session.send_policy import SendRules, may_send
 
 _state = msgspec.json.Decoder(LaneState)
@@ -74,7 +74,7 @@ class ChatSettings(NamedTuple):
     models: frozenset[str] = frozenset()
 
 
-class Message(NamedTuple):
+class ChatMessage(NamedTuple):
     """What came in: who said it in which chat, its text, and its content parts as an execute takes them."""
 
     chat: Chat
@@ -98,12 +98,12 @@ class SystemMessage(NamedTuple):
     workspace: str | None = None
 
 
-class Chats:
+class ChatInbox:
     """The one door of messages. Whatever it returns is durable. Raises Problem."""
 
     def __init__(
         self, ledger: Ledger, lanes: Lanes, router: Router, wall: Clock, entropy: Entropy,
-        submit: Callable[..., Any], permit: Callable[[Lane, Verb, Callable[[], None]], Problem | None],
+        submit: Callable[..., Any], permit: Callable[[Lane, LaneVerb, Callable[[], None]], Problem | None],
     ) -> None:
         self._ledger = ledger
         self._lanes = lanes
@@ -120,7 +120,7 @@ class Chats:
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """New session → what ends the work of the one before it, where a gateway ended in between."""
 
-    async def seek(self, principal: Principal, message: Message | SystemMessage) -> None:
+    async def seek(self, principal: Principal, message: ChatMessage | SystemMessage) -> None:
         """Raise Elsewhere if the runner of a message's session is known to be attached to another gateway. Otherwise
         messages of one key at several gateways would take the key from each other, each to find the session elsewhere.
         """
@@ -129,7 +129,7 @@ class Chats:
         else:
             await self._router.follow_key(principal, *self._named(message), self.settings.workspace)
 
-    async def arrive(self, principal: Principal, message: Message, remember: Remember) -> Received:
+    async def arrive(self, principal: Principal, message: ChatMessage, remember: Remember) -> Received:
         """Take a message: its command waits in the session of its key, or nothing runs where policy keeps silent."""
         agent_id, key = self._named(message)
         word = read_word(message.text) if not message.attachments else None
@@ -148,7 +148,7 @@ class Chats:
             return answer
 
     async def system(
-        self, principal: Principal, message: SystemMessage, remember: Callable[[Received], Sequence[Write]]
+        self, principal: Principal, message: SystemMessage, remember: Callable[[Received], Sequence[LedgerWrite]]
     ) -> Received:
         """Take what a cron job or a hook says. What `remember` writes is durable with it."""
         body = _execute(message.text, [], None)
@@ -207,11 +207,11 @@ class Chats:
         Problem."""
         shell = await self._lanes.lane(session_id)
         assert shell is not None, "it is the current session of its key"
-        await shell.call(lambda lane: self._permit(lane, Verb("reset", principal, {}), lambda: None))
+        await shell.call(lambda lane: self._permit(lane, LaneVerb("reset", principal, {}), lambda: None))
 
     # --- words for the gateway (V-1) ---
     async def _answer(
-        self, principal: Principal, message: Message, agent_id: str, key: str, word: Word, remember: Remember,
+        self, principal: Principal, message: ChatMessage, agent_id: str, key: str, word: Word, remember: Remember,
         hold: Hold | None,
     ) -> Received:
         """Answer a word that is not for the agent: it begins no session, moves no clock, and is not in a transcript."""
@@ -239,7 +239,8 @@ class Chats:
         return await (await self._shell(Route(record.session_id, None, record.runner_id), hold)).call(decide)
 
     async def _compact(
-        self, principal: Principal, session_id: str, message: Message, key: str, instructions: str, remember: Remember
+        self, principal: Principal, session_id: str, message: ChatMessage, key: str, instructions: str,
+        remember: Remember
     ) -> Received:
         """Have the conversation compacted; where that cannot be, the answer says why."""
         shell = await self._lanes.lane(session_id)
@@ -255,7 +256,7 @@ class Chats:
         return told
 
     # --- which session ---
-    def _named(self, message: Message) -> tuple[str, str]:
+    def _named(self, message: ChatMessage) -> tuple[str, str]:
         """The agent that answers a message, and the key of its session (R-1, R-3). Raises Problem."""
         settings = self.settings
         if message.session_key is not None:
@@ -270,7 +271,7 @@ class Chats:
         except BadChat as bad:
             raise _malformed(*bad.args) from None
 
-    def _cause(self, current: LaneState | None, chat: Chat, asked: Asked | None) -> ResetCause | None:
+    def _cause(self, current: LaneState | None, chat: Chat, asked: ResetCommand | None) -> ResetCause | None:
         """Why the message begins a new session; None where it goes on in the one there is, or begins the first."""
         if current is None or _archived(current):
             return None
@@ -299,7 +300,7 @@ class Chats:
 
     # --- what becomes of the message ---
     async def _say(
-        self, principal: Principal, message: Message, key: str, route: Route, begin: _Begin, remember: Remember
+        self, principal: Principal, message: ChatMessage, key: str, route: Route, begin: _Begin, remember: Remember
     ) -> Received:
         text = begin.asked.text if begin.asked is not None else message.text
         silent = not text.strip() and not message.attachments
@@ -392,7 +393,7 @@ class _Begin(NamedTuple):
 
     before: LaneState | None
     cause: ResetCause | None
-    asked: Asked | None
+    asked: ResetCommand | None
     hold: Hold | None
 
     @property

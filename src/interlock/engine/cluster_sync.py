@@ -18,10 +18,10 @@ from interlock.engine.cluster.heartbeats import Knows, OthersBeats, OwnBeats
 from interlock.engine.cluster.takeover import Clocked
 from interlock.engine.drains import Drains
 from interlock.engine.lanes import Lanes
-from interlock.engine.presence import Links, Presence, Present, told
+from interlock.engine.presence import Links, Present, RunnerPresence, told
 from interlock.engine.tenant_lane import is_house
 from interlock.ports.clock import Clock
-from interlock.ports.leases import RunnerLink
+from interlock.ports.leases import RunnerLocation
 from interlock.protocol.payloads import Heartbeat
 
 WHOLE_EVERY_LOOKS = 60
@@ -36,7 +36,7 @@ class Joining(Protocol):
     def lanes(self) -> Lanes: ...
 
     @property
-    def presence(self) -> Presence: ...
+    def presence(self) -> RunnerPresence: ...
 
     @property
     def clock(self) -> Clock: ...
@@ -50,7 +50,7 @@ class Joining(Protocol):
     def up(self) -> bool: ...
 
 
-_row = msgspec.msgpack.Decoder(RunnerLink)
+_row = msgspec.msgpack.Decoder(RunnerLocation)
 
 
 class Neighbours(Holder):
@@ -124,14 +124,14 @@ class Neighbours(Holder):
         LedgerError."""
         record, known = present.record, told(present)
         await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, known, present.hello.link_number)
-        self._hint(RunnerLink(record.runner_id, record.tenant_id, self.cluster.instance_id, present.link_id, known))
+        self._hint(RunnerLocation(record.runner_id, record.tenant_id, self.cluster.instance_id, present.link_id, known))
 
     async def detach(self, present: Present) -> None:
         """Its link is gone. Raises LedgerError."""
         record = present.record
         self._beats.left(record.runner_id, present.link_id)
         await self.cluster.detach(record.runner_id, present.link_id)
-        self._hint(RunnerLink(record.runner_id, record.tenant_id, "", present.link_id, b""))
+        self._hint(RunnerLocation(record.runner_id, record.tenant_id, "", present.link_id, b""))
 
     def vouched(self, present: Present, heartbeat: Heartbeat) -> None:
         """It has said which agents it has."""
@@ -164,7 +164,7 @@ class Neighbours(Holder):
         if gone := self._engine.lanes.of_runners(*moved):
             await self._engine.lanes.let_go(gone)
 
-    def _hint(self, row: RunnerLink) -> None:
+    def _hint(self, row: RunnerLocation) -> None:
         """The row goes along: a thousand runners that come at once must not have everybody read all rows for each."""
         self.cluster.hint("runners", msgspec.msgpack.encode(row))
 

@@ -17,20 +17,27 @@ import structlog
 
 from interlock.engine.bridge import asking_agents, compaction
 from interlock.engine.bridge.context_state import Cause, Due
-from interlock.engine.bridge.contexts import Prepared, Said
+from interlock.engine.bridge.contexts import ContextMessage, Prepared
 from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.dispatch import context_unreadable, open_session
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
 from interlock.engine.transcript_writer import TranscriptWriter
-from interlock.ports.compaction_hook import BeforeCompact, Cancel, CompactionHook, Supply
+from interlock.ports.compaction_hook import BeforeCompact, CompactionHook, CompactionVeto, Supply
 from interlock.ports.ledger import LedgerError, PutIdempotency
-from interlock.ports.transcripts import Transcripts
+from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
-from interlock.session.compaction_plan import CompactionSettings, NothingToCompact, Path, Plan, estimated_tokens, plan
+from interlock.session.compaction_plan import (
+    CompactionPlan,
+    CompactionSettings,
+    NothingToCompact,
+    Path,
+    estimated_tokens,
+    plan,
+)
 from interlock.session.context_entries import identified
 from interlock.session.tokens import Calibration
 from interlock.session.transfers import TransferRefused
@@ -76,7 +83,7 @@ class _Read(NamedTuple):
 class Compactor:
     """Meets the needs of lanes whose context the gateway owns."""
 
-    def __init__(self, lanes: Lanes, transcripts: Transcripts, writer: TranscriptWriter) -> None:
+    def __init__(self, lanes: Lanes, transcripts: TranscriptStore, writer: TranscriptWriter) -> None:
         self._lanes = lanes
         self._transcripts = transcripts
         self._writer = writer
@@ -158,7 +165,7 @@ class Compactor:
             self._later(session_id)
             return False
         if view.due == "look":
-            seen = compaction.Seen(view.tip, read.estimated)
+            seen = compaction.ContextSnapshot(view.tip, read.estimated)
             await shell.call(lambda lane: compaction.looked(lane, seen))
         elif view.due:
             cause: Cause = "overflow" if view.due == "overflow" else "threshold"
@@ -173,13 +180,13 @@ class Compactor:
         try:
             made = await self._plan(view, read, keep)
             answer = await self._ask_hook(shell.lane, view, read, made, cause)
-            if isinstance(answer, Cancel):
+            if isinstance(answer, CompactionVeto):
                 raise NothingToCompact(f"a hook canceled it: {answer.reason}")
         except NothingToCompact as nothing:
             sentence = str(nothing)
             await shell.call(lambda lane: compaction.nothing_to_do(lane, sentence))
             return
-        request = compaction.Request(made, view.tip, cause, system, view.instructions)
+        request = compaction.CompactionRequest(made, view.tip, cause, system, view.instructions)
 
         def decide(lane: Lane) -> None:
             if lane.state.context.due != view.due:
@@ -195,7 +202,7 @@ class Compactor:
                         compaction.nothing_to_do(lane, f"the hook's answer was not taken: {fault}")
                         return
                     compaction.request(lane, request, read.prepared, summary)
-            except compaction.Moved:
+            except compaction.ConversationMoved:
                 return  # It is planned again, since it is still due.
             except TransferRefused as refused:
                 compaction.nothing_to_do(lane, str(refused))
@@ -205,8 +212,8 @@ class Compactor:
     # --- asked for ---
     async def compact(
         self, principal: Principal, shell: LaneShell, instructions: str | None, permit: Permit,
-        then: Callable[[Lane, compaction.Asked], None],
-    ) -> compaction.Asked:
+        then: Callable[[Lane, compaction.RequestedCompaction], None],
+    ) -> compaction.RequestedCompaction:
         """Compact a conversation that a person asked for, now. `permit` asks policy, once there is something to do;
         `then` adds to the decision. Raises Problem."""
         permitted = False
@@ -225,12 +232,12 @@ class Compactor:
             if not permitted:
                 permitted = await shell.call(lambda lane: permit(lane, lambda: True))
             answer = await self._ask_hook(shell.lane, view._replace(instructions=instructions), read, made, "manual")
-            if isinstance(answer, Cancel):
+            if isinstance(answer, CompactionVeto):
                 raise Problem("Conflict", f"a hook canceled the compaction: {answer.reason}")
-            request = compaction.Request(made, view.tip, "manual", who_is(principal), instructions)
+            request = compaction.CompactionRequest(made, view.tip, "manual", who_is(principal), instructions)
             try:
                 return await shell.call(_decide(request, answer, read, instructions, then))
-            except compaction.Moved:
+            except compaction.ConversationMoved:
                 continue
         raise Problem("Conflict", "the conversation goes on all the time; compact it when it rests")
 
@@ -246,12 +253,13 @@ class Compactor:
         tree = await self._transcripts.trunk(session_id, view.agent_id)
         return await asyncio.to_thread(_understood, tree, view.tip)
 
-    async def _plan(self, view: _View, read: _Read, keep: int | None) -> Plan:
+    async def _plan(self, view: _View, read: _Read, keep: int | None) -> CompactionPlan:
         return await asyncio.to_thread(
             plan, read.path, view.settings, view.window, calibration=view.calibration,
             tokens_before=view.calibration.context(read.estimated), keep_tokens=keep)
 
-    async def _ask_hook(self, lane: Lane, view: _View, read: _Read, made: Plan, cause: Cause) -> Cancel | Supply | None:
+    async def _ask_hook(self, lane: Lane, view: _View, read: _Read, made: CompactionPlan,
+                        cause: Cause) -> CompactionVeto | Supply | None:
         if self.hook is None:
             return None
         state = lane.state
@@ -284,12 +292,12 @@ def _hand(lane: Lane, prepared: Prepared) -> None:
 
 
 def _understood(tree: Tree, tip: str | None) -> _Read:
-    said = [Said(one.id, one.message) for one in identified(tree)]
+    said = [ContextMessage(one.id, one.message) for one in identified(tree)]
     path = Path.of_tree(tree)
     return _Read(path, Prepared(tip, said), estimated_tokens(path))
 
 
-def _messages(path: Path, made: Plan) -> list[dict[str, Any]] | None:
+def _messages(path: Path, made: CompactionPlan) -> list[dict[str, Any]] | None:
     wanted = set(made.entry_ids)
     entries = [path.entry(at) for at, entry_id in enumerate(path.ids) if entry_id in wanted]
     messages = [_plain(entry) for entry in entries]
@@ -305,13 +313,13 @@ def _plain(entry: Any) -> dict[str, Any]:
 
 
 def _decide(
-    request: compaction.Request, answer: Supply | None, read: _Read, instructions: str | None,
-    then: Callable[[Lane, compaction.Asked], None],
-) -> Callable[[Lane], compaction.Asked]:
-    def decide(lane: Lane) -> compaction.Asked:
+    request: compaction.CompactionRequest, answer: Supply | None, read: _Read, instructions: str | None,
+    then: Callable[[Lane, compaction.RequestedCompaction], None],
+) -> Callable[[Lane], compaction.RequestedCompaction]:
+    def decide(lane: Lane) -> compaction.RequestedCompaction:
         asking_agents.check_compact(lane, instructions)
         if request.tip != lane.state.context.leaf:
-            raise compaction.Moved
+            raise compaction.ConversationMoved
         if isinstance(answer, Supply):
             asked = compaction.supplied(lane, request, answer.summary)
         else:
@@ -329,25 +337,25 @@ def _decide(
 
 async def ask_to_compact(
     compactor: Compactor | None, shell: LaneShell, permit: Permit, principal: Principal, instructions: str | None,
-    remember: Callable[[compaction.Asked], IdempotencyRecord],
-) -> compaction.Asked:
+    remember: Callable[[compaction.RequestedCompaction], IdempotencyRecord],
+) -> compaction.RequestedCompaction:
     """Compact because somebody asked for it, whoever owns the context. Returns when the request is durable and seen in
     the session, or its summary is appended (V-2). Raises Problem."""
 
-    def then(lane: Lane, asked: compaction.Asked) -> None:
+    def then(lane: Lane, asked: compaction.RequestedCompaction) -> None:
         lane.out.writes.append(PutIdempotency(remember(asked)))
 
-    def do(lane: Lane) -> compaction.Asked:
+    def do(lane: Lane) -> compaction.RequestedCompaction:
         asked = asking_agents.compact(lane, principal, instructions)
         then(lane, asked)
         return asked
 
-    def decide(lane: Lane) -> compaction.Asked | Problem | None:
+    def decide(lane: Lane) -> compaction.RequestedCompaction | Problem | None:
         if compaction.owns(lane.state) and compactor is not None:
             return None
         return permit(lane, lambda: do(lane))
 
-    asked: compaction.Asked | None = await shell.call(decide)
+    asked: compaction.RequestedCompaction | None = await shell.call(decide)
     if asked is None:
         assert compactor is not None
         asked = await compactor.compact(principal, shell, instructions, permit, then)
@@ -355,7 +363,7 @@ async def ask_to_compact(
     return asked
 
 
-async def _check_effect(shell: LaneShell, asked: compaction.Asked) -> None:
+async def _check_effect(shell: LaneShell, asked: compaction.RequestedCompaction) -> None:
     """Look for the request where viewers will read it, before it is said to be there (V-2). Raises Problem."""
     state = shell.lane.state
     events = await shell.lanes.ledger.events(session_stream(state.session_id), asked.n - 1, 1)

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from interlock.engine.chats import Chats, SystemMessage
-from interlock.engine.membership import Alone, Elsewhere, Moved, Room
+from interlock.engine.chats import ChatInbox, SystemMessage
+from interlock.engine.membership import Alone, Elsewhere, LaneMoved, Room
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutFact, PutIdempotency, Write
+from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, LedgerWrite, PutFact, PutIdempotency, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.inbound import CronJobShown, Received
 from interlock.protocol.problems import Problem
@@ -87,7 +87,7 @@ _standing = msgspec.json.Decoder(_Standing)
 class Crons:
     """One task that sleeps until the next job is due."""
 
-    def __init__(self, ledger: Ledger, chats: Chats, wall: Clock) -> None:
+    def __init__(self, ledger: Ledger, chats: ChatInbox, wall: Clock) -> None:
         self._ledger = ledger
         self._chats = chats
         self._wall = wall
@@ -141,7 +141,7 @@ class Crons:
         async with self._turn:
             standing = await self._read(job) or self._anew(job)
 
-            def writes(told: Received) -> list[Write]:
+            def writes(told: Received) -> list[LedgerWrite]:
                 return [PutIdempotency(remember(told)), _put(job, self._ran(standing, told, standing.settled_ms))]
 
             return await self._chats.system(principal, _message(job), writes)
@@ -168,7 +168,7 @@ class Crons:
         if standing is None and not await self.room.leads(DUTY):
             return
         if standing is None:
-            await self._ledger.commit(Batch([_put(job, self._anew(job))]))
+            await self._ledger.commit(WriteBatch([_put(job, self._anew(job))]))
             return
         now_ms = self._wall.now_ms()
         newest = newest_due(job.schedule, job.zone, max(standing.settled_ms, now_ms - GRACE_MS), now_ms)
@@ -186,14 +186,14 @@ class Crons:
         once = IdempotencyRecord(scope=f"{job.fact}/{due_ms}", fingerprint="", status=202, headers={}, body=b"",
                                  created_ms=self._wall.now_ms())
 
-        def writes(told: Received) -> list[Write]:
+        def writes(told: Received) -> list[LedgerWrite]:
             # Of two gateways on one ledger the second is refused by this row.
             kept = msgspec.structs.replace(once, command_id=told.command_id)
             return [PutIdempotency(kept), _put(job, self._ran(standing, told, due_ms))]
 
         try:
             told = await self._chats.system(principal, _message(job), writes)
-        except (Elsewhere, Moved):
+        except (Elsewhere, LaneMoved):
             return  # It looks at its jobs too.
         except Problem as problem:
             if problem.code in _PATIENT:
@@ -202,7 +202,7 @@ class Crons:
                 self._waiting[place] = problem.detail
                 return
             log.warning("cron_refused", job=job.id, due=iso(due_ms), reason=problem.detail)
-            await self._ledger.commit(Batch([_put(job, msgspec.structs.replace(
+            await self._ledger.commit(WriteBatch([_put(job, msgspec.structs.replace(
                 standing, settled_ms=due_ms, error=problem.detail))]))
         else:
             log.info("cron_told", job=job.id, due=iso(due_ms), session_id=told.session_id, command_id=told.command_id)
@@ -218,7 +218,7 @@ class Crons:
         meta = {"job": job.id, "count": count, "after": iso(standing.settled_ms), "until": iso(until_ms)}
         draft = AuditDraft(tenant_id=job.tenant_id, at=iso(self._wall.now_ms()), who=SYSTEM, action="cron_missed",
                            meta=meta, personal={"reason": why})
-        await self._ledger.commit(Batch([_put(job, now), Audit(draft)]))
+        await self._ledger.commit(WriteBatch([_put(job, now), AuditAppend(draft)]))
         log.warning("cron_missed", job=job.id, count=count, until=iso(until_ms), reason=why)
         return now
 

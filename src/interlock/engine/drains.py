@@ -13,9 +13,9 @@ from typing import Any, cast
 from interlock.command.register import bound, drain_row, ended
 from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.rows import LOOKS, Rows
+from interlock.engine.rows import LOOKS, RowAudit
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Audit, Batch, DropDrain, Ledger, PutDrain, PutIdempotency
+from interlock.ports.ledger import AuditAppend, DropDrain, Ledger, PutDrain, PutIdempotency, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain, DrainBody, DrainScope
 from interlock.protocol.problems import Problem, malformed
@@ -39,7 +39,7 @@ async def _permitted(_principal: Principal, _verb: str, _body: DrainBody) -> Non
 class Drains:
     """The drains in force, as the ledger has them. `learn` comes first."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, rows: Rows) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, rows: RowAudit) -> None:
         """`rows` says which drains the audit log has in force: one whose row was removed is kept (H-5)."""
         self._ledger = ledger
         self._rows = rows
@@ -129,12 +129,12 @@ class Drains:
     async def _commit(self, changes: list[Any], keep: Callable[[Any], IdempotencyRecord], principal: Principal,
                       after: dict[Key, Drain]) -> None:
         shown = [drain for key, drain in after.items() if key[0] == principal.tenant_id]
-        await self._ledger.commit(Batch([*changes, PutIdempotency(keep(shown))]))
+        await self._ledger.commit(WriteBatch([*changes, PutIdempotency(keep(shown))]))
         self._in_force = after
         self.on_changed()
 
-    def _audit(self, principal: Principal, action: str, body: DrainBody, name: str, row: dict[str, str]) -> Audit:
-        return Audit(AuditDraft(
+    def _audit(self, principal: Principal, action: str, body: DrainBody, name: str, row: dict[str, str]) -> AuditAppend:
+        return AuditAppend(AuditDraft(
             tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=who_is(principal), action=action,
             session_id=name if body.scope == "session" else None, meta={"scope": body.scope, "name": name, **row},
             personal={"reason": body.reason} if body.reason else {}))

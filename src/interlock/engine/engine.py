@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from interlock.command import remembered_rule
 from interlock.command.approval import Ballot, count, withdraw
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.command.register import row_of
 from interlock.engine.audit_readiness import Signing
 from interlock.engine.bridge import (
@@ -29,19 +29,19 @@ from interlock.engine.bridge import (
 from interlock.engine.bridge.budget_decisions import review
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.verbs import Verb, said_in, under_policy
-from interlock.engine.chats import Chats
+from interlock.engine.bridge.verbs import LaneVerb, said_in, under_policy
+from interlock.engine.chats import ChatInbox
 from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cluster_sync import Neighbours
 from interlock.engine.compactor import Compactor
 from interlock.engine.drains import Drains
-from interlock.engine.engine_status import Standing
+from interlock.engine.engine_status import EngineStatus
 from interlock.engine.inputs import Job
 from interlock.engine.lanes import Lanes
 from interlock.engine.membership import Hold
-from interlock.engine.presence import Presence
+from interlock.engine.presence import RunnerPresence
 from interlock.engine.router import Route, Router
-from interlock.engine.rows import Rows
+from interlock.engine.rows import RowAudit
 from interlock.engine.session_desk import Remember, SessionDesk
 from interlock.engine.setbacks import Setbacks
 from interlock.engine.spend import read_spending, shown
@@ -50,9 +50,9 @@ from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Batch, Ledger, LedgerError, PutIdempotency, SeeRunner, StoredBallot
+from interlock.ports.ledger import Ledger, LedgerError, PutIdempotency, SeeRunner, StoredBallot, WriteBatch
 from interlock.ports.objects import Objects
-from interlock.ports.transcripts import Transcripts
+from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import DrainBody
@@ -80,9 +80,9 @@ class Engine:
         viewers: Viewers,
         clock: Clock,
         entropy: Entropy,
-        policy: Policy,
+        policy: RuleSet,
         limits: Limits,
-        transcripts: Transcripts | None = None,
+        transcripts: TranscriptStore | None = None,
         objects: Objects | None = None,
         wall: Clock | None = None,
         signing: Signing | None = None,
@@ -95,12 +95,12 @@ class Engine:
         self.viewers = viewers
         self.clock = wall or clock
         self.policy = policy
-        self.rows = Rows(ledger, self.clock)
+        self.rows = RowAudit(ledger, self.clock)
         """Compares keys, rules and what else decides with the audit log (H-5)."""
         self._remembered: list[Rule] = []
         self._remembered_counts: Counter[str] = Counter()
         self._up = False
-        self.presence = Presence()
+        self.presence = RunnerPresence()
         self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects)
         self.lanes.wall = wall or clock
         self.lanes.rows = self.rows
@@ -125,13 +125,13 @@ class Engine:
         if self.compactor is not None:
             self.lanes.watchers.append(self.compactor.watch)
         self.sessions = SessionDesk(self.lanes, self.presence, self.compactor, self._permit)
-        self.chats = Chats(ledger, self.lanes, self._router, self.clock, entropy, self._execute, self._permit)
+        self.chats = ChatInbox(ledger, self.lanes, self._router, self.clock, entropy, self._execute, self._permit)
         self.chats.compact = self.sessions.compact
         self.lanes.watchers.append(self.chats.watch)
         self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, session key) whose session is being opened."""
 
-    def configure(self, policy: Policy, limits: Limits) -> None:
+    def configure(self, policy: RuleSet, limits: Limits) -> None:
         """Take new settings; what is decided already stays decided, and what is remembered stays remembered."""
         self.policy = policy.remembering(self._remembered)
         self.lanes.limits = limits
@@ -237,7 +237,7 @@ class Engine:
                 command = cancellation.submit_cancel(lane, principal, body)
             else:
                 order = _ORDERS[body.type]
-                command = self._permit(lane, Verb(body.type, principal, said_in(body)),
+                command = self._permit(lane, LaneVerb(body.type, principal, said_in(body)),
                                        lambda: order(lane, principal, body))
             if isinstance(command, Command):
                 lane.out.writes.append(PutIdempotency(remember(command)))
@@ -350,15 +350,15 @@ class Engine:
 
         return await shell.call(decide)
 
-    def _permit(self, lane: Lane, verb: Verb, do: Callable[[], T]) -> T | Problem:
+    def _permit(self, lane: Lane, verb: LaneVerb, do: Callable[[], T]) -> T | Problem:
         return under_policy(lane, self.policy, verb, do)
 
     async def _permit_drain(self, principal: Principal, verb: str, body: DrainBody) -> None:
         """Ask policy about a drain or its end: in its session's lane, else in the tenant's house. Raises Problem."""
         in_session = body.scope == "session" and body.id is not None
         shell = await self.lanes.need(body.id if in_session and body.id else house_id(principal.tenant_id))
-        asked = Verb(verb, principal, said_in(body), f"{body.scope} {body.id or ''}".strip(),
-                     None if in_session else (body.id or "") if body.scope == "agent" else "")
+        asked = LaneVerb(verb, principal, said_in(body), f"{body.scope} {body.id or ''}".strip(),
+                         None if in_session else (body.id or "") if body.scope == "agent" else "")
         await shell.call(lambda lane: self._permit(lane, asked, lambda: None))
 
     def budgets(self, tenant_id: str) -> list[Budget]:
@@ -385,16 +385,16 @@ class Engine:
     async def seen(self, runner_id: str) -> None:
         """Note that a runner came or went (L-6). What cannot be noted is only a listing's detail."""
         with contextlib.suppress(LedgerError):
-            await self.ledger.commit(Batch([SeeRunner(runner_id, self.clock.now_ms())]))
+            await self.ledger.commit(WriteBatch([SeeRunner(runner_id, self.clock.now_ms())]))
 
     @property
     def up(self) -> bool:
         """Its lanes take jobs: it has started, and has not begun to stop."""
         return self._up
 
-    def standing(self) -> Standing:
+    def standing(self) -> EngineStatus:
         """How it stands now."""
-        return Standing(self._up, [len(shell.inbox) for shell in self.lanes.live()], self.presence.online())
+        return EngineStatus(self._up, [len(shell.inbox) for shell in self.lanes.live()], self.presence.online())
 
     def _offer(self, state: LaneState) -> Any:
         present = self.presence.get(state.runner_id)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Standing(NamedTuple):
+class EngineStatus(NamedTuple):
     """At one instant."""
 
     up: bool

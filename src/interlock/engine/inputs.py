@@ -14,7 +14,7 @@ from interlock.protocol.limits import RECENT_MESSAGE_IDS
 UUID_CHARS, UUID_BYTES = 36, 16
 
 
-class RunnerLink(Protocol):
+class LaneRunnerLink(Protocol):
     """What a lane tells the runner with: never blocks; a link that cannot keep up closes itself."""
 
     def send(self, raw: bytes) -> None: ...
@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
     decide: Callable[[Lane], Any]
     reply: asyncio.Future[Any] | None = None
-    link: RunnerLink | None = None
+    link: LaneRunnerLink | None = None
     """Set where the job attaches a link: once it is durable, all unconfirmed control frames go out on it (D-7)."""
     spent: Trips | None = None
     """Counts the round trips of the commit for the caller that waits for `reply`."""

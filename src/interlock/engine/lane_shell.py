@@ -12,12 +12,12 @@ from interlock.command.budget import Spending
 from interlock.engine.bridge.cancellation import interrupt
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
-from interlock.engine.bridge.lane import Lane, Told
+from interlock.engine.bridge.lane import Lane, LaneEvent
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.seals import seal
 from interlock.engine.inbox import Inbox, Run
-from interlock.engine.inputs import Job, RecentIds, RunnerLink
-from interlock.engine.membership import Hold, Moved, Room
+from interlock.engine.inputs import Job, LaneRunnerLink, RecentIds
+from interlock.engine.membership import Hold, LaneMoved, Room
 from interlock.engine.stream_items import Durable, durable
 from interlock.engine.tenant_lane import is_house
 from interlock.engine.viewers import Viewers
@@ -25,16 +25,16 @@ from interlock.ports import trips
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import (
     FIRST_EPOCH,
-    Batch,
     BeginLane,
     Fenced,
     Ledger,
     LedgerError,
+    LedgerWrite,
     OutcomeUnknown,
     PutDelivery,
     PutTranscript,
     Spend,
-    Write,
+    WriteBatch,
 )
 from interlock.ports.objects import ObjectsError
 from interlock.ports.trips import Trips
@@ -61,7 +61,7 @@ class House(Protocol):
     on_delivery: Callable[[], None]
     on_trips: Callable[[str, Trips], None]
 
-    def settle(self, writes: Iterable[Write], own: LaneShell) -> None: ...
+    def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None: ...
 
     def doubt(self) -> None: ...
 
@@ -84,7 +84,7 @@ class LaneShell:
         self.lane = lane
         lane.gateway_id, lane.spending = lanes.gateway_id, lanes.spending
         self.recent = recent
-        self.link: RunnerLink | None = None
+        self.link: LaneRunnerLink | None = None
         self._acked = 0
         """The last number that the runner was told to be durable, on the link that is there."""
         self.broken = False
@@ -110,7 +110,7 @@ class LaneShell:
             return await (await self._successor()).call(decide)
         return await self._decided(Job(decide, asyncio.get_running_loop().create_future()))
 
-    async def attach(self, link: RunnerLink, decide: Callable[[Lane], Any]) -> None:
+    async def attach(self, link: LaneRunnerLink, decide: Callable[[Lane], Any]) -> None:
         """Decide that the runner is here, then send it what it has not confirmed, in order."""
         if self.over:
             await (await self._successor()).attach(link, decide)
@@ -160,7 +160,7 @@ class LaneShell:
                     await self._decide_commit_tell(group, spent)
             except asyncio.CancelledError:
                 if self.broken:
-                    self._answer(group, Moved)
+                    self._answer(group, LaneMoved)
                 else:
                     self._refuse(group, "the gateway is stopping")
                 raise
@@ -207,7 +207,7 @@ class LaneShell:
                 epochs.append((lane.state.session_id, self.epoch))
             else:
                 lane.out.writes.append(BeginLane(lane.state.session_id))
-            numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
+            numbers = (await self._lanes.ledger.commit(WriteBatch(lane.out.writes, epochs))).numbers
             self.hold, self._begun = None, True
             self._count(group, spent)
         written = set(map(type, lane.out.writes))
@@ -243,7 +243,7 @@ class LaneShell:
         own = burst_of = session_stream(lane.state.session_id)
         burst: list[Durable] = []
         for item in lane.out.tells:
-            if isinstance(item, Told):
+            if isinstance(item, LaneEvent):
                 event, frame = item
                 n = next(given)
                 if event.stream == own:
@@ -263,7 +263,7 @@ class LaneShell:
         if burst:
             viewers.tell(burst_of, burst)
 
-    def _send(self, attached: RunnerLink | None) -> None:
+    def _send(self, attached: LaneRunnerLink | None) -> None:
         lane = self.lane
         sends = lane.out.sends
         if attached is not None:
@@ -311,7 +311,7 @@ class LaneShell:
             return
         log.info("lane lost", session_id=self.lane.state.session_id)
         self.let_go()
-        self._answer([*group, *self.inbox.take_all()], Moved)
+        self._answer([*group, *self.inbox.take_all()], LaneMoved)
 
     def let_go(self) -> None:
         """Have nothing more to do with the lane but to answer who waits in it."""
@@ -338,7 +338,7 @@ class LaneShell:
         """End the shell of a lane that was let go; who waits in it asks anew."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._answer(self.inbox.take_all(), Moved)
+        self._answer(self.inbox.take_all(), LaneMoved)
 
     async def stop(self) -> None:
         """End the shell; what was decided is committed, what waits is refused."""

@@ -18,21 +18,21 @@ from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.links import detach
-from interlock.engine.bridge.mismatch import Finding, examine, refuse, subjects
+from interlock.engine.bridge.mismatch import RowMismatch, examine, refuse, subjects
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcriber import Transcriber
-from interlock.engine.inputs import Job, RecentIds, RunnerLink
+from interlock.engine.inputs import Job, LaneRunnerLink, RecentIds
 from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.membership import Alone, Elsewhere, Hold, Room
 from interlock.engine.rehydration import digests, refold
-from interlock.engine.rows import Rows
+from interlock.engine.rows import RowAudit
 from interlock.engine.spend import settle
 from interlock.engine.tenant_lane import house_id, house_state, is_house
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, LedgerError, Write
+from interlock.ports.ledger import Ledger, LedgerError, LedgerWrite
 from interlock.ports.objects import Objects
-from interlock.ports.transcripts import Transcripts
+from interlock.ports.transcripts import TranscriptStore
 from interlock.ports.trips import Trips
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.identifiers import session_stream
@@ -65,7 +65,7 @@ class Lanes:
         clock: Clock,
         entropy: Entropy,
         limits: Limits,
-        transcripts: Transcripts | None = None,
+        transcripts: TranscriptStore | None = None,
         objects: Objects | None = None,
     ) -> None:
         self.limits = limits
@@ -81,7 +81,7 @@ class Lanes:
         self.wall: Clock = clock
         """What the machine's clock says; the same one where the engine is given no other."""
         self.entropy = entropy
-        self.link_of: Callable[[str], RunnerLink | None] = lambda _runner_id: None
+        self.link_of: Callable[[str], LaneRunnerLink | None] = lambda _runner_id: None
         """The link of a runner that is attached; set by the engine."""
         self.draining: Callable[[LaneState], bool] = lambda _state: False
         """Whether a session may start nothing new (C-5); set by the engine."""
@@ -96,7 +96,7 @@ class Lanes:
         """Called with a lane that was read while its runner is attached, before it decides; set by the endpoint."""
         self.on_trips: Callable[[str, Trips], None] = lambda _operation, _trips: None
         """Called with the round trips to the ledger of a batch of frames, or of an attach; set by the composition."""
-        self.rows = Rows(ledger, clock)
+        self.rows = RowAudit(ledger, clock)
         """Compares what is stored with the audit log; the engine's own, where there is one."""
         self.watchers: list[Callable[[Lane], None]] = []
         """Each is shown what a lane decided once it is durable: what counts and traces (`lane.out`)."""
@@ -127,7 +127,7 @@ class Lanes:
         shell = self._shells.get(session_id)
         return shell.lane.state if shell is not None else None
 
-    def settle(self, writes: Iterable[Write], own: LaneShell) -> None:
+    def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None:
         """Count what was committed; where a shared pot is used up now, or was raised, other lanes look again (P-7)."""
         concerned = settle(self.spending, self.limits.budgets, writes)
         if self.limits.budgets:
@@ -275,7 +275,7 @@ class Lanes:
             shell.push(Job(detach))
         return shell
 
-    async def _examined(self, lane: Lane) -> list[Finding]:
+    async def _examined(self, lane: Lane) -> list[RowMismatch]:
         """Compare the rows of a lane that was read with their audit records (H-5). Only here: what a lane has in memory
         it wrote itself."""
         tenant_id = lane.state.tenant_id
@@ -293,12 +293,12 @@ class Lanes:
                     found |= seals.adopted(state, await self.ledger.controls(state.session_id, state.control_acked))
         return found
 
-    async def _unsealed(self, lane: Lane, controls: Sequence[ControlRecord]) -> seals.Broken:
+    async def _unsealed(self, lane: Lane, controls: Sequence[ControlRecord]) -> seals.SealMismatch:
         """Compare the control frames and the state of a lane that was read with their records (H-5)."""
         state = lane.state
         owners = await self.rows.register(OWNER_TENANT)
         if not owners.begun:
-            return seals.Broken()
+            return seals.SealMismatch()
         records = await self.ledger.audit_seals(state.tenant_id, seals.frames_of(state.session_id), SEALS_READ)
         sealed = seals.read(state.session_id, records, seals.from_adopted(state, owners.rows))
         lane.sealed = seals.deciding(state) if sealed.state is not None else b""

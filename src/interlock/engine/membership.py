@@ -20,7 +20,7 @@ class Elsewhere(Exception):
         self.instance_id = instance_id
 
 
-class Moved(Exception):
+class LaneMoved(Exception):
     """The lane went to another gateway while this waited in it: nothing was done, so it is asked anew."""
 
 

@@ -13,9 +13,9 @@ import structlog
 from interlock.command.card.permission_request import lines_of_approval, redacted
 from interlock.command.card.text import visible
 from interlock.command.record_seal import BrokenRecord, changed_approval, read
-from interlock.ports.channel import Asking, Channel, NotAsked
+from interlock.ports.channel import ApprovalNotice, Channel, NotAsked
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery
+from interlock.ports.ledger import Ledger, LedgerError, PutDelivery, WriteBatch
 from interlock.protocol.records import ApprovalRecord, DeliveryRecord
 from interlock.protocol.resources import Approval, Delivery, DeliveryState
 
@@ -80,7 +80,7 @@ class Notifier:
                     return await self._deliver(record)
 
             done = await asyncio.gather(*(deliver(record) for record in due))
-            await self._ledger.commit(Batch([PutDelivery(record) for record in done]))
+            await self._ledger.commit(WriteBatch([PutDelivery(record) for record in done]))
 
     async def _run(self) -> None:
         while True:
@@ -136,17 +136,17 @@ class Notifier:
         except BrokenRecord as broken:
             return str(broken)
 
-    def _asking(self, approval: Approval) -> Asking:
+    def _asking(self, approval: Approval) -> ApprovalNotice:
         shown = redacted(approval, self.redact)
         text = visible(bytes(shown.input).decode("utf-8", "replace"))
         lines = self.redact("\n".join(line.text for line in lines_of_approval(shown)))
         by = approval.requested_by
-        return Asking(approval_id=approval.id, title=visible(shown.title), digest=approval.digest,
-                      agent_title=visible(shown.agent_title), agent_id=approval.agent_id,
-                      runner_id=approval.runner_id or "", workspace=visible(shown.workspace or ""),
-                      requested_by=f"{by.type}:{by.id}" if by is not None else "",
-                      lines=_cut(lines), input=_cut(text), expires_at=approval.expires_at,
-                      is_cut=max(len(lines), len(text)) > MAX_INPUT_CHARS)
+        return ApprovalNotice(approval_id=approval.id, title=visible(shown.title), digest=approval.digest,
+                              agent_title=visible(shown.agent_title), agent_id=approval.agent_id,
+                              runner_id=approval.runner_id or "", workspace=visible(shown.workspace or ""),
+                              requested_by=f"{by.type}:{by.id}" if by is not None else "",
+                              lines=_cut(lines), input=_cut(text), expires_at=approval.expires_at,
+                              is_cut=max(len(lines), len(text)) > MAX_INPUT_CHARS)
 
 
 def _cut(text: str) -> str:

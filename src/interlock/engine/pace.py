@@ -22,7 +22,7 @@ PACE_BYTES = 256 * KIB
 """So much goes out at once, however soon."""
 
 
-class Pace:
+class NotificationPace:
     """Gathers what is told to one stream, and gives it on in order. `deliver` is called with one burst at a time."""
 
     def __init__(self, deliver: Callable[[Sequence[Item]], None]) -> None:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.engine.cluster.heartbeats import Vouched
-from interlock.engine.inputs import RunnerLink
-from interlock.ports.leases import RunnerLink as LinkRow
+from interlock.engine.inputs import LaneRunnerLink
+from interlock.ports.leases import RunnerLocation as LinkRow
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import LINK_JUMP
 from interlock.protocol.payloads import AgentOffer, Heartbeat, Hello, LiveAgent
@@ -31,7 +31,7 @@ class Present:
     def __init__(self, record: RunnerRecord, hello: Hello, at_ms: int) -> None:
         self.record = record
         self.hello = hello
-        self.link: RunnerLink | None = None
+        self.link: LaneRunnerLink | None = None
         """Set once every lane of the runner is attached: until then nothing but the opening goes over the link."""
         self.last_seen_ms = at_ms
         self.live: dict[str, LiveAgent] = {}
@@ -67,7 +67,7 @@ class Present:
         return next((offer for offer in self.hello.agents if offer.agent_id == agent_id), None)
 
 
-class Told(msgspec.Struct):
+class RunnerFacts(msgspec.Struct):
     """What a gateway knows of a runner that is attached to it, as the others read it."""
 
     device_name: str
@@ -76,14 +76,14 @@ class Told(msgspec.Struct):
     live: list[LiveAgent]
 
 
-_told = msgspec.json.Decoder(Told)
+_told = msgspec.json.Decoder(RunnerFacts)
 
 
 def told(present: Present) -> bytes:
     """Write it."""
     hello = msgspec.structs.replace(present.hello, sessions=[], forgotten=[])
-    return msgspec.json.encode(Told(present.record.device_name, hello, present.last_seen_ms,
-                                    list(present.live.values())))
+    return msgspec.json.encode(RunnerFacts(present.record.device_name, hello, present.last_seen_ms,
+                                           list(present.live.values())))
 
 
 def _elsewhere(row: LinkRow) -> Present:
@@ -110,7 +110,7 @@ class Links(NamedTuple):
     whole: bool
 
 
-class Presence:
+class RunnerPresence:
     """All runners by id."""
 
     def __init__(self) -> None:
@@ -225,7 +225,7 @@ class Presence:
         self._elsewhere.pop(runner_id, None)
         return present
 
-    def detach(self, runner_id: str, link: RunnerLink, at_ms: int) -> bool:
+    def detach(self, runner_id: str, link: LaneRunnerLink, at_ms: int) -> bool:
         """A link is gone; False where a newer one has already taken its place."""
         present = self._present.get(runner_id)
         if present is None or present.link is not link:
@@ -242,7 +242,7 @@ class Presence:
             return here
         return self._elsewhere.get(runner_id, here)
 
-    def link_of(self, runner_id: str) -> RunnerLink | None:
+    def link_of(self, runner_id: str) -> LaneRunnerLink | None:
         """The link of a runner that is attached."""
         present = self._present.get(runner_id)
         return present.link if present is not None else None

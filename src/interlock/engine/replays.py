@@ -22,20 +22,20 @@ HOLD_S = 1.0
 """A page counts as under way for so long at most: a reader that takes longer holds up no other."""
 
 
-class Reader(NamedTuple):
+class ReplayReader(NamedTuple):
     """Whom a viewer reads for."""
 
     tenant_id: str = ""
     actor: str = ""
 
 
-NOBODY = Reader()
+NOBODY = ReplayReader()
 
 
-class Turn:
+class PageTurn:
     """Permission to have one page under way. `end` may be called any number of times."""
 
-    def __init__(self, replays: Replays, reader: Reader) -> None:
+    def __init__(self, replays: Replays, reader: ReplayReader) -> None:
         self._replays = replays
         self._reader = reader
         loop = asyncio.get_running_loop()
@@ -55,10 +55,10 @@ class Replays:
     """Gives turns. At no time are there more than the limits say; nobody waits while there are fewer."""
 
     def __init__(self) -> None:
-        self._under_way: Counter[Reader] = Counter()
+        self._under_way: Counter[ReplayReader] = Counter()
         self._of_tenant: Counter[str] = Counter()
         self._rest: asyncio.TimerHandle | None = None
-        self._waiting: OrderedDict[Reader, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting: OrderedDict[ReplayReader, deque[asyncio.Future[None]]] = OrderedDict()
         """Those that wait, by reader; the reader that had a turn last is the last one."""
 
     @property
@@ -76,11 +76,11 @@ class Replays:
         """How many pages are under way."""
         return self._under_way.total()
 
-    async def turn(self, reader: Reader) -> Turn:
+    async def turn(self, reader: ReplayReader) -> PageTurn:
         """Wait for a turn, and take it."""
         if reader not in self._waiting and self._has_room(reader):
             self._begin(reader)
-            return Turn(self, reader)
+            return PageTurn(self, reader)
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(reader, deque()).append(waiting)
         try:
@@ -91,9 +91,9 @@ class Replays:
             else:
                 self._forget(reader, waiting)
             raise
-        return Turn(self, reader)
+        return PageTurn(self, reader)
 
-    def ended(self, reader: Reader, took_s: float = 0.0) -> None:
+    def ended(self, reader: ReplayReader, took_s: float = 0.0) -> None:
         """A page is no longer under way: those that wait go on in a moment."""
         self._under_way[reader] -= 1
         self._of_tenant[reader.tenant_id] -= 1
@@ -112,7 +112,7 @@ class Replays:
             if self._has_room(one):
                 self._grant(one)
 
-    def _grant(self, reader: Reader) -> None:
+    def _grant(self, reader: ReplayReader) -> None:
         queue = self._waiting.pop(reader)
         while queue:
             waiting = queue.popleft()
@@ -123,15 +123,15 @@ class Replays:
         if queue:
             self._waiting[reader] = queue
 
-    def _has_room(self, reader: Reader) -> bool:
+    def _has_room(self, reader: ReplayReader) -> bool:
         return (self.under_way < PAGES_AT_ONCE and self._of_tenant[reader.tenant_id] < PAGES_OF_TENANT
                 and self._under_way[reader] < PAGES_OF_READER)
 
-    def _begin(self, reader: Reader) -> None:
+    def _begin(self, reader: ReplayReader) -> None:
         self._under_way[reader] += 1
         self._of_tenant[reader.tenant_id] += 1
 
-    def _forget(self, reader: Reader, waiting: asyncio.Future[None]) -> None:
+    def _forget(self, reader: ReplayReader, waiting: asyncio.Future[None]) -> None:
         queue = self._waiting.get(reader, deque())
         if waiting in queue:
             queue.remove(waiting)

@@ -13,7 +13,7 @@ import msgspec
 from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.membership import Elsewhere
-from interlock.engine.presence import Presence, Present
+from interlock.engine.presence import Present, RunnerPresence
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, StoredBallot
 from interlock.protocol.identifiers import uuid4
@@ -49,7 +49,7 @@ class Router:
     """Finds or names the session that a command belongs to. Raises Problem. `live` gives the state of a lane that is in
     memory, which the ledger need not be asked for."""
 
-    def __init__(self, ledger: Ledger, presence: Presence, clock: Clock, entropy: Entropy,
+    def __init__(self, ledger: Ledger, presence: RunnerPresence, clock: Clock, entropy: Entropy,
                  live: Callable[[str], LaneState | None] = lambda _session_id: None) -> None:
         self._ledger = ledger
         self._presence = presence

@@ -11,7 +11,7 @@ import structlog
 from interlock.command.register import (
     BoundRecord,
     Register,
-    Row,
+    RegisterRow,
     adopted,
     differs,
     drain_row,
@@ -22,7 +22,7 @@ from interlock.command.register import (
     sentence,
 )
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError
+from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, WriteBatch
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, DrainRecord
@@ -36,7 +36,7 @@ WHO = {"id": "gateway", "role": "system"}
 log = structlog.get_logger("interlock.gateway")
 
 
-class Rows:
+class RowAudit:
     """Compares rows with the log. Each look reads the records that came since the last one, by an index."""
 
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
@@ -44,7 +44,7 @@ class Rows:
         self._ledger = ledger
         self._clock = clock
         self._registers: dict[str, Register] = {}
-        self._reported: set[Row] = set()
+        self._reported: set[RegisterRow] = set()
 
     async def register(self, tenant_id: str) -> Register:
         """Return what a tenant's log says of rows, up to now."""
@@ -75,21 +75,21 @@ class Rows:
         await self._report(row_of(record), how or "")
         return None
 
-    async def how(self, tenant_id: str, row: Row) -> str | None:
+    async def how(self, tenant_id: str, row: RegisterRow) -> str | None:
         """Say how a row differs from the log; None if it does not."""
         await self.register(tenant_id)
         if tenant_id != OWNER_TENANT:
             await self.register(OWNER_TENANT)
         return self._how(tenant_id, row)
 
-    def _how(self, tenant_id: str, row: Row) -> str | None:
+    def _how(self, tenant_id: str, row: RegisterRow) -> str | None:
         return differs(row, self._registers[tenant_id], self._registers[OWNER_TENANT])
 
     async def is_missing(self, name: str) -> bool:
         """Whether a row that is not there is on record in the owner's log: reported and audited, if it is."""
         if name not in (await self.register(OWNER_TENANT)).rows:
             return False
-        await self._report(Row(name, ""), "was removed")
+        await self._report(RegisterRow(name, ""), "was removed")
         return True
 
     async def lost_denials(self, tenant_id: str, there: set[str]) -> list[str]:
@@ -102,7 +102,7 @@ class Rows:
             denials |= {name for name in owners.denials if name not in own.rows}
         lost = sorted(denials - there)
         for name in lost:
-            await self._report(Row(name, ""), "is missing, or not the one in its audit record")
+            await self._report(RegisterRow(name, ""), "is missing, or not the one in its audit record")
         return lost
 
     async def drains(self) -> set[tuple[str, str, str]]:
@@ -124,7 +124,7 @@ class Rows:
         at = iso(self._clock.now_ms())
         drafts = [AuditDraft(tenant_id=OWNER_TENANT, at=at, who=WHO, action="adopted", meta=meta)
                   for meta in adopted(await self._all(), await others() if others is not None else {})]
-        await self._ledger.commit(Batch([Audit(draft) for draft in drafts]))
+        await self._ledger.commit(WriteBatch([AuditAppend(draft) for draft in drafts]))
         return True
 
     async def check(self) -> list[str]:
@@ -142,7 +142,7 @@ class Rows:
         registers = [await self.register(tenant_id) for tenant_id in sorted(tenants)]
         for name in missing(map(row_of, records), registers):
             sentences.append(sentence(name, "was removed"))
-            await self._report(Row(name, ""), "was removed")
+            await self._report(RegisterRow(name, ""), "was removed")
         return sentences
 
     async def _all(self) -> list[BoundRecord]:
@@ -156,7 +156,7 @@ class Rows:
             records += await self._ledger.runners(name)
         return [*records, *await self._ledger.drains()]
 
-    async def _report(self, row: Row, how: str) -> None:
+    async def _report(self, row: RegisterRow, how: str) -> None:
         if row in self._reported:
             return
         if len(self._reported) >= REPORTED:
@@ -167,6 +167,6 @@ class Rows:
         draft = AuditDraft(tenant_id=OWNER_TENANT, at=iso(self._clock.now_ms()), who=WHO, action="tampered",
                            meta={"about": row.name, "how": how})
         try:
-            await self._ledger.commit(Batch([Audit(draft)]))
+            await self._ledger.commit(WriteBatch([AuditAppend(draft)]))
         except LedgerError as error:
             log.warning("not_audited", about=row.name, error=str(error))

@@ -12,19 +12,19 @@ from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.held import holding_now
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.verbs import Verb
+from interlock.engine.bridge.verbs import LaneVerb
 from interlock.engine.compactor import Compactor, ask_to_compact
 from interlock.engine.lanes import Lanes
-from interlock.engine.presence import Presence
+from interlock.engine.presence import RunnerPresence
 from interlock.ports.ledger import PutIdempotency
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Session
 from interlock.session.entry import shown as shown_entry
-from interlock.session.store_view import Edit
+from interlock.session.store_view import EntryEdit
 
-Permit = Callable[[Lane, Verb, Callable[[], Any]], Any]
+Permit = Callable[[Lane, LaneVerb, Callable[[], Any]], Any]
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers a repeated request, from the resource (M-2)."""
 
@@ -32,7 +32,7 @@ Remember = Callable[[Any], IdempotencyRecord]
 class SessionDesk:
     """Every verb returns when what it did is durable, and raises Problem for whatever is refused (F-1)."""
 
-    def __init__(self, lanes: Lanes, presence: Presence, compactor: Compactor | None, permit: Permit) -> None:
+    def __init__(self, lanes: Lanes, presence: RunnerPresence, compactor: Compactor | None, permit: Permit) -> None:
         """`permit` asks policy about a verb in its lane, and does it where that may be. Without a `compactor` no
         session's context is the gateway's."""
         self._lanes = lanes
@@ -41,11 +41,11 @@ class SessionDesk:
         self._permit = permit
 
     async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
-                      ) -> compaction.Asked:
+                      ) -> compaction.RequestedCompaction:
         """Have a session's conversation compacted (T-6, Z-4)."""
         await self._session(principal, session_id)
         shell = await self._lanes.need(session_id)
-        verb = Verb("compact", principal, {"instructions": instructions} if instructions is not None else {})
+        verb = LaneVerb("compact", principal, {"instructions": instructions} if instructions is not None else {})
 
         def permit(lane: Lane, do: Callable[[], Any]) -> Any:
             return self._permit(lane, verb, do)
@@ -54,22 +54,22 @@ class SessionDesk:
 
     async def close(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
         """Close a session's agent; the record stays."""
-        return await self._change(Verb("close", principal, {"reason": reason}), session_id, remember,
+        return await self._change(LaneVerb("close", principal, {"reason": reason}), session_id, remember,
                                   lambda lane: cancellation.close_session(lane, who_is(principal), reason))
 
     async def patch(
         self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
     ) -> SessionRecord:
         """Set fields of a session's entry by their names in I-4, or such as are not known; None clears one (V-2)."""
-        return await self._change(Verb("patch", principal, wanted), session_id, remember,
+        return await self._change(LaneVerb("patch", principal, wanted), session_id, remember,
                                   lambda lane: entries.patch(lane, who_is(principal), wanted, keep_unknown=True))
 
     async def archive(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
         """End a session's work and put it away (V-2)."""
-        return await self._change(Verb("archive", principal, {"reason": reason}), session_id, remember,
+        return await self._change(LaneVerb("archive", principal, {"reason": reason}), session_id, remember,
                                   lambda lane: archive.archive(lane, who_is(principal), reason))
 
-    async def take_edit(self, principal: Principal, edit: Edit) -> None:
+    async def take_edit(self, principal: Principal, edit: EntryEdit) -> None:
         """Apply what a person changed in the view of an agent's sessions to the key's session of today (N-1). A
         session that is newer than the text in which it is missing was not deleted, and stays."""
         record = await self._lanes.ledger.session_by_key(principal.tenant_id, edit.key)
@@ -80,30 +80,30 @@ class SessionDesk:
         if edit.as_of_ms is not None and record.updated_ms > edit.as_of_ms:
             raise Problem("Conflict", "it went on after the text was loaded, so it stays")
         if edit.deleted:
-            await self._change(Verb("archive", principal, {}), record.session_id, None,
+            await self._change(LaneVerb("archive", principal, {}), record.session_id, None,
                                lambda lane: archive.put_away(lane, who_is(principal)))
             return
-        await self._change(Verb("patch", principal, edit.wanted), record.session_id, None,
+        await self._change(LaneVerb("patch", principal, edit.wanted), record.session_id, None,
                            lambda lane: entries.patch(lane, who_is(principal), edit.wanted, keep_unknown=True))
 
     async def restore(self, principal: Principal, session_id: str, remember: Remember) -> SessionRecord:
         """Take an archived session back (V-2)."""
-        return await self._change(Verb("restore", principal, {}), session_id, remember,
+        return await self._change(LaneVerb("restore", principal, {}), session_id, remember,
                                   lambda lane: archive.restore(lane, who_is(principal)))
 
     async def release(self, principal: Principal, session_id: str, to: str, remember: Remember) -> SessionRecord:
         """Ask the runner to hand a session's control to another gateway (D-5)."""
-        return await self._change(Verb("release", principal, {"to": to}), session_id, remember,
+        return await self._change(LaneVerb("release", principal, {"to": to}), session_id, remember,
                                   lambda lane: session_control.release_session(lane, who_is(principal), to))
 
     async def discard(self, principal: Principal, session_id: str, files: list[str] | None, remember: Remember
                       ) -> SessionRecord:
         """Have the runner throw staged changes away, all or the named files (H-17)."""
-        return await self._change(Verb("discard", principal, {"files": files}), session_id, remember,
+        return await self._change(LaneVerb("discard", principal, {"files": files}), session_id, remember,
                                   lambda lane: staged_changes.discard(lane, who_is(principal), files))
 
     async def _change(
-        self, verb: Verb, session_id: str, remember: Remember | None, change: Callable[[Lane], None]
+        self, verb: LaneVerb, session_id: str, remember: Remember | None, change: Callable[[Lane], None]
     ) -> SessionRecord:
         record = await self._session(verb.principal, session_id)
         shell = await self._lanes.need(session_id)

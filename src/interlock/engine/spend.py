@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from interlock.command.budget import DAY_MS, Budget, Pot, Spending, dollars, place_of
+from interlock.command.budget import DAY_MS, BudgetRule, Pot, Spending, dollars, place_of
 from interlock.engine.bridge.budgets import next_day_ms
-from interlock.ports.ledger import Batch, DropSpending, Ledger, Spend, Write
+from interlock.ports.ledger import DropSpending, Ledger, LedgerWrite, Spend, WriteBatch
 from interlock.protocol import resources
 from interlock.protocol.clock import iso
 
@@ -19,11 +19,11 @@ POTS_SHOWN = 100
 async def read_spending(ledger: Ledger, now_ms: int) -> Spending:
     """Take up today's pots at a start; what has been kept long enough is forgotten."""
     day = now_ms // DAY_MS
-    await ledger.commit(Batch([DropSpending(day - KEPT_DAYS)]))
+    await ledger.commit(WriteBatch([DropSpending(day - KEPT_DAYS)]))
     return Spending(await ledger.spending(day))
 
 
-def settle(spending: Spending, budgets: Sequence[Budget], writes: Iterable[Write]) -> set[str]:
+def settle(spending: Spending, budgets: Sequence[BudgetRule], writes: Iterable[LedgerWrite]) -> set[str]:
     """Take what was committed; gives the tenants of whom other lanes must look again: a pot is used up now, or was
     raised."""
     limits = {budget.name: budget.day_micros for budget in budgets}
@@ -43,12 +43,12 @@ def settle(spending: Spending, budgets: Sequence[Budget], writes: Iterable[Write
     return concerned
 
 
-def shown(budgets: Iterable[Budget], spending: Spending, tenant_id: str, now_ms: int) -> list[resources.Budget]:
+def shown(budgets: Iterable[BudgetRule], spending: Spending, tenant_id: str, now_ms: int) -> list[resources.Budget]:
     """A tenant's budgets as they stand."""
     return [_shown(budget, spending, tenant_id, now_ms) for budget in budgets if budget.tenant in (None, tenant_id)]
 
 
-def _shown(budget: Budget, spending: Spending, tenant_id: str, now_ms: int) -> resources.Budget:
+def _shown(budget: BudgetRule, spending: Spending, tenant_id: str, now_ms: int) -> resources.Budget:
     pots: list[resources.BudgetPot] = []
     left_out = 0
     if budget.day_micros is not None:

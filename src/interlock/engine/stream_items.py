@@ -38,7 +38,7 @@ class Durable(msgspec.Struct, gc=False):
         return self._closing
 
 
-class Transient(msgspec.Struct, gc=False):
+class TransientItem(msgspec.Struct, gc=False):
     """A frame without a number; `body` is its bytes, `frame` the same understood."""
 
     body: bytes
@@ -47,10 +47,10 @@ class Transient(msgspec.Struct, gc=False):
     """The frame as it is written for viewers who see it unaltered, once the first of them was shown it."""
 
 
-Item: TypeAlias = Durable | Transient
+Item: TypeAlias = Durable | TransientItem
 
 
-class Shared(list[Item]):
+class SharedItems(list[Item]):
     """What was told together, as all live viewers of a stream are given it; nobody changes it."""
 
     __slots__ = ("first", "last", "shown", "size", "spoken")
@@ -108,13 +108,15 @@ def coalesced(burst: Sequence[Item]) -> list[Item]:
     for item in burst:
         last = out[-1] if out else None
         merged = None
-        if isinstance(item, Transient) and isinstance(last, Transient) and size + len(item.body) <= MAX_DELTA_BYTES:
+        if isinstance(item, TransientItem) and isinstance(last,
+                                                          TransientItem) and size + len(item.body) <= MAX_DELTA_BYTES:
             merged = joined(grown or last.frame, item.frame)
         if merged is not None:
             grown, size = merged, size + len(item.body)
-            out[-1] = Transient(b"", merged)
+            out[-1] = TransientItem(b"", merged)
         else:
             out.append(item)
             grown, size = None, len(item.body)
-    return [Transient(frames.encode(item.frame), item.frame) if isinstance(item, Transient) and not item.body else item
+    return [TransientItem(frames.encode(item.frame),
+                          item.frame) if isinstance(item, TransientItem) and not item.body else item
             for item in out]

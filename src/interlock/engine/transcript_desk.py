@@ -21,13 +21,13 @@ from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.session_control import check_controlled
-from interlock.engine.bridge.verbs import Verb
+from interlock.engine.bridge.verbs import LaneVerb
 from interlock.engine.lanes import Lanes
 from interlock.engine.router import Router
 from interlock.engine.tenant_lane import house_id
 from interlock.engine.transcript_writer import TranscriptWriter
-from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency
-from interlock.ports.transcripts import Transcripts
+from interlock.ports.ledger import AuditAppend, Ledger, PutIdempotency, WriteBatch
+from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import MAX_MENDED_BYTES, MIB
@@ -36,7 +36,7 @@ from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal,
 from interlock.protocol.resources import FeedEvent, Target
 from interlock.protocol.transcripts import Report
 from interlock.session import tree_edits
-from interlock.session.context import Context
+from interlock.session.context import ModelContext
 from interlock.session.doctor import examine, mend
 from interlock.session.entries import VERSION, Draft, Header, Label
 from interlock.session.export_redaction import Leaving, Redact, leaving
@@ -45,7 +45,7 @@ from interlock.session.transcript_import import UnderHeader, surveyed
 from interlock.session.tree import Tree
 
 T = TypeVar("T")
-Permit = Callable[[Lane, Verb, Callable[[], Any]], Any]
+Permit = Callable[[Lane, LaneVerb, Callable[[], Any]], Any]
 
 AUDIT_ACTION = "transcript"
 MEND_AT_ONCE_BYTES = 4 * MIB
@@ -69,7 +69,7 @@ class Begun(NamedTuple):
     report: Report | None = None
 
 
-class Source(Protocol):
+class ImportSource(Protocol):
     """A transcript that is imported: its lines, as often as they are asked for, or all of it. Both block."""
 
     @property
@@ -109,7 +109,7 @@ class Repaired(NamedTuple):
 class TranscriptDesk:
     """Raises Problem for whatever is refused. Whoever calls it has checked that the session is the tenant's."""
 
-    def __init__(self, ledger: Ledger, transcripts: Transcripts, writer: TranscriptWriter, lanes: Lanes,
+    def __init__(self, ledger: Ledger, transcripts: TranscriptStore, writer: TranscriptWriter, lanes: Lanes,
                  router: Router, permit: Permit) -> None:
         """`permit` asks policy about a verb in its lane, and does it where that may be."""
         self._ledger = ledger
@@ -133,7 +133,7 @@ class TranscriptDesk:
         found = await self._kept(self._transcripts.page(record.session_id, record.agent_id, after, limit))
         return found.lines, found.entries
 
-    async def context(self, record: SessionRecord) -> Context:
+    async def context(self, record: SessionRecord) -> ModelContext:
         """What the transcript puts before a model (X-1)."""
         await self._settle(record)
         return await self._kept(self._transcripts.context(record.session_id, record.agent_id))
@@ -149,7 +149,7 @@ class TranscriptDesk:
 
     async def note_raw_export(self, principal: Principal, record: SessionRecord, media: str) -> None:
         """Have the audit log know of an export that is not redacted, before it leaves (U-1)."""
-        await self._ledger.commit(Batch([Audit(AuditDraft(
+        await self._ledger.commit(WriteBatch([AuditAppend(AuditDraft(
             tenant_id=record.tenant_id, at=iso(self._lanes.wall.now_ms()), who=who_is(principal), action=AUDIT_ACTION,
             session_id=record.session_id, meta={"op": "export", "view": "raw", "format": media}))]))
 
@@ -172,7 +172,7 @@ class TranscriptDesk:
             raise _wrong("/label", f"a label has 1 to {tree_edits.MAX_LABEL_CHARS} characters; null takes it away")
         draft = Label(entry_id, label.strip() if label is not None else None)
         said = {"entry_id": entry_id, "label": draft.label}
-        added = await self._add(Verb("label", principal, said), record, lambda _: (draft, None), remember)
+        added = await self._add(LaneVerb("label", principal, said), record, lambda _: (draft, None), remember)
         if (await self.tree(record)).labels().get(entry_id) != draft.label:
             raise Problem("Unavailable", f"the label of {entry_id} cannot be seen in the transcript yet")
         return added
@@ -185,14 +185,14 @@ class TranscriptDesk:
             return tree_edits.branch_draft(summary, entry_id, leaf), entry_id
 
         said = {"entry_id": entry_id, **({"summary": summary} if summary is not None else {})}
-        added = await self._add(Verb("branch", principal, said), record, draft, remember)
+        added = await self._add(LaneVerb("branch", principal, said), record, draft, remember)
         tree = await self.tree(record)
         place = tree.place(added.entry_id)
         if place is None or tree.nodes[place].parent_id != entry_id:
             raise Problem("Unavailable", f"the branch below {entry_id} cannot be seen in the transcript yet")
         return added
 
-    async def _add(self, verb: Verb, record: SessionRecord, make: Callable[[str | None], tuple[Draft, str | None]],
+    async def _add(self, verb: LaneVerb, record: SessionRecord, make: Callable[[str | None], tuple[Draft, str | None]],
                    remember: Callable[[Added], IdempotencyRecord]) -> Added:
         """`make` gives the entry and the parent that it is to have instead of the leaf."""
         entry_id = verb.said["entry_id"]
@@ -230,7 +230,7 @@ class TranscriptDesk:
             what = f"no entry {entry_id}" if entry_id is not None else "no entry yet"
             raise Problem("NotFound", f"the transcript of session {record.session_id} has {what}",
                           hint="List them with `GET /v1/sessions/{id}/tree`.")
-        await self._ask(record.session_id, Verb("fork", principal, {"entry_id": entry_id} if entry_id else {}))
+        await self._ask(record.session_id, LaneVerb("fork", principal, {"entry_id": entry_id} if entry_id else {}))
         source = _state_decoder.decode(record.machine)
         session_id = uuid4(self._lanes.entropy(16))
         fresh = LaneState(
@@ -244,7 +244,7 @@ class TranscriptDesk:
         lines = tree_edits.fork(tree, leaf, header, header.timestamp, self._lanes.entropy)
         return await self._begin(principal, fresh, lines, {"op": "fork", "of": record.session_id}, None, remember)
 
-    async def take_in(self, principal: Principal, target: Target, source: Source,
+    async def take_in(self, principal: Principal, target: Target, source: ImportSource,
                       remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
         """Begin a session with a transcript that was written elsewhere, versions 1 to 3 (X-2, X-6)."""
         await self._router.look()
@@ -252,11 +252,11 @@ class TranscriptDesk:
         lines, report = await asyncio.to_thread(self._readable, source, self._header(fresh, None))
         told = {"agent_id": fresh.agent_id, "runner_id": fresh.runner_id, "workspace": fresh.workspace,
                 "content_sha256": source.sha256}
-        await self._ask(house_id(fresh.tenant_id), Verb("import", principal, told, f"for {fresh.agent_id}",
-                                                        fresh.agent_id))
+        await self._ask(house_id(fresh.tenant_id), LaneVerb("import", principal, told, f"for {fresh.agent_id}",
+                                                            fresh.agent_id))
         return await self._begin(principal, fresh, lines, {"op": "import"}, report, remember)
 
-    def _readable(self, source: Source, header: Header) -> tuple[Iterable[bytes], Report]:
+    def _readable(self, source: ImportSource, header: Header) -> tuple[Iterable[bytes], Report]:
         """What a session begins with, and what was found on the way. A long file is gone through line by line."""
         if source.size <= MEND_AT_ONCE_BYTES:
             return self._mended(source.whole(), header)
@@ -316,7 +316,7 @@ class TranscriptDesk:
 
         found = await self.examine(record)
 
-        verb = Verb("repair", principal, {})
+        verb = LaneVerb("repair", principal, {})
 
         def note(lane: Lane) -> None:
             _check_still(lane)
@@ -358,7 +358,7 @@ class TranscriptDesk:
         return repaired
 
     # --- inside ---
-    async def _ask(self, session_id: str, verb: Verb) -> None:
+    async def _ask(self, session_id: str, verb: LaneVerb) -> None:
         """Ask policy about what begins in a session to come: a yes is used up before, as a reset's is. Raises
         Problem."""
         shell = await self._lanes.lane(session_id)

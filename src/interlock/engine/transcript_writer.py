@@ -13,8 +13,8 @@ from contextlib import suppress
 
 import structlog
 
-from interlock.ports.ledger import Batch, DropTranscript, Ledger
-from interlock.ports.transcripts import TranscriptHeader, Transcripts
+from interlock.ports.ledger import DropTranscript, Ledger, WriteBatch
+from interlock.ports.transcripts import TranscriptHeader, TranscriptStore
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
 from interlock.session.keys import topic_of
@@ -37,7 +37,7 @@ log = structlog.get_logger("interlock.transcripts")
 class TranscriptWriter:
     """One task. A nudge says that the ledger may hold lines; more of them cost nothing."""
 
-    def __init__(self, ledger: Ledger, transcripts: Transcripts) -> None:
+    def __init__(self, ledger: Ledger, transcripts: TranscriptStore) -> None:
         self._ledger = ledger
         self._transcripts = transcripts
         self._headers: OrderedDict[str, TranscriptHeader] = OrderedDict()
@@ -121,7 +121,7 @@ class TranscriptWriter:
             for (session_id, lines), done in zip(groups.items(), kept, strict=True) if done
         ]
         if drops:
-            await self._ledger.commit(Batch(drops))
+            await self._ledger.commit(WriteBatch(drops))
 
     async def _append(self, session_id: str, lines: list[TranscriptLine]) -> bool:
         """Append one session's lines; False where they must wait."""

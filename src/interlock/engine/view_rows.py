@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from interlock.protocol.records import SessionRecord
-from interlock.session.entry import Entry
+from interlock.session.entry import SessionFields
 from interlock.session.keys import topic_of, transcript_name
-from interlock.session.store_view import Counted, view_entry
+from interlock.session.store_view import SessionFacts, view_entry
 
 
 class _Kept(msgspec.Struct):
     """What the view needs of a lane's state; the rest is passed over unread."""
 
-    entry: Entry = Entry()
+    entry: SessionFields = SessionFields()
     input_tokens: int = 0
     output_tokens: int = 0
     context_tokens: int | None = None
@@ -31,6 +31,7 @@ def view_row(record: SessionRecord, directory: str) -> tuple[str, dict[str, Any]
     if kept.entry.archived_at is not None:
         return None
     file = f"{directory}/{transcript_name(record.session_id, topic_of(record.session_key))}"
-    counted = Counted(record.session_id, record.updated_ms, kept.input_tokens, kept.output_tokens, kept.context_tokens,
-                      file)
+    counted = SessionFacts(record.session_id, record.updated_ms, kept.input_tokens, kept.output_tokens,
+                           kept.context_tokens,
+                           file)
     return record.session_key, view_entry(kept.entry, counted)

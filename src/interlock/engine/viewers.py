@@ -14,9 +14,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from interlock.engine.pace import Pace
-from interlock.engine.replays import NOBODY, Reader, Replays, Turn
-from interlock.engine.stream_items import ITEM_BYTES, Durable, Item, Shared, Transient, closing_frame, coalesced
+from interlock.engine.pace import NotificationPace
+from interlock.engine.replays import NOBODY, PageTurn, ReplayReader, Replays
+from interlock.engine.stream_items import (
+    ITEM_BYTES,
+    Durable,
+    Item,
+    SharedItems,
+    TransientItem,
+    closing_frame,
+    coalesced,
+)
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import KIB, PAGE_MAX, VIEWER_OUTBOX_BYTES
@@ -51,11 +59,11 @@ class _Topic:
     """One stream that somebody reads, or that has open blocks."""
 
     def __init__(self) -> None:
-        self.viewers: list[Viewer] = []
+        self.viewers: list[StreamViewer] = []
         self.blocks = OpenBlocks()
         self.told = 0
         """Number of the last event that was published while this topic was here; 0 while none was."""
-        self.pace = Pace(self._offer)
+        self.pace = NotificationPace(self._offer)
         self.reach: Callable[[int], Awaitable[None]] | None = None
         """Where another gateway may write the stream: has this topic be told all up to a number. No viewer runs ahead
         of its topic there, or it would be given text of a block that it has seen closed."""
@@ -66,16 +74,16 @@ class _Topic:
             self.pace.take(items, len(self.viewers))
 
     def _offer(self, items: Sequence[Item]) -> None:
-        run = Shared(items)
+        run = SharedItems(items)
         for viewer in self.viewers:
             viewer.offer(run)
 
 
-class Viewer:
+class StreamViewer:
     """One reader. `next` gives bursts; as an asynchronous iterator it gives them until the hub ends it."""
 
     def __init__(self, source: EventSource, stream: str, topic: _Topic, after: int, page: int,
-                 replays: Replays, reader: Reader) -> None:
+                 replays: Replays, reader: ReplayReader) -> None:
         self.cursor = after
         """Number of the last durable item that was given out."""
         self._source = source
@@ -85,12 +93,12 @@ class Viewer:
         self._page = min(page, FIRST_PAGE)
         self._replays = replays
         self._reader = reader
-        self._turn: Turn | None = None
+        self._turn: PageTurn | None = None
         """While a page of the ledger is under way to the reader."""
         self._live = False
         self._told = after
         self._inbox: deque[Item] = deque()
-        self._shared: Shared | None = None
+        self._shared: SharedItems | None = None
         """Stands for the whole inbox while that holds one run and nothing else."""
         self._size = 0
         self._overflows = 0
@@ -99,7 +107,7 @@ class Viewer:
         self._wake = asyncio.Event()
 
     # --- the hub's side: never waits ---
-    def offer(self, run: Shared) -> None:
+    def offer(self, run: SharedItems) -> None:
         """Put a run into the outbox; past the bound the viewer goes back to the ledger (S-4)."""
         if self._live and run.first in (0, self._told + 1):
             if self._inbox or self._shared is not None:
@@ -121,7 +129,7 @@ class Viewer:
             self._inbox.extend(self._shared)
             self._shared = None
 
-    def _put(self, items: Shared) -> None:
+    def _put(self, items: SharedItems) -> None:
         self._unshare()
         live, told, size = self._live, self._told, 0
         for item in items:
@@ -151,7 +159,7 @@ class Viewer:
         self._live = False
 
     # --- the reader's side ---
-    def __aiter__(self) -> Viewer:
+    def __aiter__(self) -> StreamViewer:
         return self
 
     async def __anext__(self) -> list[Item]:
@@ -231,7 +239,7 @@ class Viewer:
         merged = self._topic.blocks.merged(self._closed_blocks)
         self._closed_blocks.clear()
         self._live = True
-        return [Transient(frames.encode(frame), frame) for frame in merged]
+        return [TransientItem(frames.encode(frame), frame) for frame in merged]
 
     def _take(self) -> list[Item]:
         shared, self._shared = self._shared, None
@@ -240,7 +248,7 @@ class Viewer:
             self.cursor = self._told
             return shared
         burst: list[Item] = list(self._inbox)
-        if self._size > COALESCE_BYTES and Transient in set(map(type, burst)):
+        if self._size > COALESCE_BYTES and TransientItem in set(map(type, burst)):
             burst = coalesced(burst)
         self._inbox.clear()
         self._size = 0
@@ -326,22 +334,22 @@ class Viewers:
         `after` is the number of the event that it came after, where that is known.
         """
         news = self.overhear(session_stream, raw, frame, after)
-        if self.relay is not None and isinstance(news, Transient):
+        if self.relay is not None and isinstance(news, TransientItem):
             self.relay.said(session_stream, after, news.body)
 
-    def overhear(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> Transient | Hole | None:
+    def overhear(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> TransientItem | Hole | None:
         """Give a transient frame to the viewers here, whoever relayed it; returns what of it was new."""
         topic = self._topics.get(session_stream)
         if topic is None:
             topic = self._topics[session_stream] = _Topic()
         topic.told = max(topic.told, after)
         news = topic.blocks.feed(frame)
-        item: Transient | Hole | None = None
+        item: TransientItem | Hole | None = None
         if isinstance(news, Hole):
             self.holes += 1
             item = news
         elif news is not None:
-            item = Transient(raw if news is frame else frames.encode(news), news)
+            item = TransientItem(raw if news is frame else frames.encode(news), news)
             topic.tell((item,))
         self._forget_if_idle(session_stream, topic)
         return item
@@ -373,8 +381,8 @@ class Viewers:
             del self._topics[stream]
 
     @asynccontextmanager
-    async def join(self, stream: str, after: int, page: int = PAGE_MAX, reader: Reader = NOBODY
-                   ) -> AsyncGenerator[Viewer]:
+    async def join(self, stream: str, after: int, page: int = PAGE_MAX, reader: ReplayReader = NOBODY
+                   ) -> AsyncGenerator[StreamViewer]:
         """Read a stream from behind number `after`: the ledger's tail in pages, the text so far, then live. Pages of
         one reader, and of one tenant, are read a few at a time."""
         relay = self.relay
@@ -383,7 +391,7 @@ class Viewers:
         topic = self._topics.get(stream)
         if topic is None:
             topic = self._topics[stream] = _Topic()
-        viewer = Viewer(self._source, stream, topic, after, page, self.replays, reader)
+        viewer = StreamViewer(self._source, stream, topic, after, page, self.replays, reader)
         topic.viewers.append(viewer)
         if self._closed:
             viewer.end()

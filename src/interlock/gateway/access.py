@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from interlock.config import RatesSection
-from interlock.engine.rows import Rows
-from interlock.gateway.browsers import Browsers
+from interlock.engine.rows import RowAudit
+from interlock.gateway.browsers import BrowserSessions
 from interlock.gateway.credentials import Credentials, Issuers
-from interlock.gateway.keys import Keys
+from interlock.gateway.keys import KeyStore
 from interlock.gateway.open_streams import Openings
 from interlock.gateway.quotas import Quotas
 from interlock.gateway.rates import Rates
-from interlock.gateway.tenants import Tenants
+from interlock.gateway.tenants import TenantStore
 from interlock.gateway.tickets import Tickets
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger
@@ -22,13 +22,13 @@ class Access(NamedTuple):
     """What REST asks of section 6 of the specification."""
 
     credentials: Credentials
-    keys: Keys
-    tenants: Tenants
+    keys: KeyStore
+    tenants: TenantStore
     tickets: Tickets
     rates: Rates
     quotas: Quotas
     openings: Openings
-    browsers: Browsers
+    browsers: BrowserSessions
 
     def configure(self, issuers: Issuers | None, rates: RatesSection) -> None:
         """Take other issuers and other limits."""
@@ -39,13 +39,13 @@ class Access(NamedTuple):
 
 
 def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None,
-                rates: RatesSection | None = None, rows: Rows | None = None) -> Access:
+                rates: RatesSection | None = None, rows: RowAudit | None = None) -> Access:
     """Join the parts over one ledger; `rows` is the engine's own comparison of rows with the log."""
     credentials = Credentials(ledger, clock, issuers, rows)
     section = rates or RatesSection()
     pace = Rates(clock, section)
     return Access(
-        credentials, Keys(ledger, clock, entropy, credentials), Tenants(ledger, clock, credentials),
+        credentials, KeyStore(ledger, clock, entropy, credentials), TenantStore(ledger, clock, credentials),
         Tickets(clock, entropy), pace, Quotas(ledger, clock, section),
-        Openings(credentials, section), Browsers(ledger, clock, entropy, credentials, pace),
+        Openings(credentials, section), BrowserSessions(ledger, clock, entropy, credentials, pace),
     )

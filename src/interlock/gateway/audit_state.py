@@ -17,7 +17,7 @@ from interlock.command.audit import record_line
 from interlock.command.audit_check import verify_records
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.audit_quick import is_whole
-from interlock.command.audit_report import Report, Tampering, plural, unbroken
+from interlock.command.audit_report import AuditReport, Tampering, plural, unbroken
 from interlock.command.audit_tail import noted_line
 from interlock.command.note import Checkpoint, is_genuine
 from interlock.gateway.checkpoints import begun_empty, newest
@@ -28,7 +28,7 @@ CHECKPOINTS_NAME = "audit"
 """The folder of a state directory that has the checkpoints."""
 
 
-class Rows(StoredRows, Protocol):
+class LedgerRows(StoredRows, Protocol):
     """The tables of a ledger, of one instant."""
 
     def head(self, tenant_id: str) -> tuple[int, str]: ...
@@ -36,7 +36,7 @@ class Rows(StoredRows, Protocol):
     def noted(self, tenant_id: str) -> str | None: ...
 
 
-def verify_ledger_file(state: Path, store: str | None = None) -> Report:
+def verify_ledger_file(state: Path, store: str | None = None) -> AuditReport:
     """Check the audit logs of all tenants in a state directory, with the gateway up or down (U-2); with `store` those
     in that database, by the key and the checkpoints of the state directory.
 
@@ -51,18 +51,19 @@ def verify_ledger_file(state: Path, store: str | None = None) -> Report:
         differing = compare_rows(rows)
     if differing:
         differ = f"{plural(len(differing), 'row')} of the database {'differs' if len(differing) == 1 else 'differ'}"
-        return Report(ok=False, tenant_id=None, records=sum(report.records for report in reports), kind=Tampering.ROWS,
-                      signature_checked=True, rows=differing,
-                      message=f"the log is whole, and {differ} from it.")
+        return AuditReport(ok=False, tenant_id=None, records=sum(report.records for report in reports),
+                           kind=Tampering.ROWS,
+                           signature_checked=True, rows=differing,
+                           message=f"the log is whole, and {differ} from it.")
     records = sum(report.records for report in reports)
     unsigned = sum(report.not_yet_signed for report in reports)
     erased = sum(report.erased for report in reports)
     message = unbroken(records, unsigned, erased, len(reports))
-    return Report(ok=True, tenant_id=reports[0].tenant_id if len(reports) == 1 else None, records=records,
-                  not_yet_signed=unsigned, erased=erased, signature_checked=True, message=message)
+    return AuditReport(ok=True, tenant_id=reports[0].tenant_id if len(reports) == 1 else None, records=records,
+                       not_yet_signed=unsigned, erased=erased, signature_checked=True, message=message)
 
 
-def verify_tenants(state: Path, store: str | None = None) -> list[Report]:
+def verify_tenants(state: Path, store: str | None = None) -> list[AuditReport]:
     """Check each tenant's audit log; one report each, by tenant."""
     key = load_public_key(state / PUBLIC_NAME)
     sink = CheckpointFiles(state / CHECKPOINTS_NAME)
@@ -73,7 +74,7 @@ def verify_tenants(state: Path, store: str | None = None) -> list[Report]:
                 for tenant_id in sorted({*rows.tenants(), *kept})]
 
 
-def _rows(state: Path, store: str | None) -> AbstractContextManager[Rows]:
+def _rows(state: Path, store: str | None) -> AbstractContextManager[LedgerRows]:
     if store is None:
         return audit_rows(state / LEDGER_NAME)
     from interlock.backends.postgres.audit_rows import audit_rows as rows_in_database
@@ -85,7 +86,7 @@ def _rows(state: Path, store: str | None) -> AbstractContextManager[Rows]:
 class _Kept:
     """A tenant's log in a database, and what was kept of its checkpoints: lines of a file, a copy in the database."""
 
-    def __init__(self, rows: Rows, tenant_id: str, lines: list[bytes], key: Ed25519PublicKey,
+    def __init__(self, rows: LedgerRows, tenant_id: str, lines: list[bytes], key: Ed25519PublicKey,
                  sink: CheckpointFiles | None) -> None:
         """`sink` is that of the only gateway on the database: its file has every checkpoint. None of several."""
         self._rows = rows
@@ -94,7 +95,7 @@ class _Kept:
         self._key = key
         self._sink = sink
 
-    def verify(self) -> Report:
+    def verify(self) -> AuditReport:
         """Check the log against all of them."""
         head = newest(self._lines)
         earlier, unreadable = _earlier(self._lines, head)
@@ -123,7 +124,7 @@ class _Kept:
                 head, earlier = line, [*earlier, *(() if last is None else (last,))]
         return self._verify(head, earlier)
 
-    def _verify(self, head: bytes | None, earlier: list[Checkpoint]) -> Report:
+    def _verify(self, head: bytes | None, earlier: list[Checkpoint]) -> AuditReport:
         whole = None
         if head is not None:
             lines = chain(map(record_line, self._rows.records(self._tenant_id)), (head,))
@@ -132,7 +133,7 @@ class _Kept:
         report = msgspec.structs.replace(report, tenant_id=self._tenant_id)
         return _against_noted(report, *self._rows.head(self._tenant_id))
 
-    def _behind(self, copy: Checkpoint) -> Report | None:
+    def _behind(self, copy: Checkpoint) -> AuditReport | None:
         """A checkpoint is kept in the file before the database has a copy: a file that still ends before the copy was
         cut, removed or replaced by an older one."""
         if self._sink is None:
@@ -146,9 +147,9 @@ class _Kept:
                          f"database has a copy of one at record {copy.size}: the file was removed, cut or replaced by "
                          "an older one.")
 
-    def _bad(self, kind: Tampering, message: str) -> Report:
-        return Report(ok=False, tenant_id=self._tenant_id, records=0, kind=kind, signature_checked=True,
-                      message=message)
+    def _bad(self, kind: Tampering, message: str) -> AuditReport:
+        return AuditReport(ok=False, tenant_id=self._tenant_id, records=0, kind=kind, signature_checked=True,
+                           message=message)
 
 
 def _earlier(kept: list[bytes], head: bytes | None) -> tuple[list[Checkpoint], int | None]:
@@ -164,7 +165,7 @@ def _earlier(kept: list[bytes], head: bytes | None) -> tuple[list[Checkpoint], i
     return read, None
 
 
-def _against_noted(report: Report, noted: int, last_hash: str) -> Report:
+def _against_noted(report: AuditReport, noted: int, last_hash: str) -> AuditReport:
     """Compare with where the database itself says that the log ends."""
     tenant_id = report.tenant_id
     if report.kind is Tampering.CUT_TAIL and noted == report.records:

@@ -20,17 +20,17 @@ from interlock.gateway.credentials import BROWSER_ID_PREFIX, BROWSER_PREFIX, KEY
 from interlock.gateway.rates import Rates
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import (
-    Audit,
-    Batch,
+    AuditAppend,
     DropBrowserLogins,
     Ledger,
     LedgerError,
+    LedgerWrite,
     PutBrowserLogin,
     PutIdempotency,
     SpendBrowserLogin,
     Spent,
     UseBrowserLogin,
-    Write,
+    WriteBatch,
 )
 from interlock.protocol.access import (
     BROWSER_CODE_LIFE_MS,
@@ -62,7 +62,7 @@ DOUBTED_AT_ONCE = 4
 Remember = Callable[[Any], IdempotencyRecord]
 
 
-class Opened(NamedTuple):
+class NewBrowserSession(NamedTuple):
     """A session with its secrets, before they are forgotten."""
 
     record: BrowserLoginRecord
@@ -71,7 +71,7 @@ class Opened(NamedTuple):
     half: str
 
 
-class Browsers:
+class BrowserSessions:
     """The browser sessions of all tenants. Whatever is returned is durable and audited; refusals are `Problem`s."""
 
     def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy, credentials: Credentials, rates: Rates) -> None:
@@ -105,13 +105,13 @@ class Browsers:
             if sum(one.form == "code" and one.expires_ms > now for one in known) >= MAX_BROWSER_CODES:
                 raise Problem("QuotaExceeded", f"{MAX_BROWSER_CODES} login codes are waiting to be used already.",
                               hint="Use one, or wait until the oldest is over: 5 minutes at most.")
-            await self._ledger.commit(Batch([
-                DropBrowserLogins(now), PutBrowserLogin(record), Audit(self._draft(principal, "login", meta)),
+            await self._ledger.commit(WriteBatch([
+                DropBrowserLogins(now), PutBrowserLogin(record), AuditAppend(self._draft(principal, "login", meta)),
                 PutIdempotency(remember(shown))]))
         return shown
 
     async def open_with_code(self, code: str, source: str, cookie: str, label: str, personal: Mapping[str, str]
-                             ) -> Opened:
+                             ) -> NewBrowserSession:
         """Open a session with a one-time code. `cookie` is the one that the browser has already, if any. Raises Problem
         Unauthorized, RateLimited or QuotaExceeded."""
         login_id = digest(read_crockford(code))
@@ -125,14 +125,14 @@ class Browsers:
             if record is None or key is None or record.form != "code" or record.expires_ms <= now:
                 raise self._wrong(source)
             principal = await self._principal(key, record.role, source)
-        spend: list[Write] = [SpendBrowserLogin(record.id, now)]
+        spend: list[LedgerWrite] = [SpendBrowserLogin(record.id, now)]
         try:
             return await self._open(principal, key, cookie, label, personal, record.ends_ms, spend)
         except Spent:
             raise self._wrong(source) from None
 
     async def open_with_key(self, key: str, source: str, cookie: str, label: str, personal: Mapping[str, str]
-                            ) -> Opened:
+                            ) -> NewBrowserSession:
         """Open a session with an API key. Raises Problem Unauthorized, RateLimited or QuotaExceeded."""
         async with self._looking(source):
             record = await self._ledger.key(digest(key)) if key.startswith(KEY_PREFIX) and key.isascii() else None
@@ -162,8 +162,8 @@ class Browsers:
                 "owner" not in principal.roles):
             raise Problem("Forbidden", "An owner's browser session is ended by an owner alone.")
         with contextlib.suppress(Spent):  # It was ended elsewhere meanwhile.
-            await self._ledger.commit(Batch([*self._ending(found, principal, "ended"),
-                                             PutIdempotency(remember(found))]))
+            await self._ledger.commit(WriteBatch([*self._ending(found, principal, "ended"),
+                                                  PutIdempotency(remember(found))]))
         self._credentials.forget()
         return found
 
@@ -178,10 +178,10 @@ class Browsers:
             self._noted.popitem(last=False)
         # A store that cannot take it (a full disk) must not shut out the person who would mend it.
         with contextlib.suppress(LedgerError):
-            await self._ledger.commit(Batch([UseBrowserLogin(login_id, now)]))
+            await self._ledger.commit(WriteBatch([UseBrowserLogin(login_id, now)]))
 
     async def _open(self, principal: Principal, key: KeyRecord, cookie: str, label: str, personal: Mapping[str, str],
-                    ends_ms: int | None, spend: list[Write]) -> Opened:
+                    ends_ms: int | None, spend: list[LedgerWrite]) -> NewBrowserSession:
         now = self._clock.now_ms()
         half = _secret(self._entropy)
         async with self._opening:
@@ -202,17 +202,17 @@ class Browsers:
             )
             meta = {"step": "opened", "browser_session": record.id, "key_id": key.key_id, "role": principal.role,
                     "by": "code" if spend else "key", **bound(record)}
-            await self._ledger.commit(Batch([*spend, DropBrowserLogins(now), PutBrowserLogin(record),
-                                             Audit(self._draft(principal, "login", meta, personal))]))
+            await self._ledger.commit(WriteBatch([*spend, DropBrowserLogins(now), PutBrowserLogin(record),
+                                                  AuditAppend(self._draft(principal, "login", meta, personal))]))
             for one in own[: max(0, len(own) + 1 - MAX_KEY_BROWSER_SESSIONS)]:
                 with contextlib.suppress(Spent):
-                    await self._ledger.commit(Batch(self._ending(one, principal, "displaced")))
+                    await self._ledger.commit(WriteBatch(self._ending(one, principal, "displaced")))
                 self._credentials.forget()
-        return Opened(record, principal, cookie, f"{record.id.removeprefix(BROWSER_ID_PREFIX)}.{half}")
+        return NewBrowserSession(record, principal, cookie, f"{record.id.removeprefix(BROWSER_ID_PREFIX)}.{half}")
 
-    def _ending(self, record: BrowserLoginRecord, principal: Principal, step: str) -> list[Write]:
+    def _ending(self, record: BrowserLoginRecord, principal: Principal, step: str) -> list[LedgerWrite]:
         meta = {"step": step, "browser_session": record.id, "key_id": record.key_id, **ended(row_of(record))}
-        return [SpendBrowserLogin(record.id, self._clock.now_ms()), Audit(self._draft(principal, "logout", meta))]
+        return [SpendBrowserLogin(record.id, self._clock.now_ms()), AuditAppend(self._draft(principal, "logout", meta))]
 
     async def _sessions(self, tenant_id: str) -> list[BrowserLoginRecord]:
         """Give the open sessions of a tenant; those that are idle for too long, or whose key is gone, have ended."""

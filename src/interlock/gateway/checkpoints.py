@@ -23,7 +23,7 @@ from interlock.command.canonical import MAX_INTEGER
 from interlock.command.note import Checkpoint, is_genuine, origin_of, sign_checkpoint
 from interlock.engine.audit_readiness import Signing
 from interlock.ports.checkpoints import CheckpointSink
-from interlock.ports.ledger import Batch, CommandQuery, Ledger, LedgerError, PutFact, Receipt, Write
+from interlock.ports.ledger import CommandQuery, Ledger, LedgerError, LedgerWrite, PutFact, Receipt, WriteBatch
 from interlock.protocol.limits import CHECKPOINT_INTERVAL_MS, CHECKPOINT_RECORDS, UNSIGNED_RECORDS_MAX
 
 SIGN_EVERY_MS = CHECKPOINT_INTERVAL_MS * 4 // 5
@@ -197,7 +197,7 @@ class CheckpointSigner:
         return found
 
     async def resume(self, tenant_id: str, size: int, root: bytes,
-                     writes: Callable[[str], Sequence[Write]]) -> Receipt:
+                     writes: Callable[[str], Sequence[LedgerWrite]]) -> Receipt:
         """Sign a log that nothing leads up to, as a person accepts it: with the first `size` records under `root`.
 
         `writes` makes the record of that from the reason why it was not signed. Earlier checkpoints are set aside
@@ -223,7 +223,7 @@ class CheckpointSigner:
             self._signed.pop(tenant_id, None)
             # One transaction: the records may be signed again, and one of them says on whose word.
             value = write_noted(now, checkpoint_line(accepted))
-            receipt = await self._ledger.commit(Batch(
+            receipt = await self._ledger.commit(WriteBatch(
                 [PutFact(CHECKPOINT_FACT + tenant_id, value), *writes(reason)]))
             _log.warning("audit_log_accepted", tenant_id=tenant_id, size=now, reason=reason)
             await self._sign_next(tenant_id)
@@ -266,7 +266,7 @@ class CheckpointSigner:
     async def _note(self, tenant_id: str, signed: Checkpoint, noted: Checkpoint | None) -> None:
         if noted is None or noted.size < signed.size:
             value = write_noted(signed.size, checkpoint_line(signed))
-            await self._ledger.commit(Batch([PutFact(CHECKPOINT_FACT + tenant_id, value)]))
+            await self._ledger.commit(WriteBatch([PutFact(CHECKPOINT_FACT + tenant_id, value)]))
         self._signed[tenant_id] = signed
 
     async def _noted(self, tenant_id: str) -> Checkpoint | None:

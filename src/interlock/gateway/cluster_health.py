@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from interlock.ports.bus import Bus, CutOff
-from interlock.ports.leases import Leases, Member
+from interlock.ports.leases import ClusterMember, Leases
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.answers import ClusterGateway, ClusterHealth, SharedServer
 from interlock.protocol.clock import iso
@@ -41,7 +41,7 @@ class ClusterWatch:
         (members, database), bus = await asyncio.gather(self._look_at_database(), self._look_at_bus())
         return ClusterHealth(gateways=[_shown(one) for one in members], database=database, bus=bus)
 
-    async def _look_at_database(self) -> tuple[list[Member], SharedServer]:
+    async def _look_at_database(self) -> tuple[list[ClusterMember], SharedServer]:
         began_s = self._now_s()
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_MS / 1000):
@@ -62,7 +62,7 @@ class ClusterWatch:
         return SharedServer(where=where, reachable=True, version=found.version, latency_ms=round(found.latency_ms, 2))
 
 
-def _shown(member: Member) -> ClusterGateway:
+def _shown(member: ClusterMember) -> ClusterGateway:
     return ClusterGateway(instance_id=member.instance_id, address=member.address,
                           since=iso(member.since_ms) if member.since_ms else None,
                           last_beat_at=iso(member.renewed_ms), lanes=member.lanes)

@@ -48,7 +48,7 @@ class HeadTooLarge(ValueError):
     """The head of a request, or what follows its body, is longer than is read."""
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """An HTTP connection that an answer can end and bound (S-4), whose requests have heads of a bounded size, and are
     refused in the form of every refusal where they cannot be read (F-1)."""
 

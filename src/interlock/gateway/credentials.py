@@ -17,9 +17,9 @@ import msgspec
 import structlog
 
 from interlock.command.register import bound
-from interlock.engine.rows import Rows
+from interlock.engine.rows import RowAudit
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutKey, PutTenant, UseKey, Write
+from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, LedgerWrite, PutKey, PutTenant, UseKey, WriteBatch
 from interlock.protocol.access import BROWSER_IDLE_MS, OWNER_TENANT, lesser_roles, named_roles, written_roles
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import ulid
@@ -79,13 +79,13 @@ async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entrop
         _write_private(state_dir / OWNER_FILE, key + "\n")
     now = clock.now_ms()
     known = await ledger.key(digest(key))
-    writes: list[Write] = []
+    writes: list[LedgerWrite] = []
     if await ledger.tenant(OWNER_TENANT) is None:
         tenant = TenantRecord(tenant_id=OWNER_TENANT, name="", created_ms=now)
         draft = AuditDraft(tenant_id=OWNER_TENANT, at=iso(now), who={"id": "gateway", "role": "system"},
                            action="policy_change",
                            meta={"step": "tenant_made", "tenant_id": OWNER_TENANT, **bound(tenant)})
-        writes += [PutTenant(tenant), Audit(draft)]
+        writes += [PutTenant(tenant), AuditAppend(draft)]
     if known is None:
         known = KeyRecord(
             key_sha256=digest(key), key_id="key_" + ulid(now, entropy(10)), tenant_id=OWNER_TENANT, label=OWNER_FILE,
@@ -95,11 +95,11 @@ async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entrop
     elif known.revoked:
         log.warning("owner_key_is_revoked", remedy=f"remove {state_dir / OWNER_FILE} and start anew for another one")
     if writes:
-        await ledger.commit(Batch(writes))
+        await ledger.commit(WriteBatch(writes))
     return known
 
 
-async def _replacing(ledger: Ledger, fresh: KeyRecord, now_ms: int, *, shared: bool) -> list[Write]:
+async def _replacing(ledger: Ledger, fresh: KeyRecord, now_ms: int, *, shared: bool) -> list[LedgerWrite]:
     """Record the file's key, and revoke those before it unless other gateways have files of their own."""
     keys = [] if shared else await ledger.keys(OWNER_TENANT)
     earlier = [msgspec.structs.replace(one, revoked=True) for one in keys if one.origin == "file" and not one.revoked]
@@ -108,10 +108,11 @@ async def _replacing(ledger: Ledger, fresh: KeyRecord, now_ms: int, *, shared: b
         tenant_id=OWNER_TENANT, at=at, who=who, action="key_rotate",
         meta={"step": "owner_file", "key_id": fresh.key_id, "revoked": [one.key_id for one in earlier], **bound(fresh)},
     )
-    writes: list[Write] = [Audit(made)]
+    writes: list[LedgerWrite] = [AuditAppend(made)]
     for one in earlier:
         meta = {"step": "owner_file", "key_id": one.key_id, **bound(one)}
-        writes += [PutKey(one), Audit(AuditDraft(tenant_id=OWNER_TENANT, at=at, who=who, action="revoke", meta=meta))]
+        writes += [PutKey(one),
+                   AuditAppend(AuditDraft(tenant_id=OWNER_TENANT, at=at, who=who, action="revoke", meta=meta))]
     return writes
 
 
@@ -157,9 +158,10 @@ class _Looked(NamedTuple):
 class Credentials:
     """Tells who a bearer token stands for. What was accepted is remembered for CACHE_MS, at most CACHE_KEYS of them."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, issuers: Issuers | None = None, rows: Rows | None = None) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, issuers: Issuers | None = None,
+                 rows: RowAudit | None = None) -> None:
         self._ledger = ledger
-        self.rows = rows or Rows(ledger, clock)
+        self.rows = rows or RowAudit(ledger, clock)
         """Compares what is stored of a credential with the audit log (H-5)."""
         self._clock = clock
         self._issuers = issuers
@@ -304,7 +306,7 @@ class Credentials:
         if record.last_used_ms is None or now - record.last_used_ms >= USED_INTERVAL_MS:
             # A store that cannot take it (a full disk) must not shut out who would mend it.
             with contextlib.suppress(LedgerError):
-                await self._ledger.commit(Batch([UseKey(record.key_id, now)]))
+                await self._ledger.commit(WriteBatch([UseKey(record.key_id, now)]))
         return _principal(record, record.role)
 
     async def _runner(self, hashed: str) -> Principal:

@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from interlock.channels.webhook import signature
-from interlock.engine.chats import Chats, SystemMessage
+from interlock.engine.chats import ChatInbox, SystemMessage
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, PutIdempotency, Write
+from interlock.ports.ledger import Ledger, LedgerWrite, PutIdempotency
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.inbound import Received
 from interlock.protocol.problems import Problem
@@ -37,7 +37,7 @@ RETRY_S = 60
 Auth = Literal["hmac", "standard", "token"]
 
 
-class Hook(NamedTuple):
+class ConfiguredHook(NamedTuple):
     """A hook of the config with its secret."""
 
     name: str
@@ -56,7 +56,8 @@ class Hook(NamedTuple):
 class Hooks:
     """Takes deliveries. `hooks` is by name, and may be exchanged while it runs."""
 
-    def __init__(self, hooks: Mapping[str, Hook], ledger: Ledger, chats: Chats, clock: Clock, entropy: Entropy) -> None:
+    def __init__(self, hooks: Mapping[str, ConfiguredHook], ledger: Ledger, chats: ChatInbox, clock: Clock,
+                 entropy: Entropy) -> None:
         self.hooks = hooks
         self._ledger = ledger
         self._chats = chats
@@ -64,18 +65,18 @@ class Hooks:
         self._entropy = entropy
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def known(self, name: str, headers: Mapping[str, str], body: bytes) -> Hook | None:
+    def known(self, name: str, headers: Mapping[str, str], body: bytes) -> ConfiguredHook | None:
         """The hook, where the delivery shows its secret; None also where there is no such hook: who guesses names
         learns nothing."""
         hook = self.hooks.get(name)
         return hook if hook is not None and proves(hook, headers, body, self._clock.now_ms()) else None
 
-    def principal(self, hook: Hook) -> Principal:
+    def principal(self, hook: ConfiguredHook) -> Principal:
         """As whom a hook speaks."""
         return Principal(tenant_id=hook.tenant_id, actor=Actor(type="agent", id=f"hook:{hook.name}"), role="operator",
                          key_id="")
 
-    async def take(self, hook: Hook, headers: Mapping[str, str], body: bytes, *, guess: bool = False
+    async def take(self, hook: ConfiguredHook, headers: Mapping[str, str], body: bytes, *, guess: bool = False
                    ) -> tuple[IdempotencyRecord, bool]:
         """Give a delivery to its agent, once: the answer, and whether it is one that was given before. Raises
         Problem; Unavailable for what cannot begin now, of which nothing is kept: it is the sender's to deliver
@@ -106,16 +107,17 @@ class Hooks:
                 raise Problem("Unavailable", problem.detail, hint=problem.hint,
                               headers={"Retry-After": str(RETRY_S)}) from None
 
-    def _message(self, hook: Hook, delivery: str, body: bytes) -> SystemMessage:
+    def _message(self, hook: ConfiguredHook, delivery: str, body: bytes) -> SystemMessage:
         key = (canonical_key(hook.key, hook.agent_id) if hook.key is not None
                else hook_key(hook.agent_id, uuid4(self._entropy(16))))
         return SystemMessage(key, hook.agent_id, hook_text(hook.message, hook.name, delivery, body), "hook",
                              hook.workspace)
 
-    async def _tell(self, hook: Hook, message: SystemMessage, scope: str, fingerprint: str) -> IdempotencyRecord:
+    async def _tell(self, hook: ConfiguredHook, message: SystemMessage, scope: str,
+                    fingerprint: str) -> IdempotencyRecord:
         kept: list[IdempotencyRecord] = []
 
-        def writes(told: Received) -> list[Write]:
+        def writes(told: Received) -> list[LedgerWrite]:
             location = {"Location": f"/v1/commands/{told.command_id}"} if told.command_id else {}
             kept.append(IdempotencyRecord(scope=scope, fingerprint=fingerprint, status=202, headers=location,
                                           body=msgspec.json.encode(told), created_ms=self._clock.now_ms(),
@@ -126,7 +128,7 @@ class Hooks:
         return kept[-1]
 
 
-def _delivery(hook: Hook, headers: Mapping[str, str]) -> str:
+def _delivery(hook: ConfiguredHook, headers: Mapping[str, str]) -> str:
     """The sender's own number of a delivery, "" where it gives none. Raises Problem."""
     named = hook.delivery_header or ("webhook-id" if hook.auth == "standard" else "")
     number = headers.get(named.lower(), "").strip() if named else ""
@@ -135,12 +137,12 @@ def _delivery(hook: Hook, headers: Mapping[str, str]) -> str:
     return number
 
 
-def _scope(hook: Hook, name: str, span: str) -> str:
+def _scope(hook: ConfiguredHook, name: str, span: str) -> str:
     named = msgspec.json.encode(["hook", hook.tenant_id, hook.name, name, span])
     return hashlib.sha256(named).hexdigest()
 
 
-def proves(hook: Hook, headers: Mapping[str, str], body: bytes, now_ms: int) -> bool:
+def proves(hook: ConfiguredHook, headers: Mapping[str, str], body: bytes, now_ms: int) -> bool:
     """Whether a delivery shows the hook's secret. `headers` by lower-case name; one that came twice is not there."""
     if hook.auth == "token":
         bearer = headers.get("authorization", "")

@@ -6,7 +6,7 @@ GAPS_KEPT = 1_024
 """Gaps that may come again, over all links; a runner that makes more of them has them told as new."""
 
 
-class Gap(Exception):
+class FrameGap(Exception):
     """A durable frame's seq left a gap. `again`: the same gap came a second time on this gateway."""
 
     def __init__(self, session_id: str, expected: int, got: int, *, again: bool) -> None:
@@ -85,7 +85,7 @@ class Inflow:
             if len(self._gaps) >= GAPS_KEPT:
                 self._gaps.clear()
             self._gaps.add((session_id, expected))
-            raise Gap(session_id, expected, seq, again=again)
+            raise FrameGap(session_id, expected, seq, again=again)
         self._gaps.discard((session_id, expected))
         self._expected[session_id] = seq + 1
         return True

@@ -20,7 +20,7 @@ from interlock.engine.inbox import Entry, Run
 from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.presence import Present
-from interlock.gateway.inflow import Gap, Inflow
+from interlock.gateway.inflow import FrameGap, Inflow
 from interlock.gateway.link_close import Closing
 from interlock.gateway.losses import why_lost
 from interlock.protocol import payloads as p
@@ -94,7 +94,7 @@ class Intake:
             try:
                 await taking()
                 return
-            except Gap as gap:
+            except FrameGap as gap:
                 if not gap.again:
                     raise Closing(CloseCode.GAP, str(gap)) from None
                 await self._push(gap.session_id, partial(close_for_gap, missing=(gap.expected, gap.got - 1)))

@@ -12,7 +12,7 @@ from interlock.command.approval import named
 from interlock.command.register import bound
 from interlock.gateway.credentials import OWNER_TENANT, Credentials, digest, new_key, owns_all
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency, PutKey
+from interlock.ports.ledger import AuditAppend, Ledger, PutIdempotency, PutKey, WriteBatch
 from interlock.protocol.access import (
     GIVEN_ROLES,
     MAX_KEYS,
@@ -35,7 +35,7 @@ DRIVER_CHARS = 512
 Remember = Callable[[Any], IdempotencyRecord]
 
 
-class Keys:
+class KeyStore:
     """The keys of all tenants. Whatever is returned is durable and audited; refusals are `Problem`s."""
 
     def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy, credentials: Credentials) -> None:
@@ -99,14 +99,14 @@ class Keys:
             record = await self._find(principal, key_id)
             revoked = msgspec.structs.replace(record, revoked=True)
             if record.revoked:
-                await self._ledger.commit(Batch([PutIdempotency(remember(revoked))]))
+                await self._ledger.commit(WriteBatch([PutIdempotency(remember(revoked))]))
             else:
                 await self._commit(revoked, self._draft(revoked, principal, "revoke", "key"), remember(revoked))
         self._credentials.forget()
         return revoked
 
     async def _commit(self, record: KeyRecord, draft: AuditDraft, answer: IdempotencyRecord) -> None:
-        await self._ledger.commit(Batch([PutKey(record), Audit(draft), PutIdempotency(answer)]))
+        await self._ledger.commit(WriteBatch([PutKey(record), AuditAppend(draft), PutIdempotency(answer)]))
 
     async def _find(self, principal: Principal, key_id: str) -> KeyRecord:
         """Find a key of the principal's tenant, or any for an owner. What only an owner may touch is as good as his:

@@ -14,11 +14,11 @@ from interlock.engine.bridge.ledger_restore import Setback, close_unstarted, rec
 from interlock.engine.engine import Engine
 from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
-from interlock.engine.membership import Elsewhere, Moved
+from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.engine.presence import Present
 from interlock.engine.setbacks import Setbacks
 from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.ports.ledger import Audit, Batch, CommandQuery, LedgerError, PutFact
+from interlock.ports.ledger import AuditAppend, CommandQuery, LedgerError, PutFact, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.answers import MissingSession
 from interlock.protocol.clock import iso
@@ -159,7 +159,7 @@ class RestoredLogs:
                         tenant_id=tenant_id, at=iso(self._engine.clock.now_ms()), who=SYSTEM, action="ledger_restored",
                         meta={"signed": signed, "kept": kept, "closed": closed})
                     await self._engine.ledger.commit(
-                        Batch([PutFact(RESTORED_FACT + tenant_id, str(signed)), Audit(draft)]))
+                        WriteBatch([PutFact(RESTORED_FACT + tenant_id, str(signed)), AuditAppend(draft)]))
                 except (Problem, LedgerError) as error:
                     log.warning("restored_commands_not_closed", tenant_id=tenant_id, reason=str(error))
                     continue
@@ -180,7 +180,7 @@ class RestoredLogs:
                 sessions.update(dict.fromkeys(record.session_id for record in found))
         closed = 0
         for session_id in sessions:
-            with suppress(Elsewhere, Moved):  # The gateway that has the session compares it with its runner.
+            with suppress(Elsewhere, LaneMoved):  # The gateway that has the session compares it with its runner.
                 shell = await self._engine.lanes.need(session_id)
                 ended = len(await shell.call(close_unstarted))
                 self._engine.setbacks.commands(tenant_id, ended)

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Plat
 from prometheus_client.exposition import choose_encoder
 
 from interlock.command.approval import TERMINAL as APPROVAL_ENDS
-from interlock.engine.bridge.lane import Lane, Told
-from interlock.ports.ledger import Audit, PutApproval, PutCommand
+from interlock.engine.bridge.lane import Lane, LaneEvent
+from interlock.ports.ledger import AuditAppend, PutApproval, PutCommand
 from interlock.ports.trips import Trips
 from interlock.ports.upkeep import Counts
 from interlock.protocol.answers import ClusterHealth
@@ -105,7 +105,7 @@ class Metrics:
         """Count what a lane decided and has made durable."""
         kinds = Tally[str]()
         for item in lane.out.tells:
-            if not isinstance(item, Told):
+            if not isinstance(item, LaneEvent):
                 kinds[_TRANSIENT] += 1
             elif (kind := _FRAMES.get(item.event.kind)) is not None:
                 kinds[kind] += 1
@@ -117,7 +117,7 @@ class Metrics:
         commands: dict[str, CommandRecord] = {}
         approvals: dict[str, ApprovalRecord] = {}
         for write in lane.out.writes:
-            if isinstance(write, Audit):
+            if isinstance(write, AuditAppend):
                 audits.append(write.draft)
             elif isinstance(write, PutCommand):
                 commands[write.record.command.id] = write.record

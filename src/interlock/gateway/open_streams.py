@@ -14,7 +14,7 @@ from typing import Literal
 import structlog
 
 from interlock.config import RatesSection
-from interlock.engine.replays import Reader
+from interlock.engine.replays import ReplayReader
 from interlock.gateway.credentials import Credentials
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.problems import Problem
@@ -31,7 +31,7 @@ Kind = Literal["sse", "websocket"]
 log = structlog.get_logger("interlock.gateway")
 
 
-class Opening:
+class OpenStream:
     """One stream that is open. `lost` is set once its credential is accepted no more."""
 
     def __init__(self, kind: Kind, token: str) -> None:
@@ -45,10 +45,10 @@ class Openings:
 
     def __init__(self, credentials: Credentials, section: RatesSection | None = None) -> None:
         self._credentials = credentials
-        self._of_reader: Counter[Reader] = Counter()
+        self._of_reader: Counter[ReplayReader] = Counter()
         self._of_tenant: Counter[str] = Counter()
         self.configure(section or RatesSection())
-        self._open: set[Opening] = set()
+        self._open: set[OpenStream] = set()
         self._forgotten = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         credentials.on_forget = self._forgotten.set
@@ -61,7 +61,7 @@ class Openings:
         """Take other limits; what is open stays open."""
         self._reader_limit, self._tenant_limit = section.principal_streams, section.tenant_streams
 
-    def check(self, reader: Reader) -> None:
+    def check(self, reader: ReplayReader) -> None:
         """Refuse one stream more than a principal or a tenant may have open. Raises Problem RateLimited."""
         for whose, count, limit in (("principal", self._of_reader[reader], self._reader_limit),
                                     ("tenant", self._of_tenant[reader.tenant_id], self._tenant_limit)):
@@ -71,7 +71,7 @@ class Openings:
                               headers={"Retry-After": str(RETRY_AFTER_S)})
 
     @contextmanager
-    def counted(self, reader: Reader) -> Generator[None]:
+    def counted(self, reader: ReplayReader) -> Generator[None]:
         """Count a stream while it is open. Raises Problem RateLimited."""
         self.check(reader)
         self._count(reader, 1)
@@ -80,7 +80,7 @@ class Openings:
         finally:
             self._count(reader, -1)
 
-    def _count(self, reader: Reader, more: int) -> None:
+    def _count(self, reader: ReplayReader, more: int) -> None:
         self._of_reader[reader] += more
         self._of_tenant[reader.tenant_id] += more
         # What is at 0 is not kept: there may be any number of readers in time.
@@ -90,9 +90,9 @@ class Openings:
             del self._of_tenant[reader.tenant_id]
 
     @contextmanager
-    def hold(self, kind: Kind, token: str) -> Generator[Opening]:
+    def hold(self, kind: Kind, token: str) -> Generator[OpenStream]:
         """Watch over a credential while its stream is open."""
-        opening = Opening(kind, token)
+        opening = OpenStream(kind, token)
         self._open.add(opening)
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(), name="open streams")

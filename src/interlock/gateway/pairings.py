@@ -13,12 +13,11 @@ from typing import Any
 import msgspec
 
 from interlock.command.register import bound
-from interlock.engine.rows import Rows
+from interlock.engine.rows import RowAudit
 from interlock.gateway.credentials import digest
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import (
-    Audit,
-    Batch,
+    AuditAppend,
     DropPairings,
     Ledger,
     PutIdempotency,
@@ -26,6 +25,7 @@ from interlock.ports.ledger import (
     PutRunner,
     SpendPairing,
     Spent,
+    WriteBatch,
 )
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import crockford, read_crockford, ulid
@@ -88,7 +88,7 @@ class Pairings:
         self.on_shut_out: Drop = lambda _runner_id, _sentence: None
         """Has other gateways close the runner's link; set where there are any."""
         self._own_runner = own_runner
-        self._rows = Rows(ledger, clock)
+        self._rows = RowAudit(ledger, clock)
         self._tries = Tries()
         self._changing = asyncio.Lock()
         """Rotating and revoking read a runner and write it back: one after the other, or one would undo the other."""
@@ -106,8 +106,8 @@ class Pairings:
         shown = PairingCode(code=f"{code[:5]}-{code[5:]}", expires_at=iso(record.expires_ms),
                             device_name=device_name or None)
         audit = self._draft(tenant, _who(principal), "pair", {"step": "code", **bound(record)}, device_name)
-        await self._ledger.commit(Batch([DropPairings(now), PutPairing(record), Audit(audit),
-                                         PutIdempotency(remember(shown))]))
+        await self._ledger.commit(WriteBatch([DropPairings(now), PutPairing(record), AuditAppend(audit),
+                                              PutIdempotency(remember(shown))]))
         return shown
 
     async def pair(self, code: str, device_name: str, source: str) -> RunnerToken:
@@ -132,7 +132,7 @@ class Pairings:
         audit = self._draft(record.tenant_id, record.by, "pair",
                             {"step": "paired", "runner_id": runner.runner_id, **bound(runner)}, runner.device_name)
         try:
-            await self._ledger.commit(Batch([SpendPairing(hashed, now), PutRunner(runner), Audit(audit)]))
+            await self._ledger.commit(WriteBatch([SpendPairing(hashed, now), PutRunner(runner), AuditAppend(audit)]))
         except Spent:
             raise self._wrong(source) from None
         return RunnerToken(runner_id=runner.runner_id, token=token)
@@ -158,7 +158,8 @@ class Pairings:
             changed = msgspec.structs.replace(record, token_sha256=digest(token))
             audit = self._draft(record.tenant_id, _who(principal), "pair",
                                 {"step": "rotated", "runner_id": runner_id, **bound(changed)})
-            await self._ledger.commit(Batch([PutRunner(changed), Audit(audit), PutIdempotency(remember(told))]))
+            await self._ledger.commit(WriteBatch([PutRunner(changed), AuditAppend(audit),
+                                                  PutIdempotency(remember(told))]))
         self._shut_out(runner_id, "the runner's token was changed")
         return told
 
@@ -170,8 +171,8 @@ class Pairings:
             revoked = msgspec.structs.replace(record, revoked=True)
             audit = self._draft(record.tenant_id, _who(principal), "revoke",
                                 {"runner_id": runner_id, **bound(revoked)})
-            changes = [] if record.revoked else [PutRunner(revoked), Audit(audit)]
-            await self._ledger.commit(Batch([*changes, PutIdempotency(remember(revoked))]))
+            changes = [] if record.revoked else [PutRunner(revoked), AuditAppend(audit)]
+            await self._ledger.commit(WriteBatch([*changes, PutIdempotency(remember(revoked))]))
         self._shut_out(runner_id, "the runner was revoked")
         return revoked
 
@@ -187,7 +188,7 @@ class Pairings:
                                   last_seen_ms=known.last_seen_ms if known else now)
             audit = self._draft(tenant_id, {"id": "gateway", "role": "system"}, "pair",
                                 {"step": "paired", "runner_id": runner_id, **bound(record)}, device_name)
-            await self._ledger.commit(Batch([PutRunner(record), Audit(audit)]))
+            await self._ledger.commit(WriteBatch([PutRunner(record), AuditAppend(audit)]))
         return True
 
     async def _runner(self, principal: Principal, runner_id: str) -> RunnerRecord:

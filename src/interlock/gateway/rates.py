@@ -36,7 +36,7 @@ class Limit(NamedTuple):
         return max(1, math.ceil(self.burst * 60 / self.a_minute)) if self.a_minute else 1
 
 
-class Standing(NamedTuple):
+class BucketLevel(NamedTuple):
     """What is left in a bucket, and when there is one more."""
 
     limit: Limit
@@ -51,7 +51,7 @@ class Buckets:
         self.limit = limit
         self._levels: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
-    def take(self, name: str, now_ms: int, *, count: int = 1) -> Standing:
+    def take(self, name: str, now_ms: int, *, count: int = 1) -> BucketLevel:
         """Take one out where there is one; `left` is below 0 where there was none, and nothing was taken."""
         level = self._level(name, now_ms)
         enough = level >= count
@@ -60,12 +60,12 @@ class Buckets:
         self._levels[name] = (level, now_ms)
         if len(self._levels) > MAX_BUCKETS:
             self._levels.popitem(last=False)
-        return Standing(self.limit, int(level) if enough else -1, self._wait_ms(level))
+        return BucketLevel(self.limit, int(level) if enough else -1, self._wait_ms(level))
 
-    def look(self, name: str, now_ms: int) -> Standing:
+    def look(self, name: str, now_ms: int) -> BucketLevel:
         """Look without taking."""
         level = self._level(name, now_ms)
-        return Standing(self.limit, int(level) if level >= 1 else -1, self._wait_ms(level))
+        return BucketLevel(self.limit, int(level) if level >= 1 else -1, self._wait_ms(level))
 
     def __len__(self) -> int:
         return len(self._levels)
@@ -95,7 +95,7 @@ class Rates:
         """Count a request; gives the headers of its answer. One that is refused is counted against nobody else."""
         now = self._clock.monotonic_ms()
         own = f"{principal.tenant_id}/{principal.actor.type}:{principal.actor.id}"
-        standings: list[Standing] = []
+        standings: list[BucketLevel] = []
         for buckets, name in ((self._principals, own), (self._tenants, principal.tenant_id)):
             if not buckets.limit.a_minute:
                 continue
@@ -137,12 +137,12 @@ def network(source: str) -> str:
     return source
 
 
-def _limited(standing: Standing, sentence: str, headers: dict[str, str]) -> Problem:
+def _limited(standing: BucketLevel, sentence: str, headers: dict[str, str]) -> Problem:
     retry_s = max(1, math.ceil(standing.wait_ms / 1000))
     return Problem("RateLimited", sentence, headers={**headers, "Retry-After": str(retry_s)})
 
 
-def _headers(standings: list[Standing]) -> dict[str, str]:
+def _headers(standings: list[BucketLevel]) -> dict[str, str]:
     if not standings:
         return {}
     return {

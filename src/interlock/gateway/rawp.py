@@ -24,7 +24,7 @@ from interlock.engine.cluster_sync import Neighbours
 from interlock.engine.engine import Engine
 from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
-from interlock.engine.membership import Elsewhere, Moved
+from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.engine.presence import Present
 from interlock.gateway.inflow import Inflow
 from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
@@ -114,7 +114,7 @@ class RawpEndpoint:
         except Closing as closing:
             log.info("link closed", runner_id=runner.runner_id, code=closing.code, reason=closing.sentence)
             await outflow.close(closing.code, closing.sentence)
-        except (Elsewhere, Moved, LedgerError, Problem) as error:
+        except (Elsewhere, LaneMoved, LedgerError, Problem) as error:
             log.info("link closed", runner_id=runner.runner_id, reason=str(error))
             await outflow.close(CloseCode.LEDGER, "a session could not be had here")
         except LinkClosed:

@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.service import Front
-from interlock.ports.ledger import Batch, LedgerError, PutFact
+from interlock.ports.ledger import LedgerError, PutFact, WriteBatch
 from interlock.protocol.answers import Readiness
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import MIB
@@ -56,7 +56,7 @@ class Ready:
             self._seen = (now, False)
             return False
         try:
-            await self._front.desk.ledger.commit(Batch([PutFact(PROBE, iso(self._front.clock.now_ms()))]))
+            await self._front.desk.ledger.commit(WriteBatch([PutFact(PROBE, iso(self._front.clock.now_ms()))]))
             good = True
         except LedgerError:
             good = False

@@ -13,9 +13,9 @@ from functools import partial
 import structlog
 
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutFact
+from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, PutFact, WriteBatch
 from interlock.ports.objects import Objects, ObjectsError
-from interlock.ports.upkeep import Forgotten
+from interlock.ports.upkeep import PrunedRows
 from interlock.protocol.answers import Pruned, PrunedTenant
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import DAY_MS, IDEMPOTENCY_TTL_MS
@@ -28,7 +28,7 @@ LAST_RUN = "pruned_ms"
 LOOK_S = 600
 SYSTEM = {"id": "gateway", "role": "system"}
 
-Forget = Callable[[str], Awaitable[Forgotten]]
+Forget = Callable[[str], Awaitable[PrunedRows]]
 """Takes what a session holds, or tells what would be taken."""
 
 log = structlog.get_logger("interlock.gateway")
@@ -73,7 +73,7 @@ class Retention:
                 if leads and keep_ms and not 0 <= now - last < DAY_MS:
                     tenants = [record.tenant_id for record in await self._ledger.tenants()]
                     pruned = await self.prune(tenants, keep_ms, SYSTEM)
-                    await self._ledger.commit(Batch([PutFact(LAST_RUN, str(now))]))
+                    await self._ledger.commit(WriteBatch([PutFact(LAST_RUN, str(now))]))
                     log.info("pruned", before=pruned.before, objects=pruned.objects, tenants=len(pruned.tenants),
                              events=sum(one.events for one in pruned.tenants))
             except LedgerError as error:
@@ -91,11 +91,11 @@ class Retention:
         return done
 
     async def _walk(self, tenant_id: str, before_ms: int, each: Forget, *, dry: bool) -> PrunedTenant:
-        sessions, gone, after = 0, Forgotten(), ""
+        sessions, gone, after = 0, PrunedRows(), ""
         while page := await self._ledger.old_sessions(tenant_id, before_ms, after, SESSIONS_A_PAGE):
             for session_id in page:
                 now = await each(session_id)
-                sessions += now != Forgotten()
+                sessions += now != PrunedRows()
                 gone += now
             after = page[-1]
         return PrunedTenant(
@@ -106,7 +106,7 @@ class Retention:
     async def _record(self, pruned: PrunedTenant, before_ms: int, who: dict[str, str], step: str) -> None:
         meta = {"step": step, "before": iso(before_ms), "sessions": pruned.sessions, "events": pruned.events,
                 "files": pruned.files, "feed": pruned.feed, "deliveries": pruned.deliveries}
-        await self._ledger.commit(Batch([Audit(AuditDraft(
+        await self._ledger.commit(WriteBatch([AuditAppend(AuditDraft(
             tenant_id=pruned.tenant_id, at=iso(self._clock.now_ms()), who=who, action="prune", meta=meta))]))
 
     async def _sweep(self, *, dry: bool) -> int:

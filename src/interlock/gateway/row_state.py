@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from interlock.command.machine import STATES, TERMINAL
-from interlock.command.record_seal import BrokenRecord, Recorded, changed_approval, changed_command, read
+from interlock.command.record_seal import BrokenRecord, SealedFields, changed_approval, changed_command, read
 from interlock.command.register import BoundRecord, Register, differs, log_of, missing, row_of, sentence
 from interlock.engine.bridge import seals
 from interlock.engine.bridge.lane_state import LaneState
@@ -105,7 +105,7 @@ class _Log:
         self._sealed_states: dict[str, str] = {}
         self._commands = [one for one in rows.live_commands() if one.command.tenant_id == tenant_id]
         self._approvals = [one for one in rows.live_approvals() if one.approval.tenant_id == tenant_id]
-        self._about: dict[str, list[Recorded]] = {
+        self._about: dict[str, list[SealedFields]] = {
             **{one.command.id: [] for one in self._commands},
             **{one.approval.command_id or one.approval.id: [] for one in self._approvals}}
         self._states: dict[str, str] = {}

@@ -17,9 +17,9 @@ from interlock.gateway.connections import SocketConnection
 from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.request_guard import Door, said
+from interlock.gateway.rest.request_guard import RequestGuard, said
 from interlock.gateway.rest.service import Front
-from interlock.gateway.slow_senders import NORMAL_PATIENCE, Patience, protocol_class
+from interlock.gateway.slow_senders import NORMAL_PATIENCE, SenderTimeouts, protocol_class
 from interlock.gateway.transport import BindRefused, Peers
 from interlock.protocol.limits import MAX_MESSAGE_BYTES, PING_INTERVAL_S, PING_TIMEOUT_S
 from interlock.protocol.problems import Problem
@@ -37,7 +37,7 @@ BACKLOG = 512
 def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp | None = None) -> ASGIApp:
     """Put the door before everything; `/rawp` stays a raw callable, all else is the API: `rest`, where the caller has
     made it already."""
-    door = Door(config)
+    door = RequestGuard(config)
     peers = Peers(config)
     rest = rest or RestApp(front)
 
@@ -141,7 +141,7 @@ NORMAL_PINGS = Pings()
 
 
 def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext | None = None,
-                pings: Pings = NORMAL_PINGS, patience: Patience = NORMAL_PATIENCE) -> GatewayServer:
+                pings: Pings = NORMAL_PINGS, patience: SenderTimeouts = NORMAL_PATIENCE) -> GatewayServer:
     """Set up uvicorn as measured best: uvloop, httptools, sans-I/O WebSocket, no compression.
 
     One ping is under way at a time: it goes out every `pings.interval_s` and must be answered within its timeout,

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from interlock.gateway.signing_key import KeyUnusable
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Audit, Batch, Fenced, Ledger, PutFact
+from interlock.ports.ledger import AuditAppend, Fenced, Ledger, PutFact, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft
 
@@ -61,4 +61,4 @@ async def _note(
 ) -> None:
     draft = AuditDraft(tenant_id=tenant_id, at=iso(clock.now_ms()), who=_WHO, action=action,
                        meta={**meta, "digest": digest})
-    await ledger.commit(Batch([PutFact(fact, digest), Audit(draft)], lanes))
+    await ledger.commit(WriteBatch([PutFact(fact, digest), AuditAppend(draft)], lanes))

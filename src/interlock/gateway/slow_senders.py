@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
-from interlock.gateway.connections import Connection, refusal
+from interlock.gateway.connections import HttpConnection, refusal
 from interlock.protocol.problems import Problem
 
 HEAD_TIMEOUT_S = 10.0
@@ -14,20 +14,20 @@ BODY_TIMEOUT_S = 120.0
 """From the head to the end of the body: 8 MiB at 70 kB a second."""
 
 
-class Patience(NamedTuple):
+class SenderTimeouts(NamedTuple):
     """How long a sender may take; others than these only in tests."""
 
     head_s: float = HEAD_TIMEOUT_S
     body_s: float = BODY_TIMEOUT_S
 
 
-NORMAL_PATIENCE = Patience()
+NORMAL_PATIENCE = SenderTimeouts()
 
 
-def protocol_class(patience: Patience = NORMAL_PATIENCE) -> type[Connection]:
+def protocol_class(patience: SenderTimeouts = NORMAL_PATIENCE) -> type[HttpConnection]:
     """Make uvicorn's protocol with these limits: it makes one for each connection, and passes nothing of ours."""
 
-    class PatientProtocol(Connection):
+    class PatientProtocol(HttpConnection):
         """Ends a connection whose request does not arrive in time: with 408 where nothing was answered yet."""
 
         _clock: asyncio.TimerHandle | None = None

@@ -15,7 +15,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 
 from interlock.command.machine import TERMINAL
-from interlock.engine.bridge.lane import Lane, Told
+from interlock.engine.bridge.lane import Lane, LaneEvent
 from interlock.ports.ledger import PutCommand
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.envelope import Frame
@@ -96,7 +96,7 @@ class Tracing:
         if lane.state.active is not None:
             self._of_session[session_id] = lane.state.active
         for item in lane.out.tells:
-            if isinstance(item, Told) and item.frame is not None:
+            if isinstance(item, LaneEvent) and item.frame is not None:
                 self._frame(item.frame, item.event.at_ms, session_id)
         for command in ended:
             self._command_ends(command, session_id)

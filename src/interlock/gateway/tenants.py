@@ -11,7 +11,7 @@ import msgspec
 from interlock.command.register import bound
 from interlock.gateway.credentials import OWNER_TENANT, Credentials, owns_all
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency, PutTenant
+from interlock.ports.ledger import AuditAppend, Ledger, PutIdempotency, PutTenant, WriteBatch
 from interlock.protocol.access import MAX_TENANTS, TENANT_ID, TenantBody
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem
@@ -20,7 +20,7 @@ from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal,
 Remember = Callable[[Any], IdempotencyRecord]
 
 
-class Tenants:
+class TenantStore:
     """The tenants of a gateway. Whatever is returned is durable and audited; refusals are `Problem`s."""
 
     def __init__(self, ledger: Ledger, clock: Clock, credentials: Credentials) -> None:
@@ -72,7 +72,7 @@ class Tenants:
         """The owner did it, so his log has it; the tenant's own log begins with what it does itself."""
         draft = AuditDraft(tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=principal.who,
                            action="policy_change", meta={"step": step, "tenant_id": record.tenant_id, **bound(record)})
-        await self._ledger.commit(Batch([PutTenant(record), Audit(draft), PutIdempotency(answer)]))
+        await self._ledger.commit(WriteBatch([PutTenant(record), AuditAppend(draft), PutIdempotency(answer)]))
 
 
 def _check(principal: Principal) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.ports.channel import Channel, NotAsked
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Batch, Ledger, PutDelivery, PutIdempotency
+from interlock.ports.ledger import Ledger, PutDelivery, PutIdempotency, WriteBatch
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import DeliveryRecord, IdempotencyRecord, Principal
@@ -18,7 +18,7 @@ COUNTED = 1_000
 """Questions of one state that a webhook's line counts at most."""
 
 
-class Hook(msgspec.Struct, frozen=True):
+class ConfiguredWebhook(msgspec.Struct, frozen=True):
     """A way to approvers of the config: the host it goes to, its channel, and what kind it is."""
 
     host: str
@@ -26,10 +26,11 @@ class Hook(msgspec.Struct, frozen=True):
     kind: WayKind = "webhook"
 
 
-class Webhooks:
+class WebhookService:
     """What REST asks of webhooks. Refusals are `Problem`s."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy, hooks: Mapping[tuple[str, str], Hook]) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy,
+                 hooks: Mapping[tuple[str, str], ConfiguredWebhook]) -> None:
         """`hooks` by tenant and name."""
         self._ledger = ledger
         self._clock = clock
@@ -62,7 +63,7 @@ class Webhooks:
 
     async def retry(self, record: DeliveryRecord, remembered: IdempotencyRecord) -> None:
         """Keep a question that is to be sent again, and its answer."""
-        await self._ledger.commit(Batch([PutDelivery(record), PutIdempotency(remembered)]))
+        await self._ledger.commit(WriteBatch([PutDelivery(record), PutIdempotency(remembered)]))
         self.nudge()
 
     async def again(self, principal: Principal, delivery_id: str) -> DeliveryRecord:

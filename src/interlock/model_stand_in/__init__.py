@@ -5,20 +5,20 @@ prompt steers the answer; the words are listed in `script`. `running_model_serve
 process, `python -m interlock.model_stand_in --port 0` in a process of its own, which prints its URL.
 """
 
-from .conversation import Asked, Tool
-from .request_log import Kind, Provider, Recorded, Recording
+from .conversation import ModelPrompt, OfferedTool
+from .request_log import RecordedRequest, Recording, RequestKind, WireForm
 from .script import AFTER_TOOL, chunk_texts
 from .server_thread import ModelServer, running_model_server
 
 __all__ = [
     "AFTER_TOOL",
-    "Asked",
-    "Kind",
+    "ModelPrompt",
     "ModelServer",
-    "Provider",
-    "Recorded",
+    "OfferedTool",
+    "RecordedRequest",
     "Recording",
-    "Tool",
+    "RequestKind",
+    "WireForm",
     "chunk_texts",
     "running_model_server",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from .conversation import Asked
+from .conversation import ModelPrompt
 from .pieces import compact
 from .script import (
     AFTER_TOOL,
@@ -28,7 +28,7 @@ SIDE_ANSWER = "Test session"
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ModelCall:
     """A call of one of the agent's tools; `arguments` is JSON, or was to be."""
 
     name: str
@@ -36,11 +36,11 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """Text chunks, then perhaps tool calls; `delay_seconds` lies between any two of them."""
 
     chunks: tuple[str, ...]
-    calls: tuple[ToolCall, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
     delay_seconds: float = 0.0
     thinking: str | None = None
     hangs: bool = False
@@ -65,7 +65,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class HttpFailure:
     """An HTTP failure; with `overflow` the provider's own words for a prompt that does not fit."""
 
     status: int
@@ -74,33 +74,33 @@ class Failure:
     """Whether it may be asked again."""
 
 
-def answer(asked: Asked, before: int = 0) -> Answer | Failure:
+def answer(asked: ModelPrompt, before: int = 0) -> ModelAnswer | HttpFailure:
     """Decide what a request is answered with; `before` so many others had the same prompt."""
     given = _answer(asked, before)
-    return replace(given, tokens=asked.tokens) if isinstance(given, Answer) and asked.tokens is not None else given
+    return replace(given, tokens=asked.tokens) if isinstance(given, ModelAnswer) and asked.tokens is not None else given
 
 
-def _answer(asked: Asked, before: int) -> Answer | Failure:
+def _answer(asked: ModelPrompt, before: int) -> ModelAnswer | HttpFailure:
     if asked.side:
         # A title or a summary repeats the person's words; they steer the turn only, never a request on the side.
         how = SUMMARY.search(asked.prompt)
-        return Answer((SIDE_ANSWER,), ends=how is not None and how[1] == "ends",
-                      length=how is not None and how[1] == "length")
+        return ModelAnswer((SIDE_ANSWER,), ends=how is not None and how[1] == "ends",
+                           length=how is not None and how[1] == "length")
     if (flush := FLUSH.search(asked.prompt)) is not None:
         return _flushing(asked, flush[1])
     script = read_script(asked.prompt)
     if script.overflow:
-        return Failure(400, overflow=True)
+        return HttpFailure(400, overflow=True)
     if script.room_chars is not None and asked.size > script.room_chars:
-        return Failure(400, overflow=True)
+        return HttpFailure(400, overflow=True)
     if script.flaky is not None and before < script.flaky[1]:
-        return Failure(script.flaky[0], again=True)
+        return HttpFailure(script.flaky[0], again=True)
     if script.empty:
-        return Answer(())
+        return ModelAnswer(())
     if script.state:
-        return Answer((_state(asked),))
+        return ModelAnswer((_state(asked),))
     if script.fail_status is not None:
-        return Failure(script.fail_status)
+        return HttpFailure(script.fail_status)
     if script.delegated is not None and asked.results == 0:
         return _delegating(asked, script.delegated)
     if script.deed is not None and asked.results == 0:
@@ -110,55 +110,57 @@ def _answer(asked: Asked, before: int) -> Answer | Failure:
     if asked.results < len(script.calls) * script.many:
         return _calling(asked, script)
     if script.calls or script.deed is not None or script.delegated is not None or script.question is not None:
-        return Answer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
-    return Answer(_texts(script) or (() if script.hangs or script.cut else (GREETING,)),
-                  delay_seconds=script.delay_seconds, thinking=script.thinks, hangs=script.hangs, cut=script.cut,
-                  ends=script.ends, length=script.length)
+        return ModelAnswer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
+    return ModelAnswer(_texts(script) or (() if script.hangs or script.cut else (GREETING,)),
+                       delay_seconds=script.delay_seconds, thinking=script.thinks, hangs=script.hangs, cut=script.cut,
+                       ends=script.ends, length=script.length)
 
 
-def _flushing(asked: Asked, path: str) -> Answer:
+def _flushing(asked: ModelPrompt, path: str) -> ModelAnswer:
     if asked.results or all(tool.name != "write" for tool in asked.tools):
-        return Answer((SILENT,))
-    return Answer((), (ToolCall("write", compact({"path": path, "content": "what must last\n"})),))
+        return ModelAnswer((SILENT,))
+    return ModelAnswer((), (ModelCall("write", compact({"path": path, "content": "what must last\n"})),))
 
 
-def _state(asked: Asked) -> str:
+def _state(asked: ModelPrompt) -> str:
     mode = "plan" if "Plan only" in asked.system else "default"
     last = asked.system.rsplit(None, 1)[-1] if asked.system else ""
     said = f"mode={mode} model={asked.model} effort={asked.effort} system={last}"
     return said if asked.prompt == "state" else f"{said} loaded={'yes' if asked.told else 'no'}"
 
 
-def _calling(asked: Asked, script: Script) -> Answer:
+def _calling(asked: ModelPrompt, script: Script) -> ModelAnswer:
     at = asked.results // script.many
     name, given = script.calls[at]
     if not name:
         found = shell_call(asked.tools, given)
         if found is None:
-            return Answer(words_as_chunks(NO_TOOL))
+            return ModelAnswer(words_as_chunks(NO_TOOL))
         name, given = found[0], compact(found[1])
     before = _texts(script) if asked.results == 0 else ()
     thinking = script.thinks if asked.results == 0 else None
-    return Answer(before, (ToolCall(name, given),) * script.many, script.delay_seconds, thinking,
-                  ends=script.ends, length=script.length)
+    return ModelAnswer(before, (ModelCall(name, given),) * script.many, script.delay_seconds, thinking,
+                       ends=script.ends, length=script.length)
 
 
-def _delegating(asked: Asked, command: str) -> Answer:
+def _delegating(asked: ModelPrompt, command: str) -> ModelAnswer:
     found = delegate_call(asked.tools, f"[[tool:{command}]]")
-    return Answer(words_as_chunks(NO_TOOL)) if found is None else Answer((), (ToolCall(found[0], compact(found[1])),))
+    return ModelAnswer(words_as_chunks(NO_TOOL)) if found is None else ModelAnswer((), (ModelCall(found[0],
+                                                                                                  compact(found[1])),))
 
 
-def _doing(asked: Asked, deed: str, given: str) -> Answer:
+def _doing(asked: ModelPrompt, deed: str, given: str) -> ModelAnswer:
     found = deed_call(deed, asked.tools, json.loads(given))
-    return Answer(words_as_chunks(NO_TOOL)) if found is None else Answer((), (ToolCall(found[0], compact(found[1])),))
+    return ModelAnswer(words_as_chunks(NO_TOOL)) if found is None else ModelAnswer((), (ModelCall(found[0],
+                                                                                                  compact(found[1])),))
 
 
-def _asking(asked: Asked, question: str) -> Answer:
+def _asking(asked: ModelPrompt, question: str) -> ModelAnswer:
     if all(tool.name != "AskUserQuestion" for tool in asked.tools):
-        return Answer(words_as_chunks(NO_TOOL))
+        return ModelAnswer(words_as_chunks(NO_TOOL))
     options = [{"label": label, "description": f"take {label}"} for label in ("left", "right")]
     one = {"question": question, "header": "Way", "options": options, "multiSelect": False}
-    return Answer((), (ToolCall("AskUserQuestion", compact({"questions": [one]})),))
+    return ModelAnswer((), (ModelCall("AskUserQuestion", compact({"questions": [one]})),))
 
 
 def _texts(script: Script) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .answers import OUTPUT_TOKENS, Answer, Failure, ToolCall
-from .pieces import Piece, fresh_id, sse
+from .answers import OUTPUT_TOKENS, HttpFailure, ModelAnswer, ModelCall
+from .pieces import StreamPiece, fresh_id, sse
 
 _ERROR_TYPES = {
     401: "authentication_error",
@@ -19,7 +19,7 @@ _ERROR_TYPES = {
 }
 
 
-def whole(given: Answer, model: str) -> dict[str, Any]:
+def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
     """The answer as one JSON object."""
     content: list[dict[str, Any]] = [{"type": "text", "text": given.text}] if given.chunks else []
     content += [
@@ -29,7 +29,7 @@ def whole(given: Answer, model: str) -> dict[str, Any]:
     return {**_message(model), "content": content, **_stop(given), "usage": _usage(given, OUTPUT_TOKENS)}
 
 
-def stream(given: Answer, model: str) -> Iterator[Piece]:
+def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
     """The answer as server-sent events; a piece for each chunk that a delay precedes."""
     message: dict[str, Any] = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None,
                                "usage": _usage(given, 1)}
@@ -41,18 +41,18 @@ def stream(given: Answer, model: str) -> Iterator[Piece]:
     for number, chunk in enumerate(given.chunks):
         if number == 0:
             head += _event("content_block_start", index=index, content_block={"type": "text", "text": ""})
-        yield Piece(head + _delta(index, type="text_delta", text=chunk), after_delay=number > 0)
+        yield StreamPiece(head + _delta(index, type="text_delta", text=chunk), after_delay=number > 0)
         head = b""
     if given.chunks:
         head, index = _event("content_block_stop", index=index), index + 1
     for number, call in enumerate(given.calls):
-        yield Piece(head + _tool_use(call, index + number), after_delay=bool(given.chunks) and number == 0)
+        yield StreamPiece(head + _tool_use(call, index + number), after_delay=bool(given.chunks) and number == 0)
         head = b""
     tail = _event("message_delta", delta=_stop(given), usage={"output_tokens": OUTPUT_TOKENS})
-    yield Piece(head + tail + _event("message_stop"))
+    yield StreamPiece(head + tail + _event("message_stop"))
 
 
-def failure(given: Failure) -> dict[str, Any]:
+def failure(given: HttpFailure) -> dict[str, Any]:
     """The error body of a failure."""
     if given.overflow:
         error = {"type": "invalid_request_error", "message": "prompt is too long: 250000 tokens > 200000 maximum"}
@@ -72,7 +72,7 @@ def _thought(text: str) -> bytes:
     )
 
 
-def _tool_use(call: ToolCall, index: int) -> bytes:
+def _tool_use(call: ModelCall, index: int) -> bytes:
     block: dict[str, Any] = {"type": "tool_use", "id": fresh_id("toolu"), "name": call.name, "input": {}}
     return (
         _event("content_block_start", index=index, content_block=block)
@@ -85,12 +85,12 @@ def _message(model: str) -> dict[str, Any]:
     return {"id": fresh_id("msg"), "type": "message", "role": "assistant", "model": model}
 
 
-def _stop(given: Answer) -> dict[str, Any]:
+def _stop(given: ModelAnswer) -> dict[str, Any]:
     reason = "max_tokens" if given.length else "tool_use" if given.calls else "end_turn"
     return {"stop_reason": reason, "stop_sequence": None}
 
 
-def _usage(given: Answer, output: int) -> dict[str, int]:
+def _usage(given: ModelAnswer, output: int) -> dict[str, int]:
     return {
         "input_tokens": given.tokens,
         "output_tokens": output,

@@ -14,10 +14,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from . import anthropic, chat, gemini, responses
-from .answers import INPUT_TOKENS, Answer, Failure, answer
-from .conversation import Asked, read_anthropic, read_chat, read_gemini, read_responses
-from .pieces import Piece
-from .request_log import Kind, Provider, Recorded, Recording
+from .answers import INPUT_TOKENS, HttpFailure, ModelAnswer, answer
+from .conversation import ModelPrompt, read_anthropic, read_chat, read_gemini, read_responses
+from .pieces import StreamPiece
+from .request_log import RecordedRequest, Recording, RequestKind, WireForm
 
 MODELS = ("fake-model", "claude-sonnet-4-5", "claude-haiku-4-5", "gpt-4o", "gpt-5")
 
@@ -26,20 +26,20 @@ MODELS = ("fake-model", "claude-sonnet-4-5", "claude-haiku-4-5", "gpt-4o", "gpt-
 class _Form:
     """How one provider's requests are read and its answers are written."""
 
-    provider: Provider
-    read: Callable[[dict[str, Any]], Asked]
-    whole: Callable[[Answer, str], dict[str, Any]]
-    stream: Callable[[Answer, str], Iterator[Piece]]
-    failure: Callable[[Failure], dict[str, Any]]
+    provider: WireForm
+    read: Callable[[dict[str, Any]], ModelPrompt]
+    whole: Callable[[ModelAnswer, str], dict[str, Any]]
+    stream: Callable[[ModelAnswer, str], Iterator[StreamPiece]]
+    failure: Callable[[HttpFailure], dict[str, Any]]
 
 
 _FORMS = {
-    "/v1/messages": _Form(Provider.ANTHROPIC, read_anthropic, anthropic.whole, anthropic.stream, anthropic.failure),
-    "/v1/chat/completions": _Form(Provider.CHAT, read_chat, chat.whole, chat.stream, chat.failure),
-    "/v1/responses": _Form(Provider.RESPONSES, read_responses, responses.whole, responses.stream, chat.failure),
+    "/v1/messages": _Form(WireForm.ANTHROPIC, read_anthropic, anthropic.whole, anthropic.stream, anthropic.failure),
+    "/v1/chat/completions": _Form(WireForm.CHAT, read_chat, chat.whole, chat.stream, chat.failure),
+    "/v1/responses": _Form(WireForm.RESPONSES, read_responses, responses.whole, responses.stream, chat.failure),
 }
 
-_GEMINI = _Form(Provider.GEMINI, read_gemini, gemini.whole, gemini.stream, gemini.failure)
+_GEMINI = _Form(WireForm.GEMINI, read_gemini, gemini.whole, gemini.stream, gemini.failure)
 
 
 def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
@@ -51,9 +51,9 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
             if form is _GEMINI:  # It says in the path what the others say in the body.
                 body = {**body, "model": request.path_params["model"], "stream": "stream" in request.url.path}
             asked = form.read(body)
-            kind = Kind.SIDE if asked.side else Kind.TURN
+            kind = RequestKind.SIDE if asked.side else RequestKind.TURN
             before = sum(one.asked.prompt == asked.prompt for one in recording.all())
-            recording.add(Recorded(form.provider, kind, dict(request.headers), body, asked))
+            recording.add(RecordedRequest(form.provider, kind, dict(request.headers), body, asked))
             return await _respond(form, asked, before, closing)
 
         return serve
@@ -78,9 +78,9 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
     return Starlette(routes=routes)
 
 
-async def _respond(form: _Form, asked: Asked, before: int, closing: asyncio.Event) -> Response:
+async def _respond(form: _Form, asked: ModelPrompt, before: int, closing: asyncio.Event) -> Response:
     given = answer(asked, before)
-    if isinstance(given, Failure):
+    if isinstance(given, HttpFailure):
         # Some SDKs would otherwise try again for minutes; the test wants the failure that it asked for.
         headers = {} if given.again else {"x-should-retry": "false"}
         return JSONResponse(form.failure(given), given.status, headers=headers)
@@ -91,7 +91,7 @@ async def _respond(form: _Form, asked: Asked, before: int, closing: asyncio.Even
     return JSONResponse(form.whole(given, asked.model))
 
 
-async def _spaced(pieces: Iterator[Piece], given: Answer, closing: asyncio.Event) -> AsyncIterator[bytes]:
+async def _spaced(pieces: Iterator[StreamPiece], given: ModelAnswer, closing: asyncio.Event) -> AsyncIterator[bytes]:
     whole = list(pieces)
     # The last piece is the end of the answer, which one that hangs or is cut never comes to.
     for piece in whole[: -1] if given.hangs or given.cut or given.ends else whole:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .answers import OUTPUT_TOKENS, Answer, Failure, ToolCall
-from .pieces import Piece, fresh_id, sse
+from .answers import OUTPUT_TOKENS, HttpFailure, ModelAnswer, ModelCall
+from .pieces import StreamPiece, fresh_id, sse
 
 _ERROR_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
 
 
-def whole(given: Answer, model: str) -> dict[str, Any]:
+def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
     """The answer as one JSON object."""
     message: dict[str, Any] = {"role": "assistant", "content": given.text or None}
     if given.calls:
@@ -21,26 +21,26 @@ def whole(given: Answer, model: str) -> dict[str, Any]:
     return {**_frame(model, "chat.completion"), "choices": [choice], "usage": _usage(given)}
 
 
-def stream(given: Answer, model: str) -> Iterator[Piece]:
+def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
     """The answer as server-sent events, the usage in a last chunk without choices, then `[DONE]`."""
     frame = _frame(model, "chat.completion.chunk")
 
     def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
         return sse({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
-    yield Piece(event({"role": "assistant", "content": ""}))
+    yield StreamPiece(event({"role": "assistant", "content": ""}))
     if given.thinking is not None:
-        yield Piece(event({"reasoning_content": given.thinking}))
+        yield StreamPiece(event({"reasoning_content": given.thinking}))
     for number, chunk in enumerate(given.chunks):
-        yield Piece(event({"content": chunk}), after_delay=number > 0)
+        yield StreamPiece(event({"content": chunk}), after_delay=number > 0)
     for index, call in enumerate(given.calls):
         piece = event({"tool_calls": [{"index": index, **_call(call)}]})
-        yield Piece(piece, after_delay=bool(given.chunks) and index == 0)
+        yield StreamPiece(piece, after_delay=bool(given.chunks) and index == 0)
     usage = sse({**frame, "choices": [], "usage": _usage(given)})
-    yield Piece(event({}, _finish(given)) + usage + b"data: [DONE]\n\n")
+    yield StreamPiece(event({}, _finish(given)) + usage + b"data: [DONE]\n\n")
 
 
-def failure(given: Failure) -> dict[str, Any]:
+def failure(given: HttpFailure) -> dict[str, Any]:
     """The error body of a failure; the same in both OpenAI forms."""
     if given.overflow:
         text = "This model's maximum context length is 128000 tokens. However, your messages resulted in 250000 tokens."
@@ -51,17 +51,17 @@ def failure(given: Failure) -> dict[str, Any]:
     return {"error": {"message": text, "type": kind, "param": None, "code": code}}
 
 
-def _usage(given: Answer) -> dict[str, int]:
+def _usage(given: ModelAnswer) -> dict[str, int]:
     total = given.tokens + OUTPUT_TOKENS
     return {"prompt_tokens": given.tokens, "completion_tokens": OUTPUT_TOKENS, "total_tokens": total}
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call(call: ModelCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": fresh_id("call"), "type": "function", "function": function}
 
 
-def _finish(given: Answer) -> str:
+def _finish(given: ModelAnswer) -> str:
     if given.length:
         return "length"
     return "stop" if not given.calls else "tool_calls"

@@ -32,7 +32,7 @@ _SIDE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class OfferedTool:
     """A tool that the agent offers to the model, with the JSON schema of its arguments. The name of one in a namespace
     (OpenAI responses) is `NAMESPACE::NAME`."""
 
@@ -41,12 +41,12 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelPrompt:
     """What a request asks: the person's last prompt, the tool results since, and the tools on offer."""
 
     prompt: str
     results: int
-    tools: tuple[Tool, ...]
+    tools: tuple[OfferedTool, ...]
     stream: bool
     model: str
     side: bool
@@ -68,16 +68,16 @@ class _Said:
     results: int
 
 
-def read_anthropic(body: Json) -> Asked:
+def read_anthropic(body: Json) -> ModelPrompt:
     """Read a body of `/v1/messages`."""
-    tools = tuple(Tool(tool["name"], tool.get("input_schema") or {}) for tool in _objects(body.get("tools")))
+    tools = tuple(OfferedTool(tool["name"], tool.get("input_schema") or {}) for tool in _objects(body.get("tools")))
     return _asked(body, _text(body.get("system")), _anthropic_said(body), tools)
 
 
-def read_chat(body: Json) -> Asked:
+def read_chat(body: Json) -> ModelPrompt:
     """Read a body of `/v1/chat/completions`."""
     functions = [tool["function"] for tool in _objects(body.get("tools")) if tool.get("type") == "function"]
-    tools = tuple(Tool(function["name"], function.get("parameters") or {}) for function in functions)
+    tools = tuple(OfferedTool(function["name"], function.get("parameters") or {}) for function in functions)
     messages = list(_objects(body.get("messages")))
     system = "\n".join(_text(m.get("content")) for m in messages if m.get("role") in {"system", "developer"})
     said = [
@@ -88,7 +88,7 @@ def read_chat(body: Json) -> Asked:
     return _asked(body, system, said, tools)
 
 
-def read_responses(body: Json) -> Asked:
+def read_responses(body: Json) -> ModelPrompt:
     """Read a body of `/v1/responses`; `input` is a text or a list of items."""
     tools = tuple(_responses_tools(body.get("tools")))
     given = body.get("input")
@@ -96,19 +96,20 @@ def read_responses(body: Json) -> Asked:
     return _asked(body, str(body.get("instructions") or ""), said, tools)
 
 
-def _responses_tools(given: object) -> Iterator[Tool]:
+def _responses_tools(given: object) -> Iterator[OfferedTool]:
     for tool in _objects(given):
         if tool.get("type") == "function":
-            yield Tool(tool["name"], tool.get("parameters") or {})
+            yield OfferedTool(tool["name"], tool.get("parameters") or {})
         elif tool.get("type") == "namespace":
             for one in _objects(tool.get("tools")):
-                yield Tool(f"{tool['name']}{NAMESPACE_END}{one['name']}", one.get("parameters") or {})
+                yield OfferedTool(f"{tool['name']}{NAMESPACE_END}{one['name']}", one.get("parameters") or {})
 
 
-def read_gemini(body: Json) -> Asked:
+def read_gemini(body: Json) -> ModelPrompt:
     """Read a body of `:generateContent`; the model and whether it streams stand in its path, and are put beside it."""
     declared = [one for tool in _objects(body.get("tools")) for one in _objects(tool.get("functionDeclarations"))]
-    tools = tuple(Tool(one["name"], one.get("parametersJsonSchema") or one.get("parameters") or {}) for one in declared)
+    tools = tuple(OfferedTool(one["name"],
+                              one.get("parametersJsonSchema") or one.get("parameters") or {}) for one in declared)
     system = "\n".join(_text(body[name].get("parts")) for name in ("systemInstruction",) if name in body)
     said = [_Said(_text(one.get("parts")), sum("functionResponse" in part for part in _objects(one.get("parts"))))
             for one in _objects(body.get("contents")) if one.get("role") != "model"]
@@ -132,7 +133,7 @@ def _responses_said(items: object) -> Iterator[_Said]:
             yield _Said(_text(item.get("content")), 0)
 
 
-def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[Tool, ...]) -> Asked:
+def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[OfferedTool, ...]) -> ModelPrompt:
     prompt, results, told = "", 0, -1
     for one in said:
         results += one.results
@@ -141,7 +142,7 @@ def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[Tool, ..
             prompt, results, told = own, 0, told + 1
     whole = json.dumps(body)
     tokens = _TOKENS.findall(whole)
-    return Asked(
+    return ModelPrompt(
         prompt=prompt,
         results=results,
         tools=tools,
@@ -165,7 +166,7 @@ def _effort(body: Json) -> str | None:
     return body.get("reasoning_effort")
 
 
-def _offers_work(tools: tuple[Tool, ...], prompt: str) -> bool:
+def _offers_work(tools: tuple[OfferedTool, ...], prompt: str) -> bool:
     # An agent's long instructions may speak of titles and summaries too; such a request offers tools and its prompt
     # does not ask for one.
     return bool(tools) and not _SIDE.search(prompt)

@@ -6,34 +6,34 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
-from .answers import OUTPUT_TOKENS, Answer, Failure, ToolCall
-from .pieces import Piece, fresh_id, sse
+from .answers import OUTPUT_TOKENS, HttpFailure, ModelAnswer, ModelCall
+from .pieces import StreamPiece, fresh_id, sse
 
 _STATUSES = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
              500: "INTERNAL", 503: "UNAVAILABLE"}  # fmt: skip
 
 
-def whole(given: Answer, model: str) -> dict[str, Any]:
+def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
     """The answer as one JSON object."""
     parts = [{"text": given.text}] if given.chunks else []
     return _response(given, model, [*parts, *map(_call, given.calls)], _finish(given))
 
 
-def stream(given: Answer, model: str) -> Iterator[Piece]:
+def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
     """The answer as server-sent events, each with what is new; the id is that of the whole answer."""
     name = fresh_id("gemini")
     if given.thinking is not None:
         thought = {"text": given.thinking, "thought": True, "thoughtSignature": "c2lnbmVk"}
-        yield Piece(sse(_response(given, model, [thought], name=name)))
+        yield StreamPiece(sse(_response(given, model, [thought], name=name)))
     for number, chunk in enumerate(given.chunks):
-        yield Piece(sse(_response(given, model, [{"text": chunk}], name=name)), after_delay=number > 0)
+        yield StreamPiece(sse(_response(given, model, [{"text": chunk}], name=name)), after_delay=number > 0)
     for number, call in enumerate(given.calls):
         piece = sse(_response(given, model, [_call(call)], name=name))
-        yield Piece(piece, after_delay=bool(given.chunks) and number == 0)
-    yield Piece(sse(_response(given, model, [], _finish(given), name)))
+        yield StreamPiece(piece, after_delay=bool(given.chunks) and number == 0)
+    yield StreamPiece(sse(_response(given, model, [], _finish(given), name)))
 
 
-def failure(given: Failure) -> dict[str, Any]:
+def failure(given: HttpFailure) -> dict[str, Any]:
     """The error body of a failure."""
     text = f"The prompt asked for failure {given.status}."
     if given.overflow:
@@ -42,15 +42,15 @@ def failure(given: Failure) -> dict[str, Any]:
     return {"error": {"code": given.status, "message": text, "status": status}}
 
 
-def _finish(given: Answer) -> str:
+def _finish(given: ModelAnswer) -> str:
     return "MAX_TOKENS" if given.length else "STOP"
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call(call: ModelCall) -> dict[str, Any]:
     return {"functionCall": {"name": call.name, "args": _arguments(call)}, "thoughtSignature": "c2lnbmVk"}
 
 
-def _arguments(call: ToolCall) -> dict[str, Any]:
+def _arguments(call: ModelCall) -> dict[str, Any]:
     """An object, always: this form cannot say anything else."""
     try:
         given: Any = json.loads(call.arguments)
@@ -59,7 +59,7 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
     return cast(dict[str, Any], given) if isinstance(given, dict) else {"input": call.arguments}
 
 
-def _response(given: Answer, model: str, parts: list[dict[str, Any]], finish: str | None = None,
+def _response(given: ModelAnswer, model: str, parts: list[dict[str, Any]], finish: str | None = None,
               name: str = "gemini") -> dict[str, Any]:
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
     if finish is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StreamPiece:
     """Bytes of a stream that go out together, at once or after the script's delay."""
 
     data: bytes

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .conversation import Asked
+from .conversation import ModelPrompt
 
 MAX_RECORDED = 10_000
 
 
-class Provider(StrEnum):
+class WireForm(StrEnum):
     """The wire form of a request."""
 
     ANTHROPIC = "anthropic"
@@ -23,7 +23,7 @@ class Provider(StrEnum):
     GEMINI = "gemini"
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     """What a request was for: a turn, or a title or summary on the side."""
 
     TURN = "turn"
@@ -31,25 +31,25 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRequest:
     """One request to a model: its headers in lower case, its body as it came, and what was read out of it."""
 
-    provider: Provider
-    kind: Kind
+    provider: WireForm
+    kind: RequestKind
     headers: dict[str, str]
     body: dict[str, Any]
-    asked: Asked
+    asked: ModelPrompt
 
 
 class Recording:
     """The last `MAX_RECORDED` requests in order of arrival: the server's thread writes, others read."""
 
     def __init__(self) -> None:
-        self._requests: deque[Recorded] = deque(maxlen=MAX_RECORDED)
+        self._requests: deque[RecordedRequest] = deque(maxlen=MAX_RECORDED)
         self._visits: deque[str] = deque(maxlen=MAX_RECORDED)
         self._arrived = threading.Condition()
 
-    def add(self, recorded: Recorded) -> None:
+    def add(self, recorded: RecordedRequest) -> None:
         """Keep a request and wake whoever waits for one."""
         with self._arrived:
             self._requests.append(recorded)
@@ -65,16 +65,16 @@ class Recording:
         with self._arrived:
             return page in self._visits
 
-    def all(self) -> list[Recorded]:
+    def all(self) -> list[RecordedRequest]:
         """Every request so far."""
         with self._arrived:
             return list(self._requests)
 
-    def turns(self) -> list[Recorded]:
+    def turns(self) -> list[RecordedRequest]:
         """The requests of turns, without those on the side."""
-        return [one for one in self.all() if one.kind is Kind.TURN]
+        return [one for one in self.all() if one.kind is RequestKind.TURN]
 
-    def wait_for(self, found: Callable[[Recorded], bool], timeout_seconds: float = 30.0) -> Recorded:
+    def wait_for(self, found: Callable[[RecordedRequest], bool], timeout_seconds: float = 30.0) -> RecordedRequest:
         """The first request for which `found` is true, arrived already or within the time; else TimeoutError."""
         with self._arrived:
             self._arrived.wait_for(lambda: any(map(found, self._requests)), timeout_seconds)

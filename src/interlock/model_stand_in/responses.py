@@ -6,35 +6,35 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .answers import OUTPUT_TOKENS, Answer, ToolCall
+from .answers import OUTPUT_TOKENS, ModelAnswer, ModelCall
 from .conversation import NAMESPACE_END
-from .pieces import Piece, fresh_id, sse
+from .pieces import StreamPiece, fresh_id, sse
 
 
-def whole(given: Answer, model: str) -> dict[str, Any]:
+def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
     """The answer as one JSON object."""
     items = [item for item in (_message(given), *map(_call, given.calls)) if item is not None]
     return {**_response(model), "status": "completed", "output": items, "usage": _usage(given)}
 
 
-def stream(given: Answer, model: str) -> Iterator[Piece]:
+def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
     """The answer as server-sent events, numbered, from `response.created` to `response.completed`."""
     response, message, calls = _response(model), _message(given), [_call(call) for call in given.calls]
     events = _Numbered()
-    yield Piece(events("response.created", response={**response, "status": "in_progress", "output": []}))
+    yield StreamPiece(events("response.created", response={**response, "status": "in_progress", "output": []}))
     if message is not None:
         yield from _message_pieces(events, given, message)
     first = 0 if message is None else 1
     for at, call in enumerate(calls, first):
-        yield Piece(_call_events(events, call, at), after_delay=message is not None and at == first)
+        yield StreamPiece(_call_events(events, call, at), after_delay=message is not None and at == first)
     items = [item for item in (message, *calls) if item is not None]
     done = {**response, "status": "completed", "output": items, "usage": _usage(given)}
     if given.length:
         done |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
-    yield Piece(events(f"response.{done['status']}", response=done))
+    yield StreamPiece(events(f"response.{done['status']}", response=done))
 
 
-def _usage(given: Answer) -> dict[str, Any]:
+def _usage(given: ModelAnswer) -> dict[str, Any]:
     return {
         "input_tokens": given.tokens,
         "input_tokens_details": {"cached_tokens": 0},
@@ -55,16 +55,16 @@ class _Numbered:
         return sse({"type": kind, "sequence_number": number, **fields}, event=kind)
 
 
-def _message_pieces(events: _Numbered, given: Answer, message: dict[str, Any]) -> Iterator[Piece]:
+def _message_pieces(events: _Numbered, given: ModelAnswer, message: dict[str, Any]) -> Iterator[StreamPiece]:
     at: dict[str, Any] = {"item_id": message["id"], "output_index": 0, "content_index": 0}
     opened: dict[str, Any] = {**message, "status": "in_progress", "content": []}
-    yield Piece(
+    yield StreamPiece(
         events("response.output_item.added", output_index=0, item=opened)
         + events("response.content_part.added", **at, part={"type": "output_text", "text": "", "annotations": []})
     )
     for number, chunk in enumerate(given.chunks):
-        yield Piece(events("response.output_text.delta", **at, delta=chunk), after_delay=number > 0)
-    yield Piece(
+        yield StreamPiece(events("response.output_text.delta", **at, delta=chunk), after_delay=number > 0)
+    yield StreamPiece(
         events("response.output_text.done", **at, text=given.text)
         + events("response.content_part.done", **at, part=message["content"][0])
         + events("response.output_item.done", output_index=0, item=message)
@@ -82,14 +82,14 @@ def _call_events(events: _Numbered, call: dict[str, Any], index: int) -> bytes:
     )
 
 
-def _message(given: Answer) -> dict[str, Any] | None:
+def _message(given: ModelAnswer) -> dict[str, Any] | None:
     if not given.chunks:
         return None
     content: list[dict[str, Any]] = [{"type": "output_text", "text": given.text, "annotations": []}]
     return {"id": fresh_id("msg"), "type": "message", "role": "assistant", "status": "completed", "content": content}
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call(call: ModelCall) -> dict[str, Any]:
     namespace, _, name = call.name.rpartition(NAMESPACE_END)
     return {
         "id": fresh_id("fc"),

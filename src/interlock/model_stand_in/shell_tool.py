@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .conversation import Tool
+from .conversation import OfferedTool
 
 # In order of preference; compared with the last part of a name such as `developer__shell`, in lower case.
 _NAMES = (
@@ -22,7 +22,7 @@ _COMMAND_FIELDS = ("command", "cmd", "script")
 EMPTY: dict[str, Any] = {"string": "run", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 
 
-def shell_call(tools: Iterable[Tool], command: str) -> tuple[str, dict[str, Any]] | None:
+def shell_call(tools: Iterable[OfferedTool], command: str) -> tuple[str, dict[str, Any]] | None:
     """The name and arguments that run `command`, or None where no tool on offer is a shell."""
     by_name = {tool.name.rsplit("__", 1)[-1].lower(): tool for tool in tools}
     found = next((by_name[name] for name in _NAMES if name in by_name), None)

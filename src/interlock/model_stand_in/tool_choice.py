@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .conversation import NAMESPACE_END, Tool
+from .conversation import NAMESPACE_END, OfferedTool
 from .shell_tool import EMPTY, shell_call
 
 DEEDS: Mapping[str, tuple[str, ...]] = {
@@ -32,7 +32,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def deed_call(deed: str, tools: Iterable[Tool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+def deed_call(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
     """The name and arguments of the tool that does `deed` with {path, content, old, new, url, name}; None if none is on
     offer."""
     if deed == OUTSIDE:
@@ -41,7 +41,7 @@ def deed_call(deed: str, tools: Iterable[Tool], given: Mapping[str, str]) -> tup
     return None if found is None else (found.name, _fill(found.schema, given))
 
 
-def _outside(tools: Iterable[Tool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+def _outside(tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
     """A shell command that asks to leave the agent's own sandbox (Codex)."""
     boxed = [tool for tool in tools if _ESCALATION in (tool.schema.get("properties") or {})]
     found = shell_call(boxed, given.get("command", "true"))
@@ -49,7 +49,7 @@ def _outside(tools: Iterable[Tool], given: Mapping[str, str]) -> tuple[str, dict
                                                   "justification": "it writes a file"})
 
 
-def delegate_call(tools: Iterable[Tool], prompt: str) -> tuple[str, dict[str, Any]] | None:
+def delegate_call(tools: Iterable[OfferedTool], prompt: str) -> tuple[str, dict[str, Any]] | None:
     """The name and arguments that have a sub-agent work on `prompt`; None if the agent offers none."""
     found = _find(DELEGATES, tools)
     if found is None:
@@ -65,12 +65,12 @@ def delegate_call(tools: Iterable[Tool], prompt: str) -> tuple[str, dict[str, An
     return found.name, arguments
 
 
-def _find(names: tuple[str, ...], tools: Iterable[Tool]) -> Tool | None:
+def _find(names: tuple[str, ...], tools: Iterable[OfferedTool]) -> OfferedTool | None:
     by_name = {tool.name.rpartition(NAMESPACE_END)[-1].rsplit("__", 1)[-1].lower(): tool for tool in tools}
     return next((by_name[name] for name in names if name in by_name), None)
 
 
-def _ending(names: tuple[str, ...], tools: Iterable[Tool]) -> Tool | None:
+def _ending(names: tuple[str, ...], tools: Iterable[OfferedTool]) -> OfferedTool | None:
     return next((tool for tool in tools if tool.name.lower().endswith(names)), None)
 
 

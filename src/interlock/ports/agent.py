@@ -76,7 +76,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError("context_window: tokens, so not below 0")
 
 
-class Keys(dict[str, str]):
+class Secrets(dict[str, str]):
     """Secrets by the name of their variable; what prints it shows the names alone."""
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class McpServer(NamedTuple):
     args: tuple[str, ...] = ()
 
 
-class Opening(NamedTuple):
+class AgentStart(NamedTuple):
     """What an adapter is given to start an agent with. `environment` is complete (A-1); `workspace` is resolved."""
 
     session_id: str
@@ -112,7 +112,7 @@ class Opening(NamedTuple):
     """Files and directories that an adapter's own tools must not open, absolute, links resolved (H-15)."""
     box: Box | None = None
     """What holds its processes, as the runner states it (H-18)."""
-    keys: Keys = Keys()
+    keys: Secrets = Secrets()
     """Secrets of the runner's environment that the adapter itself needs: never an agent's process (A-1)."""
     servers: tuple[McpServer, ...] = ()
     """MCP servers that the agent gets for this opening beside its own."""
@@ -139,7 +139,7 @@ class AgentStartFailed(Exception):
     """The agent did not come up; the text is one sentence for the user, the agent's own words included."""
 
 
-class Exit(NamedTuple):
+class ProcessExit(NamedTuple):
     """How the process ended: exactly one of the two is set."""
 
     code: int | None
@@ -152,7 +152,7 @@ class Option(NamedTuple):
     kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 
 
-class Question(NamedTuple):
+class AgentQuestion(NamedTuple):
     """What the agent asks (A-5): a permission, or, with `wants` QUESTION, words. `input_json` is the tool's input as
     JSON bytes, as the agent gave it; a question's holds {question, options?}."""
 
@@ -176,7 +176,7 @@ class Question(NamedTuple):
     """The request differs from what was announced under its id before (H-1)."""
 
 
-class Answer(NamedTuple):
+class InteractionAnswer(NamedTuple):
     """What the runner decided: `allow` only ever after a yes. `option_id` is one of the once-options (A-9)."""
 
     allow: bool
@@ -225,10 +225,10 @@ class TurnOutcome(NamedTuple):
     usage: TurnUsage = TurnUsage()
     error: tuple[str, str] | None = None
     exit_code: int | None = None
-    process: Exit | None = None
+    process: ProcessExit | None = None
     unanswered: bool = False
     notice: tuple[str, str] | None = None
-    stopped: Exit | None = None
+    stopped: ProcessExit | None = None
     """How the turn's own process ended because a cancel asked for it; the opening goes on (A-2, A-3)."""
 
 
@@ -274,7 +274,7 @@ class Scribe(Protocol):
         """Give a file to the user; with an `invocation_id` it is what that open call shows."""
         ...
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         """Ask for permission and wait as long as it takes; never raises for a no."""
         ...
 
@@ -301,7 +301,7 @@ class Scribe(Protocol):
         ...
 
 
-class Settings(NamedTuple):
+class PromptSettings(NamedTuple):
     """How one prompt is to be worked on; None (or nothing) is "as the session is set"."""
 
     mode: str | None = None
@@ -314,7 +314,7 @@ class Settings(NamedTuple):
     """Be set only if the agent then asks before its tools: NotAsking otherwise (H-11)."""
 
 
-class Prompt(NamedTuple):
+class AgentPrompt(NamedTuple):
     """What the agent is asked. `content` holds {type: text|image, …} blocks; text alone is one text block."""
 
     prompt_id: str
@@ -323,7 +323,7 @@ class Prompt(NamedTuple):
     timeout_ms: int | None = None
     continues: bool = False
     """The query goes on in a new turn after one that ended with `tool_use`: nothing new is asked."""
-    settings: Settings = Settings()
+    settings: PromptSettings = PromptSettings()
 
 
 class Agent(Protocol):
@@ -333,11 +333,11 @@ class Agent(Protocol):
     process dies, hangs after a cancel (the runner closes it) or prints garbage; it never raises for what the agent did.
     """
 
-    async def open(self, opening: Opening) -> Started:
+    async def open(self, opening: AgentStart) -> Started:
         """Start the agent. Raises AgentStartFailed."""
         ...
 
-    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome: ...
+    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome: ...
 
     async def cancel(self) -> None:
         """Ask the agent to stop the running prompt; returns at once."""
@@ -347,11 +347,11 @@ class Agent(Protocol):
 
     async def resume(self) -> None: ...
 
-    async def close(self) -> Exit | None:
+    async def close(self) -> ProcessExit | None:
         """End the agent and all its descendants (A-4); None where there was no process."""
         ...
 
-    async def gone(self) -> Exit:
+    async def gone(self) -> ProcessExit:
         """Wait until the process ended by itself, in a turn or outside one; never returns for an sdk agent."""
         ...
 
@@ -410,7 +410,7 @@ class TakesSettings(Protocol):
     """An agent that is set before each prompt: its features say `plan_mode`, `modes`, `model_switch` or
     `prompt_options`."""
 
-    async def settle(self, settings: Settings) -> None:
+    async def settle(self, settings: PromptSettings) -> None:
         """Be set for the prompt that comes next; what is not named goes back to what the session is set to. Called
         outside turns only. Raises SettingRefused."""
         ...

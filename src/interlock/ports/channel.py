@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalNotice(msgspec.Struct, frozen=True, kw_only=True):
     """What is sent of an approval: who asks for what, and where; all of it is redacted (K-4, P-8)."""
 
     approval_id: str
@@ -42,7 +42,7 @@ class Channel(Protocol):
     """Guarantees: `ask` returns when the other side has said that it has the question; a question that is sent again
     carries the same `delivery_id`, so that it can be told from a new one."""
 
-    async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
+    async def ask(self, delivery_id: str, at_ms: int, asking: ApprovalNotice) -> None:
         """Raises NotAsked."""
         ...
 

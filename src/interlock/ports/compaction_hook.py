@@ -28,7 +28,7 @@ class BeforeCompact(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[dict[str, Any]] | None
 
 
-class Cancel(NamedTuple):
+class CompactionVeto(NamedTuple):
     """The conversation stays as it is; the reason is one sentence without its full stop."""
 
     reason: str
@@ -43,4 +43,4 @@ class Supply(NamedTuple):
 class CompactionHook(Protocol):
     """Guarantees: an answer within its own time limit; it never raises. None goes on as if there were no hook."""
 
-    async def before_compact(self, about: BeforeCompact) -> Cancel | Supply | None: ...
+    async def before_compact(self, about: BeforeCompact) -> CompactionVeto | Supply | None: ...

@@ -39,7 +39,7 @@ class Instance(NamedTuple):
     address: str
 
 
-class Member(NamedTuple):
+class ClusterMember(NamedTuple):
     """A live instance as operators see it. Times are the store's, in milliseconds since the epoch."""
 
     instance_id: str
@@ -57,7 +57,7 @@ class Survey(NamedTuple):
 
     version: str
     """Of the store's program."""
-    members: list[Member]
+    members: list[ClusterMember]
 
 
 class Lease(NamedTuple):
@@ -67,7 +67,7 @@ class Lease(NamedTuple):
     instance_id: str
 
 
-class RunnerLink(NamedTuple):
+class RunnerLocation(NamedTuple):
     """Where a runner is attached. `present` is what the gateway there knows of it, as JSON."""
 
     runner_id: str
@@ -80,7 +80,7 @@ class RunnerLink(NamedTuple):
 class LinkChanges(NamedTuple):
     """What has changed among the links. `upto` is what to ask with the next time."""
 
-    links: list[RunnerLink]
+    links: list[RunnerLocation]
     upto: int
 
 
@@ -152,13 +152,13 @@ class Leases(Protocol):
         """Lanes that were not given back, of instances that are dead."""
         ...
 
-    async def attach(self, link: RunnerLink, number: int = 0) -> None:
+    async def attach(self, link: RunnerLocation, number: int = 0) -> None:
         """A runner is attached here, and nowhere else any more. `number` is that of its hello: it is kept when the
         link is gone, and a hello of the same or a smaller one, which was heard late, changes nothing and raises
         Overtaken. 0 is a runner that does not number its links: the last to be heard counts. Raises Gone."""
         ...
 
-    async def update(self, link: RunnerLink) -> bool:
+    async def update(self, link: RunnerLocation) -> bool:
         """Keep what has changed of a link; False where a newer one has taken its place."""
         ...
 
@@ -166,7 +166,7 @@ class Leases(Protocol):
         """A link is gone; False where a newer one has taken its place."""
         ...
 
-    async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
+    async def links(self, tenant_id: str | None = None) -> list[RunnerLocation]:
         """Links to instances that are alive, of a tenant or of all, by their runners' ids."""
         ...
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from interlock.command.audit_tree import Span
+from interlock.command.audit_tree import SubtreeHashes
 from interlock.ports.upkeep import Upkeep
 from interlock.ports.writes import (
     Append,
-    Audit,
+    AuditAppend,
     BeginLane,
     DropBrowserLogins,
     DropControls,
@@ -18,6 +18,7 @@ from interlock.ports.writes import (
     DropSpending,
     DropTranscript,
     EraseAudit,
+    LedgerWrite,
     PutApproval,
     PutBrowserLogin,
     PutCommand,
@@ -41,7 +42,6 @@ from interlock.ports.writes import (
     SpendPairing,
     UseBrowserLogin,
     UseKey,
-    Write,
 )
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -70,8 +70,7 @@ __all__ = [
     "EVERY_SESSION",
     "FIRST_EPOCH",
     "Append",
-    "Audit",
-    "Batch",
+    "AuditAppend",
     "BeginLane",
     "CommandQuery",
     "DropBrowserLogins",
@@ -86,7 +85,9 @@ __all__ = [
     "Full",
     "Ledger",
     "LedgerError",
+    "LedgerWrite",
     "MakeRoom",
+    "NameTaken",
     "PutApproval",
     "PutBrowserLogin",
     "PutCommand",
@@ -112,10 +113,9 @@ __all__ = [
     "SpendBrowserLogin",
     "SpendPairing",
     "Spent",
-    "Taken",
     "UseBrowserLogin",
     "UseKey",
-    "Write",
+    "WriteBatch",
     "audited",
 ]
 """With the writes, which batches are made of."""
@@ -128,10 +128,10 @@ FIRST_EPOCH = 1
 """Of a lane that nobody had before."""
 
 
-class Batch(NamedTuple):
+class WriteBatch(NamedTuple):
     """One transaction. `epochs` names the lanes it comes from: a stale epoch fails it with `Fenced`."""
 
-    writes: Sequence[Write]
+    writes: Sequence[LedgerWrite]
     epochs: Sequence[tuple[str, int]] = ()
 
 
@@ -142,9 +142,9 @@ class Receipt(NamedTuple):
     audit_seqs: list[int]
 
 
-def audited(batch: Batch, receipt: Receipt) -> dict[str, int]:
+def audited(batch: WriteBatch, receipt: Receipt) -> dict[str, int]:
     """Give each tenant's highest new seq of a committed batch."""
-    drafts = (write.draft for write in batch.writes if isinstance(write, Audit))
+    drafts = (write.draft for write in batch.writes if isinstance(write, AuditAppend))
     return {draft.tenant_id: seq for draft, seq in zip(drafts, receipt.audit_seqs, strict=True)}
 
 
@@ -157,7 +157,7 @@ class OutcomeUnknown(LedgerError):
     commit and `take` of this ledger come behind that decision, so what is read after a `take` is final."""
 
 
-class Taken(LedgerError):
+class NameTaken(LedgerError):
     """A unique name in the batch exists already."""
 
 
@@ -234,7 +234,7 @@ class Ledger(Upkeep, Protocol):
     another tenant is not there, and is found missing by the same query (K-1).
     """
 
-    async def commit(self, batch: Batch) -> Receipt: ...
+    async def commit(self, batch: WriteBatch) -> Receipt: ...
 
     async def take(self, lane: str) -> int:
         """Become the owner of a lane: returns its new epoch, which fences every earlier one."""
@@ -427,7 +427,7 @@ class Ledger(Upkeep, Protocol):
         """(count, Merkle root) of a tenant's log, of one instant."""
         ...
 
-    async def audit_hashes(self, tenant_id: str, spans: Sequence[Span]) -> list[list[bytes]]:
+    async def audit_hashes(self, tenant_id: str, spans: Sequence[SubtreeHashes]) -> list[list[bytes]]:
         """Hashes of whole subtrees of a tenant's log, a list for each span; fewer where the log does not go so far."""
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple, Protocol
 
 
-class Kept(NamedTuple):
+class StoredObject(NamedTuple):
     """An object that is kept: its name, SHA-256 in hex, and its size in bytes."""
 
     sha256: str
@@ -35,7 +35,7 @@ class Objects(Protocol):
     checked against its name. Memory does not grow with an object's size beyond its parts.
     """
 
-    async def put(self, parts: Iterable[bytes]) -> Kept:
+    async def put(self, parts: Iterable[bytes]) -> StoredObject:
         """Keep the parts, joined. Raises ObjectTooLarge, and ObjectsError where the store cannot take it."""
         ...
 

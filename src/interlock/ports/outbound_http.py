@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 
-class Answer(NamedTuple):
+class OutboundResponse(NamedTuple):
     """What came back; a redirect is an answer like any other, and is never followed."""
 
     status: int
@@ -31,6 +31,6 @@ class Outgoing(Protocol):
         ...
 
     async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None,
-                   max_bytes: int, timeout_s: float) -> Answer:
+                   max_bytes: int, timeout_s: float) -> OutboundResponse:
         """Raises UrlRefused or Unreached."""
         ...

@@ -21,7 +21,7 @@ WhyLost = Literal["", "bytes", "absent", "joined"]
 holds, it was away for OBSERVER_ABSENT_MS, or it joined when the first frames were no longer kept."""
 
 
-class Piece(NamedTuple):
+class TransientText(NamedTuple):
     """Text of an open block that was, or is about to be, sent as a transient frame (D-6).
 
     `block` names the block: the block_id of a text block, or "invocation_id/channel" of a tool channel.
@@ -40,7 +40,7 @@ class CloseBlock(NamedTuple):
     block: str
 
 
-class Stored(NamedTuple):
+class StoredFrame(NamedTuple):
     """A durable frame in the outbox, numbered and encoded."""
 
     session_id: str
@@ -124,7 +124,7 @@ class PutController(NamedTuple):
     gateway_id: str
 
 
-OutboxWrite = Frame | Piece | CloseBlock | PutState | PutPolicy | StoreControl | RefuseControl | PutController
+OutboxWrite = Frame | TransientText | CloseBlock | PutState | PutPolicy | StoreControl | RefuseControl | PutController
 
 
 class OutboxError(Exception):
@@ -147,7 +147,7 @@ class Outbox(Protocol):
     loses it. A `gateway_id` of None means the session's controller.
     """
 
-    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[StoredFrame]:
         """Apply in one transaction; returns the durable frames with their numbers. Raises InvalidFrame
         (FRAME_TOO_LARGE) or UnknownSession before anything is written. StoreControl makes the session's row where
         there is none; a control frame that is stored already changes nothing. `attached` are the gateways that are
@@ -168,15 +168,15 @@ class Outbox(Protocol):
 
     async def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None: ...
 
-    async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
+    async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[StoredFrame]:
         """Durable frames with seq > after, in order, at least one if any, up to about limit_bytes."""
         ...
 
-    async def answers(self, session_id: str, after: int) -> list[Stored]:
+    async def answers(self, session_id: str, after: int) -> list[StoredFrame]:
         """The session's own `session.error` frames with seq > after, in order; the newest ANSWERS_READ at most."""
         ...
 
-    async def pieces(self, session_id: str) -> list[Piece]:
+    async def pieces(self, session_id: str) -> list[TransientText]:
         """Open blocks' text, one merged Piece a block from the lowest offset kept, in the order they were opened.
         A tool channel whose middle was dropped gives two Pieces."""
         ...

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from interlock.box.walls import NO_WALLS, Walls
-from interlock.ports.agent import Exit
+from interlock.ports.agent import ProcessExit
 
 
 class LineTooLong(Exception):
@@ -27,11 +27,11 @@ class Process(Protocol):
     """
 
     @property
-    def exit(self) -> Exit | None:
+    def exit(self) -> ProcessExit | None:
         """How it ended; None while it runs."""
         ...
 
-    async def exited(self) -> Exit:
+    async def exited(self) -> ProcessExit:
         """Wait until the program itself has ended; its descendants may live on."""
         ...
 
@@ -64,7 +64,7 @@ class Process(Protocol):
         """Let go on what `pause` stopped."""
         ...
 
-    async def terminate(self, grace_s: float = ...) -> Exit:
+    async def terminate(self, grace_s: float = ...) -> ProcessExit:
         """A-4: SIGTERM, grace, SIGKILL, and wait until every descendant is gone."""
         ...
 
@@ -122,7 +122,7 @@ class Programs(Protocol):
         ...
 
 
-class Opened(Protocol):
+class ProcessOutlet(Protocol):
     """A way out that serves one process."""
 
     async def close(self) -> None:
@@ -133,7 +133,7 @@ class Opened(Protocol):
 class WayOut(Protocol):
     """What a process in a network of its own may reach (H-19)."""
 
-    async def open(self, listeners: Sequence[tuple[int, socket.socket]]) -> Opened:
+    async def open(self, listeners: Sequence[tuple[int, socket.socket]]) -> ProcessOutlet:
         """Serve a process's listeners, each with its port."""
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import Context
+from interlock.session.context import ModelContext
 from interlock.session.tree import Tree
 
 
@@ -32,7 +32,7 @@ Rewrite = Callable[[bytes], Sequence[bytes] | None]
 """Makes a transcript's lines anew from its bytes, the header first; None leaves it as it is."""
 
 
-class Transcripts(Protocol):
+class TranscriptStore(Protocol):
     """Guarantees: `append` returns when the lines survive power loss; an entry id that the file has is not written
     twice; a torn last line is set aside before the next append (X-3, X-4). Calls take effect in their order.
 
@@ -70,7 +70,7 @@ class Transcripts(Protocol):
         """Entries behind the first `after` ones, `limit` at the most."""
         ...
 
-    async def context(self, session_id: str, agent_id: str) -> Context:
+    async def context(self, session_id: str, agent_id: str) -> ModelContext:
         """What the transcript puts before a model (X-1)."""
         ...
 

@@ -20,17 +20,17 @@ class Counts(NamedTuple):
     sessions: int
 
 
-class Forgotten(NamedTuple):
+class PrunedRows(NamedTuple):
     """How many rows were forgotten, or would be."""
 
     events: int = 0
     files: int = 0
     controls: int = 0
 
-    def __add__(self, other: object) -> Forgotten:
+    def __add__(self, other: object) -> PrunedRows:
         """Add part by part."""
-        assert isinstance(other, Forgotten)
-        return Forgotten(self.events + other.events, self.files + other.files, self.controls + other.controls)
+        assert isinstance(other, PrunedRows)
+        return PrunedRows(self.events + other.events, self.files + other.files, self.controls + other.controls)
 
 
 class Upkeep(Protocol):
@@ -47,11 +47,11 @@ class Upkeep(Protocol):
         """Sessions of a tenant that are old and still hold something to forget, by their id, those after one."""
         ...
 
-    async def would_forget(self, session_id: str) -> Forgotten:
+    async def would_forget(self, session_id: str) -> PrunedRows:
         """What `forget_session` would forget of it."""
         ...
 
-    async def forget_session(self, session_id: str, before_ms: int) -> Forgotten:
+    async def forget_session(self, session_id: str, before_ms: int) -> PrunedRows:
         """Forget the events of an old session and of its commands, the names of its files, and control frames that its
         runner has confirmed. Nothing where it is not old. Numbers are never given again."""
         ...

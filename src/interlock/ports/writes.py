@@ -27,11 +27,11 @@ from interlock.protocol.records import (
 )
 
 
-class Write(msgspec.Struct, frozen=True):
+class LedgerWrite(msgspec.Struct, frozen=True):
     """One thing a transaction does."""
 
 
-class Append(Write, frozen=True, gc=False):
+class Append(LedgerWrite, frozen=True, gc=False):
     """Append to a numbered stream; the ledger gives the number."""
 
     stream: str
@@ -44,101 +44,101 @@ class Append(Write, frozen=True, gc=False):
     may fail."""
 
 
-class BeginLane(Write, frozen=True):
+class BeginLane(LedgerWrite, frozen=True):
     """Give a lane its FIRST_EPOCH; one that was ever taken fails the whole batch with `Fenced` (C-4). The batch itself
     names no epoch of it; those that do follow once this one is durable."""
 
     lane: str
 
 
-class PutSession(Write, frozen=True):
+class PutSession(LedgerWrite, frozen=True):
     """Insert or replace by session_id."""
 
     record: SessionRecord
 
 
-class PutCommand(Write, frozen=True):
+class PutCommand(LedgerWrite, frozen=True):
     """Insert or replace by command id."""
 
     record: CommandRecord
 
 
-class PutApproval(Write, frozen=True):
+class PutApproval(LedgerWrite, frozen=True):
     """Insert or replace by approval id."""
 
     record: ApprovalRecord
 
 
-class PutControl(Write, frozen=True):
+class PutControl(LedgerWrite, frozen=True):
     """Insert or replace by (session_id, seq)."""
 
     record: ControlRecord
 
 
-class PutFile(Write, frozen=True):
+class PutFile(LedgerWrite, frozen=True):
     """Insert; a transfer that the session has already stays as it is."""
 
     record: FileRecord
 
 
-class DropControls(Write, frozen=True):
+class DropControls(LedgerWrite, frozen=True):
     """Forget the control frames of a session up to and including `seq`."""
 
     session_id: str
     seq: int
 
 
-class PutIdempotency(Write, frozen=True):
+class PutIdempotency(LedgerWrite, frozen=True):
     """Insert; a scope that exists already fails the whole batch with `Taken`."""
 
     record: IdempotencyRecord
 
 
-class PutRunner(Write, frozen=True):
+class PutRunner(LedgerWrite, frozen=True):
     """Insert or replace by runner_id."""
 
     record: RunnerRecord
 
 
-class SeeRunner(Write, frozen=True):
+class SeeRunner(LedgerWrite, frozen=True):
     """Note when a runner was last seen, and nothing else of it; one that is not there is passed over."""
 
     runner_id: str
     at_ms: int
 
 
-class PutPairing(Write, frozen=True):
+class PutPairing(LedgerWrite, frozen=True):
     """Insert; a code that exists already fails the whole batch with `Taken`."""
 
     record: PairingRecord
 
 
-class SpendPairing(Write, frozen=True):
+class SpendPairing(LedgerWrite, frozen=True):
     """Forget a code that is there and has not expired at `now_ms`; else the whole batch fails with `Spent`."""
 
     code_sha256: str
     now_ms: int
 
 
-class DropPairings(Write, frozen=True):
+class DropPairings(LedgerWrite, frozen=True):
     """Forget the codes that have expired at `now_ms`."""
 
     now_ms: int
 
 
-class PutKey(Write, frozen=True):
+class PutKey(LedgerWrite, frozen=True):
     """Insert or replace by key_id."""
 
     record: KeyRecord
 
 
-class PutBrowserLogin(Write, frozen=True):
+class PutBrowserLogin(LedgerWrite, frozen=True):
     """Insert; an id that exists already fails the whole batch with `Taken` (J-15)."""
 
     record: BrowserLoginRecord
 
 
-class SpendBrowserLogin(Write, frozen=True):
+class SpendBrowserLogin(LedgerWrite, frozen=True):
     """Forget a session or a code that is there and has not expired at `now_ms`; else the whole batch fails with
     `Spent`."""
 
@@ -146,32 +146,32 @@ class SpendBrowserLogin(Write, frozen=True):
     now_ms: int
 
 
-class UseBrowserLogin(Write, frozen=True):
+class UseBrowserLogin(LedgerWrite, frozen=True):
     """Note when a session was last used, and nothing else of it; one that is not there is passed over."""
 
     id: str
     at_ms: int
 
 
-class DropBrowserLogins(Write, frozen=True):
+class DropBrowserLogins(LedgerWrite, frozen=True):
     """Forget the sessions and codes that have expired at `now_ms`."""
 
     now_ms: int
 
 
-class PutRule(Write, frozen=True):
+class PutRule(LedgerWrite, frozen=True):
     """Insert or replace a remembered rule by its id (A-9)."""
 
     record: RuleRecord
 
 
-class PutDrain(Write, frozen=True):
+class PutDrain(LedgerWrite, frozen=True):
     """Insert or replace by tenant, scope and name (C-5)."""
 
     record: DrainRecord
 
 
-class DropDrain(Write, frozen=True):
+class DropDrain(LedgerWrite, frozen=True):
     """Forget a drain; `name` is empty where the scope is the gateway."""
 
     tenant_id: str
@@ -179,70 +179,70 @@ class DropDrain(Write, frozen=True):
     name: str
 
 
-class PutSigningKey(Write, frozen=True):
+class PutSigningKey(LedgerWrite, frozen=True):
     """Insert or replace by key_id (P-4)."""
 
     record: SigningKeyRecord
 
 
-class Spend(Write, frozen=True):
+class Spend(LedgerWrite, frozen=True):
     """Add to a pot's figures (P-7); one that is not there begins with them."""
 
     record: SpendingRecord
 
 
-class DropSpending(Write, frozen=True):
+class DropSpending(LedgerWrite, frozen=True):
     """Forget the pots of the days before this one."""
 
     before_day: int
 
 
-class UseKey(Write, frozen=True):
+class UseKey(LedgerWrite, frozen=True):
     """Note when a key was last used, and nothing else of it; one that is not there is passed over."""
 
     key_id: str
     at_ms: int
 
 
-class PutTenant(Write, frozen=True):
+class PutTenant(LedgerWrite, frozen=True):
     """Insert or replace by tenant_id."""
 
     record: TenantRecord
 
 
-class PutDelivery(Write, frozen=True):
+class PutDelivery(LedgerWrite, frozen=True):
     """Insert or replace a question to approvers by its id (P-8)."""
 
     record: DeliveryRecord
 
 
-class Audit(Write, frozen=True):
+class AuditAppend(LedgerWrite, frozen=True):
     """Seal a draft into its tenant's chain (U-2): number, previous hash, own hash, in this transaction."""
 
     draft: AuditDraft
 
 
-class EraseAudit(Write, frozen=True):
+class EraseAudit(LedgerWrite, frozen=True):
     """Forget the personal values of these records and their salts for good; the records stay as they are (U-4)."""
 
     tenant_id: str
     seqs: tuple[int, ...]
 
 
-class PutFact(Write, frozen=True):
+class PutFact(LedgerWrite, frozen=True):
     """Insert or replace one of the few facts that a gateway keeps about itself, by name."""
 
     name: str
     value: str
 
 
-class PutTranscript(Write, frozen=True):
+class PutTranscript(LedgerWrite, frozen=True):
     """Keep a transcript line until the file has it (X-3); order is the order of writes."""
 
     line: TranscriptLine
 
 
-class DropTranscript(Write, frozen=True):
+class DropTranscript(LedgerWrite, frozen=True):
     """Forget lines that are in the file."""
 
     session_id: str

@@ -26,7 +26,7 @@ from interlock.agents.evidence import (
     SLASH_COMMAND,
     SUB_AGENT_TOOLS,
     Evidence,
-    Seen,
+    ToolEvidence,
     settings_digest,
 )
 from interlock.agents.registry import ADAPTERS, make_agent
@@ -35,11 +35,11 @@ from interlock.model_stand_in.shell_tool import shell_call
 from interlock.model_stand_in.tool_choice import OUTSIDE, deed_call, delegate_call
 from interlock.ports.agent import (
     Agent,
+    AgentPrompt,
     AgentSpec,
+    AgentStart,
     AgentStartFailed,
     McpServer,
-    Opening,
-    Prompt,
     SettingRefused,
     Started,
     SwitchesMode,
@@ -53,8 +53,8 @@ from interlock.probe.steps import (
     OUTSIDE_SANDBOX,
     SUB_AGENT,
     TOOLS,
-    Places,
-    Step,
+    EffectPlaces,
+    ProbeStep,
     mode_steps,
     prompt_steps,
     repository_step,
@@ -99,7 +99,7 @@ class Scene(NamedTuple):
     model: ModelServer
 
 
-class Subject(NamedTuple):
+class CheckedAgent(NamedTuple):
     """The agent that is checked: its config, and what the check takes from its user's surroundings."""
 
     agent_id: str
@@ -126,7 +126,7 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
         return Evidence(verdict="command", because=NEVER_ASKS.format(spec.adapter), **about)
     if unpointed := why_not_pointed(spec.command):
         return Evidence(verdict="command", because=unpointed, **about)
-    subject = Subject(agent_id, spec, environment, pointing, settings, boxing)
+    subject = CheckedAgent(agent_id, spec, environment, pointing, settings, boxing)
     found: dict[str, Any]
     try:
         with _scene() as scene:
@@ -139,7 +139,7 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
     return Evidence(**about, **found, seconds=round(time.monotonic() - began, 1))
 
 
-async def _in_scene(subject: Subject, scene: Scene) -> dict[str, Any]:
+async def _in_scene(subject: CheckedAgent, scene: Scene) -> dict[str, Any]:
     agent, opening = _made(subject, scene)
     tried: list[Tried] = []
     ends = asyncio.get_running_loop().time() + WHOLE_TIMEOUT_S
@@ -153,7 +153,7 @@ async def _in_scene(subject: Subject, scene: Scene) -> dict[str, Any]:
     return {"version": started.version, "mode": started.mode, **_judged(tried, stopped, scene)}
 
 
-def _made(subject: Subject, scene: Scene) -> tuple[Agent, Opening]:
+def _made(subject: CheckedAgent, scene: Scene) -> tuple[Agent, AgentStart]:
     """The agent with its scratch HOME, and what it is opened with. Raises AgentStartFailed."""
     spec, pointing = subject.spec, subject.pointing
     furnish(scene.home, subject.settings, pointing.files(scene.model.url))
@@ -164,12 +164,13 @@ def _made(subject: Subject, scene: Scene) -> tuple[Agent, Opening]:
     # Isolated mode: neither the agent's variables nor its directory decide what the server imports.
     server = McpServer(mcp_server.SERVER_NAME, sys.executable,
                        ("-I", str(Path(mcp_server.__file__)), str(scene.workspace)))
-    opening = Opening(session_id, subject.agent_id, opened, str(scene.workspace), variables,
-                      fresh_id=str(uuid.uuid4()), servers=(server,))
+    opening = AgentStart(session_id, subject.agent_id, opened, str(scene.workspace), variables,
+                         fresh_id=str(uuid.uuid4()), servers=(server,))
     return make_agent(opened, _spawn(subject, scene, variables)), opening
 
 
-def _spawn(subject: Subject, scene: Scene, variables: dict[str, str]) -> partial[CoroutineType[Any, Any, AgentProcess]]:
+def _spawn(subject: CheckedAgent, scene: Scene,
+           variables: dict[str, str]) -> partial[CoroutineType[Any, Any, AgentProcess]]:
     """What starts the agent behind the walls of its box; adds to `variables` how it reaches the stand-in through
     them. Raises AgentStartFailed."""
     spec, boxing, way_out = subject.spec, subject.boxing, dict[str, Any]()
@@ -187,21 +188,22 @@ def _spawn(subject: Subject, scene: Scene, variables: dict[str, str]) -> partial
     return partial(AgentProcess.start, walls=walls, **way_out)
 
 
-async def _repositories(subject: Subject, asks: bool) -> list[Seen]:
+async def _repositories(subject: CheckedAgent, asks: bool) -> list[ToolEvidence]:
     """What became of each attack that files of a workspace can make on this agent (H-13)."""
     ends = asyncio.get_running_loop().time() + REPOSITORIES_TIMEOUT_S
-    seen: list[Seen] = []
+    seen: list[ToolEvidence] = []
     for group in groups(attacks_on(subject.spec)):
         seen += await _in_repository(subject, group, ends, asks)
     return seen
 
 
-async def _in_repository(subject: Subject, attacks: Sequence[Attack], ends: float, asks: bool) -> list[Seen]:
+async def _in_repository(subject: CheckedAgent, attacks: Sequence[Attack], ends: float,
+                         asks: bool) -> list[ToolEvidence]:
     tried: Tried | None = None
     with _scene() as scene:
         # In the workspace, where the agent may write whatever walls there are.
         planted = plant(scene.workspace, scene.workspace / "traces", *attacks)
-        places = Places(scene.workspace, scene.model.url, scene.model.recording.visited)
+        places = EffectPlaces(scene.workspace, scene.model.url, scene.model.recording.visited)
         with contextlib.suppress(AgentStartFailed, TimeoutError):
             async with asyncio.timeout_at(ends):
                 agent, opening = _made(subject, scene)
@@ -211,7 +213,7 @@ async def _in_repository(subject: Subject, attacks: Sequence[Attack], ends: floa
         return in_repository([(one.attack, one.trace.exists()) for one in planted], tried, asks=asks)
 
 
-def _with_repositories(found: dict[str, Any], seen: list[Seen]) -> dict[str, Any]:
+def _with_repositories(found: dict[str, Any], seen: list[ToolEvidence]) -> dict[str, Any]:
     """The result with the lines of the hostile repositories, which decide no verdict."""
     more = limits(seen) if found["verdict"] == "asks" else ""
     return {**found, "because": found["because"] + more, "tools": [*found["tools"], *seen]}
@@ -253,7 +255,7 @@ async def _closed(agent: Agent) -> AsyncGenerator[None]:
                 await agent.close()
 
 
-async def _open(agent: Agent, opening: Opening) -> Started:
+async def _open(agent: Agent, opening: AgentStart) -> Started:
     try:
         async with asyncio.timeout(OPEN_TIMEOUT_S):
             return await agent.open(opening)
@@ -263,7 +265,7 @@ async def _open(agent: Agent, opening: Opening) -> Started:
 
 async def _steps(agent: Agent, started: Started, scene: Scene, prompts: Sequence[str], tried: list[Tried]) -> str:
     """Add to `tried` what was tried; returns why the rest was not, "" if everything was."""
-    places = Places(scene.workspace, scene.model.url, scene.model.recording.visited)
+    places = EffectPlaces(scene.workspace, scene.model.url, scene.model.recording.visited)
     modes = mode_steps(places, started.features.modes, started.mode)
     for step in [*steps(places), *modes, *prompt_steps(places, prompts)]:
         if _skipped(step, tried, scene):
@@ -279,7 +281,7 @@ async def _steps(agent: Agent, started: Started, scene: Scene, prompts: Sequence
     return ""
 
 
-def _skipped(step: Step, tried: Sequence[Tried], scene: Scene) -> bool:
+def _skipped(step: ProbeStep, tried: Sequence[Tried], scene: Scene) -> bool:
     """Whether there is nothing to be seen: delegating was not asked about, so a yes opens nothing; or the agent has
     offered no such tool in the requests so far."""
     match step.tool:
@@ -291,7 +293,7 @@ def _skipped(step: Step, tried: Sequence[Tried], scene: Scene) -> bool:
             return False
 
 
-async def _attempt(agent: Agent, step: Step, name: str, scene: Scene) -> tuple[Tried, str]:
+async def _attempt(agent: Agent, step: ProbeStep, name: str, scene: Scene) -> tuple[Tried, str]:
     """One step, and why the agent cannot go on after it; "" if it can."""
     witness = Witness(step.allow, step.happened, step.tool == SUB_AGENT_TOOLS, step.effect)
     if step.mode and (switched := await _switched(agent, step.mode)) != "switched":
@@ -321,9 +323,9 @@ async def _switched(agent: Agent, mode: str) -> Literal["switched", "refused", "
     return "switched"
 
 
-async def _turn(agent: Agent, name: str, words: str, step: Step, witness: Witness) -> tuple[str, bool]:
+async def _turn(agent: Agent, name: str, words: str, step: ProbeStep, witness: Witness) -> tuple[str, bool]:
     """Why the agent cannot go on after a turn, "" if it can, and whether the turn had to be cancelled."""
-    prompt = Prompt(name, name, [{"type": "text", "text": words}])
+    prompt = AgentPrompt(name, name, [{"type": "text", "text": words}])
     turn = asyncio.create_task(agent.prompt(prompt, witness))
     try:
         await asyncio.wait([turn], timeout=TURN_TIMEOUT_S)
@@ -341,7 +343,7 @@ async def _turn(agent: Agent, name: str, words: str, step: Step, witness: Witnes
             await asyncio.gather(turn, return_exceptions=True)
 
 
-def _offered(step: Step, scene: Scene, words: str = "") -> bool:
+def _offered(step: ProbeStep, scene: Scene, words: str = "") -> bool:
     """Whether the agent has offered the model a tool that the step's words call. With `words`, only in requests with
     these in their prompt: a tool that a sub-agent alone is offered was not called, so its agent refused nothing."""
     asked = [one.asked for one in scene.model.recording.turns() if words in one.asked.prompt]
@@ -358,7 +360,7 @@ def _offered(step: Step, scene: Scene, words: str = "") -> bool:
 
 def _judged(tried: list[Tried], stopped: str, scene: Scene) -> dict[str, Any]:
     if not scene.model.recording.all():
-        return {**_command(NOT_ASKED), "tools": [Seen(tool=tool, state="not tried") for tool in TOOLS],
+        return {**_command(NOT_ASKED), "tools": [ToolEvidence(tool=tool, state="not tried") for tool in TOOLS],
                 "cut_short": bool(stopped)}
     seen = [msgspec.structs.replace(one, state="not offered")
             if not stopped and one.tool in _NAMED and one.state == "not tried" else one for one in table(tried)]

@@ -23,7 +23,7 @@ WRITTEN = "before"
 _EDITED = "after"
 
 
-class Step(NamedTuple):
+class ProbeStep(NamedTuple):
     """One attempt. `words` steer the stand-in; `happened` says whether the tool's effect is there."""
 
     tool: str
@@ -38,7 +38,7 @@ class Step(NamedTuple):
     """Sent as a prompt of its own before `words`."""
 
 
-class Places(NamedTuple):
+class EffectPlaces(NamedTuple):
     """Where effects are looked for."""
 
     workspace: Path
@@ -50,7 +50,7 @@ class Places(NamedTuple):
         return (self.workspace / name).exists
 
 
-def steps(places: Places) -> list[Step]:
+def steps(places: EffectPlaces) -> list[ProbeStep]:
     """The tools. Each is refused once; shell, write and the MCP tool are allowed once, too, so that "nothing happened"
     is known to be the no's doing."""
     made = str(places.workspace / "written.txt")
@@ -58,47 +58,49 @@ def steps(places: Places) -> list[Step]:
     fetched = f"{places.url}/page/fetched"
     return [
         *(_shell(places, f"shell-{_word(allow)}.txt", allow) for allow in (False, True)),
-        *(Step(OUTSIDE_SANDBOX, _do(OUTSIDE, command=f"echo checked > outside-{_word(allow)}.txt"), allow,
-               places.exists(f"outside-{_word(allow)}.txt"), (f"outside-{_word(allow)}.txt".encode(),))
+        *(ProbeStep(OUTSIDE_SANDBOX, _do(OUTSIDE, command=f"echo checked > outside-{_word(allow)}.txt"), allow,
+                    places.exists(f"outside-{_word(allow)}.txt"), (f"outside-{_word(allow)}.txt".encode(),))
           for allow in (False, True)),
-        Step("write", _do("write", path=refused, content=WRITTEN), False, places.exists("write-no.txt"),
-             (b"write-no.txt", WRITTEN.encode())),
-        Step("write", _do("write", path=made, content=f"{WRITTEN}\n"), True, places.exists("written.txt"),
-             (b"written.txt", WRITTEN.encode())),
-        Step("edit", _do("edit", path=made, old=WRITTEN, new=_EDITED), False,
-             lambda: Path(made).exists() and _EDITED in Path(made).read_text("utf-8", "replace"),
-             (b"written.txt", _EDITED.encode())),
-        Step(SUB_AGENT, "[[agent:echo checked > delegated-no.txt]]", False, places.exists("delegated-no.txt"),
-             (b"delegated-no.txt",)),
-        Step(SUB_AGENT_TOOLS, "[[agent:echo checked > delegated-yes.txt]]", False, places.exists("delegated-yes.txt"),
-             (b"delegated-yes.txt",)),
+        ProbeStep("write", _do("write", path=refused, content=WRITTEN), False, places.exists("write-no.txt"),
+                  (b"write-no.txt", WRITTEN.encode())),
+        ProbeStep("write", _do("write", path=made, content=f"{WRITTEN}\n"), True, places.exists("written.txt"),
+                  (b"written.txt", WRITTEN.encode())),
+        ProbeStep("edit", _do("edit", path=made, old=WRITTEN, new=_EDITED), False,
+                  lambda: Path(made).exists() and _EDITED in Path(made).read_text("utf-8", "replace"),
+                  (b"written.txt", _EDITED.encode())),
+        ProbeStep(SUB_AGENT, "[[agent:echo checked > delegated-no.txt]]", False, places.exists("delegated-no.txt"),
+                  (b"delegated-no.txt",)),
+        ProbeStep(SUB_AGENT_TOOLS, "[[agent:echo checked > delegated-yes.txt]]", False,
+                  places.exists("delegated-yes.txt"),
+                  (b"delegated-yes.txt",)),
         # Last, since some agents offer these tools only once their servers have started.
-        Step("fetch", _do("fetch", url=fetched), False, lambda: places.visited("fetched"), (b"/page/fetched",)),
-        *(Step(MCP_TOOL, _do("mark", name=f"mark-{_word(allow)}.txt"), allow, places.exists(f"mark-{_word(allow)}.txt"),
-               (f"mark-{_word(allow)}.txt".encode(),)) for allow in (False, True)),
+        ProbeStep("fetch", _do("fetch", url=fetched), False, lambda: places.visited("fetched"), (b"/page/fetched",)),
+        *(ProbeStep(MCP_TOOL, _do("mark", name=f"mark-{_word(allow)}.txt"), allow,
+                    places.exists(f"mark-{_word(allow)}.txt"),
+                    (f"mark-{_word(allow)}.txt".encode(),)) for allow in (False, True)),
     ]
 
 
-def mode_steps(places: Places, modes: Iterable[str], opened: str | None) -> list[Step]:
+def mode_steps(places: EffectPlaces, modes: Iterable[str], opened: str | None) -> list[ProbeStep]:
     """A refused shell command in each of the first MAX_MODES_TRIED modes beside the one that the agent opened in."""
     others = [mode for mode in modes if mode != opened][:MAX_MODES_TRIED]
     return [_shell(places, f"mode-{number}.txt", False)._replace(tool=MODE_CHANGE, mode=mode)
             for number, mode in enumerate(others)]
 
 
-def prompt_steps(places: Places, prompts: Iterable[str]) -> list[Step]:
+def prompt_steps(places: EffectPlaces, prompts: Iterable[str]) -> list[ProbeStep]:
     """A refused shell command after each of `prompts`. They come last: what they switch off stays off."""
     return [_shell(places, f"prompt-{number}.txt", False)._replace(tool=SLASH_COMMAND, first=prompt)
             for number, prompt in enumerate(list(prompts)[:MAX_PROMPTS_TRIED])]
 
 
-def repository_step(places: Places) -> Step:
+def repository_step(places: EffectPlaces) -> ProbeStep:
     """A refused shell command in a workspace whose files attack the agent (H-13)."""
     return _shell(places, "repository.txt", False)._replace(tool=HOSTILE_REPOSITORY)
 
 
-def _shell(places: Places, name: str, allow: bool) -> Step:
-    return Step("shell", f"[[tool:echo checked > {name}]]", allow, places.exists(name), (name.encode(),))
+def _shell(places: EffectPlaces, name: str, allow: bool) -> ProbeStep:
+    return ProbeStep("shell", f"[[tool:echo checked > {name}]]", allow, places.exists(name), (name.encode(),))
 
 
 def _word(allow: bool) -> str:

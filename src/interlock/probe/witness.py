@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock.agents.evidence import Shown
-from interlock.ports.agent import Answer, CompactionFailed, GivenFile, Question, TurnUsage
+from interlock.ports.agent import AgentQuestion, CompactionFailed, GivenFile, InteractionAnswer, TurnUsage
 from interlock.protocol.payloads import Channel, Compacted, OutputType, SessionCompact, ToolStatus
 
 MAX_QUESTIONS = 32
@@ -37,9 +37,9 @@ class Witness:
         self.finished = False
         """A tool ended in good order without a question."""
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         if question.wants != "PERMISSION":
-            return Answer(False, None)
+            return InteractionAnswer(False, None)
         if _TASK in question.input_json + (question.content_json or b""):
             self.delegated = True
             if self._delegating:
@@ -51,7 +51,7 @@ class Witness:
             self.shown = "described" if self._describes(question) else "input"
         return _answer(question, self._allow and self.questions <= MAX_QUESTIONS)
 
-    def _describes(self, question: Question) -> bool:
+    def _describes(self, question: AgentQuestion) -> bool:
         # After a no an agent may ask about something else, so only its first question is to contain the effect.
         lacks = self.questions == 1 and any(word not in question.input_json for word in self._effect)
         return question.described or lacks
@@ -87,7 +87,7 @@ class Witness:
     async def compacted(self, made: Compacted | CompactionFailed) -> None: ...
 
 
-def _answer(question: Question, allow: bool) -> Answer:
+def _answer(question: AgentQuestion, allow: bool) -> InteractionAnswer:
     wanted = "allow_once" if allow else "reject_once"
     option = next((one.option_id for one in question.options if one.kind == wanted), None)
-    return Answer(allow, option, None if allow else "Not in this check.")
+    return InteractionAnswer(allow, option, None if allow else "Not in this check.")

@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.agents.registry import ADAPTERS, keys_of, make_agent
 from interlock.agents.workspace_files import ignoring_env
-from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, SettingRefused, Started, SwitchesMode
+from interlock.ports.agent import Agent, AgentSpec, AgentStart, AgentStartFailed, SettingRefused, Started, SwitchesMode
 from interlock.ports.process import Programs
 from interlock.protocol import payloads as p
 from interlock.protocol.box import Box
@@ -54,7 +54,7 @@ def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) ->
 
 
 def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any],
-            programs: ProgramDesk) -> tuple[Agent, Opening, Staged | None]:
+            programs: ProgramDesk) -> tuple[Agent, AgentStart, Staged | None]:
     """Return the agent to start, where, and where its changes are staged. `programs` decides on what it starts, if its
     box holds that.
 
@@ -74,7 +74,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
     known = state.agent_session or (name if isinstance(name, str) else None)
     if index is not None and state.next_turn_index < index <= LARGEST_SEQ:
         state.next_turn_index = index
-    opening = Opening(
+    opening = AgentStart(
         journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,
         agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),
         keys=keys_of(spec, around.environment), hidden=around.boxing.concealed(spec),
@@ -103,7 +103,7 @@ async def _report_refused(journal: Journal, sentence: str) -> None:
     await journal.write(journal.agent_error("warning", Code.NETWORK_REFUSED, sentence))
 
 
-async def check_files(around: Surroundings, opening: Opening, trusted: str | None) -> None:
+async def check_files(around: Surroundings, opening: AgentStart, trusted: str | None) -> None:
     """Look for files that would configure the agent; `trusted` is the digest of those that somebody has allowed. The
     look is made at each start, since the files may have changed since the last one (H-13). Raises OpenRefused."""
     roots = opening.spec.roots or around.offered.roots
@@ -152,7 +152,7 @@ def capabilities(journal: Journal, started: Started, reply_to: str, box: Box | N
     return journal.frame("session.capabilities", payload, {"in_reply_to": reply_to, **named})
 
 
-def as_configured(opening: Opening, started: Started) -> Started:
+def as_configured(opening: AgentStart, started: Started) -> Started:
     """What the agent offers, corrected by what its config knows better: one that does not ask is not held to anything
     by its asking (A-10)."""
     if opening.spec.asks:
@@ -161,7 +161,7 @@ def as_configured(opening: Opening, started: Started) -> Started:
     return started._replace(features=features)
 
 
-def check_access(opening: Opening, started: Started, boxing: Boxing) -> None:
+def check_access(opening: AgentStart, started: Started, boxing: Boxing) -> None:
     """Refuse an agent that only now tells that it cannot be held to the access, unless a wall does. Raises OpenRefused.
     """
     if opening.workspace_access == "ro" and not (started.features.read_only or boxing.holds(opening.spec, "ro")):
@@ -179,7 +179,7 @@ async def back_to_mode(agent: Agent, started: Started, mode: str | None) -> None
         raise OpenRefused(Code.UNSUPPORTED_CAPABILITY, str(refused)) from None
 
 
-def not_resumed(journal: Journal, opening: Opening, started: Started) -> list[Frame]:
+def not_resumed(journal: Journal, opening: AgentStart, started: Started) -> list[Frame]:
     """What is said, once an opening, of an agent that begins anew where it should have gone on."""
     if not opening.resume or started.resumed:
         return []

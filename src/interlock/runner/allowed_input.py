@@ -5,27 +5,27 @@ from __future__ import annotations
 import msgspec
 
 from interlock.command.card.lines import title
-from interlock.command.card.request import Asked, announces, parts, same_effect
-from interlock.ports.agent import Answer, Question
+from interlock.command.card.request import ReceivedRequest, announces, parts, same_effect
+from interlock.ports.agent import AgentQuestion, InteractionAnswer
 from interlock.protocol.codes import Code
-from interlock.runner.tool_calls import Allowed, ToolCall
+from interlock.runner.tool_calls import Allowed, AnnouncedCall
 
 EFFECTS = frozenset({"delete", "edit", "execute", "fetch", "move"})
 """Kinds of tools that do something, or reach out."""
 HARMLESS = frozenset({"read", "search", "think"})
 
 
-def allowed_input(question: Question, answer: Answer) -> bytes:
+def allowed_input(question: AgentQuestion, answer: InteractionAnswer) -> bytes:
     """The input that a yes covers; empty if the request had none, so that there is nothing to compare."""
     if answer.updated_input is not None:
         return msgspec.json.encode(answer.updated_input)
     return b"" if question.described and question.input_json == b"{}" else question.input_json
 
 
-def without_yes(call: ToolCall, input_json: bytes, *, printed: bool = False) -> tuple[Code, str] | None:
+def without_yes(call: AnnouncedCall, input_json: bytes, *, printed: bool = False) -> tuple[Code, str] | None:
     """The code and sentence for a call that runs without a yes for it; None if it was allowed, or does nothing. Some
     agents report a call that was denied as completed: it ran for certain if a program of it has `printed`."""
-    act = title(Asked(call.tool_name, input_json, kind=call.kind))
+    act = title(ReceivedRequest(call.tool_name, input_json, kind=call.kind))
     if not call.asked:
         if not _does_something(call, input_json):
             return None
@@ -36,7 +36,7 @@ def without_yes(call: ToolCall, input_json: bytes, *, printed: bool = False) -> 
         return (Code.RAN_UNASKED, f"The agent ran a tool that was denied: {act}") if printed else None
     if input_json == b"{}" or any(_covers(one, input_json) for one in call.allowed):
         return None
-    allowed = title(Asked(call.tool_name, call.allowed[-1].input, kind=call.kind))
+    allowed = title(ReceivedRequest(call.tool_name, call.allowed[-1].input, kind=call.kind))
     return Code.RAN_OTHER_THAN_ALLOWED, f"The agent ran {act!r}, but {allowed!r} was allowed."
 
 
@@ -48,10 +48,10 @@ def _covers(allowed: Allowed, input_json: bytes) -> bool:
     return allowed.described and announces(allowed.input, input_json, allowed.content)
 
 
-def _does_something(call: ToolCall, input_json: bytes) -> bool:
+def _does_something(call: AnnouncedCall, input_json: bytes) -> bool:
     if call.kind in EFFECTS:
         return True
     if call.kind in HARMLESS:
         return False
-    found = parts(Asked(call.tool_name, input_json))
+    found = parts(ReceivedRequest(call.tool_name, input_json))
     return bool(found.lines or found.edits or found.urls)

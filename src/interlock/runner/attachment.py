@@ -10,7 +10,7 @@ from websockets.asyncio.client import ClientConnection
 
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.outbox import Outbox
-from interlock.ports.outbox import Stored as StoredFrame
+from interlock.ports.outbox import StoredFrame as StoredFrame
 from interlock.protocol.batches import split
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import CloseCode
@@ -20,9 +20,9 @@ from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import ACK_FRAMES, MAX_MESSAGE_BYTES
 from interlock.protocol.payloads import Ack, Heartbeat, LiveAgent, Payload, RefusedControl, Welcome
 from interlock.runner.history import encode_part, merged_deltas, plan_history
-from interlock.runner.inbound import Gap, Inbound, Overrun, Stored
+from interlock.runner.inbound import ControlGap, Inbound, Overrun, StoredControl
 from interlock.runner.outflow import Outflow
-from interlock.runner.send_queue import Lane, Sending
+from interlock.runner.send_queue import Sending, SessionQueue
 
 PAGE_BYTES = MAX_MESSAGE_BYTES
 """The outbox is read in pages of about this."""
@@ -31,7 +31,7 @@ TRY_AGAIN_LATER = 1013
 """Close code for a gateway that sends faster than the runner acts (RFC 6455 registry)."""
 
 
-class Broken(Exception):
+class LinkBroken(Exception):
     """The link cannot go on and is to be made anew; `code` is the close code that the gateway is told."""
 
     def __init__(self, code: int, sentence: str) -> None:
@@ -39,7 +39,7 @@ class Broken(Exception):
         self.code = code
 
 
-class Attachment:
+class LinkSession:
     """Drives one link. `run` returns never: it raises Broken, ConnectionClosed, or what a task failed with."""
 
     def __init__(self, socket: ClientConnection, *, gateway_id: str, outbox: Outbox, outflow: Outflow, inbound: Inbound,
@@ -107,7 +107,7 @@ class Attachment:
             while self._sending.roomy and (session_id := self._sending.behind()) is not None:
                 await self._catch_up(session_id, self._sending.lanes[session_id])
 
-    async def _catch_up(self, session_id: str, lane: Lane) -> None:
+    async def _catch_up(self, session_id: str, lane: SessionQueue) -> None:
         """Read a session's frames; the last of them while the outflow stands still, so that between what is read
         here and what is offered next nothing is missing and nothing comes twice."""
         if lane.seq is None:
@@ -128,7 +128,7 @@ class Attachment:
                 frames += page
             await self._join(session_id, lane, frames)
 
-    async def _join(self, session_id: str, lane: Lane, frames: list[StoredFrame]) -> None:
+    async def _join(self, session_id: str, lane: SessionQueue, frames: list[StoredFrame]) -> None:
         row = await self._outbox.session(session_id, self._gateway_id)
         if row is None:
             return
@@ -147,11 +147,11 @@ class Attachment:
                 self._sending.push(delta.raw)
         self._sending.go_live(lane, max(row.last_seq, lane.seq or 0), deltas)
 
-    def _push_frames(self, lane: Lane, frames: list[StoredFrame]) -> None:
+    def _push_frames(self, lane: SessionQueue, frames: list[StoredFrame]) -> None:
         """Queue frames as live ones. Raises Broken for a hole: frames were evicted, which only a history can tell."""
         for frame in frames:
             if frame.seq != (lane.seq or 0) + 1:
-                raise Broken(1001, f"Frames of session {frame.session_id} were lost before {frame.seq}; "
+                raise LinkBroken(1001, f"Frames of session {frame.session_id} were lost before {frame.seq}; "
                                    "a new link tells which.")
             lane.seq = frame.seq
             self._sending.push(frame.raw)
@@ -171,13 +171,13 @@ class Attachment:
         """Take one message's frames: they become durable together (D-7)."""
         try:
             came = await self._inbound.take(raws)
-        except Gap as gap:
-            raise Broken(CloseCode.GAP, str(gap)) from None
+        except ControlGap as gap:
+            raise LinkBroken(CloseCode.GAP, str(gap)) from None
         except Overrun as overrun:
-            raise Broken(TRY_AGAIN_LATER, str(overrun)) from None
+            raise LinkBroken(TRY_AGAIN_LATER, str(overrun)) from None
         for taken in came:
             match taken:
-                case Stored():
+                case StoredControl():
                     self._owe_ack(taken)
                 case str():
                     self._note(taken)
@@ -215,7 +215,7 @@ class Attachment:
                 if await self._outbox.session(session_id) is not None:
                     await self._outbox.confirm(session_id, self._gateway_id, message_ids)
 
-    def _owe_ack(self, stored: Stored) -> None:
+    def _owe_ack(self, stored: StoredControl) -> None:
         self._acks_out[stored.session_id] = max(stored.seq, self._acks_out.get(stored.session_id, 0))
         self._acks_waiting += 1
         self._ack_due.set()

@@ -44,7 +44,7 @@ def fit(text: str, budget: int) -> int:
     return low
 
 
-class Delta(NamedTuple):
+class BlockDelta(NamedTuple):
     """Text that an open block grows by."""
 
     kind: Kind
@@ -77,9 +77,9 @@ class Blocks:
         self._offset = 0
         self._bytes = 0
 
-    def write(self, kind: Kind, text: str) -> list[Delta | Done]:
+    def write(self, kind: Kind, text: str) -> list[BlockDelta | Done]:
         """Add text; a block of the other kind is closed first, a full one is closed and goes on as a new one."""
-        steps: list[Delta | Done] = []
+        steps: list[BlockDelta | Done] = []
         if text and self._block_id is not None and kind != self._kind:
             steps += self.close()
         for piece, size in split_sized(text, MAX_DELTA_BYTES):
@@ -97,7 +97,7 @@ class Blocks:
                 at += count
         return steps
 
-    def close(self) -> list[Delta | Done]:
+    def close(self) -> list[BlockDelta | Done]:
         """Close the open block, if there is one; what comes next is a block of its own."""
         if self._block_id is None:
             return []
@@ -106,24 +106,24 @@ class Blocks:
         self._parts, self._offset, self._bytes = [], 0, 0
         return [done]
 
-    def _roll(self) -> list[Delta | Done]:
+    def _roll(self) -> list[BlockDelta | Done]:
         full = self._block_id
         steps = self.close()
         self._continues = full
         return steps
 
-    def _grow(self, kind: Kind, text: str, size: int) -> Delta:
+    def _grow(self, kind: Kind, text: str, size: int) -> BlockDelta:
         if self._block_id is None:
             self._kind = kind
             self._block_id = self._new_id(PREFIXES[kind])
-        delta = Delta(kind, self._block_id, self._offset, text, self._continues)
+        delta = BlockDelta(kind, self._block_id, self._offset, text, self._continues)
         self._parts.append(text)
         self._offset += len(text)
         self._bytes += size
         return delta
 
 
-class Kept:
+class BoundedOutput:
     """A tool's output up to MAX_TOOL_OUTPUT_BYTES as JSON: all of it, or its first and last halves (E-5)."""
 
     HALF = MAX_TOOL_OUTPUT_BYTES // 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.ports.agent import Exit, TurnOutcome, TurnUsage
+from interlock.ports.agent import ProcessExit, TurnOutcome, TurnUsage
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import Code
@@ -27,7 +27,8 @@ def with_stderr(sentence: str, stderr: str) -> str:
     return f"{sentence}\n{shown}" if shown else sentence
 
 
-def exit_error(journal: Journal, ended: Exit, stderr: str, turn_id: str | None, *, expected: bool) -> list[Frame]:
+def exit_error(journal: Journal, ended: ProcessExit, stderr: str, turn_id: str | None, *,
+               expected: bool) -> list[Frame]:
     """`agent.error` for an exit that was not 0 (A-2); `expected` marks one that we asked for."""
     kind = kind_of(ended)
     if kind is ExitKind.OK:
@@ -130,7 +131,7 @@ def month_end(now_ms: int) -> str:
     return iso(int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp()) * 1000)
 
 
-def closed(journal: Journal, reason: str, ended: Exit | None) -> list[Frame]:
+def closed(journal: Journal, reason: str, ended: ProcessExit | None) -> list[Frame]:
     """The agent is over: its last state and `session.closed`."""
     payload = p.SessionClosed(
         reason=reason, exit_code=ended.code if ended else None, signal=ended.signal if ended else None

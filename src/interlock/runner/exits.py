@@ -6,7 +6,7 @@ import os
 import signal
 from enum import StrEnum
 
-from interlock.ports.agent import Exit
+from interlock.ports.agent import ProcessExit
 
 SIGNAL_BASE = 128
 """A shell reports the death of its child by signal N as 128+N."""
@@ -21,13 +21,13 @@ class ExitKind(StrEnum):
     SIGNAL = "signal"
 
 
-def exit_from_status(status: int) -> Exit:
+def exit_from_status(status: int) -> ProcessExit:
     """The exit of a status as waitpid gives it."""
     code = os.waitstatus_to_exitcode(status)
-    return Exit(code, None) if code >= 0 else Exit(None, -code)
+    return ProcessExit(code, None) if code >= 0 else ProcessExit(None, -code)
 
 
-def signal_of(ended: Exit) -> int | None:
+def signal_of(ended: ProcessExit) -> int | None:
     """The signal it died of, whether the kernel says so or a shell in between with 128+N (N 1-64); None for neither."""
     if ended.signal is not None:
         return ended.signal
@@ -35,14 +35,14 @@ def signal_of(ended: Exit) -> int | None:
     return number if 1 <= number <= MAX_SIGNAL else None
 
 
-def kind_of(ended: Exit) -> ExitKind:
+def kind_of(ended: ProcessExit) -> ExitKind:
     """A-2's three ways: 0 is ok, 128+N (N 1-64) and death by signal are signal, all else is error."""
     if ended.code == 0:
         return ExitKind.OK
     return ExitKind.ERROR if signal_of(ended) is None else ExitKind.SIGNAL
 
 
-def sentence_of(ended: Exit) -> str:
+def sentence_of(ended: ProcessExit) -> str:
     """One sentence for the user: "The agent was ended by SIGKILL." or "The agent ended with exit code 3."."""
     number = signal_of(ended)
     if number is None:

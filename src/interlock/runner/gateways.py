@@ -14,10 +14,10 @@ from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.payloads import Hello, RefusedControl
 from interlock.runner.attachment import first
-from interlock.runner.interactions import Presence
-from interlock.runner.link import NORMAL_PACE, Link, LinkState, Pace, TokenRefused
+from interlock.runner.interactions import LivePresence
+from interlock.runner.link import NORMAL_PACE, GatewayConnector, LinkIntervals, LinkState, TokenRefused
 from interlock.runner.outflow import Outflow
-from interlock.runner.sessions import Sessions
+from interlock.runner.sessions import RunnerSessions
 
 FORGET_S = 60
 """How often sessions that are over are forgotten."""
@@ -27,7 +27,7 @@ SWEEP_S = 15 * 60
 log = structlog.get_logger()
 
 
-class Pairing(msgspec.Struct, frozen=True, kw_only=True):
+class PairedGateway(msgspec.Struct, frozen=True, kw_only=True):
     """One gateway and what it knows this runner by."""
 
     url: str
@@ -37,16 +37,16 @@ class Pairing(msgspec.Struct, frozen=True, kw_only=True):
     """Certificates to trust on a wss:// link; None: the system's."""
 
 
-HelloTo = Callable[[Pairing, str], Awaitable[Hello]]
+HelloTo = Callable[[PairedGateway, str], Awaitable[Hello]]
 """Makes the hello to a gateway, from the pairing and the gateway's id ("" while that is not known)."""
 
 
 class Gateways:
     """Keeps a runner attached to all its gateways. The first pairing is the one of the time before there were more."""
 
-    def __init__(self, pairings: list[Pairing], *, outbox: Outbox, objects: Objects, outflow: Outflow,
-                 sessions: Sessions, presence: Presence, hello: HelloTo, clock: Clock, entropy: Entropy,
-                 pace: Pace = NORMAL_PACE) -> None:
+    def __init__(self, pairings: list[PairedGateway], *, outbox: Outbox, objects: Objects, outflow: Outflow,
+                 sessions: RunnerSessions, presence: LivePresence, hello: HelloTo, clock: Clock, entropy: Entropy,
+                 pace: LinkIntervals = NORMAL_PACE) -> None:
         self._pairings = pairings
         self._outbox = outbox
         self._objects = objects
@@ -57,7 +57,7 @@ class Gateways:
         self._clock = clock
         self._entropy = entropy
         self._pace = pace
-        self._links: list[Link] = []
+        self._links: list[GatewayConnector] = []
         sessions.on_refused(self._refused)
 
     async def run(self) -> None:
@@ -90,8 +90,8 @@ class Gateways:
                 if not isinstance(refused, TokenRefused) or not any(one in tasks for one in waiting):
                     task.result()
 
-    def _link(self, pairing: Pairing, gateway_id: str, *, primary: bool) -> Link:
-        link = Link(
+    def _link(self, pairing: PairedGateway, gateway_id: str, *, primary: bool) -> GatewayConnector:
+        link = GatewayConnector(
             url=pairing.url, token=pairing.token, outbox=self._outbox, objects=self._objects,
             outflow=self._outflow,
             hello=lambda known: self._hello(pairing, known), control=self._sessions.control,
@@ -102,7 +102,7 @@ class Gateways:
         )
         return link
 
-    def _changed(self, pairing: Pairing, state: LinkState) -> None:
+    def _changed(self, pairing: PairedGateway, state: LinkState) -> None:
         if state.kind != "notice" and state.gateway_id:
             if state.kind == "attached" and pairing is self._pairings[0]:
                 self._sessions.attached(state.gateway_id)

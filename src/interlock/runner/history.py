@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from interlock.ports.outbox import Piece, SessionRow, Stored
+from interlock.ports.outbox import SessionRow, StoredFrame, TransientText
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import KIB, MAX_BLOCK_BYTES, MAX_MESSAGE_BYTES
 from interlock.protocol.payloads import BufferStatus, History, TextDelta, ToolStream
 from interlock.protocol.sizes import split_text
-from interlock.runner.uplink import Delta
+from interlock.runner.uplink import TransientDelta
 
 ENVELOPE_BYTES = 4 * KIB
 """Room in a part for everything but its frames and its lost ranges."""
@@ -23,22 +23,22 @@ RANGE_BYTES = 40
 """A lost range takes at most this as JSON: two numbers up to 2^53, brackets and commas."""
 
 
-class Part(NamedTuple):
+class HistoryPart(NamedTuple):
     """One `session.history`: whole envelopes, and the ranges that were lost before, between or behind them."""
 
     frames: list[bytes]
     lost: list[tuple[int, int]]
 
 
-class Plan(NamedTuple):
+class HistoryPlan(NamedTuple):
     """A session's history after `after`; at least one part."""
 
     row: SessionRow
-    parts: list[Part]
+    parts: list[HistoryPart]
     lost: list[tuple[int, int]]
 
 
-def lost_after(after: int, frames: Sequence[Stored], last_seq: int) -> list[tuple[int, int]]:
+def lost_after(after: int, frames: Sequence[StoredFrame], last_seq: int) -> list[tuple[int, int]]:
     """Ranges of (after, last_seq] that are not in `frames`: what the outbox cannot give any more (D-3).
 
     Told by what is missing, not by what was evicted: so a frame evicted after it was read is not told lost, and what
@@ -52,22 +52,22 @@ def lost_after(after: int, frames: Sequence[Stored], last_seq: int) -> list[tupl
     return lost
 
 
-def plan_history(row: SessionRow, after: int, frames: Sequence[Stored], deltas: Sequence[bytes]) -> Plan:
+def plan_history(row: SessionRow, after: int, frames: Sequence[StoredFrame], deltas: Sequence[bytes]) -> HistoryPlan:
     """Divide frames (in order of seq) and, at the end, deltas into parts that fit a message each (L-2, D-2).
 
     A lost range stands in the part that holds the frame behind it, so that each part explains its own gaps.
     """
     lost = lost_after(after, frames, row.last_seq)
     room = MAX_MESSAGE_BYTES - ENVELOPE_BYTES
-    parts = [Part([], [])]
+    parts = [HistoryPart([], [])]
     used = 0
     waiting = iter(lost)
     coming = next(waiting, None)
 
-    def part_for(size: int) -> Part:
+    def part_for(size: int) -> HistoryPart:
         nonlocal used
         if used and used + size > room:
-            parts.append(Part([], []))
+            parts.append(HistoryPart([], []))
             used = 0
         used += size
         return parts[-1]
@@ -82,10 +82,10 @@ def plan_history(row: SessionRow, after: int, frames: Sequence[Stored], deltas: 
         coming = next(waiting, None)
     for raw in deltas:
         part_for(len(raw) + 1).frames.append(raw)
-    return Plan(row, parts, lost)
+    return HistoryPlan(row, parts, lost)
 
 
-def encode_part(plan: Plan, number: int, message_id: str, timestamp: str) -> bytes:
+def encode_part(plan: HistoryPlan, number: int, message_id: str, timestamp: str) -> bytes:
     """Write part `number` (from 0) as a message of at most MAX_MESSAGE_BYTES."""
     row, part = plan.row, plan.parts[number]
     count = sum(last - first + 1 for first, last in plan.lost)
@@ -112,18 +112,18 @@ def encode_part(plan: Plan, number: int, message_id: str, timestamp: str) -> byt
 
 
 def merged_deltas(
-    pieces: Sequence[Piece],
+    pieces: Sequence[TransientText],
     template: Callable[[str, str], Frame | None],
     sent: Mapping[str, int],
     new_id: Callable[[], str],
     timestamp: str,
-) -> list[Delta]:
+) -> list[TransientDelta]:
     """Make one transient frame for each piece, from where `sent` (block → offset) says that the reader is.
 
     A piece that does not begin where the text before it ended carries `metadata.omitted`, the count of code points
     left out (D-2). A block without a template was left open by an earlier run, whose `.done` is on its way.
     """
-    deltas: list[Delta] = []
+    deltas: list[TransientDelta] = []
     ends = dict(sent)
     for piece in pieces:
         model = template(piece.session_id, piece.block)
@@ -138,7 +138,7 @@ def merged_deltas(
             frame = Frame(type=model.type, message_id=new_id(), session_id=piece.session_id, timestamp=timestamp,
                           metadata=metadata, payload=msgspec.structs.replace(payload, offset=start, text=text))
             start += len(text)
-            deltas.append(Delta(piece.session_id, piece.block, start, encode(frame)))
+            deltas.append(TransientDelta(piece.session_id, piece.block, start, encode(frame)))
             metadata = {key: value for key, value in metadata.items() if key != "omitted"}
         ends[piece.block] = end
     return deltas

@@ -30,7 +30,7 @@ Control = Callable[[Frame, bytes, str], Awaitable[None]]
 """Acts on a stored frame, its bytes, and the id of the gateway that sent it."""
 
 
-class Gap(Exception):
+class ControlGap(Exception):
     """A control frame's seq left a gap (E-3): the link closes with 4409 and the reattach repairs it."""
 
 
@@ -42,7 +42,7 @@ class Overrun(Exception):
     """More control frames wait in a session than CONTROLS_WAITING."""
 
 
-class Stored(NamedTuple):
+class StoredControl(NamedTuple):
     """The session's control frames up to `seq` are durable here."""
 
     session_id: str
@@ -75,7 +75,7 @@ class Inbound:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets the exception of a control that failed: the runner cannot go on with a frame half acted on."""
 
-    async def take(self, raws: Iterable[bytes]) -> list[Stored | Frame | str]:
+    async def take(self, raws: Iterable[bytes]) -> list[StoredControl | Frame | str]:
         """Store the durable frames of one message; returns for each frame what is to be acknowledged, a link frame as
         it is, or, for what is refused without being stored, the sentence. Raises Gap and Overrun; what came before the
         frame at fault is stored all the same."""
@@ -85,7 +85,7 @@ class Inbound:
         finally:
             await self._store()
 
-    async def _one(self, raw: bytes) -> Stored | Frame | str:
+    async def _one(self, raw: bytes) -> StoredControl | Frame | str:
         broken: InvalidFrame | None = None
         try:
             wire = decode_wire(raw)
@@ -99,14 +99,14 @@ class Inbound:
             await self._store()
             return await self._give_up(wire, str(repeated))
 
-    async def _take(self, wire: Wire, raw: bytes) -> Stored | Frame | str:
+    async def _take(self, wire: Wire, raw: bytes) -> StoredControl | Frame | str:
         try:
             frame = understand(wire, Direction.M)
         except InvalidFrame as error:
             return await self._refuse(wire, raw, error)
         if frame.seq is None or frame.session_id is None:
             return frame
-        stored = Stored(frame.session_id, frame.seq)
+        stored = StoredControl(frame.session_id, frame.seq)
         if await self._is_next(stored):
             if self._waits(stored.session_id) >= CONTROLS_WAITING:
                 raise Overrun(f"More than {CONTROLS_WAITING} control frames wait in session {stored.session_id}.")
@@ -151,7 +151,7 @@ class Inbound:
             self.failed.exception()
         self.failed.cancel()
 
-    async def _is_next(self, came: Stored) -> bool:
+    async def _is_next(self, came: StoredControl) -> bool:
         """Tell whether the frame continues its session; False where it is stored already. Raises Gap."""
         row = await self._outbox.session(came.session_id, self.gateway_id)
         have = self._reached.get(came.session_id)
@@ -171,9 +171,9 @@ class Inbound:
             raise _Repeated(f"Control frame {came.seq} came after {have} once more: the gateway has lost what lies "
                             "between, so the session is closed.")
         self._gaps[came.session_id] = gap
-        raise Gap(f"Control frame {came.seq} of session {came.session_id} came after {have}.")
+        raise ControlGap(f"Control frame {came.seq} of session {came.session_id} came after {have}.")
 
-    async def _refuse(self, wire: Wire, raw: bytes, error: InvalidFrame) -> Stored | str:
+    async def _refuse(self, wire: Wire, raw: bytes, error: InvalidFrame) -> StoredControl | str:
         """Answer an invalid frame with `session.error` (E-1). One with a number counts as stored (D-7)."""
         sentence = f"The gateway sent an invalid {wire.type}: {error}."
         durable = frame_class(wire.type) is Class.DURABLE and wire.seq is not None and 0 < wire.seq <= LARGEST_SEQ
@@ -185,7 +185,7 @@ class Inbound:
             if await self._outbox.session(wire.session_id) is not None:
                 await self._outflow.emit(told)
             return sentence
-        stored = Stored(wire.session_id, wire.seq)
+        stored = StoredControl(wire.session_id, wire.seq)
         if await self._is_next(stored):
             await self._store()
             await self._outflow.emit(self._record(wire, raw, stored), told)
@@ -203,7 +203,7 @@ class Inbound:
             self._give(told, b"", session_id)
         return sentence
 
-    def _record(self, wire: Wire, raw: bytes, stored: Stored) -> StoreControl:
+    def _record(self, wire: Wire, raw: bytes, stored: StoredControl) -> StoreControl:
         return StoreControl(ControlRecord(session_id=stored.session_id, seq=stored.seq, message_id=wire.message_id,
                                           body=raw), self._clock.now_ms(), self.gateway_id)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.ports.agent import Answer, Option, Question
+from interlock.ports.agent import AgentQuestion, InteractionAnswer, Option
 from interlock.protocol import payloads as p
 from interlock.protocol.denial_text import No
 from interlock.protocol.envelope import Frame
@@ -30,7 +30,7 @@ class Waits(NamedTuple):
     slack_s: float = EXPIRY_SLACK_MS / 1000
 
 
-class Presence:
+class LivePresence:
     """Which gateways' links are live, and whoever wants to know that it changed."""
 
     def __init__(self, live: bool = False) -> None:
@@ -59,7 +59,7 @@ class Presence:
         self._told.discard(tell)
 
 
-class Verdict(NamedTuple):
+class InteractionVerdict(NamedTuple):
     """What a question came to. `option_id` is the one that the person named, if any."""
 
     outcome: p.Outcome
@@ -73,17 +73,17 @@ class Verdict(NamedTuple):
 class _Pending:
     """One question that waits."""
 
-    def __init__(self, interaction_id: str, question: Question, subject: bytes, live: bool, now: float) -> None:
+    def __init__(self, interaction_id: str, question: AgentQuestion, subject: bytes, live: bool, now: float) -> None:
         self.interaction_id = interaction_id
         self.question = question
         self.subject = subject
-        self.verdict: Verdict | None = None
+        self.verdict: InteractionVerdict | None = None
         self.voided = False
         self.changed = asyncio.Event()
         self.live_since = now if live else None
         self.expires_at: float | None = None
 
-    def settle(self, verdict: Verdict) -> None:
+    def settle(self, verdict: InteractionVerdict) -> None:
         """The first verdict counts."""
         if self.verdict is None:
             self.verdict = verdict
@@ -97,16 +97,17 @@ class _Pending:
     def lapse(self) -> None:
         """The deadline has passed: nobody holds the question, or it has expired."""
         if self.expires_at is None:
-            self.settle(Verdict("denied", BY_RUNNER, "The gateway did not confirm that it holds the question."))
+            self.settle(InteractionVerdict("denied", BY_RUNNER,
+                                           "The gateway did not confirm that it holds the question."))
         else:
-            self.settle(Verdict("expired", BY_RUNNER, "Nobody answered in time."))
+            self.settle(InteractionVerdict("expired", BY_RUNNER, "Nobody answered in time."))
 
 
 class Interactions:
     """The open questions of one session's turn. Every question that is asked is resolved exactly once, in the outbox,
     before the agent hears of it."""
 
-    def __init__(self, journal: Journal, presence: Presence, waits: Waits,
+    def __init__(self, journal: Journal, presence: LivePresence, waits: Waits,
                  controller: Callable[[], str] = lambda: "") -> None:
         """`controller` names the gateway that answers: its link is the one that counts (D-5)."""
         self._controller = controller
@@ -159,13 +160,13 @@ class Interactions:
         """Stop watching the link."""
         self._presence.unwatch(self._link_changed)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         """Ask and wait. The yes is durable before it is returned (P-2)."""
         async with self._order:
             voids = self._voids
             subject = subject_bytes(question, await resolved_paths(question, self._journal.state.workspace))
             if voids != self._voids:  # Meanwhile the turn ended, and no question may follow its end.
-                return Answer(False, None, "The turn has ended.")
+                return InteractionAnswer(False, None, "The turn has ended.")
             pending = _Pending(self._journal.new_uuid(), question, subject, self._live, _now())
             self._pending[pending.interaction_id] = pending
             try:
@@ -179,20 +180,21 @@ class Interactions:
         except asyncio.CancelledError:
             # Whoever asked no longer waits: nothing that a person decides later can reach it.
             if not pending.voided:
-                await self._resolve(pending.interaction_id, Verdict("void", BY_RUNNER, "The agent no longer asks."))
+                await self._resolve(pending.interaction_id,
+                                    InteractionVerdict("void", BY_RUNNER, "The agent no longer asks."))
             raise
         if pending.voided:
-            return Answer(False, None, verdict.message)
+            return InteractionAnswer(False, None, verdict.message)
         await self._resolve(pending.interaction_id, verdict)
         await self._journal.durable()
         return choose(verdict, question)
 
-    async def _resolve(self, interaction_id: str, verdict: Verdict) -> None:
+    async def _resolve(self, interaction_id: str, verdict: InteractionVerdict) -> None:
         del self._pending[interaction_id]
         told = [] if self.stopped else self._journal.state_changed(self.standing)
         await self._journal.write(self._resolved(interaction_id, verdict), *told)
 
-    async def _wait(self, pending: _Pending) -> Verdict:
+    async def _wait(self, pending: _Pending) -> InteractionVerdict:
         while pending.verdict is None or (self.stopped and not pending.voided):
             pending.changed.clear()
             deadline = pending.deadline(self._waits) if pending.verdict is None else None
@@ -226,7 +228,7 @@ class Interactions:
         pending = self._pending.get(payload.interaction_id)
         if pending is None:
             return False
-        pending.settle(Verdict("expired", "gateway", "Nobody answered in time."))
+        pending.settle(InteractionVerdict("expired", "gateway", "Nobody answered in time."))
         return True
 
     def held(self, payload: p.InteractionHeld) -> bool:
@@ -257,7 +259,7 @@ class Interactions:
             if pending.verdict is not None:
                 continue
             del self._pending[interaction_id]
-            frames.append(self._resolved(interaction_id, Verdict("void", BY_RUNNER)))
+            frames.append(self._resolved(interaction_id, InteractionVerdict("void", BY_RUNNER)))
             pending.interaction_id = self._journal.new_uuid()
             pending.expires_at, pending.live_since = None, _now() if self._live else None
             pending.changed.set()
@@ -270,14 +272,14 @@ class Interactions:
         self._voids += 1
         frames: list[Frame] = []
         for interaction_id, pending in self._pending.items():
-            verdict = Verdict("void", BY_RUNNER, reason)
+            verdict = InteractionVerdict("void", BY_RUNNER, reason)
             pending.voided, pending.verdict = True, verdict
             pending.changed.set()
             frames.append(self._resolved(interaction_id, verdict))
         self._pending.clear()
         return frames
 
-    def _resolved(self, interaction_id: str, verdict: Verdict) -> Frame:
+    def _resolved(self, interaction_id: str, verdict: InteractionVerdict) -> Frame:
         payload = p.InteractionResolved(
             interaction_id=interaction_id, outcome=verdict.outcome, by=verdict.by, decided_at=self._journal.at
         )
@@ -298,32 +300,32 @@ def once(options: list[Option], kind: p.OptionKind, named: str | None = None) ->
     return ids[0] if ids else None
 
 
-def _verdict(question: Question, told: p.InteractionResponse) -> Verdict:
+def _verdict(question: AgentQuestion, told: p.InteractionResponse) -> InteractionVerdict:
     """What a response comes to: only what the agent can be told in full is a yes (P-2, C-8)."""
     if told.decision == "deny":
         # The agent is told who or which rule denied it, whatever way it has of showing that (Y-5).
         said = told.message if question.wants == "QUESTION" else No(told.by, told.message).sentence()
-        return Verdict("denied", told.by, said, told.option_id)
+        return InteractionVerdict("denied", told.by, said, told.option_id)
     if question.wants == "QUESTION" and told.answer is None:
-        return Verdict("denied", told.by, told.message or "There is no answer.")
+        return InteractionVerdict("denied", told.by, told.message or "There is no answer.")
     if told.updated_input is not None and not question.takes_input:
-        return Verdict("denied", BY_RUNNER, "This agent does not take a changed input (updated_input).")
-    return Verdict("allowed", told.by, told.message, told.option_id, told.answer, told.updated_input)
+        return InteractionVerdict("denied", BY_RUNNER, "This agent does not take a changed input (updated_input).")
+    return InteractionVerdict("allowed", told.by, told.message, told.option_id, told.answer, told.updated_input)
 
 
-def choose(verdict: Verdict, question: Question) -> Answer:
+def choose(verdict: InteractionVerdict, question: AgentQuestion) -> InteractionAnswer:
     """The answer that the agent gets. Without a once-option a yes cannot be said, so it is a no with the reason."""
     options = question.options
     if verdict.outcome == "allowed" and question.wants == "QUESTION":
-        return Answer(True, None, verdict.message, verdict.answer)
+        return InteractionAnswer(True, None, verdict.message, verdict.answer)
     if verdict.outcome == "allowed":
         option_id = once(options, "allow_once", verdict.option_id)
         if option_id is not None:
-            return Answer(True, option_id, verdict.message, updated_input=verdict.updated_input)
-    return Answer(False, once(options, "reject_once", verdict.option_id), verdict.message)
+            return InteractionAnswer(True, option_id, verdict.message, updated_input=verdict.updated_input)
+    return InteractionAnswer(False, once(options, "reject_once", verdict.option_id), verdict.message)
 
 
-def _request(interaction_id: str, question: Question, subject: bytes) -> p.InteractionRequest:
+def _request(interaction_id: str, question: AgentQuestion, subject: bytes) -> p.InteractionRequest:
     return p.InteractionRequest(
         interaction_id=interaction_id,
         interaction_type=question.wants,

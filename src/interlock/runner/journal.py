@@ -7,7 +7,15 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.outbox import CloseBlock, OutboxWrite, Piece, PutController, PutPolicy, PutState, RefuseControl
+from interlock.ports.outbox import (
+    CloseBlock,
+    OutboxWrite,
+    PutController,
+    PutPolicy,
+    PutState,
+    RefuseControl,
+    TransientText,
+)
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
@@ -36,7 +44,7 @@ class Flow(Protocol):
 
     async def emit(self, *writes: OutboxWrite) -> None: ...
 
-    async def emit_delta(self, frame: Frame, piece: Piece) -> None: ...
+    async def emit_delta(self, frame: Frame, piece: TransientText) -> None: ...
 
     async def flushed(self) -> None: ...
 
@@ -99,7 +107,7 @@ class Journal:
 
     async def delta(self, frame: Frame, block: str, offset: int, text: str) -> None:
         """Write text of an open block, then let it be sent (D-6)."""
-        await self._flow.emit_delta(frame, Piece(self.session_id, block, offset, text))
+        await self._flow.emit_delta(frame, TransientText(self.session_id, block, offset, text))
 
     async def durable(self) -> None:
         """Wait until all that was written before survives power loss."""

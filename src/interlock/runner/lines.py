@@ -58,7 +58,7 @@ class LineSplitter:
         return line
 
 
-class Lines:
+class BoundedLines:
     """An asynchronous iterator over lines, each without its newline, the last one also where it had none.
 
     Back-pressure: nothing is read before it is asked for, but for the rest of a line that was too long. That rest is
@@ -73,7 +73,7 @@ class Lines:
         self._skip: asyncio.Task[None] | None = None
         self._ended = False
 
-    def __aiter__(self) -> Lines:
+    def __aiter__(self) -> BoundedLines:
         return self
 
     async def __anext__(self) -> bytes:

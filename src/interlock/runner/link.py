@@ -37,7 +37,7 @@ from interlock.protocol.limits import (
 )
 from interlock.protocol.payloads import Hello, LiveAgent, RefusedControl, Welcome
 from interlock.protocol.refusals import LinkRefusal, read_outdated, read_problem, read_reason
-from interlock.runner.attachment import Attachment, Broken, first
+from interlock.runner.attachment import LinkBroken, LinkSession, first
 from interlock.runner.inbound import Control, Inbound
 from interlock.runner.outflow import Outflow
 from interlock.runner.reconnect import Backoff, check_url, is_loopback
@@ -55,7 +55,7 @@ class TokenRefused(Exception):
     code = Code.UNAUTHORIZED
 
 
-class Pace(NamedTuple):
+class LinkIntervals(NamedTuple):
     """The link's intervals; others than these only in tests."""
 
     opening_s: float = OPENING_TIMEOUT_MS / 1000
@@ -67,7 +67,7 @@ class Pace(NamedTuple):
     reconnect_max_ms: int = RECONNECT_MAX_MS
 
 
-NORMAL_PACE = Pace()
+NORMAL_PACE = LinkIntervals()
 
 
 class LinkState(NamedTuple):
@@ -87,7 +87,7 @@ class _Dial(connect):
         return exc
 
 
-class Link:
+class GatewayConnector:
     """Keeps the runner attached. Raises UnsafeUrl at construction (L-2).
 
     `hello` is called at each attempt with the gateway's id, "" while it is not known. `name` is the pairing that
@@ -100,7 +100,7 @@ class Link:
     def __init__(self, *, url: str, token: str, outbox: Outbox, objects: Objects, outflow: Outflow,
                  hello: Callable[[str], Awaitable[Hello]], control: Control, vouch: Callable[[], list[LiveAgent]],
                  clock: Clock, entropy: Entropy, on_state: Callable[[LinkState], None] | None = None,
-                 pace: Pace = NORMAL_PACE, tls: ssl.SSLContext | None = None, name: str = "",
+                 pace: LinkIntervals = NORMAL_PACE, tls: ssl.SSLContext | None = None, name: str = "",
                  gateway_id: str = "", primary: bool = True, taken: Callable[[str], bool] = lambda _: False) -> None:
         self._host = check_url(url)
         self._url = url
@@ -129,7 +129,7 @@ class Link:
         self.gateway_id: str = gateway_id
         self._primary = primary
         self._taken = taken
-        self._attachment: Attachment | None = None
+        self._attachment: LinkSession | None = None
         self._stale = asyncio.Event()
 
     def refused(self, session_id: str, refusal: RefusedControl) -> None:
@@ -170,7 +170,7 @@ class Link:
             async with self._dial() as socket:
                 try:
                     await self._live(socket, inbound)
-                except Broken as broken:
+                except LinkBroken as broken:
                     if broken.code == CloseCode.VERSION:
                         self._refusal = Code.VERSION_UNSUPPORTED.value
                     await socket.close(broken.code, str(broken)[:100])
@@ -211,7 +211,8 @@ class Link:
 
     async def _live(self, socket: ClientConnection, inbound: Inbound) -> None:
         if socket.subprotocol != DPS_VERSION:
-            raise Broken(CloseCode.VERSION, f"The gateway does not speak {DPS_VERSION}; update the older of the two.")
+            raise LinkBroken(CloseCode.VERSION,
+                             f"The gateway does not speak {DPS_VERSION}; update the older of the two.")
         self._stale.clear()
         async with asyncio.timeout(self._pace.opening_s):
             self._number = await self._outbox.number_link(self._beyond)
@@ -224,7 +225,7 @@ class Link:
         self._backoff.reset()
         self.attached = True
         self._tell("attached", f"The runner is attached to its gateway at {self._host}.")
-        attachment = self._attachment = Attachment(
+        attachment = self._attachment = LinkSession(
             socket, gateway_id=self.gateway_id, outbox=self._outbox, outflow=self._outflow, inbound=inbound,
             vouch=self._vouch, clock=self._clock, entropy=self._entropy, heartbeat_s=self._pace.heartbeat_s,
             ack_delay_s=self._pace.ack_delay_s,
@@ -240,19 +241,19 @@ class Link:
 
     async def _until_stale(self) -> None:
         await self._stale.wait()
-        raise Broken(CloseCode.NORMAL, "The runner offers something else, and greets its gateway anew.")
+        raise LinkBroken(CloseCode.NORMAL, "The runner offers something else, and greets its gateway anew.")
 
     async def _join(self, gateway_id: str, inbound: Inbound) -> None:
         """Take the gateway's cursors (D-5). Raises Broken where hello told another's: the next one is right."""
         if self._taken(gateway_id):
             self._backoff.yield_way(self._pace.reconnect_max_ms)
-            raise Broken(CloseCode.OPENING, f"Gateway {gateway_id} is attached by another pairing of this runner.")
+            raise LinkBroken(CloseCode.OPENING, f"Gateway {gateway_id} is attached by another pairing of this runner.")
         known, self.gateway_id = self.gateway_id, gateway_id
         inbound.gateway_id = gateway_id
         rows = await self._outbox.sessions(gateway_id)
         await self._outbox.join(gateway_id, self.name, adopt=self._primary)
         if known != gateway_id and any(row.control_seq or row.acked_seq for row in rows):
-            raise Broken(CloseCode.OPENING, f"Gateway {gateway_id} answers in another's place; it is greeted anew.")
+            raise LinkBroken(CloseCode.OPENING, f"Gateway {gateway_id} answers in another's place; it is greeted anew.")
 
     def _ended(self, closed: ConnectionClosed) -> str:
         code = closed.rcvd.code if closed.rcvd else None
@@ -294,9 +295,10 @@ def _welcome(raw: bytes) -> Welcome:
     try:
         frame = decode(raw, Direction.M)
     except InvalidFrame as error:
-        raise Broken(CloseCode.OPENING, f"The gateway's welcome is invalid: {error}.") from None
+        raise LinkBroken(CloseCode.OPENING, f"The gateway's welcome is invalid: {error}.") from None
     if not isinstance(frame.payload, Welcome):
-        raise Broken(CloseCode.OPENING, f"The gateway sent {frame.type} before its welcome.")
+        raise LinkBroken(CloseCode.OPENING, f"The gateway sent {frame.type} before its welcome.")
     if frame.payload.version != DPS_VERSION:
-        raise Broken(CloseCode.VERSION, f"The gateway chose version {frame.payload.version}, which was not offered.")
+        raise LinkBroken(CloseCode.VERSION,
+                         f"The gateway chose version {frame.payload.version}, which was not offered.")
     return frame.payload

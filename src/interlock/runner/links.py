@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from interlock.command.facts.request import Request, facts, tokens
-from interlock.ports.agent import Question
+from interlock.command.facts.request import AgentRequest, facts, tokens
+from interlock.ports.agent import AgentQuestion
 
 MAX_LINKS = 200
 """Paths of one request that are looked at; what is named beyond them is judged by its text alone."""
@@ -16,7 +16,7 @@ WAIT_S = 2.0
 """A file system that does not answer must not hold up a question; its paths are judged by their text then."""
 
 
-async def resolved_paths(question: Question, workspace: str) -> dict[str, str]:
+async def resolved_paths(question: AgentQuestion, workspace: str) -> dict[str, str]:
     """Map each path of a request to its real one, if that is another. Follows links as they are now."""
     try:
         async with asyncio.timeout(WAIT_S):
@@ -25,9 +25,10 @@ async def resolved_paths(question: Question, workspace: str) -> dict[str, str]:
         return {}
 
 
-def _resolve(question: Question, workspace: str) -> dict[str, str]:
-    found = facts(Request(question.input_json, workspace, question.title, question.locations, question.content_json,
-                          question.described))
+def _resolve(question: AgentQuestion, workspace: str) -> dict[str, str]:
+    found = facts(AgentRequest(question.input_json, workspace, question.title, question.locations,
+                               question.content_json,
+                               question.described))
     directory = Path(workspace) / found.directory
     words = (word for line in found.lines for word in tokens(line) if "/" in word or os.path.lexists(directory / word))
     named = list(dict.fromkeys([*found.paths, *words]))[:MAX_LINKS]

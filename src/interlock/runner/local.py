@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from interlock.runner.session_control import TakeRefused
-from interlock.runner.sessions import Sessions
+from interlock.runner.sessions import RunnerSessions
 from interlock.runner.supervisor import process_table
 
 SOCKET_FILE = "runner.sock"
@@ -48,7 +48,7 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Read agents and roots from the config again (G-1)."""
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """`ok`, or why not."""
 
     ok: bool
@@ -60,7 +60,7 @@ class NoRunner(Exception):
 
 
 @contextlib.asynccontextmanager
-async def listening(directory: Path, sessions: Sessions, reload: Callable[[], list[str]]) -> AsyncGenerator[None]:
+async def listening(directory: Path, sessions: RunnerSessions, reload: Callable[[], list[str]]) -> AsyncGenerator[None]:
     """Answer on the directory's socket while the context lasts. The outbox's lock is ours: what lies there is old.
     `reload` reads the config again and gives what was wrong with it."""
 
@@ -69,7 +69,7 @@ async def listening(directory: Path, sessions: Sessions, reload: Callable[[], li
             async with asyncio.timeout(ASKING_S):
                 line = await reader.readline()
             refused = of_an_agent(writer.get_extra_info("socket"))
-            answer = Taken(ok=False, sentence=refused) if refused else await _answer(sessions, reload, line)
+            answer = Handover(ok=False, sentence=refused) if refused else await _answer(sessions, reload, line)
             writer.write(msgspec.json.encode(answer) + b"\n")
             await writer.drain()
         writer.close()
@@ -131,22 +131,22 @@ def _short_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="interlock-", dir="/tmp"))
 
 
-async def _answer(sessions: Sessions, reload: Callable[[], list[str]], line: bytes) -> Taken:
+async def _answer(sessions: RunnerSessions, reload: Callable[[], list[str]], line: bytes) -> Handover:
     try:
         asked = msgspec.json.decode(line, type=Take | Reload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Taken(ok=False, sentence=f"This is not a request that the runner knows: {error}.")
+        return Handover(ok=False, sentence=f"This is not a request that the runner knows: {error}.")
     if isinstance(asked, Reload):
         wrong = reload()
-        return Taken(ok=not wrong, sentence=" ".join(wrong))
+        return Handover(ok=not wrong, sentence=" ".join(wrong))
     try:
         await sessions.take(asked.session_id, asked.to)
     except TakeRefused as refused:
-        return Taken(ok=False, sentence=str(refused))
-    return Taken(ok=True)
+        return Handover(ok=False, sentence=str(refused))
+    return Handover(ok=True)
 
 
-async def ask(directory: Path, asked: Take | Reload) -> Taken:
+async def ask(directory: Path, asked: Take | Reload) -> Handover:
     """Ask the runner that works on `directory`. Raises NoRunner and TimeoutError."""
     try:
         path = (directory / PLACE_FILE).read_text("utf-8")
@@ -160,6 +160,6 @@ async def ask(directory: Path, asked: Take | Reload) -> Taken:
     finally:
         writer.close()
     try:
-        return msgspec.json.decode(line, type=Taken)
+        return msgspec.json.decode(line, type=Handover)
     except msgspec.DecodeError as error:
         raise NoRunner(f"The runner on {directory} ended before it answered.") from error

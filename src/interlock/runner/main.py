@@ -28,16 +28,16 @@ from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
 from interlock.protocol.payloads import Hello
 from interlock.runner.agent_catalog import Offered, Offering, OfferingRefused, ReadOffering
-from interlock.runner.gateways import Gateways, Pairing
-from interlock.runner.interactions import Presence
-from interlock.runner.link import NORMAL_PACE, Pace
+from interlock.runner.gateways import Gateways, PairedGateway
+from interlock.runner.interactions import LivePresence
+from interlock.runner.link import NORMAL_PACE, LinkIntervals
 from interlock.runner.local import listening
 from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.process import AgentProcess
 from interlock.runner.reaper import lives_mark, reap_leftovers
 from interlock.runner.session_box import NO_BOX, Boxing
 from interlock.runner.session_context import Graces, Surroundings
-from interlock.runner.sessions import Sessions
+from interlock.runner.sessions import RunnerSessions
 
 STOPPING_TIMEOUT_S = 20.0
 """SIGTERM to the end: agents get their cancel, their grace and their SIGKILL within it. What is not told by then is
@@ -50,7 +50,7 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a runner needs. `gateways` are at least one, the one that it was paired with first in front; `runner_id`
     marks its agents. `roots` are absolute directories, at least one; `agents` as in `[agents]` (G-1)."""
 
-    gateways: list[Pairing]
+    gateways: list[PairedGateway]
     runner_id: str
     state_dir: Path
     roots: list[str]
@@ -66,7 +66,7 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The soft limit of open files that agents get; 0 for the runner's own."""
     boxing: Boxing = NO_BOX
     """What is hidden from agents, and by which walls (H-15)."""
-    pace: Pace = NORMAL_PACE
+    pace: LinkIntervals = NORMAL_PACE
     """The links' intervals: a ping every 15 s, dead after two missed (L-5); others only in tests."""
 
 
@@ -98,7 +98,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
     await reap_leftovers(mark)
     clock = _Clock()
     outflow = Outflow(outbox, clock=clock, entropy=secrets.token_bytes, outbox_bytes=config.outbox_bytes)
-    presence = Presence()
+    presence = LivePresence()
     offered = Offered(Offering(config.agents, config.roots, config.holdings))
     around = Surroundings(
         flow=outflow, objects=objects, clock=clock, entropy=secrets.token_bytes, presence=presence,
@@ -106,10 +106,10 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
         offered=offered, runner_id=mark, environment=os.environ,
         graces=Graces(idle_s=config.agent_idle_ms / 1000), boxing=config.boxing,
     )
-    sessions = Sessions(around, outbox)
+    sessions = RunnerSessions(around, outbox)
     boot_id = uuid4(secrets.token_bytes(16))
 
-    async def hello(pairing: Pairing, gateway_id: str) -> Hello:
+    async def hello(pairing: PairedGateway, gateway_id: str) -> Hello:
         return Hello(
             versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id=boot_id,
             agents=[config.boxing.offered(offer, offered.agents.get(offer.agent_id))
@@ -159,7 +159,7 @@ def reread(offered: Offered, read_offering: ReadOffering | None, greet_again: Ca
 
 
 async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: asyncio.Task[None],
-                 sessions: Sessions, drain_s: float) -> None:
+                 sessions: RunnerSessions, drain_s: float) -> None:
     """Live until a signal, or until link or outflow fail; then let turns end for `drain_s`, or until a second signal,
     and close the agents. Raises what failed."""
     told = asyncio.create_task(stopping.wait())
@@ -182,7 +182,7 @@ async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: 
 
 
 async def _drain(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: asyncio.Task[None],
-                 sessions: Sessions, drain_s: float) -> None:
+                 sessions: RunnerSessions, drain_s: float) -> None:
     """Wait for the turns that run, with the link up; not past `drain_s`, a second signal, or a failure."""
     log.info("draining", turns=sessions.hold(), seconds=drain_s)
     rested = asyncio.create_task(sessions.rested(), name="drain")

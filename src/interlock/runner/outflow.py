@@ -14,13 +14,13 @@ from interlock.ports.outbox import (
     CloseBlock,
     Outbox,
     OutboxWrite,
-    Piece,
     PutController,
     PutPolicy,
     PutState,
     RefuseControl,
     StoreControl,
-    Stored,
+    StoredFrame,
+    TransientText,
 )
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
@@ -36,7 +36,7 @@ from interlock.protocol.limits import (
 )
 from interlock.protocol.payloads import TextDelta, ToolStream
 from interlock.protocol.sizes import json_size, split_sized
-from interlock.runner.uplink import Closed, Delta, Offer, Uplink
+from interlock.runner.uplink import BlockClosed, Offer, TransientDelta, Uplink
 
 QUEUE_BYTES = 4 * MIB
 """`emit` returns at once below this and waits above it: a flooding agent is slowed to what the disk takes."""
@@ -66,7 +66,7 @@ class _Entry:
         self.size = size
         self.kept = kept
         self.delta: Frame | None = None
-        self.piece: Piece | None = None
+        self.piece: TransientText | None = None
         self.texts: list[str] = []
         self.end = 0
 
@@ -127,10 +127,10 @@ class Outflow:
                 (self._unbuffered.add if write.policy == "NONE" else self._unbuffered.discard)(write.session_id)
         self._enqueue(_Entry(writes, size, kept))
         held = {_session_of(write) for write in writes
-                if isinstance(write, Piece) or (isinstance(write, Frame) and write.type in HELD_BACK)}
+                if isinstance(write, TransientText) or (isinstance(write, Frame) and write.type in HELD_BACK)}
         await self._pause(held)
 
-    async def emit_delta(self, frame: Frame, piece: Piece) -> None:
+    async def emit_delta(self, frame: Frame, piece: TransientText) -> None:
         """Enqueue a transient frame and the piece that keeps its text. Neighbours that wait are merged, long text is
         split (E-4, E-5). Raises OutflowStopped."""
         self._check()
@@ -256,7 +256,7 @@ class Outflow:
             self._mergeable.clear()
         return batch
 
-    def _offers(self, batch: Sequence[_Entry], stored: Sequence[Stored]) -> list[Offer]:
+    def _offers(self, batch: Sequence[_Entry], stored: Sequence[StoredFrame]) -> list[Offer]:
         """Say in order what was written, and remember which blocks are open."""
         numbered = iter(stored)
         offers: list[Offer] = []
@@ -265,13 +265,13 @@ class Outflow:
                 frame = _with_text(entry.delta, entry.piece.offset, "".join(entry.texts))
                 self._blocks[entry.piece.session_id, entry.piece.block] = frame
                 if self._uplinks:
-                    offers.append(Delta(entry.piece.session_id, entry.piece.block, entry.end, encode(frame)))
+                    offers.append(TransientDelta(entry.piece.session_id, entry.piece.block, entry.end, encode(frame)))
             for write in entry.writes:
                 if isinstance(write, Frame):
                     offers.append(next(numbered))
                 elif isinstance(write, CloseBlock):
                     self._blocks.pop((write.session_id, write.block), None)
-                    offers.append(Closed(write.session_id, write.block))
+                    offers.append(BlockClosed(write.session_id, write.block))
         return offers
 
     # --- the queue ---
@@ -283,7 +283,7 @@ class Outflow:
             self._kept_waiting[session_id] += size
         self._work.set()
 
-    def _enqueue_delta(self, frame: Frame, piece: Piece, size: int) -> None:
+    def _enqueue_delta(self, frame: Frame, piece: TransientText, size: int) -> None:
         last = self._mergeable.get(piece.session_id)
         if (last is not None and last.piece is not None and last.piece.block == piece.block
                 and last.end == piece.offset and last.size + size <= MAX_DELTA_BYTES):
@@ -315,7 +315,7 @@ class Outflow:
         # Without frames to acknowledge nothing would ever let the agent go on.
         return kept > self._stop_reading or (kept > 0 and kept + self._opened(session_id) > self._stop_reading)
 
-    def _grow(self, piece: Piece) -> None:
+    def _grow(self, piece: TransientText) -> None:
         blocks = self._open[piece.session_id]
         blocks[piece.block] = min(blocks.get(piece.block, 0) + json_size(piece.text), MAX_TOOL_OUTPUT_BYTES)
 
@@ -347,7 +347,7 @@ def _size(write: OutboxWrite) -> int:
         case Frame():
             # Measured with the longest number, so that numbering it cannot make it too large.
             return len(encode(msgspec.structs.replace(write, seq=LARGEST_SEQ)))
-        case Piece():
+        case TransientText():
             return json_size(write.text)
         case PutState():
             return len(write.state)

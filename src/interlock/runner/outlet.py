@@ -41,7 +41,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 log = structlog.get_logger()
 
 
-class Refused(Exception):
+class ConnectionRefused(Exception):
     """A connection is not made. `status` is HTTP's; the text is one sentence."""
 
     def __init__(self, status: str, sentence: str) -> None:
@@ -49,7 +49,7 @@ class Refused(Exception):
         self.status = status
 
 
-class Asked(NamedTuple):
+class ProxyRequest(NamedTuple):
     """What a client asks of the proxy. `head` is what goes to the host first: nothing for a tunnel."""
 
     host: str
@@ -58,31 +58,31 @@ class Asked(NamedTuple):
     head: bytes = b""
 
 
-def parse(head: bytes) -> Asked:
+def parse(head: bytes) -> ProxyRequest:
     """Read a request's head, up to its empty line. Raises Refused."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise Refused("400 Bad Request", "This is no HTTP/1.1 request.")
+        raise ConnectionRefused("400 Bad Request", "This is no HTTP/1.1 request.")
     method, target, _ = words
     if method == "CONNECT":
         named, colon, number = target.rpartition(":")
         host = normal(named)
         if not colon or host is None or not number.isdecimal() or not 0 < int(number) < 65_536:
-            raise Refused("400 Bad Request", f"CONNECT needs host:port, not {target[:MAX_NAMED_CHARS]!r}.")
-        return Asked(host, int(number), tunnel=True)
+            raise ConnectionRefused("400 Bad Request", f"CONNECT needs host:port, not {target[:MAX_NAMED_CHARS]!r}.")
+        return ProxyRequest(host, int(number), tunnel=True)
     try:
         parts = urlsplit(target)
         host, port = normal(parts.hostname or ""), parts.port or 80
     except ValueError:
         host, port, parts = None, 0, urlsplit("")
     if parts.scheme != "http" or host is None:
-        raise Refused("400 Bad Request", "This proxy takes CONNECT, and requests that name a whole http URL.")
+        raise ConnectionRefused("400 Bad Request", "This proxy takes CONNECT, and requests that name a whole http URL.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     kept = [line for line in lines if line and line.partition(":")[0].strip().lower() not in (
         "host", "connection", "proxy-connection", "proxy-authorization", "keep-alive")]
     rewritten = [f"{method} {path} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}", "Connection: close", *kept]
-    return Asked(host, port, tunnel=False, head="\r\n".join((*rewritten, "", "")).encode("latin-1"))
+    return ProxyRequest(host, port, tunnel=False, head="\r\n".join((*rewritten, "", "")).encode("latin-1"))
 
 
 async def resolved(host: str, port: int) -> Sequence[str]:
@@ -100,9 +100,9 @@ class Outlet:
         self._resolve = resolve
         self._reported: set[str] = set()
 
-    async def open(self, listeners: Sequence[tuple[int, socket.socket]]) -> Opened:
+    async def open(self, listeners: Sequence[tuple[int, socket.socket]]) -> ProcessConnections:
         """Serve the listeners of a process, each with its port, until the result is closed."""
-        opened = Opened(self)
+        opened = ProcessConnections(self)
         for port, listener in listeners:
             listener.setblocking(False)
             local = [one for one in self.reach.local if one.port == port]
@@ -113,21 +113,23 @@ class Outlet:
                       ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to an allowed host, at an address that was looked at. Raises Refused."""
         if endpoint is None:
-            raise Refused("403 Forbidden", f"{host}:{port} is not among the hosts that this agent may reach: "
-                          f"{str(self.reach)[:1_000] or 'none'}.")
+            raise ConnectionRefused("403 Forbidden", f"{host}:{port} is not among the hosts that this agent may reach: "
+                                    f"{str(self.reach)[:1_000] or 'none'}.")
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 addresses = await self._resolve(host, port)
                 allowed = [address for address in addresses if may_connect(endpoint, address)]
                 if addresses and not allowed:
-                    raise Refused("403 Forbidden", f"{host} leads to an address of a private network, which this agent "
-                                  "may not reach.")
+                    raise ConnectionRefused("403 Forbidden",
+                                            f"{host} leads to an address of a private network, which this agent "
+                                            "may not reach.")
                 return await _first(allowed[:MAX_ADDRESSES], port)
         except TimeoutError:
-            raise Refused("504 Gateway Timeout", f"{host}:{port} did not answer in {CONNECT_TIMEOUT_S:.0f} s."
-                          ) from None
+            raise ConnectionRefused("504 Gateway Timeout", f"{host}:{port} did not answer in {CONNECT_TIMEOUT_S:.0f} s."
+                                    ) from None
         except OSError as error:
-            raise Refused("502 Bad Gateway", f"{host}:{port} cannot be reached: {error.strerror or error}.") from None
+            raise ConnectionRefused("502 Bad Gateway",
+                                    f"{host}:{port} cannot be reached: {error.strerror or error}.") from None
 
     async def tell(self, about: str, sentence: str) -> None:
         """Report a refusal to the session, once for each host and at most MAX_REPORTS of them."""
@@ -139,7 +141,7 @@ class Outlet:
         await self._report(sentence)
 
 
-class Opened:
+class ProcessConnections:
     """The connections of one process."""
 
     def __init__(self, outlet: Outlet) -> None:
@@ -174,7 +176,7 @@ class Opened:
                 writer.write(_answer("503 Service Unavailable", f"More than {MAX_CONNECTIONS} connections at once."))
             else:
                 await work
-        except Refused as refused:
+        except ConnectionRefused as refused:
             writer.write(_answer(refused.status, str(refused)))
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
             pass  # The other side went away, or sent no head in time.
@@ -191,9 +193,9 @@ class Opened:
         about = f"{asked.host}:{asked.port}"
         try:
             if endpoint is not None and endpoint.tls and not asked.tunnel:
-                raise Refused("403 Forbidden", f"{about} is reached by TLS alone.")
+                raise ConnectionRefused("403 Forbidden", f"{about} is reached by TLS alone.")
             there, back = await self._outlet.connect(asked.host, asked.port, endpoint)
-        except Refused as refused:
+        except ConnectionRefused as refused:
             if refused.status.startswith("403"):
                 await self._outlet.tell(about, f"The agent's box refused a connection: {refused}")
             raise
@@ -231,7 +233,7 @@ class Opened:
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:
         try:
             there, back = await self._outlet.connect(endpoint.host, endpoint.port, endpoint)
-        except Refused:
+        except ConnectionRefused:
             return  # As a closed port looks without a box.
         with _closing(back):
             await _join(reader, writer, there, back)

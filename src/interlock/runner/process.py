@@ -19,23 +19,23 @@ from pathlib import Path
 from typing import Self
 
 from interlock.box.walls import NO_WALLS, Walls
-from interlock.ports.agent import AgentStartFailed, Exit
-from interlock.ports.process import Opened, Programs, WayOut
+from interlock.ports.agent import AgentStartFailed, ProcessExit
+from interlock.ports.process import ProcessOutlet, Programs, WayOut
 from interlock.protocol.limits import TERMINATE_GRACE_MS
 from interlock.runner import reaper, supervisor
 from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import SESSION
 from interlock.runner.exits import exit_from_status
-from interlock.runner.lines import READ_BYTES, Lines
+from interlock.runner.lines import READ_BYTES, BoundedLines
 from interlock.runner.programs import NoPrograms, ProgramLines
-from interlock.runner.streams import Control, Input, Output, Tail
+from interlock.runner.streams import AgentOutput, Input, SupervisorSocket, Tail
 
 TERMINATE_GRACE_S = TERMINATE_GRACE_MS / 1000
 KEEPER_WAIT_S = supervisor.KILL_WAIT_S + 10
 """A keeper that has not finished so long after the grace is itself stuck, and killed."""
 STOP_ROUNDS = 10
 """`pause` looks so often for what was forked while it stopped the rest."""
-KILLED = Exit(None, signal.SIGKILL.value)
+KILLED = ProcessExit(None, signal.SIGKILL.value)
 """What the kernel does to an agent whose keeper was killed; also told of an agent that is itself a survivor."""
 
 
@@ -47,7 +47,7 @@ class AgentProcess:
     (either, not both); all else may be called from anywhere in the loop, at any time, also after the end.
     """
 
-    def __init__(self, program: subprocess.Popen[bytes], control: Control, session_id: str) -> None:
+    def __init__(self, program: subprocess.Popen[bytes], control: SupervisorSocket, session_id: str) -> None:
         assert program.stdin is not None
         assert program.stdout is not None
         assert program.stderr is not None
@@ -55,10 +55,10 @@ class AgentProcess:
         self._control = control
         self._session_id = session_id
         self._input = Input(program.stdin)
-        self._output = Output(program.stdout)
+        self._output = AgentOutput(program.stdout)
         self._tail = Tail(program.stderr)
-        self._lines = Lines(self._output.read)
-        self._way_out: Opened | None = None
+        self._lines = BoundedLines(self._output.read)
+        self._way_out: ProcessOutlet | None = None
         self._settling = asyncio.Lock()
         self._settled = False
         self._stopped = False
@@ -144,13 +144,13 @@ class AgentProcess:
         return self._control.pid
 
     @property
-    def exit(self) -> Exit | None:
+    def exit(self) -> ProcessExit | None:
         """How the agent's own process ended; None while it runs."""
         if self._control.status is not None:
             return exit_from_status(self._control.status)
         return KILLED if self._control.over.is_set() else None
 
-    async def exited(self) -> Exit:
+    async def exited(self) -> ProcessExit:
         """Wait until the agent's own process has ended. Its descendants may live on and hold its streams open: call
         `terminate` and read `lines` or `chunks` to their end for the rest. `stderr_tail` is complete to this point."""
         await self._control.ended.wait()
@@ -168,7 +168,7 @@ class AgentProcess:
         """End of the agent's standard input, after what is already written. A second call changes nothing."""
         self._input.close()
 
-    def lines(self) -> Lines:
+    def lines(self) -> BoundedLines:
         """The one iterator over the lines of standard output; see `Lines` for the cap and the back-pressure."""
         return self._lines
 
@@ -210,7 +210,7 @@ class AgentProcess:
             supervisor.signal_family(self._keeper.pid, self.pid, signal.SIGCONT)
         self._stopped = False
 
-    async def terminate(self, grace_s: float = TERMINATE_GRACE_S) -> Exit:
+    async def terminate(self, grace_s: float = TERMINATE_GRACE_S) -> ProcessExit:
         """A-4: SIGTERM to the group and every descendant outside it, SIGCONT, `grace_s` seconds, SIGKILL, and wait
         until every descendant is gone. Returns the agent's own exit, which may lie long before.
 
@@ -330,12 +330,12 @@ class HandedOver:
             end.close()
 
 
-async def _connect() -> tuple[Control, socket.socket]:
+async def _connect() -> tuple[SupervisorSocket, socket.socket]:
     """Our end of the control socket in the loop, and the keeper's end."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     try:
-        _, control = await asyncio.get_running_loop().create_connection(Control, sock=ours)
+        _, control = await asyncio.get_running_loop().create_connection(SupervisorSocket, sock=ours)
     except BaseException:
         theirs.close()
         raise

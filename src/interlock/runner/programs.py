@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from interlock.ports.agent import Answer, Option, Question
+from interlock.ports.agent import AgentQuestion, InteractionAnswer, Option
 from interlock.ports.process import Decision, HeldProgram, Programs, StartedBelow
 from interlock.protocol.codes import Code
 from interlock.protocol.hold import BELOW, PROGRAM
@@ -100,7 +100,7 @@ class AsksAboutPrograms(Protocol):
         """Write the tool call."""
         ...
 
-    async def ask_program(self, question: Question) -> Answer:
+    async def ask_program(self, question: AgentQuestion) -> InteractionAnswer:
         """Ask, and wait; a no after a cancel."""
         ...
 
@@ -170,9 +170,9 @@ class ProgramDesk:
             "error", code, sentence, turn.turn_id if turn is not None else None))
 
 
-def program_question(program: HeldProgram, invocation_id: str) -> Question:
+def program_question(program: HeldProgram, invocation_id: str) -> AgentQuestion:
     """Return the question whether a program may start."""
-    return Question(invocation_id, TOOL, TOOL, program_input(program), OPTIONS, KIND)
+    return AgentQuestion(invocation_id, TOOL, TOOL, program_input(program), OPTIONS, KIND)
 
 
 def program_input(program: HeldProgram) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.ports.agent import Agent, ContextMissing, NotAsking, SettingRefused, Settings
+from interlock.ports.agent import Agent, ContextMissing, NotAsking, PromptSettings, SettingRefused
 from interlock.protocol import payloads as p
 from interlock.protocol.box import Box, covers, phrase
 from interlock.protocol.codes import Code
@@ -31,7 +31,7 @@ def check_box(box: Box | None, payload: p.PromptRequest) -> None:
 
 
 async def take_prompt(uploads: Uploads, agent: Agent, features: p.Features, payload: p.PromptRequest, *,
-                      reads_only: bool = False) -> tuple[list[dict[str, Any]], Settings]:
+                      reads_only: bool = False) -> tuple[list[dict[str, Any]], PromptSettings]:
     """The content with every file in its place, and the settings that the agent took. An agent that may only read its
     workspace is held to that by its asking. Raises PromptRefused."""
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from interlock.ports.agent import TurnOutcome, TurnUsage
-from interlock.ports.outbox import CloseBlock, Outbox, Piece, RefuseControl
+from interlock.ports.outbox import CloseBlock, Outbox, RefuseControl, TransientText
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
@@ -15,7 +15,7 @@ from interlock.runner.blocks import PREFIXES
 from interlock.runner.journal import Journal
 from interlock.runner.session_control import refusal
 from interlock.runner.state import TurnState
-from interlock.runner.tool_calls import ToolCall
+from interlock.runner.tool_calls import AnnouncedCall
 from interlock.runner.uploads import forget, take_chunk
 from interlock.session.transfers import content_of, named
 
@@ -79,7 +79,7 @@ async def _end_turn(journal: Journal, outbox: Outbox, turn: TurnState) -> list[F
     if turn.usage_owed:
         return [owed]
     writes: list[Frame | CloseBlock] = []
-    calls = {name: ToolCall(name, started_ms, silent=turn.silent) for name, started_ms in turn.tools.items()}
+    calls = {name: AnnouncedCall(name, started_ms, silent=turn.silent) for name, started_ms in turn.tools.items()}
     for piece in await outbox.pieces(journal.session_id):
         writes += _close_piece(journal, turn, calls, piece)
     for name, call in calls.items():
@@ -97,7 +97,7 @@ async def _end_turn(journal: Journal, outbox: Outbox, turn: TurnState) -> list[F
     return writes
 
 
-def _close_piece(journal: Journal, turn: TurnState, calls: dict[str, ToolCall], piece: Piece
+def _close_piece(journal: Journal, turn: TurnState, calls: dict[str, AnnouncedCall], piece: TransientText
                  ) -> list[Frame | CloseBlock]:
     """`.done` with the text so far for a block; a tool's text goes into its call, which is closed afterwards."""
     invocation_id, slash, channel = piece.block.rpartition("/")

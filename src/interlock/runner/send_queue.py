@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from interlock.ports.outbox import Stored
+from interlock.ports.outbox import StoredFrame
 from interlock.protocol.limits import MAX_MESSAGE_BYTES, MIB
-from interlock.runner.uplink import Closed, Delta, Offer
+from interlock.runner.uplink import BlockClosed, Offer, TransientDelta
 
 SEND_BYTES = 4 * MIB
 """Frames waiting for the socket. A session that finds more is behind: it is read from the outbox once there is room."""
@@ -16,7 +16,7 @@ Message = bytes | Callable[[], bytes]
 """A message, or how to write it when its turn comes: a history is not held twice in memory."""
 
 
-class Lane:
+class SessionQueue:
     """One session on one link.
 
     `live`: what is offered is sent. Otherwise offers fall, and the session is read from the outbox after `seq`
@@ -42,11 +42,11 @@ class Sending:
         self._urgent: deque[bytes] = deque()
         self._queue: deque[tuple[Message, int]] = deque()
         self._queued = 0
-        self.lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, SessionQueue] = {}
 
     def expect(self, session_id: str, after: int) -> None:
         """A session of the hello: its history comes first (D-2)."""
-        self.lanes[session_id] = Lane(after, owes_history=True)
+        self.lanes[session_id] = SessionQueue(after, owes_history=True)
         self._wake()
 
     def offer(self, offers: Sequence[Offer]) -> None:
@@ -54,20 +54,20 @@ class Sending:
         for offer in offers:
             lane = self.lanes.get(offer.session_id)
             if lane is None:
-                lane = self.lanes[offer.session_id] = Lane(None, owes_history=False)
+                lane = self.lanes[offer.session_id] = SessionQueue(None, owes_history=False)
             if lane.live and self._queued > self._queue_bytes:
                 lane.live = False
             self._take(lane, offer)
         self._wake()
 
-    def _take(self, lane: Lane, offer: Offer) -> None:
+    def _take(self, lane: SessionQueue, offer: Offer) -> None:
         match offer:
-            case Closed():
+            case BlockClosed():
                 lane.ends.pop(offer.block, None)
-            case Delta() if lane.live:
+            case TransientDelta() if lane.live:
                 lane.ends[offer.block] = offer.end
                 self.push(offer.raw)
-            case Stored() if lane.live:
+            case StoredFrame() if lane.live:
                 lane.seq = offer.seq
                 self.push(offer.raw)
             case _:
@@ -128,7 +128,7 @@ class Sending:
         waiting = [(not lane.owes_history, name) for name, lane in self.lanes.items() if not lane.live]
         return min(waiting)[1] if waiting else None
 
-    def go_live(self, lane: Lane, seq: int, deltas: Sequence[Delta]) -> None:
+    def go_live(self, lane: SessionQueue, seq: int, deltas: Sequence[TransientDelta]) -> None:
         """All up to `seq` and these deltas are queued: from here on, what is offered is sent."""
         lane.seq, lane.live, lane.owes_history = seq, True, False
         for delta in deltas:

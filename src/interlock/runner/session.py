@@ -9,12 +9,12 @@ import structlog
 
 from interlock.ports.agent import (
     Agent,
+    AgentPrompt,
+    AgentStart,
     AgentStartFailed,
     Compacts,
-    Opening,
-    Prompt,
+    PromptSettings,
     SettingRefused,
-    Settings,
     Started,
     SwitchesMode,
 )
@@ -45,7 +45,7 @@ from interlock.runner.session_context import Surroundings
 from interlock.runner.staged.store import Staged
 from interlock.runner.staged.turns import StagedTurns
 from interlock.runner.state import SessionState, TurnState
-from interlock.runner.turn import Turn
+from interlock.runner.turn import RunnerTurn
 from interlock.runner.turn_settings import asks, switches
 from interlock.runner.uploads import Uploads
 
@@ -77,7 +77,7 @@ class RunnerSession:
         """The box that the open agent was started in (H-18)."""
         self._staged: StagedTurns | None = None
         """What its agent changes is staged (H-17)."""
-        self._turn: Turn | None = None
+        self._turn: RunnerTurn | None = None
         self._programs = ProgramDesk(self.journal, lambda: self._turn)
         self._working: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -207,7 +207,7 @@ class RunnerSession:
         self._watching = asyncio.create_task(self._watch(agent))
         self._rest()
 
-    async def _start(self, agent: Agent, opening: Opening) -> Started:
+    async def _start(self, agent: Agent, opening: AgentStart) -> Started:
         starting = self.starting = asyncio.create_task(agent.open(opening))
         try:
             await asyncio.wait([starting])
@@ -251,13 +251,14 @@ class RunnerSession:
         try:
             check_box(self._box, payload)
             content, settings = await take_prompt(self._uploads, agent, started.features, payload,
-                                                  reads_only=self._reads_by_asking) if not lands else ([], Settings())
+                                                  reads_only=self._reads_by_asking) if not lands else ([],
+                                                                                                       PromptSettings())
         except PromptRefused as refused:
             await self._refuse(frame, refused.code, str(refused))
             return
         self._uploads.discard(files_of(payload))
         self._rest(cancel=True)
-        prompt = Prompt(payload.prompt_id, self.journal.new_uuid(), content, payload.timeout_ms, settings=settings)
+        prompt = AgentPrompt(payload.prompt_id, self.journal.new_uuid(), content, payload.timeout_ms, settings=settings)
         turn, told = self._begin_turn(agent, prompt, payload.mode or self.state.mode, lands=lands)
         self._handled(frame)
         written = asyncio.Event()
@@ -266,16 +267,16 @@ class RunnerSession:
         self._working.add_done_callback(_report)
         await written.wait()
 
-    def _begin_turn(self, agent: Agent, prompt: Prompt, mode: str | None, *, lands: bool = False
-                    ) -> tuple[Turn, list[Frame]]:
+    def _begin_turn(self, agent: Agent, prompt: AgentPrompt, mode: str | None, *, lands: bool = False
+                    ) -> tuple[RunnerTurn, list[Frame]]:
         """The turn, and the frames that start it."""
         journal, state = self.journal, self.state
         opened = state.turn = TurnState(prompt.turn_id, prompt.prompt_id, journal.now_ms,
                                         silent=prompt.settings.silent)
         start = p.TurnStart(turn_id=opened.turn_id, turn_index=state.next_turn_index, mode=mode)
-        turn = self._turn = Turn(agent, journal, opened, self._interactions, self._around.graces,
-                                 single_process=self._features.single_turn_process,
-                                 asks=asks(agent, self._features), staged=self._staged, lands=lands)
+        turn = self._turn = RunnerTurn(agent, journal, opened, self._interactions, self._around.graces,
+                                       single_process=self._features.single_turn_process,
+                                       asks=asks(agent, self._features), staged=self._staged, lands=lands)
         return turn, [
             *journal.state_changed("running"),
             journal.frame("session.turn.start", start, {"prompt_id": prompt.prompt_id}),
@@ -290,7 +291,8 @@ class RunnerSession:
         await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session already works on a prompt, or closes.")
         return True
 
-    async def _work(self, agent: Agent, turn: Turn, prompt: Prompt, told: list[Frame], written: asyncio.Event) -> None:
+    async def _work(self, agent: Agent, turn: RunnerTurn, prompt: AgentPrompt, told: list[Frame],
+                    written: asyncio.Event) -> None:
         # D-7: the start is in the outbox before the agent gets the prompt, so a prompt starts at most once.
         try:
             await self.journal.write(*told)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from interlock.agents.model_hosts import NoModel, model_endpoints
+from interlock.agents.model_hosts import ModelHostUnknown, model_endpoints
 from interlock.box.host import Host
 from interlock.box.reach import Reach, from_entries
 from interlock.box.speakers import sockets
@@ -108,7 +108,7 @@ class Boxing(NamedTuple):
             return from_entries(box.network)
         try:
             return Reach(model_endpoints(spec, environment) if box.network == "model" else ())
-        except NoModel as error:
+        except ModelHostUnknown as error:
             raise BoxRefused(f"Agent {agent_id} is to reach its model alone ([agents.{agent_id}.box]), and {error}."
                              ) from None
 

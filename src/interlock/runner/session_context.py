@@ -10,7 +10,7 @@ from interlock.ports.objects import Objects
 from interlock.ports.process import SpawnBehind
 from interlock.protocol.limits import AGENT_IDLE_MS, CANCEL_GRACE_MS, TERMINATE_GRACE_MS
 from interlock.runner.agent_catalog import Offered
-from interlock.runner.interactions import Presence, Waits
+from interlock.runner.interactions import LivePresence, Waits
 from interlock.runner.journal import Flow
 from interlock.runner.session_box import NO_BOX, Boxing
 
@@ -37,7 +37,7 @@ class Surroundings(NamedTuple):
     objects: Objects
     clock: Clock
     entropy: Entropy
-    presence: Presence
+    presence: LivePresence
     spawn: SpawnBehind
     offered: Offered
     runner_id: str

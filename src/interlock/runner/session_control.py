@@ -28,7 +28,7 @@ def refusal(frame: Frame, controller: str) -> p.RefusedControl:
                             message=f"Gateway {controller} controls this session; this one observes it.")
 
 
-class Control:
+class ControllerRule:
     """The rule of one controller, for all sessions of a runner. Callers hold the session's `order`."""
 
     def __init__(self, outbox: Outbox) -> None:

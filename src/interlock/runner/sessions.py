@@ -15,7 +15,7 @@ from interlock.protocol.limits import FORGOTTEN_SENT, FORGOTTEN_SENT_MS, LARGEST
 from interlock.runner.recovery import recover
 from interlock.runner.session import RunnerSession
 from interlock.runner.session_context import Surroundings
-from interlock.runner.session_control import Control, TakeRefused, TellRefused
+from interlock.runner.session_control import ControllerRule, TakeRefused, TellRefused
 from interlock.runner.state import SessionState, decode_state, encode_state
 from interlock.runner.uploads import held_by
 
@@ -26,13 +26,13 @@ REPEATED_CHARS = 200
 """A refusal that hello repeats is cut here; its `session.error` says the whole."""
 
 
-class Sessions:
+class RunnerSessions:
     """Made empty; `recover` comes before the link. `control` is called with stored frames, in order per session."""
 
     def __init__(self, around: Surroundings, outbox: Outbox) -> None:
         self._around = around
         self._outbox = outbox
-        self._control = Control(outbox)
+        self._control = ControllerRule(outbox)
         self.all: dict[str, RunnerSession] = {}
         """By session_id, those that the outbox still holds."""
         self._stopping = False

@@ -28,7 +28,7 @@ class TurnState(msgspec.Struct):
     """Its prompt asked for silence: its text says so of itself, and is not delivered (Z-5)."""
 
 
-class Upload(msgspec.Struct):
+class PromptUpload(msgspec.Struct):
     """A file that comes before a prompt (E-5). `first` is its first chunk without content."""
 
     first: p.FileTransfer
@@ -55,7 +55,7 @@ class SessionState(msgspec.Struct, kw_only=True):
     turn: TurnState | None = None
     next_turn_index: int = 0
     control_seq: int = 0
-    uploads: dict[str, Upload] = {}
+    uploads: dict[str, PromptUpload] = {}
     handled_seqs: dict[str, int] = {}
     messages: int = 0
     """Running total of prompts: `message_usage.used`."""

@@ -63,7 +63,7 @@ class Input(asyncio.BaseProtocol):
             self._transport.abort()
 
 
-class Output:
+class AgentOutput:
     """The agent's standard output behind a buffer that stops reading at twice READ_BYTES."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
@@ -135,7 +135,7 @@ class Tail(asyncio.Protocol):
         return kept.decode("utf-8", "replace")
 
 
-class Control(asyncio.Protocol):
+class SupervisorSocket(asyncio.Protocol):
     """The runner's end of the keeper's socket: what `supervisor` documents, as fields and events."""
 
     def __init__(self) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from interlock.ports.agent import Question
+from interlock.ports.agent import AgentQuestion
 from interlock.protocol import payloads as p
 from interlock.runner.blocks import sound
 from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS
 
 
-def subject_bytes(question: Question, resolved_paths: Mapping[str, str]) -> bytes:
+def subject_bytes(question: AgentQuestion, resolved_paths: Mapping[str, str]) -> bytes:
     """Write an InteractionSubject as JSON; the request's input and content are in it byte for byte."""
     return msgspec.json.encode(p.InteractionSubject(
         tool_name=question.tool_name[:MAX_NAME_CHARS],

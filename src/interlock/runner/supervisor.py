@@ -46,7 +46,7 @@ TYPE_CHECKING = False  # As `typing` has it, whose import would double the start
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.box.gate import Gate
+    from interlock.box.gate import ProgramGate
 
 LINUX = sys.platform == "linux"
 KILL_SWEEP_S = 0.02
@@ -160,7 +160,7 @@ class Keeper:
         self.agent = 0
         self.reported = False
         self.kill_at: float | None = None
-        self.gate: Gate | None = None
+        self.gate: ProgramGate | None = None
         self.heard = b""
         self.wake, wake_end = os.pipe()
         # Not select(2): the control socket has the number that it had in the runner, which may be above 1023.
@@ -219,10 +219,10 @@ class Keeper:
 
         find_package()
         # Before the walls, which may hide the package from the child.
-        from interlock.box.gate import Gate
+        from interlock.box.gate import ProgramGate
 
         def hold(listener: int, pid: int) -> None:
-            self.gate = Gate(listener, pid, environment, self.say, self.poll)
+            self.gate = ProgramGate(listener, pid, environment, self.say, self.poll)
             self.gate.let_agent_start()
 
         return launch(cwd, program, walls, arguments, environment, hold)

@@ -11,12 +11,12 @@ import msgspec
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import MAX_FILE_BYTES, MAX_TOOL_INPUT_BYTES, MAX_TOOL_OUTPUT_BYTES, TOOL_INPUT_HEAD_BYTES
 from interlock.protocol.sizes import json_size
-from interlock.runner.blocks import Kept, fit, sound
+from interlock.runner.blocks import BoundedOutput, fit, sound
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Span(NamedTuple):
+class ChannelText(NamedTuple):
     """Text of a channel at its offset."""
 
     offset: int
@@ -50,7 +50,7 @@ class Allowed(NamedTuple):
     """Its input does not contain all of what it does."""
 
 
-class ToolCall:
+class AnnouncedCall:
     """One announced call: what it streamed, channel by channel, and what of that is kept."""
 
     def __init__(self, invocation_id: str, started_ms: int, chain: list[dict[str, str]] | None = None, *,
@@ -72,7 +72,7 @@ class ToolCall:
         """It was reported as one that ran without a yes, or with another input."""
         self.kind: str | None = None
         self._offsets: dict[p.Channel, int] = {}
-        self._kept = Kept()
+        self._kept = BoundedOutput()
         self._spool: bytearray | None = bytearray()
         """All that was streamed, while it may still go whole; then None."""
         self.whole: bytes | None = None
@@ -90,13 +90,13 @@ class ToolCall:
         """Names of its blocks in the outbox."""
         return [f"{self.invocation_id}/{channel}" for channel in self._offsets]
 
-    def stream(self, channel: p.Channel, text: str) -> Span:
+    def stream(self, channel: p.Channel, text: str) -> ChannelText:
         """Take output; returns it at its offset."""
         offset = self._offsets.get(channel, 0)
         self._offsets[channel] = offset + len(text)
         self._kept.add(text)
         self._keep_whole(text)
-        return Span(offset, text)
+        return ChannelText(offset, text)
 
     def _keep_whole(self, text: str) -> None:
         if self._spool is not None:
@@ -113,7 +113,7 @@ class ToolCall:
             output_type = "text" if output else "empty"
             whole = self._spool
         elif _size(output) > MAX_TOOL_OUTPUT_BYTES:
-            kept = Kept()
+            kept = BoundedOutput()
             text = output if isinstance(output, str) else _encode(output).decode()
             kept.add(text)
             whole = text.encode()

@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from interlock.ports.agent import Agent, Answer, Exit, Prompt, Question, TurnOutcome
+from interlock.ports.agent import Agent, AgentPrompt, AgentQuestion, InteractionAnswer, ProcessExit, TurnOutcome
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import AgentState
@@ -28,7 +28,7 @@ TICK_S = 1.0
 log = structlog.get_logger()
 
 
-class Turn:
+class RunnerTurn:
     """A started turn. `run` returns when its end and its usage are written. One that `lands` asks the agent nothing,
     and people only whether what is staged lands (H-17)."""
 
@@ -48,7 +48,7 @@ class Turn:
         self._cancelled = asyncio.Event()
         self._reason = ""
         self._timed_out = False
-        self._terminated: Exit | None = None
+        self._terminated: ProcessExit | None = None
         self.goes_on = False
         """It ended with `tool_use`: the query goes on in a turn of its own (T-1)."""
 
@@ -58,7 +58,7 @@ class Turn:
             self._reason = reason
             self._cancelled.set()
 
-    def pass_cancel(self, following: Turn) -> None:
+    def pass_cancel(self, following: RunnerTurn) -> None:
         """What was asked of this turn when it had ended is asked of the query's next one."""
         if self._cancelled.is_set():
             following.cancel(self._reason)
@@ -67,10 +67,10 @@ class Turn:
         """Write the start of a held program as a tool call (H-16)."""
         await self._scribe.tool_request(invocation_id, TOOL, input_json, title, kind=KIND)
 
-    async def ask_program(self, question: Question) -> Answer:
+    async def ask_program(self, question: AgentQuestion) -> InteractionAnswer:
         """Ask whether a held program may start; once the turn is cancelled none may."""
         if self._cancelled.is_set():
-            return Answer(False, None, "The turn was cancelled.")
+            return InteractionAnswer(False, None, "The turn was cancelled.")
         return await self._scribe.ask_program(question)
 
     async def end_program(self, invocation_id: str, output: str | None, *, started: bool) -> None:
@@ -91,7 +91,7 @@ class Turn:
                 wait.cancel()
         self._interactions.let_go()
 
-    async def run(self, prompt: Prompt) -> bool:
+    async def run(self, prompt: AgentPrompt) -> bool:
         """Drive the agent to the turn's end. True where the process has ended and the opening with it."""
         backstop = asyncio.create_task(self._backstop(prompt.timeout_ms))
         try:
@@ -104,7 +104,7 @@ class Turn:
             backstop.cancel()
         return await self._end(outcome)
 
-    async def _drive(self, prompt: Prompt) -> TurnOutcome:
+    async def _drive(self, prompt: AgentPrompt) -> TurnOutcome:
         asking = asyncio.create_task(self._agent.prompt(prompt, self._scribe))
         cancelled = asyncio.create_task(self._cancelled.wait())
         try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from interlock.ports.agent import Agent, MayStopAsking, NotAsking, SettingRefused, Settings, TakesSettings
+from interlock.ports.agent import Agent, MayStopAsking, NotAsking, PromptSettings, SettingRefused, TakesSettings
 from interlock.protocol import payloads as p
 
 
-def settings_of(payload: p.PromptRequest) -> Settings:
+def settings_of(payload: p.PromptRequest) -> PromptSettings:
     """A prompt's own settings."""
-    return Settings(payload.mode, payload.model, payload.options or {}, payload.system_append, payload.silent,
-                    payload.context, payload.only_if_asks)
+    return PromptSettings(payload.mode, payload.model, payload.options or {}, payload.system_append, payload.silent,
+                          payload.context, payload.only_if_asks)
 
 
 def switches(features: p.Features) -> bool:
@@ -22,7 +22,7 @@ def asks(agent: Agent, features: p.Features) -> bool:
     return agent.asks if isinstance(agent, MayStopAsking) else features.permission == "asks"
 
 
-def missing(wanted: Settings, features: p.Features) -> str | None:
+def missing(wanted: PromptSettings, features: p.Features) -> str | None:
     """The feature that the prompt needs and the agent does not have."""
     needs = (
         ("plan_mode", wanted.mode is not None and not switches(features)),
@@ -34,7 +34,7 @@ def missing(wanted: Settings, features: p.Features) -> str | None:
     return next((name for name, lacks in needs if lacks), None)
 
 
-async def settle(agent: Agent, features: p.Features, wanted: Settings) -> None:
+async def settle(agent: Agent, features: p.Features, wanted: PromptSettings) -> None:
     """Set the agent for a prompt. Raises SettingRefused, and then no turn begins."""
     lacking = missing(wanted, features)
     if lacking is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.ports.agent import Answer, CompactionFailed, GivenFile, Question, TurnUsage
+from interlock.ports.agent import AgentQuestion, CompactionFailed, GivenFile, InteractionAnswer, TurnUsage
 from interlock.ports.outbox import CloseBlock
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
@@ -15,14 +15,14 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_DELTA_BYTES, MAX_FILE_BYTES, MAX_TOOL_INPUT_BYTES
 from interlock.protocol.sizes import split_text
 from interlock.runner.allowed_input import allowed_input, without_yes
-from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound
+from interlock.runner.blocks import BlockDelta, Blocks, Done, Kind, sound
 from interlock.runner.context_overflow import Overflow
 from interlock.runner.endings import running_usage
 from interlock.runner.interactions import Interactions, once
 from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.programs import KIND as PROGRAM
 from interlock.runner.state import TurnState
-from interlock.runner.tool_calls import Allowed, ToolCall, bounded_input, clean
+from interlock.runner.tool_calls import Allowed, AnnouncedCall, bounded_input, clean
 from interlock.session.transfers import File, chunks
 
 READING = frozenset({"fetch", "read", "search", "think"})
@@ -50,7 +50,7 @@ class TurnScribe:
         self._turn = turn
         self._interactions = interactions
         self._blocks = Blocks(lambda prefix: prefix + journal.new_uuid(), journal.block_bytes)
-        self._calls: dict[str, ToolCall] = {}
+        self._calls: dict[str, AnnouncedCall] = {}
         self._closed_calls: set[str] = set()
         self._order = asyncio.Lock()
         self._finished = False
@@ -79,7 +79,7 @@ class TurnScribe:
             if not self._finished:
                 await self._tell(self._blocks.write(kind, sound(text)))
 
-    async def _tell(self, steps: list[Delta | Done]) -> None:
+    async def _tell(self, steps: list[BlockDelta | Done]) -> None:
         for step in steps:
             if isinstance(step, Done):
                 await self._journal.write(*self._done(step), *self._running())
@@ -90,7 +90,7 @@ class TurnScribe:
                 frame = self._journal.frame(f"agent.{step.kind}.delta", payload, self._marks(step))
                 await self._journal.delta(frame, step.block_id, step.offset, step.text)
 
-    def _marks(self, step: Delta | Done) -> dict[str, Any]:
+    def _marks(self, step: BlockDelta | Done) -> dict[str, Any]:
         return {**({"continues": step.continues} if step.continues else {}),
                 **({"silent": True} if self._turn.silent else {})}
 
@@ -118,7 +118,7 @@ class TurnScribe:
                 title=None if title is None else sound(title)[:MAX_TITLE_CHARS], parent_invocation_id=parent,
             )
             now_ms = self._journal.now_ms
-            call = self._calls[invocation_id] = ToolCall(invocation_id, now_ms, self._chain(parent),
+            call = self._calls[invocation_id] = AnnouncedCall(invocation_id, now_ms, self._chain(parent),
                                                                 silent=self._turn.silent)
             call.tool_name = payload.tool_name
             call.delegates_to = _subagent(tool_name, input_json)
@@ -144,7 +144,7 @@ class TurnScribe:
                 call.input_json = input_json if input_json != b"{}" else call.input_json
                 await self._check(call, input_json, printed=printed)
 
-    async def _check(self, call: ToolCall, input_json: bytes, *, printed: bool = False) -> None:
+    async def _check(self, call: AnnouncedCall, input_json: bytes, *, printed: bool = False) -> None:
         found = without_yes(call, input_json, printed=printed) if self._asks and not call.reported else None
         if found is not None:
             call.reported = True
@@ -181,7 +181,7 @@ class TurnScribe:
             await self._tell(self._blocks.close())
             await self._journal.write(*self._running(), *self._result(call, status, output_type, clean(output)))
 
-    def _result(self, call: ToolCall, status: p.ToolStatus, output_type: p.OutputType, output: Any
+    def _result(self, call: AnnouncedCall, status: p.ToolStatus, output_type: p.OutputType, output: Any
                 ) -> list[Frame | CloseBlock]:
         result = call.result(status, output_type, output, self._journal.now_ms)
         closings = [CloseBlock(self._journal.session_id, block) for block in call.channels]
@@ -210,24 +210,24 @@ class TurnScribe:
                 metadata = {**call.metadata, "invocation_id": call.invocation_id}
             await self._journal.write(*file_frames(self._journal, given, metadata))
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         """Ask for permission (A-5). Never raises for a no, and any error on the way is a no."""
         # An agent's own word for its tool must not pass for the start of a program that the kernel holds.
         return await self.ask_program(question._replace(kind=None) if question.kind == PROGRAM else question)
 
-    async def ask_program(self, question: Question) -> Answer:
+    async def ask_program(self, question: AgentQuestion) -> InteractionAnswer:
         """Ask whether a held program may start (H-16), or an agent's own question."""
         try:
             return await self._ask(question)
         except Exception as error:  # noqa: BLE001 - A-5: the default is deny, whatever went wrong.
-            return Answer(False, None, f"Interlock could not ask: {error}")
+            return InteractionAnswer(False, None, f"Interlock could not ask: {error}")
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: AgentQuestion) -> InteractionAnswer:
         if question.invocation_id is not None:
             await self._announce(question.invocation_id, question.tool_name, question.input_json, question.title,
                                  None, question.kind)
         if self._finished:
-            return Answer(False, None, "The turn has ended.")
+            return InteractionAnswer(False, None, "The turn has ended.")
         call = self._calls.get(question.invocation_id or "")
         if call is not None and question.wants == "PERMISSION":
             call.asked = True
@@ -238,7 +238,7 @@ class TurnScribe:
             call.denied = True
         return answer
 
-    async def _refused(self, question: Question) -> Answer | None:
+    async def _refused(self, question: AgentQuestion) -> InteractionAnswer | None:
         """A no that needs no person: an input that nobody could see whole, or no way to say yes once (E-5, A-9)."""
         if len(question.input_json) + len(question.content_json or b"") + sum(map(len, question.locations)) \
                 > MAX_TOOL_INPUT_BYTES:
@@ -255,7 +255,7 @@ class TurnScribe:
         else:
             return None
         await self.warn(code, reason)
-        return Answer(False, once(question.options, "reject_once"), reason)
+        return InteractionAnswer(False, once(question.options, "reject_once"), reason)
 
     async def usage(self, usage: TurnUsage) -> None:
         """Keep a figure for the usage that the turn owes (T-2)."""

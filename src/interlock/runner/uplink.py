@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from interlock.ports.outbox import Stored
+from interlock.ports.outbox import StoredFrame
 
 
-class Delta(NamedTuple):
+class TransientDelta(NamedTuple):
     """A transient frame whose text is in its pieces; `end` is the offset behind its text, in code points."""
 
     session_id: str
@@ -17,14 +17,14 @@ class Delta(NamedTuple):
     raw: bytes
 
 
-class Closed(NamedTuple):
+class BlockClosed(NamedTuple):
     """A block was closed: what was sent of it need not be remembered."""
 
     session_id: str
     block: str
 
 
-Offer = Stored | Delta | Closed
+Offer = StoredFrame | TransientDelta | BlockClosed
 
 
 class Uplink(Protocol):

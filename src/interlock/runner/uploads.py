@@ -18,7 +18,7 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, InvalidFrame, decode, encode
 from interlock.protocol.limits import HELD_UPLOADS_BYTES, MAX_CONTENT_PARTS
 from interlock.protocol.payloads import Features, FileTransfer
-from interlock.runner.state import SessionState, Upload
+from interlock.runner.state import PromptUpload, SessionState
 from interlock.session.transfers import TransferRefused, check_same, place_of, restored
 
 FEATURES = {"image": "images", "audio": "audio", "file": "files", "video": "video"}
@@ -78,18 +78,18 @@ def take_chunk(state: SessionState, frame: Frame) -> str | None:
         sentence = f"The file {transfer.transfer_id[:80]} cannot be taken: {refused}."
         if len(state.uploads) < MAX_CONTENT_PARTS or transfer.transfer_id in state.uploads:
             empty = msgspec.structs.replace(transfer, content="", size=0)
-            state.uploads[transfer.transfer_id] = Upload(empty, broken=sentence)
+            state.uploads[transfer.transfer_id] = PromptUpload(empty, broken=sentence)
         return sentence
     upload.frames.append(str(frame.metadata.get("object", "")))
     return None
 
 
-def _begin(state: SessionState, transfer: FileTransfer) -> Upload:
+def _begin(state: SessionState, transfer: FileTransfer) -> PromptUpload:
     held = sum(upload.first.size for upload in state.uploads.values())
     if held + transfer.size > HELD_UPLOADS_BYTES or len(state.uploads) >= MAX_CONTENT_PARTS:
         raise TransferRefused(f"the session holds {held} bytes in {len(state.uploads)} files already; "
                               f"{HELD_UPLOADS_BYTES} bytes and {MAX_CONTENT_PARTS} files are the most")
-    upload = Upload(msgspec.structs.replace(transfer, content=""))
+    upload = PromptUpload(msgspec.structs.replace(transfer, content=""))
     state.uploads[transfer.transfer_id] = upload
     return upload
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.agents.workspace_effects import effects
-from interlock.agents.workspace_files import Place, places_read
+from interlock.agents.workspace_files import FilePlace, places_read
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.runner.blocks import sound
@@ -44,7 +44,7 @@ class TooMany(Exception):
     """The look was not finished; the text is one sentence with the remedy in it."""
 
 
-class Found(NamedTuple):
+class AgentFiles(NamedTuple):
     """What configures the agent. `said` is WorkspaceFiles as JSON: the bytes that a yes covers."""
 
     said: bytes
@@ -57,7 +57,7 @@ class Found(NamedTuple):
 
 
 async def look(agent_id: str, spec: AgentSpec, workspace: str, roots: Sequence[str], environment: Mapping[str, str]
-               ) -> Found | None:
+               ) -> AgentFiles | None:
     """Find what configures the agent in `workspace`; None if there is nothing. Raises TooMany."""
     places = places_read(spec, environment)
     if not places:
@@ -70,7 +70,8 @@ async def look(agent_id: str, spec: AgentSpec, workspace: str, roots: Sequence[s
                       "again once the file system answers.") from None
 
 
-def find(agent_id: str, places: Sequence[Place], workspace: Path, roots: Sequence[str], home: str) -> Found | None:
+def find(agent_id: str, places: Sequence[FilePlace], workspace: Path, roots: Sequence[str],
+         home: str) -> AgentFiles | None:
     """The same, in this thread."""
     found = {path: (file, place) for directory in _directories(workspace, roots, home)
              for path, file, place in _files(directory, places, workspace)}
@@ -87,7 +88,7 @@ def find(agent_id: str, places: Sequence[Place], workspace: Path, roots: Sequenc
         lines -= len(read.does)
         files.append(read)
     said = p.WorkspaceFiles(agent_id=agent_id, directory=sound(str(workspace)), files=files)
-    return Found(msgspec.json.encode(said), len(files))
+    return AgentFiles(msgspec.json.encode(said), len(files))
 
 
 def _directories(workspace: Path, roots: Sequence[str], home: str) -> list[Path]:
@@ -103,7 +104,7 @@ def _directories(workspace: Path, roots: Sequence[str], home: str) -> list[Path]
     return [one for one in upto if str(one) != own]
 
 
-def _files(directory: Path, places: Sequence[Place], workspace: Path) -> Iterator[tuple[str, Path, Place]]:
+def _files(directory: Path, places: Sequence[FilePlace], workspace: Path) -> Iterator[tuple[str, Path, FilePlace]]:
     """Each file of the places in one directory, with its path as seen from the workspace."""
     count = 0
     for place in places:
@@ -147,7 +148,7 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _read(path: str, file: Path, place: Place, left: int) -> p.WorkspaceFile:
+def _read(path: str, file: Path, place: FilePlace, left: int) -> p.WorkspaceFile:
     leads_to = sound(os.path.realpath(file)) if file.is_symlink() else None
     about = p.WorkspaceFile(path=path, could=list(place.could), leads_to=leads_to)
     try:

@@ -12,11 +12,23 @@ from interlock.sdk import problems
 from interlock.sdk.async_client import AsyncInterlock
 from interlock.sdk.blocking_client import Interlock
 from interlock.sdk.exchange import Manners
-from interlock.sdk.follower import Heard, Lost, Reattached, Told
-from interlock.sdk.multiplexer import Over
+from interlock.sdk.follower import Lost, Reattached, StreamEvent, StreamItem
+from interlock.sdk.multiplexer import StreamEnd
 from interlock.sdk.problems import InterlockError, NotAGateway, Refused, StillRunning, Unreachable
 
 __all__ = [
-    "AsyncInterlock", "Heard", "Interlock", "InterlockError", "Lost", "Manners", "NotAGateway", "Over",
-    "Reattached", "Refused", "StillRunning", "Told", "Unreachable", "problems",
+    "AsyncInterlock",
+    "Interlock",
+    "InterlockError",
+    "Lost",
+    "Manners",
+    "NotAGateway",
+    "Reattached",
+    "Refused",
+    "StillRunning",
+    "StreamEnd",
+    "StreamEvent",
+    "StreamItem",
+    "Unreachable",
+    "problems",
 ]

@@ -9,76 +9,76 @@ from typing import Self
 import httpx2
 
 from interlock.sdk import resources
-from interlock.sdk.awaiting_link import Link, Watch
+from interlock.sdk.awaiting_link import AsyncLink, AsyncWatch
 from interlock.sdk.exchange import Manners
 from interlock.sdk.methods import Awaiting
 
 _PATIENT = Manners()
 
 
-class AsyncCommands(resources.Commands, Awaiting):
-    __doc__ = resources.Commands.__doc__
+class AsyncCommands(resources.CommandMethods, Awaiting):
+    __doc__ = resources.CommandMethods.__doc__
 
 
-class AsyncApprovals(resources.Approvals, Awaiting):
-    __doc__ = resources.Approvals.__doc__
+class AsyncApprovals(resources.ApprovalMethods, Awaiting):
+    __doc__ = resources.ApprovalMethods.__doc__
 
 
-class AsyncSessions(resources.Sessions, Awaiting):
-    __doc__ = resources.Sessions.__doc__
+class AsyncSessions(resources.SessionMethods, Awaiting):
+    __doc__ = resources.SessionMethods.__doc__
 
 
-class AsyncTranscripts(resources.Transcripts, Awaiting):
-    __doc__ = resources.Transcripts.__doc__
+class AsyncTranscripts(resources.TranscriptMethods, Awaiting):
+    __doc__ = resources.TranscriptMethods.__doc__
 
 
-class AsyncChats(resources.Chats, Awaiting):
-    __doc__ = resources.Chats.__doc__
+class AsyncChats(resources.ChatMethods, Awaiting):
+    __doc__ = resources.ChatMethods.__doc__
 
 
-class AsyncCron(resources.Cron, Awaiting):
-    __doc__ = resources.Cron.__doc__
+class AsyncCron(resources.CronMethods, Awaiting):
+    __doc__ = resources.CronMethods.__doc__
 
 
-class AsyncEvents(resources.Events, Awaiting):
-    __doc__ = resources.Events.__doc__
+class AsyncEvents(resources.EventMethods, Awaiting):
+    __doc__ = resources.EventMethods.__doc__
 
 
-class AsyncRunners(resources.Runners, Awaiting):
-    __doc__ = resources.Runners.__doc__
+class AsyncRunners(resources.RunnerMethods, Awaiting):
+    __doc__ = resources.RunnerMethods.__doc__
 
 
-class AsyncPolicy(resources.Policy, Awaiting):
-    __doc__ = resources.Policy.__doc__
+class AsyncPolicy(resources.PolicyMethods, Awaiting):
+    __doc__ = resources.PolicyMethods.__doc__
 
 
-class AsyncAudit(resources.Audit, Awaiting):
-    __doc__ = resources.Audit.__doc__
+class AsyncAudit(resources.AuditMethods, Awaiting):
+    __doc__ = resources.AuditMethods.__doc__
 
 
-class AsyncWebhooks(resources.Webhooks, Awaiting):
-    __doc__ = resources.Webhooks.__doc__
+class AsyncWebhooks(resources.WebhookMethods, Awaiting):
+    __doc__ = resources.WebhookMethods.__doc__
 
 
-class AsyncKeys(resources.Keys, Awaiting):
-    __doc__ = resources.Keys.__doc__
+class AsyncKeys(resources.KeyMethods, Awaiting):
+    __doc__ = resources.KeyMethods.__doc__
 
 
-class AsyncBrowsers(resources.Browsers, Awaiting):
-    __doc__ = resources.Browsers.__doc__
+class AsyncBrowsers(resources.BrowserMethods, Awaiting):
+    __doc__ = resources.BrowserMethods.__doc__
 
 
-class AsyncTenants(resources.Tenants, Awaiting):
-    __doc__ = resources.Tenants.__doc__
+class AsyncTenants(resources.TenantMethods, Awaiting):
+    __doc__ = resources.TenantMethods.__doc__
 
 
-class AsyncInterlock(resources.Gateway, Awaiting):
-    __doc__ = resources.Gateway.__doc__
+class AsyncInterlock(resources.GatewayMethods, Awaiting):
+    __doc__ = resources.GatewayMethods.__doc__
 
     def __init__(self, url: str | None = None, key: str | None = None, *, manners: Manners = _PATIENT,
                  in_clear: bool = False, tls: ssl.SSLContext | bool = True,
                  transport: httpx2.AsyncBaseTransport | None = None) -> None:
-        link = Link(url, key, manners, in_clear=in_clear, tls=tls, transport=transport)
+        link = AsyncLink(url, key, manners, in_clear=in_clear, tls=tls, transport=transport)
         super().__init__(link)
         self.commands = AsyncCommands(link)
         self.approvals = AsyncApprovals(link)
@@ -95,9 +95,9 @@ class AsyncInterlock(resources.Gateway, Awaiting):
         self.browsers = AsyncBrowsers(link)
         self.tenants = AsyncTenants(link)
 
-    def watch(self) -> Watch:
+    def watch(self) -> AsyncWatch:
         """Follow any number of streams over one connection."""
-        return Watch(self.link)
+        return AsyncWatch(self.link)
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx2
 
 from interlock.sdk import exchange as flows
-from interlock.sdk.exchange import Ask, Cut, Effect, Flow, Manners, Reply
+from interlock.sdk.exchange import ConnectionCut, Effect, Flow, HttpReply, Manners, RequestSpec
 from interlock.sdk.multiplexer import Seen, Watched, watching
 from interlock.sdk.place import SocketPlace, fresh_key, place, unopened
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Link:
+class AsyncLink:
     """One gateway, and how to reach it."""
 
     def __init__(self, url: str | None, key: str | None, manners: Manners, *, in_clear: bool,
@@ -40,7 +40,7 @@ class Link:
         """Close its connections."""
         await self._http.aclose()
 
-    async def answer(self, ask: Ask[T]) -> T:
+    async def answer(self, ask: RequestSpec[T]) -> T:
         """Send one request, as often as that is safe. Raises InterlockError."""
         return await self.drive(flows.exchange(ask.with_key(fresh_key()), self.manners))
 
@@ -79,13 +79,13 @@ class Link:
                 return await self._send(ask)
             case flows.Open(ask) if opened is not None:
                 return await self._open(ask, opened)
-            case flows.Read() if opened is not None:
+            case flows.ReadMore() if opened is not None:
                 return await opened.read()
             case flows.Connect(path) if opened is not None:
                 return await opened.connect(self._place.socket(path, self._tls))
-            case flows.Say(text) if opened is not None:
+            case flows.SendMessage(text) if opened is not None:
                 return await opened.say(text)
-            case flows.Hear(seconds) if opened is not None:
+            case flows.ReceiveMessage(seconds) if opened is not None:
                 return await opened.hear(seconds)
             case flows.Rest(seconds):
                 await asyncio.sleep(seconds)
@@ -95,17 +95,17 @@ class Link:
             case _:
                 raise AssertionError(f"{effect} has no place here")
 
-    def _request(self, ask: Ask[Any]) -> httpx2.Request:
+    def _request(self, ask: RequestSpec[Any]) -> httpx2.Request:
         return self._http.build_request(ask.method, self._place.url + ask.path, params=ask.query or None,
                                         content=ask.body, headers=ask.headers(self._place.key))
 
-    async def _send(self, ask: Ask[Any]) -> Reply | Cut:
+    async def _send(self, ask: RequestSpec[Any]) -> HttpReply | ConnectionCut:
         try:
             return _reply(await self._http.send(self._request(ask)))
         except httpx2.RequestError as error:
             return _cut(error)
 
-    async def _open(self, ask: Ask[Any], opened: _Opened) -> Reply | Cut:
+    async def _open(self, ask: RequestSpec[Any], opened: _Opened) -> HttpReply | ConnectionCut:
         await opened.close()
         request = self._request(ask)
         request.extensions["timeout"] = httpx2.Timeout(
@@ -121,7 +121,7 @@ class Link:
         except httpx2.RequestError as error:
             return _cut(error)
         opened.take(response)
-        return Reply(200, b"")
+        return HttpReply(200, b"")
 
 
 class _Opened:
@@ -136,7 +136,7 @@ class _Opened:
     def take(self, response: httpx2.Response) -> None:
         self._response, self._chunks = response, response.aiter_bytes()
 
-    async def read(self) -> bytes | Cut:
+    async def read(self) -> bytes | ConnectionCut:
         try:
             return await anext(self._chunks, b"")
         except httpx2.RequestError as error:
@@ -150,7 +150,7 @@ class _Opened:
             await self._closing.aclose()
             self._socket = None
 
-    async def connect(self, wanted: SocketPlace) -> Reply | Cut:
+    async def connect(self, wanted: SocketPlace) -> HttpReply | ConnectionCut:
         from websockets.asyncio.client import connect
 
         await self.close()
@@ -158,19 +158,19 @@ class _Opened:
             self._socket = await self._closing.enter_async_context(connect(wanted.url, **wanted.options))
         except Exception as error:  # noqa: BLE001 - what a failed opening raises is many things, and none of ours
             return unopened(error)
-        return Reply(101, b"")
+        return HttpReply(101, b"")
 
-    async def say(self, text: str) -> Cut | None:
+    async def say(self, text: str) -> ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None
         try:
             await self._socket.send(text)
         except ConnectionClosed as closed:
-            return Cut(str(closed))
+            return ConnectionCut(str(closed))
         return None
 
-    async def hear(self, seconds: float) -> str | Cut | None:
+    async def hear(self, seconds: float) -> str | ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None
@@ -180,23 +180,23 @@ class _Opened:
         except TimeoutError:
             return None
         except ConnectionClosed as closed:
-            return Cut(str(closed))
+            return ConnectionCut(str(closed))
 
 
-def _reply(response: httpx2.Response) -> Reply:
-    return Reply(response.status_code, response.content, response.headers.get("Retry-After"),
-                 response.headers.get("Location"))
+def _reply(response: httpx2.Response) -> HttpReply:
+    return HttpReply(response.status_code, response.content, response.headers.get("Retry-After"),
+                     response.headers.get("Location"))
 
 
-def _cut(error: httpx2.RequestError) -> Cut:
-    return Cut(str(error).strip() or type(error).__name__)
+def _cut(error: httpx2.RequestError) -> ConnectionCut:
+    return ConnectionCut(str(error).strip() or type(error).__name__)
 
 
-class Watch(Watched):
+class AsyncWatch(Watched):
     """Streams over one connection that takes itself up again: say what to follow, then read it with `async for`. Where
     that is left and taken up again, it goes on behind what was given."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: AsyncLink) -> None:
         super().__init__()
         self._link = link
 

@@ -9,95 +9,95 @@ from typing import Self
 import httpx2
 
 from interlock.sdk import resources
-from interlock.sdk.blocking_link import Link, Watch
+from interlock.sdk.blocking_link import BlockingLink, BlockingWatch
 from interlock.sdk.exchange import Manners
 from interlock.sdk.methods import Blocking
 
 _PATIENT = Manners()
 
 
-class Commands(resources.Commands, Blocking):
-    __doc__ = resources.Commands.__doc__
+class BlockingCommands(resources.CommandMethods, Blocking):
+    __doc__ = resources.CommandMethods.__doc__
 
 
-class Approvals(resources.Approvals, Blocking):
-    __doc__ = resources.Approvals.__doc__
+class BlockingApprovals(resources.ApprovalMethods, Blocking):
+    __doc__ = resources.ApprovalMethods.__doc__
 
 
-class Sessions(resources.Sessions, Blocking):
-    __doc__ = resources.Sessions.__doc__
+class BlockingSessions(resources.SessionMethods, Blocking):
+    __doc__ = resources.SessionMethods.__doc__
 
 
-class Transcripts(resources.Transcripts, Blocking):
-    __doc__ = resources.Transcripts.__doc__
+class BlockingTranscripts(resources.TranscriptMethods, Blocking):
+    __doc__ = resources.TranscriptMethods.__doc__
 
 
-class Chats(resources.Chats, Blocking):
-    __doc__ = resources.Chats.__doc__
+class BlockingChats(resources.ChatMethods, Blocking):
+    __doc__ = resources.ChatMethods.__doc__
 
 
-class Cron(resources.Cron, Blocking):
-    __doc__ = resources.Cron.__doc__
+class BlockingCron(resources.CronMethods, Blocking):
+    __doc__ = resources.CronMethods.__doc__
 
 
-class Events(resources.Events, Blocking):
-    __doc__ = resources.Events.__doc__
+class BlockingEvents(resources.EventMethods, Blocking):
+    __doc__ = resources.EventMethods.__doc__
 
 
-class Runners(resources.Runners, Blocking):
-    __doc__ = resources.Runners.__doc__
+class BlockingRunners(resources.RunnerMethods, Blocking):
+    __doc__ = resources.RunnerMethods.__doc__
 
 
-class Policy(resources.Policy, Blocking):
-    __doc__ = resources.Policy.__doc__
+class BlockingPolicy(resources.PolicyMethods, Blocking):
+    __doc__ = resources.PolicyMethods.__doc__
 
 
-class Audit(resources.Audit, Blocking):
-    __doc__ = resources.Audit.__doc__
+class BlockingAudit(resources.AuditMethods, Blocking):
+    __doc__ = resources.AuditMethods.__doc__
 
 
-class Webhooks(resources.Webhooks, Blocking):
-    __doc__ = resources.Webhooks.__doc__
+class BlockingWebhooks(resources.WebhookMethods, Blocking):
+    __doc__ = resources.WebhookMethods.__doc__
 
 
-class Keys(resources.Keys, Blocking):
-    __doc__ = resources.Keys.__doc__
+class BlockingKeys(resources.KeyMethods, Blocking):
+    __doc__ = resources.KeyMethods.__doc__
 
 
-class Browsers(resources.Browsers, Blocking):
-    __doc__ = resources.Browsers.__doc__
+class BlockingBrowsers(resources.BrowserMethods, Blocking):
+    __doc__ = resources.BrowserMethods.__doc__
 
 
-class Tenants(resources.Tenants, Blocking):
-    __doc__ = resources.Tenants.__doc__
+class BlockingTenants(resources.TenantMethods, Blocking):
+    __doc__ = resources.TenantMethods.__doc__
 
 
-class Interlock(resources.Gateway, Blocking):
-    __doc__ = resources.Gateway.__doc__
+class Interlock(resources.GatewayMethods, Blocking):
+    __doc__ = resources.GatewayMethods.__doc__
 
     def __init__(self, url: str | None = None, key: str | None = None, *, manners: Manners = _PATIENT,
                  in_clear: bool = False, tls: ssl.SSLContext | bool = True,
                  transport: httpx2.BaseTransport | None = None) -> None:
-        link = Link(url, key, manners, in_clear=in_clear, tls=tls, transport=transport)
+        link = BlockingLink(url, key, manners, in_clear=in_clear, tls=tls, transport=transport)
         super().__init__(link)
-        self.commands = Commands(link)
-        self.approvals = Approvals(link)
-        self.sessions = Sessions(link)
-        self.transcripts = Transcripts(link)
-        self.chats = Chats(link)
-        self.cron = Cron(link)
-        self.events = Events(link)
-        self.runners = Runners(link)
-        self.policy = Policy(link)
-        self.audit = Audit(link)
-        self.webhooks = Webhooks(link)
-        self.keys = Keys(link)
-        self.browsers = Browsers(link)
-        self.tenants = Tenants(link)
+        self.commands = BlockingCommands(link)
+        self.approvals = BlockingApprovals(link)
+        self.sessions = BlockingSessions(link)
+        self.transcripts = BlockingTranscripts(link)
+        self.chats = BlockingChats(link)
+        self.cron = BlockingCron(link)
+        self.events = BlockingEvents(link)
+        self.runners = BlockingRunners(link)
+        self.policy = BlockingPolicy(link)
+        self.audit = BlockingAudit(link)
+        self.webhooks = BlockingWebhooks(link)
+        self.keys = BlockingKeys(link)
+        self.browsers = BlockingBrowsers(link)
+        self.tenants = BlockingTenants(link)
 
-    def watch(self) -> Watch:
+    def watch(self) -> BlockingWatch:
         """Follow any number of streams over one connection."""
-        return Watch(self.link)
+        return BlockingWatch(self.link)
 
     def __enter__(self) -> Self:
         return self

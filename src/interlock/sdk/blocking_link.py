@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import httpx2
 
 from interlock.sdk import exchange as flows
-from interlock.sdk.exchange import Ask, Cut, Effect, Flow, Manners, Reply
+from interlock.sdk.exchange import ConnectionCut, Effect, Flow, HttpReply, Manners, RequestSpec
 from interlock.sdk.multiplexer import Seen, Watched, watching
 from interlock.sdk.place import SocketPlace, fresh_key, place, unopened
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Link:
+class BlockingLink:
     """One gateway, and how to reach it."""
 
     def __init__(self, url: str | None, key: str | None, manners: Manners, *, in_clear: bool,
@@ -39,7 +39,7 @@ class Link:
         """Close its connections."""
         self._http.close()
 
-    def answer(self, ask: Ask[T]) -> T:
+    def answer(self, ask: RequestSpec[T]) -> T:
         """Send one request, as often as that is safe. Raises InterlockError."""
         return self.drive(flows.exchange(ask.with_key(fresh_key()), self.manners))
 
@@ -78,13 +78,13 @@ class Link:
                 return self._send(ask)
             case flows.Open(ask) if opened is not None:
                 return self._open(ask, opened)
-            case flows.Read() if opened is not None:
+            case flows.ReadMore() if opened is not None:
                 return opened.read()
             case flows.Connect(path) if opened is not None:
                 return opened.connect(self._place.socket(path, self._tls))
-            case flows.Say(text) if opened is not None:
+            case flows.SendMessage(text) if opened is not None:
                 return opened.say(text)
-            case flows.Hear(seconds) if opened is not None:
+            case flows.ReceiveMessage(seconds) if opened is not None:
                 return opened.hear(seconds)
             case flows.Rest(seconds):
                 time.sleep(seconds)
@@ -94,17 +94,17 @@ class Link:
             case _:
                 raise AssertionError(f"{effect} has no place here")
 
-    def _request(self, ask: Ask[Any]) -> httpx2.Request:
+    def _request(self, ask: RequestSpec[Any]) -> httpx2.Request:
         return self._http.build_request(ask.method, self._place.url + ask.path, params=ask.query or None,
                                         content=ask.body, headers=ask.headers(self._place.key))
 
-    def _send(self, ask: Ask[Any]) -> Reply | Cut:
+    def _send(self, ask: RequestSpec[Any]) -> HttpReply | ConnectionCut:
         try:
             return _reply(self._http.send(self._request(ask)))
         except httpx2.RequestError as error:
             return _cut(error)
 
-    def _open(self, ask: Ask[Any], opened: _Opened) -> Reply | Cut:
+    def _open(self, ask: RequestSpec[Any], opened: _Opened) -> HttpReply | ConnectionCut:
         opened.close()
         request = self._request(ask)
         request.extensions["timeout"] = httpx2.Timeout(
@@ -120,7 +120,7 @@ class Link:
         except httpx2.RequestError as error:
             return _cut(error)
         opened.take(response)
-        return Reply(200, b"")
+        return HttpReply(200, b"")
 
 
 class _Opened:
@@ -135,7 +135,7 @@ class _Opened:
     def take(self, response: httpx2.Response) -> None:
         self._response, self._chunks = response, response.iter_bytes()
 
-    def read(self) -> bytes | Cut:
+    def read(self) -> bytes | ConnectionCut:
         try:
             return next(self._chunks, b"")
         except httpx2.RequestError as error:
@@ -149,7 +149,7 @@ class _Opened:
             self._closing.close()
             self._socket = None
 
-    def connect(self, wanted: SocketPlace) -> Reply | Cut:
+    def connect(self, wanted: SocketPlace) -> HttpReply | ConnectionCut:
         from websockets.sync.client import connect
 
         self.close()
@@ -158,19 +158,19 @@ class _Opened:
             self._socket = self._closing.enter_context(opening)
         except Exception as error:  # noqa: BLE001 - what a failed opening raises is many things, and none of ours
             return unopened(error)
-        return Reply(101, b"")
+        return HttpReply(101, b"")
 
-    def say(self, text: str) -> Cut | None:
+    def say(self, text: str) -> ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None
         try:
             self._socket.send(text)
         except ConnectionClosed as closed:
-            return Cut(str(closed))
+            return ConnectionCut(str(closed))
         return None
 
-    def hear(self, seconds: float) -> str | Cut | None:
+    def hear(self, seconds: float) -> str | ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None
@@ -179,23 +179,23 @@ class _Opened:
         except TimeoutError:
             return None
         except ConnectionClosed as closed:
-            return Cut(str(closed))
+            return ConnectionCut(str(closed))
 
 
-def _reply(response: httpx2.Response) -> Reply:
-    return Reply(response.status_code, response.content, response.headers.get("Retry-After"),
-                 response.headers.get("Location"))
+def _reply(response: httpx2.Response) -> HttpReply:
+    return HttpReply(response.status_code, response.content, response.headers.get("Retry-After"),
+                     response.headers.get("Location"))
 
 
-def _cut(error: httpx2.RequestError) -> Cut:
-    return Cut(str(error).strip() or type(error).__name__)
+def _cut(error: httpx2.RequestError) -> ConnectionCut:
+    return ConnectionCut(str(error).strip() or type(error).__name__)
 
 
-class Watch(Watched):
+class BlockingWatch(Watched):
     """Streams over one connection that takes itself up again: say what to follow, then read it with `for`. Where that
     is left and taken up again, it goes on behind what was given."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: BlockingLink) -> None:
         super().__init__()
         self._link = link
 

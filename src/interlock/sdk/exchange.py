@@ -41,7 +41,7 @@ PATIENT_CODES = frozenset({"RateLimited", "Unavailable", "IdempotencyKeyInUse"})
 
 
 @dataclass(frozen=True)
-class Ask(Generic[T_co]):
+class RequestSpec(Generic[T_co]):
     """One request as data. `read` makes the answer of its body."""
 
     method: str
@@ -72,11 +72,11 @@ class Ask(Generic[T_co]):
         """Whether it may be sent again although nobody knows whether the first was taken."""
         return not self.changes or (self.keyed and self.key is not None)
 
-    def with_key(self, key: str) -> Ask[T_co]:
+    def with_key(self, key: str) -> RequestSpec[T_co]:
         """The same with a key, where it takes one and has none."""
         return replace(self, key=key) if self.changes and self.keyed and self.key is None else self
 
-    def with_query(self, **more: str) -> Ask[T_co]:
+    def with_query(self, **more: str) -> RequestSpec[T_co]:
         """The same with further query parameters."""
         return replace(self, query={**self.query, **more})
 
@@ -98,16 +98,16 @@ class Ask(Generic[T_co]):
 class Send(NamedTuple):
     """Send it and read the whole answer: a Reply, or Cut."""
 
-    ask: Ask[Any]
+    ask: RequestSpec[Any]
 
 
 class Open(NamedTuple):
     """Send it and leave the body unread: a Reply (whole where it is a refusal), or Cut."""
 
-    ask: Ask[Any]
+    ask: RequestSpec[Any]
 
 
-class Read(NamedTuple):
+class ReadMore(NamedTuple):
     """Read on in what is open: bytes, b"" at its end, or Cut."""
 
 
@@ -117,13 +117,13 @@ class Connect(NamedTuple):
     path: str
 
 
-class Say(NamedTuple):
+class SendMessage(NamedTuple):
     """Send a message over it: None, or Cut."""
 
     text: str
 
 
-class Hear(NamedTuple):
+class ReceiveMessage(NamedTuple):
     """Wait so long for a message: its text, None where none came, or Cut."""
 
     seconds: float
@@ -145,11 +145,11 @@ class Give(NamedTuple):
     item: Any
 
 
-Effect: TypeAlias = Send | Open | Read | Connect | Say | Hear | Rest | Now | Give
+Effect: TypeAlias = Send | Open | ReadMore | Connect | SendMessage | ReceiveMessage | Rest | Now | Give
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """An answer."""
 
     status: int
@@ -158,7 +158,7 @@ class Reply(NamedTuple):
     location: str | None = None
 
 
-class Cut(NamedTuple):
+class ConnectionCut(NamedTuple):
     """No answer, or no more of it: the connection was refused, lost or silent for too long."""
 
     why: str
@@ -177,19 +177,19 @@ class Manners(NamedTuple):
         return (0.5 + self.draw() / 2) * min(PAUSE_MAX_S, PAUSE_S * 2 ** min(attempt - 1, 16))
 
 
-def exchange(ask: Ask[T], manners: Manners) -> Flow[T]:
+def exchange(ask: RequestSpec[T], manners: Manners) -> Flow[T]:
     """Send until there is an answer. Raises InterlockError."""
     attempt = 0
     while True:
         attempt += 1
-        reply: Reply | Cut = yield Send(ask)
+        reply: HttpReply | ConnectionCut = yield Send(ask)
         wait = patience(ask, reply, attempt, manners)
         if wait is None:
             return taken(ask, reply)
         yield Rest(wait)
 
 
-def patience(ask: Ask[Any], reply: Reply | Cut, attempt: int, manners: Manners) -> float | None:
+def patience(ask: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int, manners: Manners) -> float | None:
     """Seconds after which the same is sent again, or None where this is the answer.
 
     Only what is safe is repeated: a lost connection where the key (or the method) makes a second one harmless, and
@@ -197,7 +197,7 @@ def patience(ask: Ask[Any], reply: Reply | Cut, attempt: int, manners: Manners) 
     """
     if attempt >= manners.attempts:
         return None
-    if isinstance(reply, Cut):
+    if isinstance(reply, ConnectionCut):
         return manners.pause(attempt) if ask.repeatable else None
     if reply.status < 400 or reply.status in ask.also or not asks_for_patience(reply):
         return None
@@ -211,7 +211,7 @@ class _Code(msgspec.Struct):
     code: str = ""
 
 
-def asks_for_patience(reply: Reply) -> bool:
+def asks_for_patience(reply: HttpReply) -> bool:
     try:
         code = msgspec.json.decode(reply.body, type=_Code).code
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -220,9 +220,9 @@ def asks_for_patience(reply: Reply) -> bool:
     return code in PATIENT_CODES
 
 
-def taken(ask: Ask[T], reply: Reply | Cut) -> T:
+def taken(ask: RequestSpec[T], reply: HttpReply | ConnectionCut) -> T:
     """Understand the last answer. Raises InterlockError."""
-    if isinstance(reply, Cut):
+    if isinstance(reply, ConnectionCut):
         raise Unreachable(f"No gateway answers {ask.method} {ask.path}: {reply.why}")
     if not 200 <= reply.status < 300 and reply.status not in ask.also:
         raise refusal(reply.status, reply.body, reply.retry_after, reply.location)

@@ -8,7 +8,20 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from interlock.sdk.exchange import Ask, Cut, Flow, Give, Manners, Now, Open, Read, Reply, Rest, asks_for_patience, taken
+from interlock.sdk.exchange import (
+    ConnectionCut,
+    Flow,
+    Give,
+    HttpReply,
+    Manners,
+    Now,
+    Open,
+    ReadMore,
+    RequestSpec,
+    Rest,
+    asks_for_patience,
+    taken,
+)
 from interlock.sdk.problems import NotAGateway, Unreachable, refusal, seconds
 
 T = TypeVar("T")
@@ -19,7 +32,7 @@ SSE = "text/event-stream"
 
 
 @dataclass(frozen=True)
-class Told(Generic[T]):
+class StreamEvent(Generic[T]):
     """One event. `cursor` is where to go on behind it; None for what is not kept (heartbeats, deltas). `ref` is the
     stream that it came in, where a watch follows several."""
 
@@ -44,7 +57,7 @@ class Reattached:
     away_s: float
 
 
-Heard: TypeAlias = Told[T] | Lost | Reattached
+StreamItem: TypeAlias = StreamEvent[T] | Lost | Reattached
 
 
 @dataclass(frozen=True)
@@ -59,16 +72,17 @@ class Following(Generic[T]):
 
 def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
     """Give what is heard until the stream is over. Raises InterlockError: a refusal, or nobody there for too long."""
-    ask: Ask[bytes] = Ask("GET", asked.path, bytes, query=asked.query, accept=SSE, last_event_id=asked.since)
-    away = Away()
+    ask: RequestSpec[bytes] = RequestSpec("GET", asked.path, bytes, query=asked.query, accept=SSE,
+                                          last_event_id=asked.since)
+    away = Outage()
     while True:
-        reply: Reply | Cut = yield Open(ask)
-        if isinstance(reply, Reply) and reply.status == 204:
+        reply: HttpReply | ConnectionCut = yield Open(ask)
+        if isinstance(reply, HttpReply) and reply.status == 204:
             return  # All was said: a stream that has ended has nothing behind its last event (S-2).
         if away.since is not None and not away.told:
             yield Give(Lost(away.why))
             away.told = True
-        if isinstance(reply, Reply) and reply.status < 400:
+        if isinstance(reply, HttpReply) and reply.status < 400:
             if away.since is not None:
                 now: float = yield Now()
                 yield Give(Reattached(now - away.since))
@@ -80,11 +94,11 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
             away.attempts = 0 if reader.heard else away.attempts + 1
             away.why = why or "the gateway ended the stream"
         else:
-            if isinstance(reply, Reply) and not asks_for_patience(reply):
+            if isinstance(reply, HttpReply) and not asks_for_patience(reply):
                 raise refusal(reply.status, reply.body, reply.retry_after)
             clean = False
             away.attempts += 1
-            away.why = reply.why if isinstance(reply, Cut) else "the gateway asks for patience"
+            away.why = reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience"
         now = yield Now()
         away.since = now if away.since is None else away.since
         if not clean and not away.told:
@@ -93,11 +107,11 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
         if now - away.since > manners.stream_give_up_s:
             raise Unreachable(f"The stream {ask.path} could not be taken up again: {away.why}")
         if away.attempts:
-            asked_for = seconds(reply.retry_after) if isinstance(reply, Reply) else None
+            asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
             yield Rest(max(asked_for or 0, manners.pause(away.attempts)))
 
 
-class Away:
+class Outage:
     """Since when, how often in vain, and whether the reader knows."""
 
     def __init__(self) -> None:
@@ -122,10 +136,10 @@ class _Reader:
 
     def read(self) -> Flow[str | None]:
         """Give its events; return why it broke, None where it was ended. Raises NotAGateway."""
-        lines = Lines()
+        lines = EventParser()
         while True:
-            chunk: bytes | Cut = yield Read()
-            if isinstance(chunk, Cut):
+            chunk: bytes | ConnectionCut = yield ReadMore()
+            if isinstance(chunk, ConnectionCut):
                 return chunk.why
             if not chunk:
                 return None
@@ -134,7 +148,7 @@ class _Reader:
                     return "this reader was too slow to keep up"
                 self.heard = True
                 self.cursor = cursor or self.cursor
-                yield Give(Told(decoded(self._read, event, data), event, cursor))
+                yield Give(StreamEvent(decoded(self._read, event, data), event, cursor))
 
 
 def decoded(read: Callable[[str, bytes], Any], event: str, data: bytes) -> Any:
@@ -145,21 +159,21 @@ def decoded(read: Callable[[str, bytes], Any], event: str, data: bytes) -> Any:
         raise NotAGateway(f"An event {event!r} of the stream is not of the form known here: {error}") from None
 
 
-def download(ask: Ask[bytes], _manners: Manners) -> Flow[None]:
+def download(ask: RequestSpec[bytes], _manners: Manners) -> Flow[None]:
     """Give a long answer piece by piece. Raises InterlockError, also where it broke off: what came is not whole."""
-    reply: Reply | Cut = yield Open(ask)
-    if isinstance(reply, Cut) or reply.status >= 400:
+    reply: HttpReply | ConnectionCut = yield Open(ask)
+    if isinstance(reply, ConnectionCut) or reply.status >= 400:
         taken(ask, reply)
     while True:
-        chunk: bytes | Cut = yield Read()
-        if isinstance(chunk, Cut):
+        chunk: bytes | ConnectionCut = yield ReadMore()
+        if isinstance(chunk, ConnectionCut):
             raise Unreachable(f"The answer to GET {ask.path} broke off: {chunk.why}")
         if not chunk:
             return
         yield Give(chunk)
 
 
-class Lines:
+class EventParser:
     """Cuts bytes into events by the rules of server-sent events; pure."""
 
     def __init__(self) -> None:

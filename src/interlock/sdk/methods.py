@@ -11,9 +11,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from interlock.protocol.resources import Command
 from interlock.sdk import awaiting_link, blocking_link
-from interlock.sdk.exchange import Ask, Flow, Manners
-from interlock.sdk.follower import Following, Heard, download, follow
-from interlock.sdk.pages import Page, every, run
+from interlock.sdk.exchange import Flow, Manners, RequestSpec
+from interlock.sdk.follower import Following, StreamItem, download, follow
+from interlock.sdk.pages import ListPage, every, run
 from interlock.sdk.place import fresh_key
 
 P = ParamSpec("P")
@@ -23,11 +23,11 @@ T = TypeVar("T")
 class Blocking:
     """A part of the API whose methods block."""
 
-    def __init__(self, link: blocking_link.Link) -> None:
+    def __init__(self, link: blocking_link.BlockingLink) -> None:
         self._link = link
 
     @property
-    def link(self) -> blocking_link.Link:
+    def link(self) -> blocking_link.BlockingLink:
         """The gateway that it asks."""
         return self._link
 
@@ -35,21 +35,21 @@ class Blocking:
 class Awaiting:
     """A part of the API whose methods are awaited."""
 
-    def __init__(self, link: awaiting_link.Link) -> None:
+    def __init__(self, link: awaiting_link.AsyncLink) -> None:
         self._link = link
 
     @property
-    def link(self) -> awaiting_link.Link:
+    def link(self) -> awaiting_link.AsyncLink:
         """The gateway that it asks."""
         return self._link
 
 
 class _Method(Generic[P, T]):
-    def __init__(self, ask: Callable[P, Ask[T]]) -> None:
+    def __init__(self, ask: Callable[P, RequestSpec[T]]) -> None:
         self.ask = ask
 
 
-class Once(_Method[P, T]):
+class SingleRequest(_Method[P, T]):
     """One request, one answer."""
 
     @overload
@@ -89,7 +89,7 @@ class Driven(Generic[P, T]):
 class ToEnd(Generic[P]):
     """Submit, and wait for the end."""
 
-    def __init__(self, ask: Callable[P, Ask[Command]]) -> None:
+    def __init__(self, ask: Callable[P, RequestSpec[Command]]) -> None:
         self.ask = ask
 
     @overload
@@ -109,7 +109,7 @@ class ToEnd(Generic[P]):
 class Every(Generic[P, T]):
     """The items of all pages of a list, fetched as they are read."""
 
-    def __init__(self, ask: Callable[P, Ask[Page[T]]]) -> None:
+    def __init__(self, ask: Callable[P, RequestSpec[ListPage[T]]]) -> None:
         self.ask = ask
 
     @overload
@@ -126,16 +126,16 @@ class Every(Generic[P, T]):
         return call
 
 
-class Stream(Generic[P, T]):
+class EventMethod(Generic[P, T]):
     """Events that go on by themselves over lost connections, which are told as Lost and Reattached."""
 
     def __init__(self, following: Callable[P, Following[T]]) -> None:
         self.ask = following
 
     @overload
-    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[Heard[T]]]: ...
+    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[StreamItem[T]]]: ...
     @overload
-    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[Heard[T]]]: ...
+    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[StreamItem[T]]]: ...
     def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
         """Bind it to a room."""
 
@@ -149,7 +149,7 @@ class Stream(Generic[P, T]):
 class Pieces(Generic[P]):
     """A long answer, piece by piece."""
 
-    def __init__(self, ask: Callable[P, Ask[bytes]]) -> None:
+    def __init__(self, ask: Callable[P, RequestSpec[bytes]]) -> None:
         self.ask = ask
 
     @overload

@@ -12,18 +12,18 @@ import msgspec
 
 from interlock.sdk.exchange import (
     Connect,
-    Cut,
+    ConnectionCut,
     Flow,
     Give,
-    Hear,
+    HttpReply,
     Manners,
     Now,
-    Reply,
+    ReceiveMessage,
     Rest,
-    Say,
+    SendMessage,
     asks_for_patience,
 )
-from interlock.sdk.follower import Away, Following, Lost, Reattached, Told, decoded
+from interlock.sdk.follower import Following, Lost, Outage, Reattached, StreamEvent, decoded
 from interlock.sdk.problems import InterlockError, NotAGateway, Unreachable, refusal, seconds
 from interlock.sdk.requests import commands, sessions
 from interlock.sdk.requests.sessions import View
@@ -34,14 +34,14 @@ BREATH_S = 1.0
 
 
 @dataclass(frozen=True)
-class Over:
+class StreamEnd:
     """One of the streams has ended, or with `error` could not begin. The others go on."""
 
     ref: str
     error: InterlockError | None = None
 
 
-Seen: TypeAlias = Told[Any] | Over | Lost | Reattached
+Seen: TypeAlias = StreamEvent[Any] | StreamEnd | Lost | Reattached
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class Watched:
         while self._asked:
             yield msgspec.json.encode(self._asked.popleft()).decode()
 
-    def take(self, text: str) -> Iterator[Told[Any] | Over]:
+    def take(self, text: str) -> Iterator[StreamEvent[Any] | StreamEnd]:
         """Read a message of the gateway; a cursor moves as its event is taken. Raises NotAGateway, and `Stopping`."""
         try:
             message = _message.decode(text)
@@ -119,15 +119,15 @@ class Watched:
                 return  # It was dropped, and this was on its way.
             data = decoded(stream.read, one.event, bytes(one.data))
             self._cursors[ref] = one.id or self._cursors[ref]
-            yield Told(data, one.event, one.id, ref)
+            yield StreamEvent(data, one.event, one.id, ref)
         if message.end == "stopping":
             raise Stopping
         if message.end == "behind" and ref in self._streams:
             self._ask(ref)
         elif message.end is not None and self._streams.pop(ref, None) is not None:
-            yield Over(ref)
+            yield StreamEnd(ref)
         if len(message.problem) and self._streams.pop(ref, None) is not None:
-            yield Over(ref, refusal(0, bytes(message.problem), None))
+            yield StreamEnd(ref, refusal(0, bytes(message.problem), None))
 
     def _add(self, ref: str, stream: Following[Any]) -> str:
         if ref in self._streams:
@@ -149,10 +149,10 @@ class Stopping(Exception):
 def watching(watched: Watched, manners: Manners) -> Flow[None]:
     """Give what is heard until every stream is over. Raises InterlockError: a refusal of the connection itself, or
     nobody there for too long."""
-    away = Away()
+    away = Outage()
     while not watched.is_over:
-        reply: Reply | Cut = yield Connect(PATH)
-        if isinstance(reply, Reply) and reply.status == 101:
+        reply: HttpReply | ConnectionCut = yield Connect(PATH)
+        if isinstance(reply, HttpReply) and reply.status == 101:
             if away.since is not None:
                 now: float = yield Now()
                 yield Give(Reattached(now - away.since))
@@ -162,16 +162,16 @@ def watching(watched: Watched, manners: Manners) -> Flow[None]:
                 return
             away.attempts, away.why = (0 if heard else away.attempts + 1), why
         else:
-            if isinstance(reply, Reply) and not asks_for_patience(reply):
+            if isinstance(reply, HttpReply) and not asks_for_patience(reply):
                 raise refusal(reply.status, reply.body, reply.retry_after)
             away.attempts += 1
-            away.why = reply.why if isinstance(reply, Cut) else "the gateway asks for patience"
+            away.why = reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience"
         yield from _lose(away, manners)
-        asked_for = seconds(reply.retry_after) if isinstance(reply, Reply) else None
+        asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
         yield Rest(max(asked_for or 0, manners.pause(away.attempts) if away.attempts else 0))
 
 
-def _lose(away: Away, manners: Manners) -> Flow[None]:
+def _lose(away: Outage, manners: Manners) -> Flow[None]:
     now: float = yield Now()
     away.since = now if away.since is None else away.since
     if not away.told:
@@ -187,13 +187,13 @@ def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:
     heard = False
     while True:
         for text in watched.asks():
-            lost: Cut | None = yield Say(text)
+            lost: ConnectionCut | None = yield SendMessage(text)
             if lost is not None:
                 return heard, lost.why
         if watched.is_over:
             return heard, None
-        came: str | Cut | None = yield Hear(BREATH_S)
-        if isinstance(came, Cut):
+        came: str | ConnectionCut | None = yield ReceiveMessage(BREATH_S)
+        if isinstance(came, ConnectionCut):
             return heard, came.why
         if came is None:
             continue

@@ -8,14 +8,14 @@ from typing import Protocol, TypeVar
 from interlock.protocol.answers import StatusPage
 from interlock.protocol.limits import WAIT_MAX_S
 from interlock.protocol.resources import Command
-from interlock.sdk.exchange import Ask, Flow, Give, Manners, Now, exchange
+from interlock.sdk.exchange import Flow, Give, Manners, Now, RequestSpec, exchange
 from interlock.sdk.problems import StillRunning
 from interlock.sdk.requests.base import get, segment
 
 ItemT_co = TypeVar("ItemT_co", covariant=True)
 
 
-class Page(Protocol[ItemT_co]):
+class ListPage(Protocol[ItemT_co]):
     """A page of a list."""
 
     @property
@@ -28,7 +28,7 @@ class Page(Protocol[ItemT_co]):
     def has_more(self) -> bool: ...
 
 
-def every(ask: Ask[Page[ItemT_co]], manners: Manners) -> Flow[None]:
+def every(ask: RequestSpec[ListPage[ItemT_co]], manners: Manners) -> Flow[None]:
     """Give the items of all pages, in the gateway's order. Raises InterlockError."""
     while True:
         page = yield from exchange(ask, manners)
@@ -61,7 +61,7 @@ def wait_for(command_id: str, within_s: float | None, manners: Manners) -> Flow[
             raise StillRunning(command_id, page.state)
 
 
-def run(ask: Ask[Command], manners: Manners) -> Flow[Command]:
+def run(ask: RequestSpec[Command], manners: Manners) -> Flow[Command]:
     """Submit, and wait for the end. Raises InterlockError."""
     command = yield from exchange(ask, manners)
     return (yield from wait_for(command.id, None, manners))

@@ -8,14 +8,14 @@ import ssl
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from interlock.sdk.exchange import CLOSE_TIMEOUT_S, CONNECT_TIMEOUT_S, MAX_MESSAGE_BYTES, Cut, Reply
+from interlock.sdk.exchange import CLOSE_TIMEOUT_S, CONNECT_TIMEOUT_S, MAX_MESSAGE_BYTES, ConnectionCut, HttpReply
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 URL_VARIABLE = "INTERLOCK_URL"
 KEY_VARIABLE = "INTERLOCK_KEY"
 
 
-class Place(NamedTuple):
+class GatewayAddress(NamedTuple):
     """A checked URL without a trailing slash, and a key."""
 
     url: str
@@ -42,15 +42,15 @@ def _unverified() -> ssl.SSLContext:
     return context
 
 
-def unopened(error: Exception) -> Reply | Cut:
+def unopened(error: Exception) -> HttpReply | ConnectionCut:
     """Say why a WebSocket did not open: the gateway's refusal, or nobody there. Raises what is neither."""
     from websockets.exceptions import InvalidStatus, WebSocketException
 
     if isinstance(error, InvalidStatus):
         answer = error.response
-        return Reply(answer.status_code, bytes(answer.body), answer.headers.get("Retry-After"))
+        return HttpReply(answer.status_code, bytes(answer.body), answer.headers.get("Retry-After"))
     if isinstance(error, OSError | WebSocketException):
-        return Cut(str(error).strip() or type(error).__name__)
+        return ConnectionCut(str(error).strip() or type(error).__name__)
     raise error
 
 class SocketPlace(NamedTuple):
@@ -60,7 +60,7 @@ class SocketPlace(NamedTuple):
     options: dict[str, Any]
 
 
-def place(url: str | None, key: str | None, *, in_clear: bool) -> Place:
+def place(url: str | None, key: str | None, *, in_clear: bool) -> GatewayAddress:
     """Take what is given, else what the environment says. Raises ValueError with what to do."""
     url = url or os.environ.get(URL_VARIABLE)
     key = key or os.environ.get(KEY_VARIABLE)
@@ -77,7 +77,7 @@ def place(url: str | None, key: str | None, *, in_clear: bool) -> Place:
     local = parts.hostname in LOOPBACK
     if parts.scheme == "http" and not local and not in_clear:
         raise ValueError(f"the key would go to {parts.hostname} in the clear: use https, or pass in_clear=True")
-    return Place(url.rstrip("/"), key, local)
+    return GatewayAddress(url.rstrip("/"), key, local)
 
 
 def fresh_key() -> str:

@@ -46,7 +46,7 @@ class Refused(InterlockError):
 
     code: ClassVar[str] = ""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: ProblemBody) -> None:
         places = "; ".join(f"{place.pointer or 'body'}: {place.detail}" for place in told.errors)
         sentence = told.detail or told.title
         super().__init__(f"{told.code}: {sentence}" + (f" ({places})" if places and places not in sentence else ""))
@@ -61,7 +61,7 @@ class Refused(InterlockError):
         self.approval_id = told.approval_id
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
     """problem+json as it came; unknown members are left out (RFC 9457)."""
 
     code: str
@@ -223,7 +223,7 @@ class MisdirectedRequest(Refused):
 BY_CODE: Mapping[str, type[Refused]] = {kind.code: kind for kind in Refused.__subclasses__()}
 """The class of each code."""
 
-_told = msgspec.json.Decoder(Told)
+_told = msgspec.json.Decoder(ProblemBody)
 
 
 def refusal(status: int, body: bytes, retry_after: str | None, location: str | None = None) -> InterlockError:

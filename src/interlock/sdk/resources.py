@@ -2,181 +2,181 @@
 
 from __future__ import annotations
 
-from interlock.sdk.methods import Driven, Every, Once, Pieces, Stream, ToEnd
+from interlock.sdk.methods import Driven, EventMethod, Every, Pieces, SingleRequest, ToEnd
 from interlock.sdk.pages import wait
 from interlock.sdk.requests import access, approvals, chats, commands, cron, gateway, sessions, transcripts
 
 
-class Commands:
+class CommandMethods:
     """Commands: given, followed, ended."""
 
-    submit = Once(commands.submit)
+    submit = SingleRequest(commands.submit)
     run = ToEnd(commands.submit)
-    cancel = Once(commands.cancel)
-    pause = Once(commands.pause)
-    resume = Once(commands.resume)
-    get = Once(commands.show)
-    list = Once(commands.listing)
+    cancel = SingleRequest(commands.cancel)
+    pause = SingleRequest(commands.pause)
+    resume = SingleRequest(commands.resume)
+    get = SingleRequest(commands.show)
+    list = SingleRequest(commands.listing)
     every = Every(commands.listing)
-    approval = Once(commands.approval)
-    status = Once(commands.status)
-    follow = Stream(commands.follow)
+    approval = SingleRequest(commands.approval)
+    status = SingleRequest(commands.status)
+    follow = EventMethod(commands.follow)
     wait = Driven(wait)
 
 
-class Approvals:
+class ApprovalMethods:
     """What waits for a yes, and votes."""
 
-    list = Once(approvals.listing)
+    list = SingleRequest(approvals.listing)
     every = Every(approvals.listing)
-    get = Once(approvals.show)
-    input = Once(approvals.voted_bytes)
-    vote = Once(approvals.vote)
-    grant = Once(approvals.grant)
-    deny = Once(approvals.deny)
-    withdraw = Once(approvals.withdraw)
-    answer = Once(approvals.answer)
-    explain = Once(approvals.explain)
-    rule = Once(approvals.rule)
-    signing_keys = Once(approvals.signing_keys)
-    add_signing_key = Once(approvals.add_signing_key)
-    revoke_signing_key = Once(approvals.revoke_signing_key)
+    get = SingleRequest(approvals.show)
+    input = SingleRequest(approvals.voted_bytes)
+    vote = SingleRequest(approvals.vote)
+    grant = SingleRequest(approvals.grant)
+    deny = SingleRequest(approvals.deny)
+    withdraw = SingleRequest(approvals.withdraw)
+    answer = SingleRequest(approvals.answer)
+    explain = SingleRequest(approvals.explain)
+    rule = SingleRequest(approvals.rule)
+    signing_keys = SingleRequest(approvals.signing_keys)
+    add_signing_key = SingleRequest(approvals.add_signing_key)
+    revoke_signing_key = SingleRequest(approvals.revoke_signing_key)
 
 
-class Sessions:
+class SessionMethods:
     """Conversations, their frames and files."""
 
-    list = Once(sessions.listing)
+    list = SingleRequest(sessions.listing)
     every = Every(sessions.listing)
-    get = Once(sessions.show)
-    patch = Once(sessions.patch)
-    reset = Once(sessions.reset)
-    archive = Once(sessions.archive)
-    delete = Once(sessions.delete)
-    restore = Once(sessions.restore)
-    history = Once(sessions.history)
-    close = Once(sessions.close)
-    compact = Once(sessions.compact)
-    release = Once(sessions.release)
-    changes = Once(sessions.changes)
-    land = Once(sessions.land)
-    discard = Once(sessions.discard)
-    frames = Once(sessions.frames)
-    follow = Stream(sessions.follow)
-    files = Once(sessions.files)
+    get = SingleRequest(sessions.show)
+    patch = SingleRequest(sessions.patch)
+    reset = SingleRequest(sessions.reset)
+    archive = SingleRequest(sessions.archive)
+    delete = SingleRequest(sessions.delete)
+    restore = SingleRequest(sessions.restore)
+    history = SingleRequest(sessions.history)
+    close = SingleRequest(sessions.close)
+    compact = SingleRequest(sessions.compact)
+    release = SingleRequest(sessions.release)
+    changes = SingleRequest(sessions.changes)
+    land = SingleRequest(sessions.land)
+    discard = SingleRequest(sessions.discard)
+    frames = SingleRequest(sessions.frames)
+    follow = EventMethod(sessions.follow)
+    files = SingleRequest(sessions.files)
     every_file = Every(sessions.files)
     download = Pieces(sessions.download)
 
 
-class Transcripts:
+class TranscriptMethods:
     """What was said, as it is kept."""
 
-    entries = Once(transcripts.entries)
+    entries = SingleRequest(transcripts.entries)
     every = Every(transcripts.every_entry)
-    tree = Once(transcripts.tree)
-    context = Once(transcripts.context)
+    tree = SingleRequest(transcripts.tree)
+    context = SingleRequest(transcripts.context)
     export = Pieces(transcripts.export)
-    take_in = Once(transcripts.take_in)
-    upload = Once(transcripts.upload)
-    fork = Once(transcripts.fork)
-    branch = Once(transcripts.branch)
-    label = Once(transcripts.label)
-    examine = Once(transcripts.examine)
-    repair = Once(transcripts.repair)
+    take_in = SingleRequest(transcripts.take_in)
+    upload = SingleRequest(transcripts.upload)
+    fork = SingleRequest(transcripts.fork)
+    branch = SingleRequest(transcripts.branch)
+    label = SingleRequest(transcripts.label)
+    examine = SingleRequest(transcripts.examine)
+    repair = SingleRequest(transcripts.repair)
 
 
-class Chats:
+class ChatMethods:
     """Messages that come in from chats."""
 
-    receive = Once(chats.receive)
+    receive = SingleRequest(chats.receive)
 
 
-class Cron:
+class CronMethods:
     """Jobs of the config, told again and again."""
 
-    list = Once(cron.listing)
-    run = Once(cron.run)
+    list = SingleRequest(cron.listing)
+    run = SingleRequest(cron.run)
 
 
-class Events:
+class EventMethods:
     """The tenant's feed."""
 
-    list = Once(sessions.events)
-    follow = Stream(sessions.follow_events)
-    ticket = Once(sessions.ticket)
+    list = SingleRequest(sessions.events)
+    follow = EventMethod(sessions.follow_events)
+    ticket = SingleRequest(sessions.ticket)
 
 
-class Runners:
+class RunnerMethods:
     """The hosts that agents run on."""
 
-    list = Once(gateway.runners)
-    nodes = Once(gateway.nodes)
-    offer_pairing = Once(gateway.offer_pairing)
-    pair = Once(gateway.pair)
-    rotate = Once(gateway.rotate_runner)
-    revoke = Once(gateway.revoke_runner)
+    list = SingleRequest(gateway.runners)
+    nodes = SingleRequest(gateway.nodes)
+    offer_pairing = SingleRequest(gateway.offer_pairing)
+    pair = SingleRequest(gateway.pair)
+    rotate = SingleRequest(gateway.rotate_runner)
+    revoke = SingleRequest(gateway.revoke_runner)
 
 
-class Policy:
+class PolicyMethods:
     """The rules, and what they say."""
 
-    get = Once(gateway.policy)
-    decide = Once(gateway.decide)
-    remembered = Once(gateway.remembered_rules)
-    revoke = Once(gateway.revoke_rule)
+    get = SingleRequest(gateway.policy)
+    decide = SingleRequest(gateway.decide)
+    remembered = SingleRequest(gateway.remembered_rules)
+    revoke = SingleRequest(gateway.revoke_rule)
 
 
-class Audit:
+class AuditMethods:
     """The log, its checkpoints and its proofs."""
 
-    read = Once(gateway.audit)
-    record = Once(gateway.audit_record)
-    key = Once(gateway.audit_key)
+    read = SingleRequest(gateway.audit)
+    record = SingleRequest(gateway.audit_record)
+    key = SingleRequest(gateway.audit_key)
     export = Pieces(gateway.export_audit)
-    checkpoint = Once(gateway.checkpoint)
-    prove_inclusion = Once(gateway.prove_inclusion)
-    prove_consistency = Once(gateway.prove_consistency)
-    erase = Once(gateway.erase)
-    signing = Once(gateway.signing)
-    resume_signing = Once(gateway.resume_signing)
+    checkpoint = SingleRequest(gateway.checkpoint)
+    prove_inclusion = SingleRequest(gateway.prove_inclusion)
+    prove_consistency = SingleRequest(gateway.prove_consistency)
+    erase = SingleRequest(gateway.erase)
+    signing = SingleRequest(gateway.signing)
+    resume_signing = SingleRequest(gateway.resume_signing)
 
 
-class Webhooks:
+class WebhookMethods:
     """How approvers are asked elsewhere."""
 
-    list = Once(gateway.webhooks)
-    deliveries = Once(gateway.deliveries)
-    retry = Once(gateway.retry_delivery)
-    test = Once(gateway.try_webhook)
+    list = SingleRequest(gateway.webhooks)
+    deliveries = SingleRequest(gateway.deliveries)
+    retry = SingleRequest(gateway.retry_delivery)
+    test = SingleRequest(gateway.try_webhook)
 
 
-class Keys:
+class KeyMethods:
     """Keys of people and programs."""
 
-    list = Once(access.keys)
-    make = Once(access.make_key)
-    rotate = Once(access.rotate_key)
-    revoke = Once(access.revoke_key)
+    list = SingleRequest(access.keys)
+    make = SingleRequest(access.make_key)
+    rotate = SingleRequest(access.rotate_key)
+    revoke = SingleRequest(access.revoke_key)
 
 
-class Browsers:
+class BrowserMethods:
     """Browser sessions of the console."""
 
-    make_code = Once(access.make_browser_code)
-    list = Once(access.browser_sessions)
-    end = Once(access.end_browser_session)
+    make_code = SingleRequest(access.make_browser_code)
+    list = SingleRequest(access.browser_sessions)
+    end = SingleRequest(access.end_browser_session)
 
 
-class Tenants:
+class TenantMethods:
     """Houses of their own on one gateway."""
 
-    list = Once(access.tenants)
-    make = Once(access.make_tenant)
-    suspend = Once(access.suspend_tenant)
-    restore = Once(access.restore_tenant)
+    list = SingleRequest(access.tenants)
+    make = SingleRequest(access.make_tenant)
+    suspend = SingleRequest(access.suspend_tenant)
+    restore = SingleRequest(access.restore_tenant)
 
 
-class Gateway:
+class GatewayMethods:
     """A gateway. `url` and `key` are those of the environment (INTERLOCK_URL, INTERLOCK_KEY) where they are left out.
 
     Requests that fail for want of a connection are sent again where that is safe: reads, and changes under their
@@ -184,18 +184,21 @@ class Gateway:
     key go to another machine without TLS. Raises ValueError for a URL or key that cannot be one.
     """
 
-    status = Once(gateway.status)
-    alive = Once(gateway.alive)
-    ready = Once(gateway.ready)
-    prune = Once(gateway.prune)
-    description = Once(gateway.description)
-    whoami = Once(access.whoami)
-    drain = Once(gateway.drain)
-    undrain = Once(gateway.undrain)
-    budgets = Once(gateway.budgets)
+    status = SingleRequest(gateway.status)
+    alive = SingleRequest(gateway.alive)
+    ready = SingleRequest(gateway.ready)
+    prune = SingleRequest(gateway.prune)
+    description = SingleRequest(gateway.description)
+    whoami = SingleRequest(access.whoami)
+    drain = SingleRequest(gateway.drain)
+    undrain = SingleRequest(gateway.undrain)
+    budgets = SingleRequest(gateway.budgets)
 
 
-ROOMS: dict[str, type] = {kind.__name__.lower(): kind for kind in (
-    Commands, Approvals, Sessions, Transcripts, Chats, Cron, Events, Runners, Policy, Audit, Webhooks, Keys,
-    Browsers, Tenants)}
-"""The rooms of a gateway, by the names that they have there."""
+RESOURCES: dict[str, type] = {
+    "commands": CommandMethods, "approvals": ApprovalMethods, "sessions": SessionMethods,
+    "transcripts": TranscriptMethods, "chats": ChatMethods, "cron": CronMethods, "events": EventMethods,
+    "runners": RunnerMethods, "policy": PolicyMethods, "audit": AuditMethods, "webhooks": WebhookMethods,
+    "keys": KeyMethods, "browsers": BrowserMethods, "tenants": TenantMethods,
+}
+"""The methods of each resource, by the attribute of the client that has them."""

@@ -34,7 +34,7 @@ def read_word(message: str) -> Word | None:
     return None
 
 
-class Status(NamedTuple):
+class ChatStatus(NamedTuple):
     """What `/status` tells of a session. Tokens are of the whole session, times in milliseconds; None is not known."""
 
     agent_id: str
@@ -55,7 +55,7 @@ class Status(NamedTuple):
     asking: int
 
 
-def status_text(now: Status) -> str:
+def status_text(now: ChatStatus) -> str:
     """Write it as a chat shows it, one thing a line."""
     queue = [f"{number} {what}" for number, what in (
         (now.running, "running"), (now.asking, "waiting for a yes"), (now.waiting, "waiting its turn")) if number]
@@ -85,7 +85,7 @@ def stopped_text(count: int) -> str:
     return f"Stopping {count} {'command' if count == 1 else 'commands'}."
 
 
-def _context(now: Status) -> str:
+def _context(now: ChatStatus) -> str:
     about = "about " if now.context_estimated else ""
     used = "not told by the agent" if now.context_tokens is None else f"{about}{now.context_tokens:,}"
     if now.context_tokens is not None and now.context_window:

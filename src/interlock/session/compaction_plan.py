@@ -108,7 +108,7 @@ class Path:
         return len(self.ids)
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a compaction does, as `control.session.compact` tells it: entries by id, sizes in tokens."""
 
     entry_ids: list[str]
@@ -134,7 +134,7 @@ class NothingToCompact(ValueError):
 def plan(
     path: Path, settings: CompactionSettings, window: int, *, calibration: Calibration | None = None,
     tokens_before: int | None = None, keep_tokens: int | None = None,
-) -> Plan:
+) -> CompactionPlan:
     """Plan a compaction of the path (Z-3). `tokens_before` is what the context has by report, else it is estimated;
     `keep_tokens` keeps less than the settings say. Raises NothingToCompact."""
     calibration = calibration or Calibration()
@@ -150,7 +150,7 @@ def plan(
     files = files_of(gone.read(), begin.files)
     gone_tokens = calibration.tokens(gone.tokens + begin.summary_tokens)
     before = tokens_before if tokens_before is not None else gone_tokens + cut.tokens
-    return Plan(
+    return CompactionPlan(
         entry_ids=[path.ids[at] for at in summarised], first_kept=path.ids[cut.at],
         turn_head=[path.ids[at] for at in summarised if at >= head_at], previous_summary=begin.summary,
         read_files=files.read, modified_files=files.modified, tokens_before=before, tokens_kept=cut.tokens,

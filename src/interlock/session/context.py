@@ -11,7 +11,7 @@ from interlock.protocol.clock import parse_iso
 from interlock.session.tree import Tree, read_object
 
 
-class Context(NamedTuple):
+class ModelContext(NamedTuple):
     """The messages in order, each as the JSON that the file has of it or that stands for its entry; and the model and
     thinking level that the path ends with."""
 
@@ -28,7 +28,7 @@ class Context(NamedTuple):
         return [read_object(bytes(raw)) or {} for raw in self.raw]
 
 
-def context(tree: Tree, leaf: int | None = None) -> Context:
+def context(tree: Tree, leaf: int | None = None) -> ModelContext:
     """Build the context of the leaf, or of the entry at the place `leaf` (X-1)."""
     path = tree.path(tree.leaf if leaf is None else leaf)
     nodes = tree.nodes
@@ -59,7 +59,7 @@ def context(tree: Tree, leaf: int | None = None) -> Context:
     if "thinking_level_change" in kinds:
         level = next(str(tree.entry(place).get("thinkingLevel")) for place in reversed(path)
                      if nodes[place].type == "thinking_level_change")
-    return Context(messages, _model(tree, path), level, places)
+    return ModelContext(messages, _model(tree, path), level, places)
 
 
 def read_entries(lines: Iterable[bytes]) -> list[dict[str, Any]]:

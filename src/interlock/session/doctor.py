@@ -53,7 +53,7 @@ SAYS: dict[str, str] = {
 }
 
 
-class Mended(NamedTuple):
+class TranscriptRepair(NamedTuple):
     """A transcript without what was found. `lines` begin with the header and have no line feeds."""
 
     lines: list[bytes]
@@ -87,7 +87,7 @@ def examine(data: bytes) -> Report:
                   counts=dict(sorted(sheet.counts.items())), findings=sheet.findings)
 
 
-def mend(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> Mended:
+def mend(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> TranscriptRepair:
     """Write a file's lines without what is wrong. `header` stands in where the file has none."""
     report = examine(data)
     found = read_tree(data.split(b"\n")).header
@@ -95,7 +95,7 @@ def mend(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> Mended
     top = msgspec.json.encode(header) if found is None or not isinstance(found.get("id"), str) else \
         msgspec.json.encode({**found, "version": max(VERSION, _version(found))})
     tree = read_tree([top, *entries])
-    return Mended([top, *_joined(_unique(tree, entropy))], report)
+    return TranscriptRepair([top, *_joined(_unique(tree, entropy))], report)
 
 
 # --- finding ---

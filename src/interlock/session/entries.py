@@ -23,26 +23,26 @@ ID_DRAWS = 1_000
 FileStop = Literal["stop", "length", "toolUse", "error", "aborted"]
 
 
-class Part(msgspec.Struct, frozen=True, tag_field="type", rename="camel", omit_defaults=True):
+class MessagePart(msgspec.Struct, frozen=True, tag_field="type", rename="camel", omit_defaults=True):
     """A piece of a message's content."""
 
 
-class TextPart(Part, frozen=True, tag="text"):
+class TextPart(MessagePart, frozen=True, tag="text"):
     text: str
 
 
-class ThinkingPart(Part, frozen=True, tag="thinking"):
+class ThinkingPart(MessagePart, frozen=True, tag="thinking"):
     thinking: str
 
 
-class ImagePart(Part, frozen=True, tag="image"):
+class ImagePart(MessagePart, frozen=True, tag="image"):
     """`data` is base64."""
 
     data: str
     mime_type: str
 
 
-class ToolCallPart(Part, frozen=True, tag="toolCall"):
+class ToolCallPart(MessagePart, frozen=True, tag="toolCall"):
     """`id` is the invocation; `arguments` is always an object."""
 
     id: str
@@ -50,7 +50,7 @@ class ToolCallPart(Part, frozen=True, tag="toolCall"):
     arguments: dict[str, Any]
 
 
-class Cost(msgspec.Struct, frozen=True, rename="camel"):
+class MessageCost(msgspec.Struct, frozen=True, rename="camel"):
     """What a message cost; all zeros where the agent does not tell (X-8)."""
 
     input: float = 0
@@ -68,21 +68,21 @@ class TokenFigures(msgspec.Struct, frozen=True, rename="camel"):
     cache_read: int = 0
     cache_write: int = 0
     total_tokens: int = 0
-    cost: Cost = Cost()
+    cost: MessageCost = MessageCost()
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", rename="camel", omit_defaults=True):
+class MessageBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", rename="camel", omit_defaults=True):
     """What stands in a `message` entry. `timestamp` is milliseconds since the epoch."""
 
     timestamp: int
 
 
-class UserMessage(Message, frozen=True, kw_only=True, tag="user"):
-    content: str | list[Part]
+class UserEntry(MessageBody, frozen=True, kw_only=True, tag="user"):
+    content: str | list[MessagePart]
 
 
-class AssistantMessage(Message, frozen=True, kw_only=True, tag="assistant"):
-    content: list[Part]
+class AssistantMessage(MessageBody, frozen=True, kw_only=True, tag="assistant"):
+    content: list[MessagePart]
     api: str
     provider: str
     model: str
@@ -91,10 +91,10 @@ class AssistantMessage(Message, frozen=True, kw_only=True, tag="assistant"):
     error_message: str | None = None
 
 
-class ToolResultMessage(Message, frozen=True, kw_only=True, tag="toolResult"):
+class ToolResultMessage(MessageBody, frozen=True, kw_only=True, tag="toolResult"):
     tool_call_id: str
     tool_name: str
-    content: list[Part]
+    content: list[MessagePart]
     is_error: bool
     details: dict[str, Any] | None = None
 
@@ -120,7 +120,7 @@ class BranchSummary(msgspec.Struct, frozen=True):
     summary: str
 
 
-class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in a `compaction` entry: the summary of what is before the entry `first_kept_entry_id` (Z-4).
     `details` carries readFiles and modifiedFiles, and `by`: gateway, agent or hook."""
 
@@ -131,11 +131,11 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     from_hook: bool = False
 
 
-Draft = Message | Custom | Label | BranchSummary | Compaction
+Draft = MessageBody | Custom | Label | BranchSummary | CompactionSummary
 """An entry that has no id and no place in the tree yet."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
+class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
     """A node of the tree. `timestamp` is ISO 8601 UTC with milliseconds."""
 
     id: str
@@ -143,28 +143,28 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename=
     timestamp: str
 
 
-class MessageEntry(Entry, frozen=True, kw_only=True, tag="message", omit_defaults=True):
-    message: Message
+class MessageEntry(TranscriptEntry, frozen=True, kw_only=True, tag="message", omit_defaults=True):
+    message: MessageBody
     origin: str | None = None
     """`flush` marks what a memory flush said: in context, and left out of the user's view (Z-5)."""
 
 
-class CustomEntry(Entry, frozen=True, kw_only=True, tag="custom"):
+class CustomEntry(TranscriptEntry, frozen=True, kw_only=True, tag="custom"):
     custom_type: str
     data: dict[str, Any]
 
 
-class LabelEntry(Entry, frozen=True, kw_only=True, tag="label", omit_defaults=True):
+class LabelEntry(TranscriptEntry, frozen=True, kw_only=True, tag="label", omit_defaults=True):
     target_id: str
     label: str | None = None
 
 
-class BranchSummaryEntry(Entry, frozen=True, kw_only=True, tag="branch_summary"):
+class BranchSummaryEntry(TranscriptEntry, frozen=True, kw_only=True, tag="branch_summary"):
     from_id: str
     summary: str
 
 
-class CompactionEntry(Entry, frozen=True, kw_only=True, tag="compaction", omit_defaults=True):
+class CompactionEntry(TranscriptEntry, frozen=True, kw_only=True, tag="compaction", omit_defaults=True):
     summary: str
     first_kept_entry_id: str
     tokens_before: int
@@ -206,7 +206,7 @@ def header_line(session_id: str, timestamp: str, cwd: str) -> bytes:
 
 def contributes(draft: Draft) -> bool:
     """Whether the entry changes what is put before a model (X-1)."""
-    return isinstance(draft, Message | BranchSummary | Compaction)
+    return isinstance(draft, MessageBody | BranchSummary | CompactionSummary)
 
 
 def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: str, origin: str | None = None) -> bytes:
@@ -220,7 +220,7 @@ def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: st
     if isinstance(draft, BranchSummary):
         return _encode(BranchSummaryEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp,
                                           from_id=draft.from_id, summary=draft.summary))
-    if isinstance(draft, Compaction):
+    if isinstance(draft, CompactionSummary):
         return _encode(CompactionEntry(
             id=entry_id, parent_id=parent_id, timestamp=timestamp, summary=draft.summary, details=draft.details,
             first_kept_entry_id=draft.first_kept_entry_id, tokens_before=draft.tokens_before,

@@ -17,7 +17,7 @@ Verbosity = Literal["off", "on", "full"]
 too."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class SessionFields(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The fields of I-4 that nothing else of a session says; None is not set. Times are milliseconds since 1970."""
 
     chat_type: str | None = None
@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """Fields that another program or a newer version wrote: kept, not interpreted."""
 
 
-_NAMES = {field.encode_name: field.name for field in msgspec.structs.fields(Entry)}
+_NAMES = {field.encode_name: field.name for field in msgspec.structs.fields(SessionFields)}
 INTERNAL = frozenset({"refused", "unknown"})
 COUNTED = frozenset({
     "sessionStartedAt", "lastInteractionAt", "compactionCount", "memoryFlushAt", "memoryFlushCompactionCount",
@@ -69,7 +69,7 @@ class BadField(ValueError):
         self.name = name
 
 
-class Change(NamedTuple):
+class FieldChange(NamedTuple):
     """One field that changed, as the audit log tells it."""
 
     name: str
@@ -77,10 +77,10 @@ class Change(NamedTuple):
     after: str | None
 
 
-def patched(entry: Entry, wanted: Mapping[str, Any]) -> tuple[Entry, list[Change]]:
+def patched(entry: SessionFields, wanted: Mapping[str, Any]) -> tuple[SessionFields, list[FieldChange]]:
     """Set fields by their names in I-4; None clears one. Raises BadField, and then nothing is set."""
     values: dict[str, Any] = {}
-    changes: list[Change] = []
+    changes: list[FieldChange] = []
     for name, value in wanted.items():
         field = _NAMES.get(name)
         if field is None or name not in EDITABLE:
@@ -88,13 +88,13 @@ def patched(entry: Entry, wanted: Mapping[str, Any]) -> tuple[Entry, list[Change
         before, after = getattr(entry, field), _checked(name, value)
         if before != after:
             values[field] = after
-            changes.append(Change(name, before, after))
+            changes.append(FieldChange(name, before, after))
     # A new wish is tried anew.
     kept = tuple(name for name in entry.refused if name not in {change.name for change in changes})
     return (msgspec.structs.replace(entry, **values, refused=kept) if changes else entry), changes
 
 
-def with_unknown(entry: Entry, fields: Mapping[str, Any]) -> Entry:
+def with_unknown(entry: SessionFields, fields: Mapping[str, Any]) -> SessionFields:
     """Set what is not known, or take it away with None. Raises BadField where it is too much."""
     merged = {name: value for name, value in {**entry.unknown, **fields}.items() if value is not None}
     named = next(iter(fields), "")
@@ -135,7 +135,7 @@ def _checked(name: str, value: Any) -> str | None:
     return text
 
 
-def carried_over(entry: Entry) -> Entry:
+def carried_over(entry: SessionFields) -> SessionFields:
     """What the next session of the key begins with: overrides, label and policy, but no counter (I-3)."""
     return msgspec.structs.replace(entry, archived_at=None, session_started_at=0, last_interaction_at=0,
                                    compaction_count=0, memory_flush_at=None, memory_flush_compaction_count=None)
@@ -149,7 +149,7 @@ class Wishes(NamedTuple):
     names: tuple[str, ...]
 
 
-def wishes(entry: Entry, features: Mapping[str, Any]) -> Wishes:
+def wishes(entry: SessionFields, features: Mapping[str, Any]) -> Wishes:
     """Say what a prompt carries; not what the agent has refused before, nor what it says that it does not offer."""
     lacks = {"modelOverride"} if features.get("model_switch") is False else set[str]()
     if features.get("prompt_options") is False:
@@ -161,19 +161,19 @@ def wishes(entry: Entry, features: Mapping[str, Any]) -> Wishes:
     return Wishes(wanted.get("modelOverride"), options, tuple(wanted))
 
 
-def lacking(entry: Entry, features: Mapping[str, Any]) -> tuple[str, ...]:
+def lacking(entry: SessionFields, features: Mapping[str, Any]) -> tuple[str, ...]:
     """Name the overrides that the agent says it does not offer, and of which that was not said yet."""
     sent = wishes(entry, features).names
     return tuple(name for name, field in _HONOURED.items()
                  if getattr(entry, field) is not None and name not in entry.refused and name not in sent)
 
 
-def refusing(entry: Entry, names: Iterable[str]) -> Entry:
+def refusing(entry: SessionFields, names: Iterable[str]) -> SessionFields:
     """Remember that the agent cannot honour these."""
     return msgspec.structs.replace(entry, refused=tuple(dict.fromkeys((*entry.refused, *names))))
 
 
-def shown(entry: Entry) -> dict[str, Any]:
+def shown(entry: SessionFields) -> dict[str, Any]:
     """The entry as surfaces show it: what is set, by its name in I-4, and what is not known."""
     fields: dict[str, Any] = msgspec.to_builtins(entry)
     return {**{name: value for name, value in fields.items() if name not in INTERNAL}, **entry.unknown}

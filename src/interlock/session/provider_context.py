@@ -19,7 +19,7 @@ SUMMARY = ("The conversation before this point was compacted into the following 
 BRANCH = ("What follows sums up a branch of this conversation that was left:\n\n<summary>\n", "\n</summary>")
 
 
-class Provider(NamedTuple):
+class ProviderRules(NamedTuple):
     """What a provider's API asks of a conversation."""
 
     id_form: re.Pattern[str]
@@ -32,20 +32,20 @@ class Provider(NamedTuple):
 
 
 _ANY = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-PROVIDERS: dict[str, Provider] = {
-    "anthropic": Provider(_ANY, 24, alternates=True, signed_thinking=True),
-    "openai": Provider(re.compile(r"[A-Za-z0-9_-]{1,40}\Z"), 24, alternates=False, signed_thinking=True),
-    "google": Provider(_ANY, 24, alternates=True, signed_thinking=True),
-    "mistral": Provider(re.compile(r"[A-Za-z0-9]{9}\Z"), 9, alternates=False, signed_thinking=True),
+PROVIDERS: dict[str, ProviderRules] = {
+    "anthropic": ProviderRules(_ANY, 24, alternates=True, signed_thinking=True),
+    "openai": ProviderRules(re.compile(r"[A-Za-z0-9_-]{1,40}\Z"), 24, alternates=False, signed_thinking=True),
+    "google": ProviderRules(_ANY, 24, alternates=True, signed_thinking=True),
+    "mistral": ProviderRules(re.compile(r"[A-Za-z0-9]{9}\Z"), 9, alternates=False, signed_thinking=True),
 }
 """By the name before the slash of `provider/model`."""
 _ALIASES = {"google-gla": "google", "google-vertex": "google", "gemini": "google", "bedrock": "anthropic",
             "claude": "anthropic", "azure": "openai", "openai-chat": "openai", "openai-responses": "openai"}
-STRICTEST = Provider(re.compile(r"[A-Za-z0-9_-]{1,40}\Z"), 24, alternates=True, signed_thinking=True)
+STRICTEST = ProviderRules(re.compile(r"[A-Za-z0-9_-]{1,40}\Z"), 24, alternates=True, signed_thinking=True)
 """For a provider that is not known."""
 
 
-def provider_of(name: str) -> Provider:
+def provider_of(name: str) -> ProviderRules:
     """The rules of a provider; `name` may be a whole `provider/model`."""
     plain = name.split("/", 1)[0].split(":", 1)[0].strip().lower()
     return PROVIDERS.get(_ALIASES.get(plain, plain), STRICTEST)
@@ -62,7 +62,7 @@ def cleaned(messages: Sequence[Mapping[str, Any]], provider: str) -> list[dict[s
 
 
 # --- messages of the roles that models know, none empty ---
-def _as_said(message: Mapping[str, Any], rules: Provider) -> dict[str, Any] | None:
+def _as_said(message: Mapping[str, Any], rules: ProviderRules) -> dict[str, Any] | None:
     match message.get("role"):
         case "user" | "custom":
             return _user(message, message.get("content"))
@@ -104,7 +104,7 @@ def _shell(message: Mapping[str, Any]) -> str:
     return f"Ran `{message.get('command', '')}`\n```\n{message.get('output') or NO_OUTPUT}\n```\n{tail}".rstrip()
 
 
-def _assistant(message: Mapping[str, Any], rules: Provider) -> dict[str, Any] | None:
+def _assistant(message: Mapping[str, Any], rules: ProviderRules) -> dict[str, Any] | None:
     parts = [part for part in _filled(message.get("content")) if not _is_loose_thinking(part, rules)]
     # A call whose arguments never came whole cannot be sent back as one.
     parts = [part for part in parts if part.get("type") != "toolCall" or (
@@ -118,7 +118,7 @@ def _assistant(message: Mapping[str, Any], rules: Provider) -> dict[str, Any] | 
     return {**message, "content": parts}
 
 
-def _is_loose_thinking(part: Mapping[str, Any], rules: Provider) -> bool:
+def _is_loose_thinking(part: Mapping[str, Any], rules: ProviderRules) -> bool:
     return rules.signed_thinking and part.get("type") == "thinking" and not part.get("thinkingSignature")
 
 
@@ -202,11 +202,11 @@ def _result_of(call_id: str, messages: list[dict[str, Any]], at: int, taken: set
 
 
 # --- ids ---
-def _renamed(messages: list[dict[str, Any]], rules: Provider) -> list[dict[str, Any]]:
+def _renamed(messages: list[dict[str, Any]], rules: ProviderRules) -> list[dict[str, Any]]:
     return [_named(message, rules) for message in messages]
 
 
-def _named(message: dict[str, Any], rules: Provider) -> dict[str, Any]:
+def _named(message: dict[str, Any], rules: ProviderRules) -> dict[str, Any]:
     if message["role"] == "toolResult":
         call_id = provider_id(str(message.get("toolCallId")), rules)
         return message if call_id == message.get("toolCallId") else {**message, "toolCallId": call_id}
@@ -217,7 +217,7 @@ def _named(message: dict[str, Any], rules: Provider) -> dict[str, Any]:
                                    else part for part in message["content"]]}
 
 
-def provider_id(call_id: str, rules: Provider) -> str:
+def provider_id(call_id: str, rules: ProviderRules) -> str:
     """An id in the provider's alphabet: itself where it fits, else a digest of it, the same each time."""
     if rules.id_form.match(call_id):
         return call_id

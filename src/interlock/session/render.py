@@ -16,7 +16,7 @@ TITLES = {"user": "User", "assistant": "Assistant", "toolResult": "Tool result",
 _FENCE = re.compile(r"`{3,}")
 
 
-class Section(NamedTuple):
+class RenderedEntry(NamedTuple):
     """One entry as it is read: a title, prose, and what must stay as it is (tool calls, output)."""
 
     entry_id: str
@@ -25,7 +25,7 @@ class Section(NamedTuple):
     literal: str = ""
 
 
-def sections(tree: Tree, leaf: int | None = None) -> Iterator[Section]:
+def sections(tree: Tree, leaf: int | None = None) -> Iterator[RenderedEntry]:
     """Give the path to the leaf, or to the entry at the place `leaf`; entries that say nothing are left out."""
     for place in tree.path(tree.leaf if leaf is None else leaf):
         entry = tree.entry(place)
@@ -36,22 +36,22 @@ def sections(tree: Tree, leaf: int | None = None) -> Iterator[Section]:
             yield section
 
 
-def section_of(entry: dict[str, Any]) -> Section | None:
+def section_of(entry: dict[str, Any]) -> RenderedEntry | None:
     """What a person reads of one entry; None where it says nothing."""
     entry_id = str(entry.get("id", ""))
     match entry.get("type"):
         case "message":
             return _message(entry_id, _object(entry.get("message")))
         case "custom_message":
-            return Section(entry_id, "Note", *_content(entry.get("content")))
+            return RenderedEntry(entry_id, "Note", *_content(entry.get("content")))
         case "compaction":
-            return Section(entry_id, "Compaction", str(entry.get("summary", "")))
+            return RenderedEntry(entry_id, "Compaction", str(entry.get("summary", "")))
         case "branch_summary":
-            return Section(entry_id, "Branch", str(entry.get("summary", "")))
+            return RenderedEntry(entry_id, "Branch", str(entry.get("summary", "")))
         case "model_change":
-            return Section(entry_id, "Model", f"{entry.get('provider', '')}/{entry.get('modelId', '')}")
+            return RenderedEntry(entry_id, "Model", f"{entry.get('provider', '')}/{entry.get('modelId', '')}")
         case "label" if entry.get("label"):
-            return Section(entry_id, "Label", f"{entry.get('targetId')}: {entry['label']}")
+            return RenderedEntry(entry_id, "Label", f"{entry.get('targetId')}: {entry['label']}")
         case _:
             return None
 
@@ -88,19 +88,19 @@ def page(tree: Tree, leaf: int | None = None) -> str:
     return "\n".join([*parts, "</html>\n"])
 
 
-def _message(entry_id: str, message: dict[str, Any]) -> Section:
+def _message(entry_id: str, message: dict[str, Any]) -> RenderedEntry:
     role = str(message.get("role", ""))
     if role == "bashExecution":
-        return Section(entry_id, TITLES[role], "", f"$ {message.get('command', '')}\n{message.get('output', '')}")
+        return RenderedEntry(entry_id, TITLES[role], "", f"$ {message.get('command', '')}\n{message.get('output', '')}")
     prose, literal = _content(message.get("content"))
     title = TITLES.get(role, role or "Message")
     if role == "toolResult":
         failed = ", failed" if message.get("isError") else ""
-        return Section(entry_id, f"{title}: {message.get('toolName', '')}{failed}", "",
-                       "\n".join(part for part in (prose, literal) if part))
+        return RenderedEntry(entry_id, f"{title}: {message.get('toolName', '')}{failed}", "",
+                             "\n".join(part for part in (prose, literal) if part))
     if message.get("errorMessage"):
         prose = "\n\n".join(part for part in (prose, f"Error: {message['errorMessage']}") if part)
-    return Section(entry_id, title, prose, literal)
+    return RenderedEntry(entry_id, title, prose, literal)
 
 
 def _content(content: Any) -> tuple[str, str]:

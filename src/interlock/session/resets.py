@@ -142,14 +142,14 @@ def _local(at_ms: int, zone: tzinfo) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone)
 
 
-class Asked(NamedTuple):
+class ResetCommand(NamedTuple):
     """A person's `/new` or `/reset`: the model that it picks, and the text that becomes the first message."""
 
     model: str | None
     text: str
 
 
-def read_reset(message: str, models: Collection[str] = ()) -> Asked | None:
+def read_reset(message: str, models: Collection[str] = ()) -> ResetCommand | None:
     """Read `/new` and `/reset`, alone or followed by text; None where a message is neither (I-1).
 
     The word after `/new` is a model if it is one of `models`, or stands alone and is written `provider/model`.
@@ -160,8 +160,8 @@ def read_reset(message: str, models: Collection[str] = ()) -> Asked | None:
     text = rest.strip()
     first, behind = _first_word(text)
     if word.lower() == "/new" and first and (first in models or (not behind.strip() and _like_a_model(first))):
-        return Asked(first, behind.strip())
-    return Asked(None, text)
+        return ResetCommand(first, behind.strip())
+    return ResetCommand(None, text)
 
 
 def _first_word(text: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.resources import Session
-from interlock.session.entry import EDITABLE, BadField, Entry, is_known, patched, shown, with_unknown
+from interlock.session.entry import EDITABLE, BadField, SessionFields, is_known, patched, shown, with_unknown
 
 VIEW_MAX_BYTES = 128 * 1024 * 1024
 """A text that is longer is not read: a hundred thousand sessions fit four times."""
@@ -29,7 +29,7 @@ class BadView(ValueError):
     """A text that is no view; the message is one sentence without its full stop."""
 
 
-class Counted(NamedTuple):
+class SessionFacts(NamedTuple):
     """What the view says of a session beside its entry; times are milliseconds since 1970."""
 
     session_id: str
@@ -42,7 +42,7 @@ class Counted(NamedTuple):
     None if transcripts are not files."""
 
 
-class Edit(NamedTuple):
+class EntryEdit(NamedTuple):
     """What a person did to one entry: set fields (None clears one), or deleted it."""
 
     key: str
@@ -56,11 +56,11 @@ class Edit(NamedTuple):
 class Differences(NamedTuple):
     """What is taken, and one sentence for each thing that is not."""
 
-    edits: list[Edit]
+    edits: list[EntryEdit]
     refused: list[str]
 
 
-def view_entry(entry: Entry, counted: Counted) -> dict[str, Any]:
+def view_entry(entry: SessionFields, counted: SessionFacts) -> dict[str, Any]:
     """Give a session's entry as the view shows it."""
     return _fields(shown(entry), counted)
 
@@ -75,12 +75,12 @@ def view_of(sessions: Iterable[Session], agent_id: str) -> View:
         known = newest.get(session.session_key)
         if session.agent_id == agent_id and (known is None or known.created_at < session.created_at):
             newest[session.session_key] = session
-    return {key: _fields(one.entry, Counted(one.session_id, parse_iso(one.updated_at), one.input_tokens,
-                                            one.output_tokens, one.context_tokens))
+    return {key: _fields(one.entry, SessionFacts(one.session_id, parse_iso(one.updated_at), one.input_tokens,
+                                                 one.output_tokens, one.context_tokens))
             for key, one in sorted(newest.items()) if "archivedAt" not in one.entry}
 
 
-def _fields(entry: Mapping[str, Any], counted: Counted) -> dict[str, Any]:
+def _fields(entry: Mapping[str, Any], counted: SessionFacts) -> dict[str, Any]:
     context = {"contextTokens": counted.context_tokens} if counted.context_tokens is not None else {}
     file = {"sessionFile": counted.session_file} if counted.session_file is not None else {}
     return {"sessionId": counted.session_id, "updatedAt": counted.updated_ms, **file, **entry,
@@ -143,7 +143,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Differen
         return found
     for key, old in before.items():
         if key not in after:
-            found.edits.append(Edit(key, old["sessionId"], {}, deleted=True))
+            found.edits.append(EntryEdit(key, old["sessionId"], {}, deleted=True))
         elif not _same(old, after[key]):
             _entry(key, old, after[key], found)
     for key in after.keys() - before.keys():
@@ -168,7 +168,7 @@ def _entry(key: str, old: dict[str, Any], new: object, found: Differences) -> No
         else:
             wanted[name] = value
     if wanted:
-        found.edits.append(Edit(key, old["sessionId"], wanted))
+        found.edits.append(EntryEdit(key, old["sessionId"], wanted))
 
 
 def _same(one: object, other: object) -> bool:
@@ -193,9 +193,9 @@ def field_refusal(name: str, value: Any) -> str | None:
         return "the gateway counts it itself"
     try:
         if is_known(name):
-            patched(Entry(), {name: value})
+            patched(SessionFields(), {name: value})
         else:
-            with_unknown(Entry(), {name: value})
+            with_unknown(SessionFields(), {name: value})
     except BadField as bad:
         return str(bad).removeprefix(f"{name}: ")
     return None

@@ -21,12 +21,12 @@ from interlock.session.entries import (
     Draft,
     FileStop,
     ImagePart,
-    Part,
+    MessagePart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultMessage,
-    UserMessage,
+    UserEntry,
 )
 from interlock.session.request_usage import RequestUsage, turn_figures
 
@@ -53,7 +53,7 @@ class _Block(msgspec.Struct):
     thinking: bool
     text: str
 
-    def part(self) -> Part:
+    def part(self) -> MessagePart:
         return ThinkingPart(self.text) if self.thinking else TextPart(self.text)
 
 
@@ -251,11 +251,11 @@ class TranscriptFold:
         )
 
 
-def prompt_draft(prompt: p.PromptRequest, now_ms: int) -> UserMessage:
+def prompt_draft(prompt: p.PromptRequest, now_ms: int) -> UserEntry:
     """Make the user's message of a prompt (X-5, X-8)."""
     if prompt.content is None:
-        return UserMessage(content=prompt.text or "", timestamp=now_ms)
-    return UserMessage(content=[_prompt_part(block) for block in prompt.content], timestamp=now_ms)
+        return UserEntry(content=prompt.text or "", timestamp=now_ms)
+    return UserEntry(content=[_prompt_part(block) for block in prompt.content], timestamp=now_ms)
 
 
 def notice_draft(notice: Notice) -> Custom:
@@ -285,7 +285,7 @@ def _subagent_draft(frame: Frame) -> Custom:
     })
 
 
-def _prompt_part(block: dict[str, Any]) -> Part:
+def _prompt_part(block: dict[str, Any]) -> MessagePart:
     if block.get("type") == "text":
         return TextPart(str(block.get("text", "")))
     media_type = str(block.get("media_type") or "application/octet-stream")

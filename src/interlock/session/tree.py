@@ -24,7 +24,7 @@ Harm = Literal["nul_run", "garbage", "no_entry"]
 """What can be wrong with one line: zero bytes, no JSON, or JSON that is no entry."""
 
 
-class Node(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class TranscriptNode(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """An entry as far as the tree needs it. `message` is JSON, empty where the entry has none."""
 
     type: str
@@ -33,7 +33,7 @@ class Node(msgspec.Struct, frozen=True, rename="camel", gc=False):
     message: msgspec.Raw = msgspec.Raw()
 
 
-class Damaged(NamedTuple):
+class DamagedLine(NamedTuple):
     """A line that is no entry. `line` counts lines from 1, blank ones included."""
 
     line: int
@@ -46,11 +46,11 @@ class Tree(NamedTuple):
     as it does where the format comes from."""
 
     header: dict[str, Any] | None
-    nodes: list[Node]
+    nodes: list[TranscriptNode]
     lines: list[bytes]
     at: dict[str, int]
     """Id → place in `nodes`."""
-    damaged: list[Damaged]
+    damaged: list[DamagedLine]
     version: int
 
     @property
@@ -115,7 +115,7 @@ class Tree(NamedTuple):
         return found
 
 
-_decode = msgspec.json.Decoder(Node).decode
+_decode = msgspec.json.Decoder(TranscriptNode).decode
 _ids, _parents = attrgetter("id"), attrgetter("parent_id")
 
 
@@ -137,14 +137,14 @@ def read_object(line: bytes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def read_node(line: bytes) -> Node | None:
+def read_node(line: bytes) -> TranscriptNode | None:
     """Read one line with patience; None where it is no entry and no header."""
     entry = read_object(line.removeprefix(BOM))
     if entry is None or not isinstance(entry.get("type"), str) or not isinstance(entry.get("id"), str):
         return None
     parent, message = entry.get("parentId"), entry.get("message")
     raw = msgspec.Raw(msgspec.json.encode(message)) if message is not None else msgspec.Raw()
-    return Node(entry["type"], entry["id"], parent if isinstance(parent, str) else None, raw)
+    return TranscriptNode(entry["type"], entry["id"], parent if isinstance(parent, str) else None, raw)
 
 
 def harm_of(line: bytes) -> Harm:
@@ -169,7 +169,7 @@ def _header(line: bytes) -> dict[str, Any] | None:
     return found if found is not None and found.get("type") == "session" else None
 
 
-def _nodes(lines: Sequence[bytes]) -> tuple[list[Node], list[bytes], list[Damaged]]:
+def _nodes(lines: Sequence[bytes]) -> tuple[list[TranscriptNode], list[bytes], list[DamagedLine]]:
     kept = [line for line in lines if line]
     try:
         nodes = list(map(_decode, kept))
@@ -183,10 +183,10 @@ def _nodes(lines: Sequence[bytes]) -> tuple[list[Node], list[bytes], list[Damage
     return nodes, kept, []
 
 
-def _one_by_one(lines: Sequence[bytes]) -> tuple[list[Node], list[bytes], list[Damaged]]:
-    nodes: list[Node] = []
+def _one_by_one(lines: Sequence[bytes]) -> tuple[list[TranscriptNode], list[bytes], list[DamagedLine]]:
+    nodes: list[TranscriptNode] = []
     kept: list[bytes] = []
-    damaged: list[Damaged] = []
+    damaged: list[DamagedLine] = []
     for number, line in enumerate(lines, 1):
         if is_blank(line):
             continue
@@ -197,7 +197,7 @@ def _one_by_one(lines: Sequence[bytes]) -> tuple[list[Node], list[bytes], list[D
         if node is None:
             # A header without an id is still the header.
             if _header(line) is None:
-                damaged.append(Damaged(number, harm_of(line), line))
+                damaged.append(DamagedLine(number, harm_of(line), line))
         elif node.type != "session":
             nodes.append(node)
             kept.append(line)

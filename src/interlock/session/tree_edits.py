@@ -24,7 +24,7 @@ class NothingToImport(ValueError):
     """A text holds no entry that could be read."""
 
 
-class Imported(NamedTuple):
+class ImportedTranscript(NamedTuple):
     """A transcript of version 3 for a session here, and what was found on the way."""
 
     lines: list[bytes]
@@ -53,12 +53,12 @@ def fork(tree: Tree, leaf: int, header: Header, at: str, entropy: Callable[[int]
     return lines
 
 
-def import_lines(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> Imported:
+def import_lines(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> ImportedTranscript:
     """Take in a transcript of versions 1 to 3, whoever wrote it; what is damaged is mended. Raises NothingToImport."""
     mended = mend(data, header, entropy)
     if len(mended.lines) < 2:
         raise NothingToImport("it holds no entry of a transcript")
-    return Imported([msgspec.json.encode(header), *mended.lines[1:]], mended.report)
+    return ImportedTranscript([msgspec.json.encode(header), *mended.lines[1:]], mended.report)
 
 
 def is_branch(entry: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from interlock.session.entry import EDITABLE
-from interlock.session.store_view import Differences, Edit, field_refusal, is_the_entrys, quoted
+from interlock.session.store_view import Differences, EntryEdit, field_refusal, is_the_entrys, quoted
 
 MARK = "interlock"
 LOST = "No entry is left: that is taken as a lost file, and nothing was deleted."
@@ -27,7 +27,7 @@ COUNTED = "what the gateway counts itself was changed (ids, times, tokens); it s
 MIXED = "The entries are of several versions of the file, so a missing one was not taken for deleted."
 
 
-class Mark(msgspec.Struct, frozen=True):
+class OriginMark(msgspec.Struct, frozen=True):
     """What an entry says of its origin."""
 
     revision: int
@@ -41,11 +41,11 @@ def marked(key: str, entry: Mapping[str, Any], revision: int) -> dict[str, Any]:
     return {**entry, MARK: {"revision": revision, "own": _own(key, entry), "fields": fields}}
 
 
-def mark_of(entry: object) -> Mark | None:
+def mark_of(entry: object) -> OriginMark | None:
     """Return an entry's mark; None if it has none that can be read."""
     found = cast("dict[str, Any]", entry).get(MARK) if isinstance(entry, dict) else None
     try:
-        return msgspec.convert(found, Mark)
+        return msgspec.convert(found, OriginMark)
     except msgspec.ValidationError:
         return None
 
@@ -77,7 +77,7 @@ def marked_differences(last: Iterable[Mapping[str, Any]], after: Mapping[str, An
     return found
 
 
-def _compare(key: str, entry: object, mark: Mark | None, before: list[object], found: Differences) -> None:
+def _compare(key: str, entry: object, mark: OriginMark | None, before: list[object], found: Differences) -> None:
     if not isinstance(entry, dict):
         found.refused.append(f"{quoted(key)}: {NO_OBJECT}.")
     elif mark is None or mark.own != _own(key, cast("dict[str, Any]", entry)):
@@ -101,7 +101,7 @@ def _compare(key: str, entry: object, mark: Mark | None, before: list[object], f
         else:
             wanted[name] = value
     if wanted and before:
-        found.edits.append(Edit(key, str(fields.get("sessionId")), wanted))
+        found.edits.append(EntryEdit(key, str(fields.get("sessionId")), wanted))
 
 
 def _find_deleted(revisions: set[int], known: list[Mapping[str, Any]], after: Mapping[str, Any], found: Differences
@@ -113,7 +113,7 @@ def _find_deleted(revisions: set[int], known: list[Mapping[str, Any]], after: Ma
     elif revisions:
         (revision,) = revisions
         as_of_ms = None if revision_of(base) == revision else revision
-        found.edits.extend(Edit(key, str(base[key].get("sessionId")), {}, deleted=True, as_of_ms=as_of_ms)
+        found.edits.extend(EntryEdit(key, str(base[key].get("sessionId")), {}, deleted=True, as_of_ms=as_of_ms)
                            for key in missing)
 
 

@@ -12,8 +12,8 @@ import msgspec
 
 import interlock
 from interlock.shell_agent import script
-from interlock.shell_agent.connection import INVALID_PARAMS, Connection, Method, Refused
-from interlock.shell_agent.turn import Turn
+from interlock.shell_agent.connection import INVALID_PARAMS, JsonRpcConnection, Method, RequestRefused
+from interlock.shell_agent.turn import ShellTurn
 
 PROTOCOL_VERSION = 1
 MAX_SESSIONS = 256
@@ -24,25 +24,25 @@ class Initialize(msgspec.Struct, rename="camel"):
     protocol_version: int
 
 
-class NewSession(msgspec.Struct):
+class NewSessionParams(msgspec.Struct):
     cwd: str
 
 
-class Block(msgspec.Struct):
+class PromptBlock(msgspec.Struct):
     type: str
     text: str = ""
 
 
-class Prompt(msgspec.Struct, rename="camel"):
+class PromptParams(msgspec.Struct, rename="camel"):
     session_id: str
-    prompt: list[Block]
+    prompt: list[PromptBlock]
 
 
-class Cancel(msgspec.Struct, rename="camel"):
+class CancelParams(msgspec.Struct, rename="camel"):
     session_id: str
 
 
-class Session(NamedTuple):
+class SessionParams(NamedTuple):
     session_id: str
     workspace: str
 
@@ -50,15 +50,16 @@ class Session(NamedTuple):
 class ShellAgent:
     """What the peer calls. Every refusal is one sentence that names the place and the remedy."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: JsonRpcConnection) -> None:
         self._connection = connection
-        self._sessions: dict[str, Session] = {}
-        self._turns: dict[str, Turn] = {}
+        self._sessions: dict[str, SessionParams] = {}
+        self._turns: dict[str, ShellTurn] = {}
 
     def methods(self) -> dict[str, Method]:
         """What it answers; every other method is none of its."""
-        return {"initialize": Method(Initialize, self._initialize), "session/new": Method(NewSession, self._open),
-                "session/prompt": Method(Prompt, self._prompt), "session/cancel": Method(Cancel, self._cancel)}
+        return {"initialize": Method(Initialize, self._initialize), "session/new": Method(NewSessionParams, self._open),
+                "session/prompt": Method(PromptParams, self._prompt),
+                "session/cancel": Method(CancelParams, self._cancel)}
 
     async def _initialize(self, _: Initialize) -> dict[str, Any]:
         return {
@@ -68,16 +69,16 @@ class ShellAgent:
             "authMethods": [],
         }
 
-    async def _open(self, asked: NewSession) -> dict[str, Any]:
+    async def _open(self, asked: NewSessionParams) -> dict[str, Any]:
         if (problem := _workspace_problem(asked.cwd)) is not None:
             raise _refused(problem)
         if len(self._sessions) >= MAX_SESSIONS:
             raise _refused(f"This process already has {MAX_SESSIONS} sessions: start another one.")
-        session = Session(f"shell_{secrets.token_hex(8)}", asked.cwd)
+        session = SessionParams(f"shell_{secrets.token_hex(8)}", asked.cwd)
         self._sessions[session.session_id] = session
         return {"sessionId": session.session_id}
 
-    def _prompt(self, asked: Prompt) -> Awaitable[dict[str, Any]]:
+    def _prompt(self, asked: PromptParams) -> Awaitable[dict[str, Any]]:
         """The turn is there before the next line is looked at, which may cancel it."""
         session_id = asked.session_id
         session = self._sessions.get(session_id)
@@ -89,17 +90,17 @@ class ShellAgent:
             commands = script.parse("\n".join(block.text for block in asked.prompt if block.type == "text"))
         except script.ScriptRefused as refusal:
             raise _refused(str(refusal)) from refusal
-        turn = Turn(self._connection, session_id, session.workspace, secrets.token_hex(6), commands)
+        turn = ShellTurn(self._connection, session_id, session.workspace, secrets.token_hex(6), commands)
         self._turns[session_id] = turn
         return self._run(session_id, turn)
 
-    async def _run(self, session_id: str, turn: Turn) -> dict[str, Any]:
+    async def _run(self, session_id: str, turn: ShellTurn) -> dict[str, Any]:
         try:
             return await turn.run()
         finally:
             del self._turns[session_id]
 
-    def _cancel(self, asked: Cancel) -> None:
+    def _cancel(self, asked: CancelParams) -> None:
         """ACP's `session/cancel`; without a running prompt it changes nothing."""
         if (turn := self._turns.get(asked.session_id)) is not None:
             turn.cancel()
@@ -117,5 +118,5 @@ def _workspace_problem(cwd: str) -> str | None:
     return None
 
 
-def _refused(sentence: str) -> Refused:
-    return Refused(INVALID_PARAMS, sentence)
+def _refused(sentence: str) -> RequestRefused:
+    return RequestRefused(INVALID_PARAMS, sentence)

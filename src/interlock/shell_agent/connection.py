@@ -19,7 +19,7 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered with a JSON-RPC error, or was: `code`, one sentence, and what belongs to it."""
 
     def __init__(self, code: int, sentence: str, data: Any = None) -> None:
@@ -50,7 +50,7 @@ class Method(NamedTuple):
 _decoder = msgspec.json.Decoder(_Message)
 
 
-class Connection:
+class JsonRpcConnection:
     """`listen` reads to the end of the input; `ask` and `tell` write, and return once the pipe has taken it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,30 +83,31 @@ class Connection:
             return
         method = methods.get(message.method)
         result: Any = None
-        refusal: Refused | None = None
+        refusal: RequestRefused | None = None
         if method is None:
-            refusal = Refused(METHOD_NOT_FOUND, "Method not found", {"method": message.method})
+            refusal = RequestRefused(METHOD_NOT_FOUND, "Method not found", {"method": message.method})
         else:
             try:
                 result = method.begin(msgspec.json.decode(message.params, type=method.takes))
             except msgspec.DecodeError as error:
-                refusal = Refused(INVALID_PARAMS, f"Invalid params: {error}")
-            except Refused as error:
+                refusal = RequestRefused(INVALID_PARAMS, f"Invalid params: {error}")
+            except RequestRefused as error:
                 refusal = error
         if message.id is not None:
             answering = asyncio.create_task(self._answer(message.id, result, refusal))
             self._answering.add(answering)
             answering.add_done_callback(self._answering.discard)
 
-    async def _answer(self, request_id: int | str, going_on: Awaitable[Any] | None, refusal: Refused | None) -> None:
+    async def _answer(self, request_id: int | str, going_on: Awaitable[Any] | None,
+                      refusal: RequestRefused | None) -> None:
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id}
         if refusal is None:
             try:
                 answer["result"] = await going_on if going_on is not None else None
-            except Refused as error:
+            except RequestRefused as error:
                 refusal = error
             except Exception as error:  # noqa: BLE001 - whatever went wrong, the peer waits for an answer
-                refusal = Refused(INTERNAL_ERROR, f"The agent failed: {type(error).__name__}: {error}")
+                refusal = RequestRefused(INTERNAL_ERROR, f"The agent failed: {type(error).__name__}: {error}")
         if refusal is not None:
             data = {} if refusal.data is None else {"data": refusal.data}
             answer["error"] = {"code": refusal.code, "message": str(refusal), **data}
@@ -118,8 +119,8 @@ class Connection:
         if future is None or future.done():
             return
         if message.error is not None:
-            future.set_exception(Refused(cast("int", message.error.get("code", INTERNAL_ERROR)),
-                                         str(message.error.get("message", "")), message.error.get("data")))
+            future.set_exception(RequestRefused(cast("int", message.error.get("code", INTERNAL_ERROR)),
+                                                str(message.error.get("message", "")), message.error.get("data")))
         else:
             future.set_result(message.result)
 
@@ -155,7 +156,7 @@ class Connection:
         self._writer.transport.abort()
 
 
-async def stdio(limit_bytes: int) -> Connection:
+async def stdio(limit_bytes: int) -> JsonRpcConnection:
     """The connection on standard input and output; a line may have so many bytes."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit_bytes)
@@ -163,4 +164,4 @@ async def stdio(limit_bytes: int) -> Connection:
     # The writer's own protocol needs a reader, which nothing is ever fed to.
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), sys.stdout)
-    return Connection(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+    return JsonRpcConnection(reader, asyncio.StreamWriter(transport, protocol, None, loop))

@@ -36,7 +36,7 @@ class CommandNotStarted(Exception):
     """The shell could not be started; the text says why, as the operating system puts it."""
 
 
-class Ended(NamedTuple):
+class CommandExit(NamedTuple):
     """How a command ended: exactly one of exit_code and signal is set. The counts are of bytes read."""
 
     exit_code: int | None
@@ -125,7 +125,7 @@ class RunningCommand:
         watch = threading.Thread(target=_watch, args=(self._process, loop, self._on_exit), daemon=True)
         watch.start()
 
-    async def finish(self) -> Ended:
+    async def finish(self) -> CommandExit:
         """Wait for the end, and for all output to have been emitted. What the command left in its group is killed.
 
         Where `emit` raises or this is cancelled, the command is killed first: none survives its turn.
@@ -140,7 +140,7 @@ class RunningCommand:
             await asyncio.shield(self._exited)
             raise
         out, err = (pipe.bytes_read for pipe in self._pipes)
-        return Ended(code if code >= 0 else None, -code if code < 0 else None, out, err)
+        return CommandExit(code if code >= 0 else None, -code if code < 0 else None, out, err)
 
     async def terminate(self) -> None:
         """SIGTERM to the group, SIGCONT so that a stopped one hears it, SIGKILL after TERMINATE_GRACE_S; returns when

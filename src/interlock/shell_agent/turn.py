@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from interlock.shell_agent import script
-from interlock.shell_agent.connection import Connection, Refused
-from interlock.shell_agent.process import Channel, CommandNotStarted, Ended, RunningCommand
+from interlock.shell_agent.connection import JsonRpcConnection, RequestRefused
+from interlock.shell_agent.process import Channel, CommandExit, CommandNotStarted, RunningCommand
 
 COMMAND_FAILED = -32050
 """The JSON-RPC error code of a prompt that stopped at a failing command."""
@@ -48,7 +48,7 @@ class _Answer(msgspec.Struct):
                 return NOT_ALLOWED
 
 
-class Call(NamedTuple):
+class ShellCall(NamedTuple):
     """One command of the prompt: the tool call's id, the command, its number from 1."""
 
     call_id: str
@@ -56,16 +56,16 @@ class Call(NamedTuple):
     number: int
 
 
-class Turn:
+class ShellTurn:
     """One prompt of a session. `cancel` may be called at any time; `run` then answers with stopReason `cancelled`."""
 
     def __init__(
-        self, connection: Connection, session_id: str, workspace: str, turn_id: str, commands: list[str]
+        self, connection: JsonRpcConnection, session_id: str, workspace: str, turn_id: str, commands: list[str]
     ) -> None:
         self._connection = connection
         self._session_id = session_id
         self._workspace = workspace
-        self._calls = [Call(f"{turn_id}_{n}", command, n) for n, command in enumerate(commands, start=1)]
+        self._calls = [ShellCall(f"{turn_id}_{n}", command, n) for n, command in enumerate(commands, start=1)]
         self._cancelled = asyncio.Event()
         self._running: RunningCommand | None = None
 
@@ -96,10 +96,10 @@ class Turn:
         await self._say(f"ran {script.plural(len(self._calls), 'command')}")
         return {"stopReason": "end_turn", "_meta": {"interlock": {"exit_code": 0}}}
 
-    async def _announce(self, call: Call) -> None:
+    async def _announce(self, call: ShellCall) -> None:
         await self._update({"sessionUpdate": "tool_call", **_described(call)})
 
-    async def _denied(self, call: Call) -> str | None:
+    async def _denied(self, call: ShellCall) -> str | None:
         """Why the command may not run; None if it may. Everything but the one yes is a no: another option, an error, a
         lost peer."""
         asking = asyncio.ensure_future(self._connection.ask("session/request_permission", {
@@ -109,7 +109,8 @@ class Turn:
             if not asking.done():
                 return NOT_ALLOWED
             answer = msgspec.convert(asking.result(), _Answer)
-        except (Refused, ConnectionError, msgspec.ValidationError):  # The last: an answer that is not one of ACP's.
+        except (RequestRefused, ConnectionError,
+                msgspec.ValidationError):  # The last: an answer that is not one of ACP's.
             return NOT_ALLOWED
         finally:
             asking.cancel()
@@ -119,7 +120,7 @@ class Turn:
             return NOT_ALLOWED
         return None if answer.outcome.option_id == ALLOW else answer.why
 
-    async def _execute(self, call: Call) -> None:
+    async def _execute(self, call: ShellCall) -> None:
         await self._progress(call)
         if self._cancelled.is_set():
             await self._close(call, "failed", "canceled before it ran")
@@ -127,7 +128,7 @@ class Turn:
         try:
             ended = await self._ran(call)
         except CommandNotStarted as error:
-            await self._failed(call, Ended(NOT_STARTED, None, 0, 0), f"could not be started ({error})")
+            await self._failed(call, CommandExit(NOT_STARTED, None, 0, 0), f"could not be started ({error})")
             return
         outcome = script.ending(ended.exit_code, ended.signal)
         if self._cancelled.is_set():
@@ -137,7 +138,7 @@ class Turn:
         else:
             await self._failed(call, ended, outcome)
 
-    async def _ran(self, call: Call) -> Ended:
+    async def _ran(self, call: ShellCall) -> CommandExit:
         async def emit(channel: Channel, text: str) -> None:
             await self._progress(call, {"interlock": {"stream": {"channel": channel, "text": text}}})
 
@@ -152,11 +153,11 @@ class Turn:
             finishing.cancel()
             self._running = None
 
-    async def _failed(self, call: Call, ended: Ended, outcome: str) -> None:
+    async def _failed(self, call: ShellCall, ended: CommandExit, outcome: str) -> None:
         await self._close(call, "failed", outcome, ended)
         sentence = script.stopped(call.number, len(self._calls), outcome, call.command)
         await self._say(sentence)
-        raise Refused(COMMAND_FAILED, sentence, {"interlock": {"exit_code": ended.status}})
+        raise RequestRefused(COMMAND_FAILED, sentence, {"interlock": {"exit_code": ended.status}})
 
     async def _or_cancelled(self, future: asyncio.Future[Any]) -> None:
         """Wait until the future is done or the turn is cancelled, whichever comes first."""
@@ -166,13 +167,13 @@ class Turn:
         finally:
             cancelled.cancel()
 
-    async def _progress(self, call: Call, meta: dict[str, Any] | None = None) -> None:
+    async def _progress(self, call: ShellCall, meta: dict[str, Any] | None = None) -> None:
         update: dict[str, Any] = {
             "sessionUpdate": "tool_call_update", "toolCallId": call.call_id, "status": "in_progress"}
         await self._update(update if meta is None else {**update, "_meta": meta})
 
     async def _close(
-        self, call: Call, status: Literal["completed", "failed"], text: str, ended: Ended | None = None
+        self, call: ShellCall, status: Literal["completed", "failed"], text: str, ended: CommandExit | None = None
     ) -> None:
         """The last word on a tool call: how it went, never its output again, which was streamed."""
         update: dict[str, Any] = {
@@ -190,6 +191,6 @@ class Turn:
             await self._connection.tell("session/update", {"sessionId": self._session_id, "update": update})
 
 
-def _described(call: Call) -> dict[str, Any]:
+def _described(call: ShellCall) -> dict[str, Any]:
     return {"toolCallId": call.call_id, "title": call.command, "kind": "execute", "status": "pending",
             "rawInput": {"command": call.command}, "_meta": {"interlock": {"toolName": "shell"}}}

@@ -17,7 +17,7 @@ from proof.scarce import Scarce, State
 
 from interlock.backends.outbox.schema import APPLICATION_ID, MIGRATIONS, OutboxUnusable
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.ports.outbox import OutboxError, Piece, PutPolicy
+from interlock.ports.outbox import OutboxError, PutPolicy, TransientText
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import MIB
@@ -100,14 +100,14 @@ async def test_counters_and_channels_come_back_with_the_file(tmp_path: Path) -> 
     path = tmp_path / "outbox.db"
     outbox = SqliteOutbox(path, limit_bytes=300)
     await outbox.open_session(SESSION, 5, b"state")
-    await outbox.write([changed(), Piece(SESSION, "i/stdout", 0, "x" * 200_000), PutPolicy(SESSION, "DROP")])
+    await outbox.write([changed(), TransientText(SESSION, "i/stdout", 0, "x" * 200_000), PutPolicy(SESSION, "DROP")])
     before, pieces = await outbox.sessions(), await outbox.pieces(SESSION)
     await outbox.close()
 
     again = SqliteOutbox(path, limit_bytes=300)
     assert await again.sessions() == before
     assert await again.pieces(SESSION) == pieces
-    await again.write([Piece(SESSION, "i/stdout", 200_000, "y" * 200_000)])
+    await again.write([TransientText(SESSION, "i/stdout", 200_000, "y" * 200_000)])
     head, tail = await again.pieces(SESSION)
     assert (head.text[0], tail.text[-1], tail.offset + len(tail.text)) == ("x", "y", 400_000)
     await again.close()

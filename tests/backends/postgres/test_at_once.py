@@ -8,19 +8,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from backends.postgres.test_postgres_ledger import StandingClock, answer, append, draft, line, session
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.ports.ledger import (
-    Audit,
-    Batch,
+    AuditAppend,
     BeginLane,
     DropTranscript,
     Fenced,
+    NameTaken,
     PutFact,
     PutIdempotency,
     PutSession,
     PutTranscript,
-    Taken,
+    WriteBatch,
 )
 from interlock.ports.trips import counting
 
@@ -31,7 +31,7 @@ Opening = Callable[[], Awaitable[tuple[PostgresLedger, list[str]]]]
 
 
 @pytest.fixture
-async def gateway(postgres: Settings) -> AsyncIterator[Opening]:
+async def gateway(postgres: PostgresSettings) -> AsyncIterator[Opening]:
     """Open one more gateway's ledger on the same database; what it commits step by step is in its `reasons`."""
     opened: list[PostgresLedger] = []
 
@@ -46,7 +46,7 @@ async def gateway(postgres: Settings) -> AsyncIterator[Opening]:
         await one.close()
 
 
-async def trips_of(ledger: PostgresLedger, batch: Batch) -> int:
+async def trips_of(ledger: PostgresLedger, batch: WriteBatch) -> int:
     with counting() as spent:
         await ledger.commit(batch)
     return spent.in_a_row
@@ -55,11 +55,11 @@ async def trips_of(ledger: PostgresLedger, batch: Batch) -> int:
 async def test_everything_that_a_turn_writes_is_one_round_trip(gateway: Opening) -> None:
     ledger, reasons = await gateway()
     epoch = await ledger.take("S1")
-    await ledger.commit(Batch([Audit(draft())]))  # Begins the log.
+    await ledger.commit(WriteBatch([AuditAppend(draft())]))  # Begins the log.
     reasons.clear()
-    batch = Batch([append("s/1"), append("t/1"), append("s/1"), PutSession(session()), PutFact("a", "b"),
-                   PutTranscript(line("e1")), PutIdempotency(answer("k")), BeginLane("S2"), Audit(draft())],
-                  [("S1", epoch)])
+    batch = WriteBatch([append("s/1"), append("t/1"), append("s/1"), PutSession(session()), PutFact("a", "b"),
+                        PutTranscript(line("e1")), PutIdempotency(answer("k")), BeginLane("S2"), AuditAppend(draft())],
+                       [("S1", epoch)])
     assert await trips_of(ledger, batch) == 1
     assert reasons == []
     assert [event.n for event in await ledger.events("s/1", 0, 9)] == [1, 2]
@@ -72,9 +72,9 @@ async def test_a_log_that_another_gateway_has_moved_on_costs_two_round_trips_mor
     here, reasons = await gateway()
     there, _ = await gateway()
     for one in (here, there, here, there):
-        await one.commit(Batch([Audit(draft())]))
+        await one.commit(WriteBatch([AuditAppend(draft())]))
     reasons.clear()
-    assert await trips_of(here, Batch([append(), Audit(draft())])) == 3
+    assert await trips_of(here, WriteBatch([append(), AuditAppend(draft())])) == 3
     assert reasons == []
     assert (await here.audit_head("t1"))[0] == 5
     assert [event.n for event in await here.events("s/1", 0, 9)] == [1]
@@ -82,24 +82,24 @@ async def test_a_log_that_another_gateway_has_moved_on_costs_two_round_trips_mor
 
 async def test_gateways_that_write_to_one_log_at_the_same_time_neither_lose_nor_double(gateway: Opening) -> None:
     ledgers = [(await gateway())[0] for _ in range(3)]
-    receipts = await asyncio.gather(*(ledger.commit(Batch([append(f"s/{place}"), Audit(draft())]))
+    receipts = await asyncio.gather(*(ledger.commit(WriteBatch([append(f"s/{place}"), AuditAppend(draft())]))
                                       for _ in range(8) for place, ledger in enumerate(ledgers)))
     assert sorted(receipt.audit_seqs[0] for receipt in receipts) == list(range(1, 25))
     assert [await ledgers[0].head(f"s/{place}") for place in range(3)] == [8, 8, 8]
 
 
 @pytest.mark.parametrize(("batch", "raised", "reason"), [
-    (Batch([append()], [("S1", 7)]), Fenced, "fenced"),
-    (Batch([append()], [("never", 1)]), Fenced, "fenced"),
-    (Batch([BeginLane("S1")]), Fenced, "refused"),
-    (Batch([append(), PutIdempotency(answer("k"))]), Taken, "refused"),
+    (WriteBatch([append()], [("S1", 7)]), Fenced, "fenced"),
+    (WriteBatch([append()], [("never", 1)]), Fenced, "fenced"),
+    (WriteBatch([BeginLane("S1")]), Fenced, "refused"),
+    (WriteBatch([append(), PutIdempotency(answer("k"))]), NameTaken, "refused"),
 ], ids=["epoch", "no lane", "begun lane", "taken name"])
 async def test_a_batch_that_is_refused_raises_as_step_by_step_and_keeps_nothing(
-    gateway: Opening, batch: Batch, raised: type[Exception], reason: str
+    gateway: Opening, batch: WriteBatch, raised: type[Exception], reason: str
 ) -> None:
     ledger, reasons = await gateway()
     await ledger.take("S1")
-    await ledger.commit(Batch([PutIdempotency(answer("k"))]))
+    await ledger.commit(WriteBatch([PutIdempotency(answer("k"))]))
     reasons.clear()
     with pytest.raises(raised):
         await ledger.commit(batch)
@@ -109,7 +109,7 @@ async def test_a_batch_that_is_refused_raises_as_step_by_step_and_keeps_nothing(
 
 async def test_writes_that_depend_on_each_other_are_done_in_turn(gateway: Opening) -> None:
     ledger, reasons = await gateway()
-    await ledger.commit(Batch([PutTranscript(line("e1")), DropTranscript("S1", ("e1",))]))
+    await ledger.commit(WriteBatch([PutTranscript(line("e1")), DropTranscript("S1", ("e1",))]))
     assert reasons == ["writes"]
     assert await ledger.transcript_pending("S1") == []
 

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.lease_renewal import RECONNECT_TIMEOUT_S, RENEW_TIMEOUT_S
 from interlock.backends.postgres.leases import PostgresLeases, open_leases
 from interlock.backends.postgres.ledger import open_ledger
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
 
 @pytest.fixture
-async def leases(postgres: Settings) -> AsyncIterator[PostgresLeases]:
+async def leases(postgres: PostgresSettings) -> AsyncIterator[PostgresLeases]:
     ledger = await open_ledger(postgres, Time())
     opened = await open_leases(postgres)
     await opened.join(Instance("a", ""))
@@ -31,7 +31,7 @@ async def leases(postgres: Settings) -> AsyncIterator[PostgresLeases]:
 
 
 @pytest.fixture
-async def other(postgres: Settings) -> AsyncIterator[Any]:
+async def other(postgres: PostgresSettings) -> AsyncIterator[Any]:
     """A connection that does not belong to the gateway."""
     connection: Any = await asyncpg.connect(postgres.dsn)
     yield connection

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import ATTACH, open_leases
-from interlock.ports.leases import Instance, RunnerLink
+from interlock.ports.leases import Instance, RunnerLocation
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
 
-def link(runner_id: str) -> RunnerLink:
-    return RunnerLink(runner_id, "t1", "a", "l1", b"{}")
+def link(runner_id: str) -> RunnerLocation:
+    return RunnerLocation(runner_id, "t1", "a", "l1", b"{}")
 
 
-async def test_a_link_that_is_committed_after_a_later_one_was_seen_is_seen_too(postgres: Settings) -> None:
+async def test_a_link_that_is_committed_after_a_later_one_was_seen_is_seen_too(postgres: PostgresSettings) -> None:
     leases = await open_leases(postgres)
     slow = await asyncpg.connect(postgres.dsn)
     try:
@@ -37,7 +37,7 @@ async def test_a_link_that_is_committed_after_a_later_one_was_seen_is_seen_too(p
         await leases.close()
 
 
-async def test_what_a_program_of_the_schema_before_writes_is_noticed(postgres: Settings) -> None:
+async def test_what_a_program_of_the_schema_before_writes_is_noticed(postgres: PostgresSettings) -> None:
     leases = await open_leases(postgres)
     older = await asyncpg.connect(postgres.dsn)
     try:

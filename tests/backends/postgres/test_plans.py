@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from interlock.backends.postgres import queries
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 
 pytestmark = pytest.mark.anyio
 GROWN = """
@@ -27,7 +27,7 @@ ASKED = {
 }
 
 
-async def test_what_is_asked_often_is_found_by_an_index_however_much_there_is(postgres: Settings) -> None:
+async def test_what_is_asked_often_is_found_by_an_index_however_much_there_is(postgres: PostgresSettings) -> None:
     connection = await asyncpg.connect(postgres.dsn)
     await connection.execute(GROWN)
     # The plan that serves every value, as a statement has it that was asked a few times.

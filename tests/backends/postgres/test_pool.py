@@ -18,11 +18,11 @@ from backends.postgres.statements import all_statements
 from backends.postgres.test_postgres_ledger import StandingClock, append, draft
 from installed import UNPACKED, require
 from interlock.backends.postgres import single
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.ports.leases import Instance
-from interlock.ports.ledger import Audit, Batch, Fenced
+from interlock.ports.ledger import AuditAppend, Fenced, WriteBatch
 
 pytestmark = [pytest.mark.req("C-4")]
 CONFIG = """
@@ -53,7 +53,7 @@ def test_no_statement_leaves_anything_on_its_connection() -> None:
 
 
 @pytest.fixture
-async def pooled(postgres: Settings) -> AsyncIterator[Settings]:
+async def pooled(postgres: PostgresSettings) -> AsyncIterator[PostgresSettings]:
     server = parse_qs(urlsplit(postgres.dsn).query)["host"][0]
     with tempfile.TemporaryDirectory(prefix="ilk-pool-") as made:
         sockets = Path(made)
@@ -72,7 +72,7 @@ async def pooled(postgres: Settings) -> AsyncIterator[Settings]:
                     assert process.poll() is None, (sockets / "log").read_text()
                     await asyncio.sleep(0.02)
             database = urlsplit(postgres.dsn).path.strip("/")
-            yield Settings(f"postgresql://interlock@/{database}?host={sockets}", pooled=True)
+            yield PostgresSettings(f"postgresql://interlock@/{database}?host={sockets}", pooled=True)
         finally:
             process.terminate()
             process.wait()
@@ -89,22 +89,22 @@ def runnable(program: Path, place: Path) -> tuple[Path, dict[str, str]]:
 
 
 @pytest.mark.anyio
-async def test_gateways_behind_a_pool_commit_take_and_fence(pooled: Settings) -> None:
+async def test_gateways_behind_a_pool_commit_take_and_fence(pooled: PostgresSettings) -> None:
     ledgers = [await open_ledger(pooled, StandingClock()) for _ in range(3)]
     leases = await open_leases(pooled)
     await leases.join(Instance("i_a", "a"))
     lease = await leases.take("S1", "i_a")
 
     receipts = await asyncio.gather(*(
-        ledger.commit(Batch([append("s/1"), Audit(draft())], [("S1", lease.epoch)]))
+        ledger.commit(WriteBatch([append("s/1"), AuditAppend(draft())], [("S1", lease.epoch)]))
         for _ in range(10) for ledger in ledgers))
 
     assert sorted(receipt.numbers[0] for receipt in receipts) == list(range(1, 31))
     assert sorted(receipt.audit_seqs[0] for receipt in receipts) == list(range(1, 31))
     again = await leases.take("S1", "i_a")
     with pytest.raises(Fenced):
-        await ledgers[0].commit(Batch([append("s/1")], [("S1", lease.epoch)]))
-    assert (await ledgers[1].commit(Batch([append("s/1")], [("S1", again.epoch)]))).numbers == [31]
+        await ledgers[0].commit(WriteBatch([append("s/1")], [("S1", lease.epoch)]))
+    assert (await ledgers[1].commit(WriteBatch([append("s/1")], [("S1", again.epoch)]))).numbers == [31]
     await leases.close()
     for ledger in ledgers:
         await ledger.close()

@@ -13,8 +13,8 @@ import pytest
 
 from backends.postgres.proxy import Break, Proxy
 from interlock.backends.postgres import database, statements, writer
-from interlock.backends.postgres.database import Settings, read_settings
-from interlock.backends.postgres.faults import LINK_FAULTS, Away, NotReached, is_away
+from interlock.backends.postgres.database import PostgresSettings, read_settings
+from interlock.backends.postgres.faults import LINK_FAULTS, DatabaseUnavailable, NotReached, is_away
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.backends.postgres.transcripts import PostgresTranscripts
@@ -22,17 +22,17 @@ from interlock.command.audit import leaf_hash
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
     Append,
-    Audit,
-    Batch,
+    AuditAppend,
     EraseAudit,
     Fenced,
     LedgerError,
+    NameTaken,
     OutcomeUnknown,
     PutFact,
     PutIdempotency,
     PutSession,
     PutTranscript,
-    Taken,
+    WriteBatch,
 )
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, IdempotencyRecord, SessionRecord, TranscriptLine
@@ -49,21 +49,21 @@ class StandingClock:
 
 
 @pytest.fixture
-async def ledger(postgres: Settings) -> AsyncIterator[PostgresLedger]:
+async def ledger(postgres: PostgresSettings) -> AsyncIterator[PostgresLedger]:
     opened = await open_ledger(postgres, StandingClock())
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def other(postgres: Settings, ledger: PostgresLedger) -> AsyncIterator[PostgresLedger]:
+async def other(postgres: PostgresSettings, ledger: PostgresLedger) -> AsyncIterator[PostgresLedger]:
     opened = await open_ledger(postgres, StandingClock())
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def proxy(postgres: Settings, tmp_path: Path) -> AsyncIterator[Proxy]:
+async def proxy(postgres: PostgresSettings, tmp_path: Path) -> AsyncIterator[Proxy]:
     server = parse_qs(urlsplit(postgres.dsn).query)["host"][0]
     between = Proxy(tmp_path, Path(server))
     between.url = between.url.format(urlsplit(postgres.dsn).path.strip("/"))
@@ -104,10 +104,10 @@ async def test_a_link_that_breaks_during_a_commit_neither_loses_nor_doubles_it(
     proxy: Proxy, breaks: list[Break], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
-    ledger = await open_ledger(Settings(proxy.url), StandingClock())
-    await ledger.commit(Batch([append(body=b"0"), Audit(draft())]))
+    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    await ledger.commit(WriteBatch([append(body=b"0"), AuditAppend(draft())]))
     proxy.on_commit = breaks
-    receipts = [await ledger.commit(Batch([append(body=str(number).encode()), Audit(draft())]))
+    receipts = [await ledger.commit(WriteBatch([append(body=str(number).encode()), AuditAppend(draft())]))
                 for number in range(1, 6)]
     assert [(receipt.numbers, receipt.audit_seqs) for receipt in receipts] == [([n], [n]) for n in range(2, 7)]
     assert [event.body for event in await ledger.events("s/1", 0, 99)] == [b"0", b"1", b"2", b"3", b"4", b"5"]
@@ -123,10 +123,10 @@ async def test_closing_does_not_wait_for_a_server_that_is_away_with_a_commit_in_
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(writer, "CLOSING_WAIT_S", 0.05)
-    ledger = await open_ledger(Settings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
     proxy.on_commit = [breaks]
     proxy.down = True  # Only for the connections to come.
-    in_doubt = [asyncio.ensure_future(ledger.commit(Batch([append()]))) for _ in range(2)]
+    in_doubt = [asyncio.ensure_future(ledger.commit(WriteBatch([append()]))) for _ in range(2)]
     while proxy.on_commit:
         await asyncio.sleep(0)
 
@@ -144,10 +144,10 @@ async def test_a_commit_that_reaches_the_server_after_it_was_given_up_does_nothi
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(database, "CALL_TIMEOUT_S", 1.0)
-    ledger = await open_ledger(Settings(proxy.url), StandingClock())
-    await ledger.commit(Batch([append(body=b"0"), Audit(draft())]))
+    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    await ledger.commit(WriteBatch([append(body=b"0"), AuditAppend(draft())]))
     proxy.on_commit = [breaks]
-    assert (await ledger.commit(Batch([append(body=b"1")]))).numbers == [2]
+    assert (await ledger.commit(WriteBatch([append(body=b"1")]))).numbers == [2]
     proxy.late.set()
     await asyncio.wait_for(proxy.arrived.wait(), 20)
     assert [event.body for event in await ledger.events("s/1", 0, 99)] == [b"0", b"1"]
@@ -160,12 +160,12 @@ async def test_a_commit_in_doubt_is_decided_before_anything_else_on_the_next_con
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(writer, "WAIT_FOR_SERVER_S", 0.01)
-    ledger = await open_ledger(Settings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
     epoch = await ledger.take("s/1")
     proxy.on_commit = ["late"]
     proxy.down = True
     with pytest.raises(OutcomeUnknown):
-        await ledger.commit(Batch([append(body=b"in doubt")]))
+        await ledger.commit(WriteBatch([append(body=b"in doubt")]))
     proxy.down = False
 
     assert await ledger.take("s/2") == 1  # Whatever comes next.
@@ -173,7 +173,7 @@ async def test_a_commit_in_doubt_is_decided_before_anything_else_on_the_next_con
     await asyncio.wait_for(proxy.arrived.wait(), 20)
 
     assert await ledger.head("s/1") == 0
-    assert (await ledger.commit(Batch([append()], [("s/1", epoch)]))).numbers == [1]
+    assert (await ledger.commit(WriteBatch([append()], [("s/1", epoch)]))).numbers == [1]
     await ledger.close()
 
 
@@ -182,12 +182,12 @@ async def test_what_is_asked_while_the_server_is_away_waits_for_it(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
-    ledger = await open_ledger(Settings(proxy.url), StandingClock())
-    await ledger.commit(Batch([append()]))
+    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    await ledger.commit(WriteBatch([append()]))
     assert await ledger.head("s/1") == 1
     proxy.down = True
     proxy.cut()
-    waiting = asyncio.gather(ledger.commit(Batch([append()])), ledger.head("s/2"))
+    waiting = asyncio.gather(ledger.commit(WriteBatch([append()])), ledger.head("s/2"))
     for _ in range(20):
         await asyncio.sleep(0)
     assert not waiting.done()
@@ -201,32 +201,32 @@ async def test_what_is_asked_while_the_server_is_away_waits_for_it(
 async def test_a_server_that_stays_away_is_said_and_the_ledger_goes_on_when_it_is_back(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = await open_ledger(Settings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
     monkeypatch.setattr("interlock.backends.postgres.writer.WAIT_FOR_SERVER_S", 0.01)
     proxy.down = True
     proxy.cut()
     with pytest.raises(OutcomeUnknown):  # The link broke while it was sent.
-        await ledger.commit(Batch([append(body=b"in doubt")]))
-    with pytest.raises(Away, match="nothing of this batch was kept"):
-        await ledger.commit(Batch([append(body=b"lost")]))
+        await ledger.commit(WriteBatch([append(body=b"in doubt")]))
+    with pytest.raises(DatabaseUnavailable, match="nothing of this batch was kept"):
+        await ledger.commit(WriteBatch([append(body=b"lost")]))
     proxy.down = False
-    assert (await ledger.commit(Batch([append(body=b"kept")]))).numbers == [1]
+    assert (await ledger.commit(WriteBatch([append(body=b"kept")]))).numbers == [1]
     await ledger.close()
 
 
 @pytest.mark.req("C-4")
 async def test_a_batch_that_fails_does_not_take_the_others_of_its_group_with_it(ledger: PostgresLedger) -> None:
     epoch = await ledger.take("s/1")
-    await ledger.commit(Batch([PutIdempotency(answer("k"))]))
+    await ledger.commit(WriteBatch([PutIdempotency(answer("k"))]))
     results = await asyncio.gather(
-        ledger.commit(Batch([append(), append("t/t")], [("s/1", epoch)])),
-        ledger.commit(Batch([append()], [("s/1", epoch - 1)])),
-        ledger.commit(Batch([append(), PutIdempotency(answer("k")), Audit(draft())])),
-        ledger.commit(Batch([append(), PutIdempotency(answer("k2")), Audit(draft())], [("s/1", epoch)])),
-        ledger.commit(Batch([append(), PutIdempotency(answer("k2"))])),
-        ledger.commit(Batch([Audit(draft(meta={"a": 1.5}))])),
-        ledger.commit(Batch([PutFact("a", "b")], [("s/never", 1)])),
-        ledger.commit(Batch([append("x" * 3), append()])), return_exceptions=True)
+        ledger.commit(WriteBatch([append(), append("t/t")], [("s/1", epoch)])),
+        ledger.commit(WriteBatch([append()], [("s/1", epoch - 1)])),
+        ledger.commit(WriteBatch([append(), PutIdempotency(answer("k")), AuditAppend(draft())])),
+        ledger.commit(WriteBatch([append(), PutIdempotency(answer("k2")), AuditAppend(draft())], [("s/1", epoch)])),
+        ledger.commit(WriteBatch([append(), PutIdempotency(answer("k2"))])),
+        ledger.commit(WriteBatch([AuditAppend(draft(meta={"a": 1.5}))])),
+        ledger.commit(WriteBatch([PutFact("a", "b")], [("s/never", 1)])),
+        ledger.commit(WriteBatch([append("x" * 3), append()])), return_exceptions=True)
     kinds = [type(one).__name__ if isinstance(one, LedgerError) else one for one in results]
     assert kinds == [([1, 1], []), "Fenced", "Taken", ([2], [1]), "Taken", "LedgerError", "Fenced", ([1, 3], [])]
     assert await ledger.head("s/1") == 3
@@ -238,16 +238,16 @@ async def test_of_two_gateways_one_is_fenced_from_the_instant_the_other_has_the_
     ledger: PostgresLedger, other: PostgresLedger
 ) -> None:
     first = await ledger.take("s/1")
-    await ledger.commit(Batch([append()], [("s/1", first)]))
+    await ledger.commit(WriteBatch([append()], [("s/1", first)]))
     second = await other.take("s/1")
     with pytest.raises(Fenced):
-        await ledger.commit(Batch([append()], [("s/1", first)]))
-    assert (await other.commit(Batch([append()], [("s/1", second)]))).numbers == [2]
+        await ledger.commit(WriteBatch([append()], [("s/1", first)]))
+    assert (await other.commit(WriteBatch([append()], [("s/1", second)]))).numbers == [2]
 
 
 @pytest.mark.req("C-4")
 async def test_who_takes_a_lane_waits_for_what_is_under_way_and_no_longer_than_a_stopped_gateway_may_hold_it(
-    postgres: Settings, ledger: PostgresLedger
+    postgres: PostgresSettings, ledger: PostgresLedger
 ) -> None:
     await ledger.take("s/1")
     stopped = await asyncpg.connect(postgres.dsn)
@@ -273,10 +273,11 @@ def test_a_link_that_was_ended_before_anybody_noticed_counts_as_one_that_ended()
 async def test_gateways_that_write_to_the_same_streams_and_logs_leave_no_gap_and_one_chain(
     ledger: PostgresLedger, other: PostgresLedger
 ) -> None:
-    def batch(number: int) -> Batch:
+    def batch(number: int) -> WriteBatch:
         streams = ["t/1", "t/2", f"s/{number}"] if number % 2 else [f"s/{number}", "t/2", "t/1"]
         tenants = ["t1", "t2"] if number % 2 else ["t2", "t1"]
-        return Batch([*(append(stream) for stream in streams), *(Audit(draft(tenant)) for tenant in tenants)])
+        return WriteBatch([*(append(stream) for stream in streams),
+                           *(AuditAppend(draft(tenant)) for tenant in tenants)])
 
     await asyncio.gather(*((ledger if number % 3 else other).commit(batch(number)) for number in range(200)))
     for stream in ("t/1", "t/2"):
@@ -294,9 +295,9 @@ async def test_gateways_that_write_to_the_same_streams_and_logs_leave_no_gap_and
 
 @pytest.mark.req("U-2", "U-4")
 async def test_the_database_itself_refuses_to_change_what_was_audited(
-    postgres: Settings, ledger: PostgresLedger
+    postgres: PostgresSettings, ledger: PostgresLedger
 ) -> None:
-    await ledger.commit(Batch([Audit(draft(personal={"reason": "10.0.0.1\0"}))]))
+    await ledger.commit(WriteBatch([AuditAppend(draft(personal={"reason": "10.0.0.1\0"}))]))
     connection = await asyncpg.connect(postgres.dsn)
     for statement in ("UPDATE audit SET body = ''", "DELETE FROM audit", "TRUNCATE audit",
                       "UPDATE audit_personal SET value = ''"):
@@ -304,29 +305,30 @@ async def test_the_database_itself_refuses_to_change_what_was_audited(
             await connection.execute(statement)
     (record,) = await ledger.audit("t1", 0, 9)
     assert record.personal["reason"][1] == "10.0.0.1\0"
-    await ledger.commit(Batch([EraseAudit("t1", (1,))]))
+    await ledger.commit(WriteBatch([EraseAudit("t1", (1,))]))
     assert (await ledger.audit("t1", 0, 9))[0].personal == {}
     await connection.close()
 
 
 @pytest.mark.req("X-3")
-async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres: Settings) -> None:
+async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres: PostgresSettings) -> None:
     ledger = await open_ledger(postgres, StandingClock(), keeps_transcripts=True)
     transcripts = PostgresTranscripts(ledger, StandingClock())
     epoch = await ledger.take("S1")
-    await ledger.commit(Batch([PutTranscript(line("a")), PutSession(session()), PutTranscript(line("b"))],
-                              [("S1", epoch)]))
+    await ledger.commit(WriteBatch([PutTranscript(line("a")), PutSession(session()), PutTranscript(line("b"))],
+                                   [("S1", epoch)]))
     assert await ledger.transcript_pending() == []
     assert await transcripts.ids("S1", "shell") == {"a", "b"}
     header, *lines = await transcripts.read("S1", "shell")
     assert b'"cwd":"/w"' in header
     assert lines == [line("a").line, line("b").line]
     results = await asyncio.gather(
-        ledger.commit(Batch([PutTranscript(line("c"))], [("S1", epoch - 1)])),
-        ledger.commit(Batch([PutTranscript(line("d")), PutTranscript(line("a"))])),
-        ledger.commit(Batch([PutTranscript(line("x", "S9"))])),
-        ledger.commit(Batch([PutTranscript(TranscriptLine(session_id="S1", entry_id="e", line=b"{}"))])),
-        ledger.commit(Batch([PutTranscript(line("f")), PutSession(session("S2")), PutTranscript(line("g", "S2"))])),
+        ledger.commit(WriteBatch([PutTranscript(line("c"))], [("S1", epoch - 1)])),
+        ledger.commit(WriteBatch([PutTranscript(line("d")), PutTranscript(line("a"))])),
+        ledger.commit(WriteBatch([PutTranscript(line("x", "S9"))])),
+        ledger.commit(WriteBatch([PutTranscript(TranscriptLine(session_id="S1", entry_id="e", line=b"{}"))])),
+        ledger.commit(WriteBatch([PutTranscript(line("f")), PutSession(session("S2")),
+                                  PutTranscript(line("g", "S2"))])),
         return_exceptions=True)
     assert [isinstance(one, LedgerError) for one in results] == [True, False, True, True, False]
     assert [one.split(b'"')[7] for one in (await transcripts.read("S1", "shell"))[1:]] == [b"a", b"b", b"d", b"f"]
@@ -337,8 +339,8 @@ async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres
 @pytest.mark.req("D-1")
 async def test_text_that_postgresql_cannot_hold_comes_back_as_it_was(ledger: PostgresLedger) -> None:
     odd = "a\0b\U0010fffe0\U0010fffe"
-    await ledger.commit(Batch([PutSession(session(odd, session_key=odd, workspace=odd)),
-                               Append(f"s/{odd}", "C", 1, b"\0", odd), PutFact(odd, odd)]))
+    await ledger.commit(WriteBatch([PutSession(session(odd, session_key=odd, workspace=odd)),
+                                    Append(f"s/{odd}", "C", 1, b"\0", odd), PutFact(odd, odd)]))
     found = await ledger.session(odd)
     assert found is not None
     assert (found.session_id, found.session_key, found.workspace) == (odd, odd, odd)
@@ -347,14 +349,14 @@ async def test_text_that_postgresql_cannot_hold_comes_back_as_it_was(ledger: Pos
 
 
 def test_an_address_says_whether_a_pool_stands_before_the_server() -> None:
-    assert read_settings("postgresql://a/b") == Settings("postgresql://a/b")
-    assert read_settings("postgresql://a/b?pooled=1") == Settings("postgresql://a/b", pooled=True)
-    assert read_settings("postgresql:///b?host=/s&pooled=0&port=1") == Settings("postgresql:///b?host=/s&port=1")
+    assert read_settings("postgresql://a/b") == PostgresSettings("postgresql://a/b")
+    assert read_settings("postgresql://a/b?pooled=1") == PostgresSettings("postgresql://a/b", pooled=True)
+    assert read_settings("postgresql:///b?host=/s&pooled=0&port=1") == PostgresSettings("postgresql:///b?host=/s&port=1")
 
 
-async def test_behind_a_pool_nothing_is_prepared(postgres: Settings) -> None:
+async def test_behind_a_pool_nothing_is_prepared(postgres: PostgresSettings) -> None:
     ledger = await open_ledger(postgres._replace(pooled=True), StandingClock())
-    await ledger.commit(Batch([append(), Audit(draft())]))
+    await ledger.commit(WriteBatch([append(), AuditAppend(draft())]))
     assert [event.n for event in await ledger.events("s/1", 0, 9)] == [1]
     count = "SELECT count(*) FROM pg_prepared_statements"
     assert await ledger.transact(lambda connection: connection.fetchval(count)) == 0
@@ -363,16 +365,17 @@ async def test_behind_a_pool_nothing_is_prepared(postgres: Settings) -> None:
 
 async def test_an_address_that_leads_nowhere_is_one_sentence_without_the_password(tmp_path: Path) -> None:
     with pytest.raises(NotReached) as refused:
-        await open_ledger(Settings(f"postgresql://who:secret@/db?host={tmp_path}&sslpassword=secret"), StandingClock())
+        await open_ledger(PostgresSettings(f"postgresql://who:secret@/db?host={tmp_path}&sslpassword=secret"),
+                          StandingClock())
     assert "secret" not in str(refused.value)
     assert "who@/db" in str(refused.value)
     with pytest.raises(NotReached):
-        await open_ledger(Settings("no address"), StandingClock())
+        await open_ledger(PostgresSettings("no address"), StandingClock())
 
 
 @pytest.mark.req("C-4")
 async def test_of_two_gateways_that_take_a_lane_at_once_one_gets_it(
-    postgres: Settings, ledger: PostgresLedger
+    postgres: PostgresSettings, ledger: PostgresLedger
 ) -> None:
     stores = [await open_leases(postgres) for _ in range(3)]
     for number, store in enumerate(stores):
@@ -381,14 +384,14 @@ async def test_of_two_gateways_that_take_a_lane_at_once_one_gets_it(
         leases = await asyncio.gather(*(store.take(lane, f"i{number}") for number, store in enumerate(stores)))
         assert len(set(leases)) == 1
         assert leases[0].epoch == 1
-        await ledger.commit(Batch([append()], [(lane, 1)]))
+        await ledger.commit(WriteBatch([append()], [(lane, 1)]))
     for store in stores:
         await store.close()
 
 
 @pytest.mark.req("M-1")
 async def test_of_two_gateways_one_keeps_an_answer(ledger: PostgresLedger, other: PostgresLedger) -> None:
-    results = await asyncio.gather(*(one.commit(Batch([PutIdempotency(answer("k")), append()]))
+    results = await asyncio.gather(*(one.commit(WriteBatch([PutIdempotency(answer("k")), append()]))
                                      for one in (ledger, other)), return_exceptions=True)
-    assert sum(isinstance(one, Taken) for one in results) == 1
+    assert sum(isinstance(one, NameTaken) for one in results) == 1
     assert await ledger.head("s/1") == 1

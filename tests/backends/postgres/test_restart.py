@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from interlock.app.own_servers import OwnServer, start_postgres
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.ports.ledger import Append, Batch
+from interlock.ports.ledger import Append, WriteBatch
 
 pytestmark = pytest.mark.anyio
 WRITERS = 8
@@ -38,14 +38,14 @@ async def directory() -> AsyncIterator[Path]:
 @pytest.mark.req("D-1")
 async def test_a_server_that_is_killed_and_comes_back_has_all_that_was_acknowledged_once(directory: Path) -> None:
     port_less = await asyncio.to_thread(start_here, directory)
-    ledger = await open_ledger(Settings(port_less.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(port_less.url), StandingClock())
     acknowledged: list[bytes] = []
     enough = asyncio.Event()
 
     async def write(name: int) -> None:
         for number in range(100):
             body = f"{name}-{number}".encode()
-            await ledger.commit(Batch([Append("s/1", "C", 1, body)]))
+            await ledger.commit(WriteBatch([Append("s/1", "C", 1, body)]))
             acknowledged.append(body)
             if len(acknowledged) == 40 * WRITERS:
                 enough.set()

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clusters.street import CAPABILITIES, House, Street, street
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Rule, RuleSet
 from interlock.ports.trips import counting, one_trip
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -28,7 +28,7 @@ LIMITS = {
 
 
 @pytest.fixture
-async def town(postgres: Settings) -> AsyncIterator[Street]:
+async def town(postgres: PostgresSettings) -> AsyncIterator[Street]:
     ledger = await open_ledger(postgres, StandingClock(), keeps_transcripts=True)
     leases = await open_leases(postgres)
     async with street(2, stores=(ledger, leases)) as made:
@@ -88,7 +88,7 @@ async def test_what_each_operation_waits_for(town: Street) -> None:
         most(here, "submitCommand")
         assert (await there.execute(session_id=session_id)).status == 202
         found["command at another gateway"] = most(there, "submitCommand") + most(here, "submitCommand")
-        here.engine.policy = Policy([Rule(name="asks", effect="ask", door="command")])
+        here.engine.policy = RuleSet([Rule(name="asks", effect="ask", door="command")])
         found["vote"] = await voted(here, here, session_id)
         found["vote at another gateway"] = await voted(here, there, session_id) + most(there, "vote")
     assert {name: waited for name, waited in found.items() if waited > LIMITS[name]} == {}, found

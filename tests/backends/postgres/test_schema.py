@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from backends.postgres.statements import all_statements
-from interlock.backends.postgres.database import Settings
-from interlock.backends.postgres.faults import NotALedger, WrongSchema
+from interlock.backends.postgres.database import PostgresSettings
+from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.backends.postgres.schema import migrations
 
@@ -32,7 +32,7 @@ class StandingClock:
 
 
 async def test_gateways_that_start_at_once_on_an_empty_database_make_one_ledger(empty_database: str) -> None:
-    ledgers = await asyncio.gather(*(open_ledger(Settings(empty_database), StandingClock()) for _ in range(4)))
+    ledgers = await asyncio.gather(*(open_ledger(PostgresSettings(empty_database), StandingClock()) for _ in range(4)))
     assert len({await ledger.gateway_id() for ledger in ledgers}) == 1
     for ledger in ledgers:
         await ledger.close()
@@ -40,7 +40,7 @@ async def test_gateways_that_start_at_once_on_an_empty_database_make_one_ledger(
 
 async def test_who_may_not_migrate_says_what_to_do_and_changes_nothing(empty_database: str) -> None:
     with pytest.raises(WrongSchema, match="start a gateway of this version on it once"):
-        await open_ledger(Settings(empty_database), StandingClock(), may_migrate=False)
+        await open_ledger(PostgresSettings(empty_database), StandingClock(), may_migrate=False)
     connection = await asyncpg.connect(empty_database)
     assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
     await connection.close()
@@ -49,21 +49,21 @@ async def test_who_may_not_migrate_says_what_to_do_and_changes_nothing(empty_dat
 async def test_another_programs_database_is_refused(empty_database: str) -> None:
     connection = await asyncpg.connect(empty_database)
     await connection.execute("CREATE TABLE theirs (a int)")
-    with pytest.raises(NotALedger, match="name an empty one"):
-        await open_ledger(Settings(empty_database), StandingClock())
+    with pytest.raises(NotAPostgresLedger, match="name an empty one"):
+        await open_ledger(PostgresSettings(empty_database), StandingClock())
     assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 1
     await connection.close()
 
 
 async def test_a_newer_schema_is_refused_only_where_this_program_would_not_understand_it(empty_database: str) -> None:
     newest = len(migrations())
-    await (await open_ledger(Settings(empty_database), StandingClock())).close()
+    await (await open_ledger(PostgresSettings(empty_database), StandingClock())).close()
     connection = await asyncpg.connect(empty_database)
     await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", newest + 1, newest)
-    await (await open_ledger(Settings(empty_database), StandingClock())).close()
+    await (await open_ledger(PostgresSettings(empty_database), StandingClock())).close()
     await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", newest + 2, newest + 1)
     with pytest.raises(WrongSchema, match="use the newer program"):
-        await open_ledger(Settings(empty_database), StandingClock())
+        await open_ledger(PostgresSettings(empty_database), StandingClock())
     await connection.close()
 
 
@@ -71,12 +71,13 @@ async def test_a_user_who_may_not_make_tables_is_told_so(empty_database: str) ->
     connection = await asyncpg.connect(empty_database)
     await connection.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN")
     with pytest.raises(WrongSchema, match="Grant it CREATE"):
-        await open_ledger(Settings(empty_database.replace("interlock@", "reader@")), StandingClock())
+        await open_ledger(PostgresSettings(empty_database.replace("interlock@", "reader@")), StandingClock())
     await connection.close()
 
 
 @pytest.mark.parametrize("version", sorted(STATEMENTS))
-async def test_what_an_older_program_asks_is_understood_by_the_newest_schema(postgres: Settings, version: int) -> None:
+async def test_what_an_older_program_asks_is_understood_by_the_newest_schema(postgres: PostgresSettings,
+                                                                             version: int) -> None:
     oldest = migrations()[-1].oldest
     connection = await asyncpg.connect(postgres.dsn)
     for name, sql in json.loads(STATEMENTS[version].read_text()).items():
@@ -85,7 +86,7 @@ async def test_what_an_older_program_asks_is_understood_by_the_newest_schema(pos
     await connection.close()
 
 
-async def test_every_statement_of_this_program_fits_the_schema(postgres: Settings) -> None:
+async def test_every_statement_of_this_program_fits_the_schema(postgres: PostgresSettings) -> None:
     connection = await asyncpg.connect(postgres.dsn)
     found = all_statements()
     assert len(found) > 100

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.ports.ledger import Append, Audit, Batch
+from interlock.ports.ledger import Append, AuditAppend, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft
 
@@ -32,7 +32,7 @@ async def main(path: Path) -> None:
         while True:
             i += 1
             token = f"{os.getpid()}-{name}-{i}"
-            receipt = await ledger.commit(Batch([Append("s/1", "C", 0, token.encode()), Audit(draft)]))
+            receipt = await ledger.commit(WriteBatch([Append("s/1", "C", 0, token.encode()), AuditAppend(draft)]))
             # One unbuffered write a line: what the reader of the pipe has was acknowledged before the kill.
             os.write(1, f"{receipt.numbers[0]} {token}\n".encode())
 

@@ -9,9 +9,9 @@ import pytest
 
 from engine.conversation import ManualClock
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.command.audit_tree import Span, includes, inclusion, root_of
+from interlock.command.audit_tree import SubtreeHashes, includes, inclusion, root_of
 from interlock.gateway.checkpoints import compute
-from interlock.ports.ledger import Audit, Batch, EraseAudit
+from interlock.ports.ledger import AuditAppend, EraseAudit, WriteBatch
 from interlock.protocol.records import AuditDraft
 
 pytestmark = pytest.mark.anyio
@@ -26,17 +26,17 @@ def draft(text: str = "") -> AuditDraft:
 async def test_a_log_from_before_there_was_a_tree_gets_one_when_it_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     ledger = await open_ledger(path, ManualClock())
-    await ledger.commit(Batch([Audit(draft())] * 700))
+    await ledger.commit(WriteBatch([AuditAppend(draft())] * 700))
     grown = await ledger.audit_tree("t1")
-    nodes = await ledger.audit_hashes("t1", [Span(8, 0, 2)])
+    nodes = await ledger.audit_hashes("t1", [SubtreeHashes(8, 0, 2)])
     await ledger.close()
     with sqlite3.connect(path) as database:
         database.execute("UPDATE audit_head SET peaks = NULL")
         database.execute("DELETE FROM audit_node")
     ledger = await open_ledger(path, ManualClock())
     assert await ledger.audit_tree("t1") == grown
-    assert await ledger.audit_hashes("t1", [Span(8, 0, 2)]) == nodes
-    await ledger.commit(Batch([Audit(draft())] * 100))
+    assert await ledger.audit_hashes("t1", [SubtreeHashes(8, 0, 2)]) == nodes
+    await ledger.commit(WriteBatch([AuditAppend(draft())] * 100))
     size, root = await ledger.audit_tree("t1")
     hashes = [bytes.fromhex(record.hash) for record in await ledger.audit("t1", 0, 800)]
     assert (size, root) == (800, root_of(hashes))
@@ -48,10 +48,10 @@ async def test_a_log_from_before_there_was_a_tree_gets_one_when_it_is_opened(tmp
 @pytest.mark.req("U-4")
 async def test_what_was_erased_is_in_no_byte_of_the_file_or_its_log(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / "ledger.db", ManualClock())
-    await ledger.commit(Batch([Audit(draft("the secret of Ann")), Audit(draft("what Bob said"))]))
+    await ledger.commit(WriteBatch([AuditAppend(draft("the secret of Ann")), AuditAppend(draft("what Bob said"))]))
     assert await ledger.audit_personal("t1", "u", 9) == [1, 2]
     before = await ledger.audit("t1", 0, 9)
-    await ledger.commit(Batch([EraseAudit("t1", (1,))]))
+    await ledger.commit(WriteBatch([EraseAudit("t1", (1,))]))
     after = await ledger.audit("t1", 0, 9)
     assert [one.body for one in after] == [one.body for one in before]
     assert (after[0].personal, after[1].personal) == ({}, before[1].personal)

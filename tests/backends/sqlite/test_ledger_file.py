@@ -17,12 +17,12 @@ import pytest
 from interlock.backends.sqlite import connect as connecting
 from interlock.backends.sqlite import transaction, writer
 from interlock.backends.sqlite.connect import connect, migrate, migrations, open_writer
-from interlock.backends.sqlite.faults import NotALedger, TooNew
+from interlock.backends.sqlite.faults import NotASqliteLedger, TooNew
 from interlock.backends.sqlite.ledger import SqliteLedger, open_ledger
-from interlock.backends.sqlite.readers import Readers
-from interlock.backends.sqlite.writer import Writer
+from interlock.backends.sqlite.readers import SqliteReaders
+from interlock.backends.sqlite.writer import SqliteWriter
 from interlock.command.audit_check import verify_records
-from interlock.ports.ledger import Append, Audit, Batch, Full, LedgerError, SeeRunner
+from interlock.ports.ledger import Append, AuditAppend, Full, LedgerError, SeeRunner, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, RunnerRecord
 
@@ -41,8 +41,8 @@ CLOCK = StandingClock()
 DRAFT = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "u", "role": "owner"}, action="enqueue")
 
 
-def one(body: bytes = b"x", stream: str = "s/1") -> Batch:
-    return Batch([Append(stream, "C", 0, body)])
+def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:
+    return WriteBatch([Append(stream, "C", 0, body)])
 
 
 @pytest.mark.req("C-4", "S-1", "D-5", "U-2")
@@ -50,7 +50,7 @@ async def test_everything_is_there_after_the_next_opening(tmp_path: Path) -> Non
     path = tmp_path / "ledger.db"
     ledger = await open_ledger(path, CLOCK)
     name = await ledger.gateway_id()
-    await ledger.commit(Batch([Append("s/1", "C", 0, b"1"), Append("s/2", "C", 0, b"2"), Audit(DRAFT)]))
+    await ledger.commit(WriteBatch([Append("s/1", "C", 0, b"1"), Append("s/2", "C", 0, b"2"), AuditAppend(DRAFT)]))
     assert await ledger.take("lane") == 1
     head = await ledger.audit_head("t1")
     await ledger.close()
@@ -59,7 +59,8 @@ async def test_everything_is_there_after_the_next_opening(tmp_path: Path) -> Non
     again = await open_ledger(path, CLOCK)
     assert await again.gateway_id() == name
     assert await again.audit_head("t1") == head
-    assert (await again.commit(Batch([Append("s/3", "C", 0, b"3"), *one().writes, Audit(DRAFT)]))).numbers == [1, 2]
+    assert (await again.commit(WriteBatch([Append("s/3", "C", 0, b"3"), *one().writes,
+                                           AuditAppend(DRAFT)]))).numbers == [1, 2]
     assert await again.take("lane") == 2
     assert [event.body for event in await again.events("s/2", 0, 9)] == [b"2"]
     await again.close()
@@ -101,7 +102,7 @@ async def test_more_batches_than_the_queue_takes_wait_in_order(
     monkeypatch.setattr(writer, "GROUP_LIMIT", 2)
     monkeypatch.setattr(transaction, "CACHED_STREAMS", 4)
     ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
-    receipts = await asyncio.gather(*(ledger.commit(Batch([*one().writes, *one(b"y", f"s/x{i % 9}").writes]))
+    receipts = await asyncio.gather(*(ledger.commit(WriteBatch([*one().writes, *one(b"y", f"s/x{i % 9}").writes]))
                                       for i in range(90)))
     assert [receipt.numbers for receipt in receipts] == [[i + 1, i // 9 + 1] for i in range(90)]
     await ledger.close()
@@ -173,7 +174,7 @@ async def test_a_runner_from_before_its_last_sight_had_a_column_is_read_as_it_wa
     monkeypatch.undo()
     ledger = await open_ledger(path, CLOCK)
     assert await ledger.runner_by_token("h") == old
-    await ledger.commit(Batch([SeeRunner("local", 9)]))
+    await ledger.commit(WriteBatch([SeeRunner("local", 9)]))
     assert await ledger.runner("local") == msgspec.structs.replace(old, last_seen_ms=9)
     await ledger.close()
 
@@ -195,7 +196,7 @@ async def test_a_ledger_of_a_newer_program_is_refused(tmp_path: Path) -> None:
 async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "ledger.db"
     path.write_bytes(content)
-    with pytest.raises(NotALedger, match="not a ledger"):
+    with pytest.raises(NotASqliteLedger, match="not a ledger"):
         await open_ledger(path, CLOCK)
     assert path.read_bytes() == content
 
@@ -205,7 +206,7 @@ async def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE theirs (x)")
     database.close()
-    with pytest.raises(NotALedger, match="another program"):
+    with pytest.raises(NotASqliteLedger, match="another program"):
         await open_ledger(path, CLOCK)
 
 
@@ -219,7 +220,7 @@ async def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
     for page in range(2, len(whole) // 4096):
         whole[page * 4096 : page * 4096 + 64] = b"\xa5" * 64
     path.write_bytes(whole)
-    with pytest.raises(NotALedger, match="damaged"):
+    with pytest.raises(NotASqliteLedger, match="damaged"):
         await open_ledger(path, CLOCK)
 
 
@@ -244,7 +245,7 @@ async def test_a_path_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> N
 async def test_sql_cannot_change_the_audit_log(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "ledger.db"
     ledger = await open_ledger(path, CLOCK)
-    await ledger.commit(Batch([Audit(DRAFT), Audit(DRAFT)]))
+    await ledger.commit(WriteBatch([AuditAppend(DRAFT), AuditAppend(DRAFT)]))
     before = await ledger.audit("t1", 0, 9)
     other = sqlite3.connect(path)
     with pytest.raises(sqlite3.IntegrityError, match="an audit record is never"):
@@ -273,9 +274,9 @@ async def test_a_full_disk_fails_the_batch_and_the_ledger_goes_on(tmp_path: Path
     database = open_writer(path)
     pages = int(database.pragma("page_count"))
     database.pragma("max_page_count", pages + 40)
-    ledger = SqliteLedger("gw_test", Writer(database), Readers(path))
+    ledger = SqliteLedger("gw_test", SqliteWriter(database), SqliteReaders(path))
     outcomes: list[Any] = await asyncio.gather(
-        *(ledger.commit(Batch([Append("s/1", "C", 0, b"x" * 20_000), Audit(DRAFT)])) for _ in range(60)),
+        *(ledger.commit(WriteBatch([Append("s/1", "C", 0, b"x" * 20_000), AuditAppend(DRAFT)])) for _ in range(60)),
         return_exceptions=True,
     )
     for _ in range(12):
@@ -291,14 +292,14 @@ async def test_a_full_disk_fails_the_batch_and_the_ledger_goes_on(tmp_path: Path
     await ledger.close()
 
     again = await open_ledger(path, CLOCK)
-    assert (await again.commit(Batch([*one(b"x" * 20_000).writes, Audit(DRAFT)]))).numbers == [len(kept) + 1]
+    assert (await again.commit(WriteBatch([*one(b"x" * 20_000).writes, AuditAppend(DRAFT)]))).numbers == [len(kept) + 1]
     assert verify_records(await again.audit("t1", 0, 1_000), None).records == (await again.audit_head("t1"))[0]
     await again.close()
 
 
 async def test_a_write_that_has_no_row_form_fails_alone(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
-    bad = Batch([Append("s/1", "C", 0, object())])  # pyright: ignore[reportArgumentType]
+    bad = WriteBatch([Append("s/1", "C", 0, object())])  # pyright: ignore[reportArgumentType]
     outcomes = await asyncio.gather(*(ledger.commit(batch) for batch in (one(), bad, one())), return_exceptions=True)
     assert [getattr(outcome, "numbers", None) for outcome in outcomes] == [[1], None, [2]]
     assert isinstance(outcomes[1], LedgerError)

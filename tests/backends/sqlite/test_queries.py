@@ -10,7 +10,7 @@ import pytest
 
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import open_writer
-from interlock.backends.sqlite.write_buffer import Table
+from interlock.backends.sqlite.write_buffer import BufferedTable
 
 WHOLE_BY_INTENT = {"AUDIT_WITHOUT_TREE", "TRANSCRIPT_PENDING", "AUDIT_TENANTS", "DRAINS", "DUE_SESSIONS",
                    "LAST_STREAM_ID", "TENANTS"}
@@ -28,7 +28,7 @@ MADE = {
     **{f"approvals({by_state}, {paged})": queries.approvals(by_state=by_state, paged=paged)
        for by_state in (False, True) for paged in (False, True)},
     **{f"{name}, {rows} rows": table.statement(rows) for name, table in vars(queries).items()
-       if isinstance(table, Table) for rows in (1, 64)},
+       if isinstance(table, BufferedTable) for rows in (1, 64)},
 }  # fmt: skip
 
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.command.card.lines import Asked, Line, agents_words, lines, title
+from interlock.command.card.lines import CardLine, ReceivedRequest, agents_words, lines, title
 from interlock.command.card.text import visible
 
 pytestmark = pytest.mark.req("P-2", "P-8")
 
 
-def asked(tool: str, value: Any, **more: Any) -> Asked:
-    return Asked(tool, value if isinstance(value, bytes) else json.dumps(value).encode(), **more)
+def asked(tool: str, value: Any, **more: Any) -> ReceivedRequest:
+    return ReceivedRequest(tool, value if isinstance(value, bytes) else json.dumps(value).encode(), **more)
 
 
 def content(*items: dict[str, Any]) -> bytes:
@@ -51,7 +51,7 @@ def diff(path: str, old: str | None, new: str) -> dict[str, Any]:
     (asked("unknown", b"{}"), "unknown"),
     (asked("shell", b"not json"), "shell"),
 ])  # fmt: skip
-def test_the_title_is_the_act(request_: Asked, act: str) -> None:
+def test_the_title_is_the_act(request_: ReceivedRequest, act: str) -> None:
     assert title(request_) == act
 
 
@@ -59,15 +59,16 @@ def test_the_title_is_the_act(request_: Asked, act: str) -> None:
 def test_the_agents_words_stand_apart() -> None:
     request_ = asked("Bash", {"command": "curl x | sh", "description": "Run the tests"}, title="Run the tests")
     assert agents_words(request_) == "Run the tests"
-    assert Line("the agent says: Run the tests", "note") in lines(request_)
+    assert CardLine("the agent says: Run the tests", "note") in lines(request_)
     assert agents_words(asked("Bash", {"command": "ls"}, title="ls")) == ""
 
 
 @pytest.mark.req("Y-2")
 def test_a_command_is_typed_and_what_is_beside_it_is_listed() -> None:
     shown = lines(asked("Bash", {"command": "make\nmake install", "cwd": "/srv", "env": {"A": "1"}, "timeout": 1.50}))
-    assert shown == [Line("$ make", "command"), Line("  make install", "command"), Line("cwd: /srv"), Line("env:"),
-                     Line("  A: 1"), Line("timeout: 1.5")]
+    assert shown == [CardLine("$ make", "command"), CardLine("  make install", "command"), CardLine("cwd: /srv"),
+                     CardLine("env:"),
+                     CardLine("  A: 1"), CardLine("timeout: 1.5")]
 
 
 @pytest.mark.req("Y-2")
@@ -86,7 +87,7 @@ def test_an_edit_that_changes_nothing_shows_its_text() -> None:
 
 def test_escapes_are_decoded_and_then_made_visible() -> None:
     shown = lines(asked("Bash", b'{"command": "\\u0065cho \\u202e\\u0063"}'))
-    assert shown == [Line("$ echo <U+202E>c", "command")]
+    assert shown == [CardLine("$ echo <U+202E>c", "command")]
 
 
 def test_a_name_that_comes_twice_is_shown_twice() -> None:

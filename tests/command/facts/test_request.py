@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from interlock.command.facts.request import Facts, Request, facts
+from interlock.command.facts.request import AgentRequest, RequestFacts, facts
 
 
-def of(value: Any, **more: Any) -> Facts:
+def of(value: Any, **more: Any) -> RequestFacts:
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return facts(Request(raw, "/w", **more))
+    return facts(AgentRequest(raw, "/w", **more))
 
 
 @pytest.mark.req("P-1", "H-6")
@@ -88,7 +88,7 @@ def test_locations_content_and_links_count() -> None:
 
 @pytest.mark.req("P-1", "H-6")
 def test_a_described_request_is_text_for_deny_rules() -> None:
-    found = facts(Request(None, "/w", title="Run rm -rf x", described=True))
+    found = facts(AgentRequest(None, "/w", title="Run rm -rf x", described=True))
     assert (found.described, found.unclear) == (True, None)
     assert "Run rm -rf x" in found.texts
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.doors.acp.view import OUTPUT_SHOWN_CHARS, View
+from interlock.doors.acp.view import OUTPUT_SHOWN_CHARS, EditorView
 
 TURN = "0190d2f4-0000-7000-8000-000000000001"
 
@@ -20,7 +20,7 @@ def text(kind: str, text: str, offset: int | None = None, block: str = "b1") -> 
 
 
 def shown(*frames: dict[str, Any], own: str = "") -> list[dict[str, Any]]:
-    view = View(own.split().__contains__)
+    view = EditorView(own.split().__contains__)
     return list(itertools.chain.from_iterable(view.updates(frame) for frame in frames))
 
 

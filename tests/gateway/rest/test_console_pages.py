@@ -9,9 +9,9 @@ import pytest
 from starlette.requests import Request
 
 from interlock.config import GatewaySection
-from interlock.gateway.rest.answers import Answer
+from interlock.gateway.rest.answers import HttpResponse
 from interlock.gateway.rest.console_pages import SECURITY_HEADERS, ConsolePages
-from interlock.gateway.rest.request_guard import Door
+from interlock.gateway.rest.request_guard import RequestGuard
 from interlock.protocol.problems import Problem
 from small_gateway.running import Gateway
 
@@ -36,7 +36,7 @@ def asked(path: str, method: str = "GET", **headers: str) -> Request:
 
 def answered(pages: ConsolePages, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
     answer = pages.answer(asked(path, **headers))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, HttpResponse)
     found = {name.decode(): value.decode() for name, value in answer.headers}
     for name, value in SECURITY_HEADERS.items():
         assert found[name.lower()] == value, f"{path} lacks {name}"
@@ -128,7 +128,7 @@ OWN = [
 @pytest.mark.parametrize(("section", "origin", "host", "taken"), OWN)
 def test_only_the_very_origin_of_the_gateway_is_its_own(section: dict[str, object], origin: str, host: str, taken: bool
                                                         ) -> None:
-    door = Door(GatewaySection(**section))  # type: ignore[arg-type]
+    door = RequestGuard(GatewaySection(**section))  # type: ignore[arg-type]
     headers = {b"host": [host], b"origin": [origin]}
     if taken:
         door.check(headers)

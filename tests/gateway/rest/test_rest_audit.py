@@ -19,7 +19,7 @@ from interlock.command.audit_tree import continues, includes
 from interlock.command.note import is_genuine, parse_checkpoint
 from interlock.gateway.checkpoints import CheckpointSigner
 from interlock.gateway.rest.cursors import stream_cursor
-from interlock.ports.ledger import Audit, Batch
+from interlock.ports.ledger import AuditAppend, WriteBatch
 from interlock.protocol.records import AuditDraft
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ PUBLIC = Ed25519PrivateKey.from_private_bytes(bytes(range(32))).public_key()
 async def said(gateway: Gateway, who: str, comment: str) -> None:
     draft = AuditDraft(tenant_id="default", at="2026-11-21T10:00:00.000Z", who={"id": who, "role": "approver"},
                        action="vote", personal={"comment": comment})
-    await gateway.desk.ledger.commit(Batch([Audit(draft)]))
+    await gateway.desk.ledger.commit(WriteBatch([AuditAppend(draft)]))
 
 
 async def got(gateway: Gateway, path: str, **query: Any) -> Any:
@@ -164,7 +164,7 @@ async def wrote(gateway: Gateway, action: str, who: str = "user:ann", at: str = 
                 **about: str) -> None:
     draft = AuditDraft(tenant_id="default", at=at, who={"id": who, "role": "operator"}, action=action,
                        **about)  # type: ignore[arg-type]
-    await gateway.desk.ledger.commit(Batch([Audit(draft)]))
+    await gateway.desk.ledger.commit(WriteBatch([AuditAppend(draft)]))
 
 
 async def searched(gateway: Gateway, **query: str) -> list[int]:

@@ -22,8 +22,8 @@ from interlock.engine.membership import Elsewhere
 from interlock.gateway.credentials import CACHE_MS, digest
 from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.authentication import CREDENTIAL
-from interlock.gateway.rest.forwarder import Answered, Forwarding, Sent
-from interlock.ports.ledger import Batch, PutBrowserLogin, PutKey, PutRunner, SpendBrowserLogin
+from interlock.gateway.rest.forwarder import Answered, ForwardedRequest, Forwarding
+from interlock.ports.ledger import PutBrowserLogin, PutKey, PutRunner, SpendBrowserLogin, WriteBatch
 from interlock.protocol.access import (
     BROWSER_CODE_LIFE_MS,
     BROWSER_IDLE_MS,
@@ -245,7 +245,7 @@ async def test_a_session_has_at_most_the_roles_of_its_giver_then_and_now(gateway
         owner = await gateway.desk.ledger.key(digest("ilk_default_owner"))
         assert owner is not None
         demoted = msgspec.structs.replace(owner, role="approver")
-        await gateway.desk.ledger.commit(Batch([PutKey(demoted)]))
+        await gateway.desk.ledger.commit(WriteBatch([PutKey(demoted)]))
         await waited(gateway, 0)
         assert (await page.get("/v1/whoami")).json()["roles"] == ["approver"]
 
@@ -354,12 +354,12 @@ async def test_a_session_that_was_written_into_the_database_is_refused(gateway: 
         forged = msgspec.structs.replace(real, id="brs_" + "A" * 26, role="owner",
                                          key_sha256=digest("ilk_default_owner"), key_id="default-owner")
         longer = msgspec.structs.replace(real, expires_ms=real.expires_ms * 2)
-        await gateway.desk.ledger.commit(Batch([PutBrowserLogin(forged)]))
+        await gateway.desk.ledger.commit(WriteBatch([PutBrowserLogin(forged)]))
         assert (cookie, half) != ("", "")
         assert not await works(page, **{"Interlock-Browser": "A" * 26 + "." + half}), "no record speaks of it"
         assert await works(page)
-        await gateway.desk.ledger.commit(Batch([SpendBrowserLogin(real.id, gateway.desk.at_ms),
-                                                PutBrowserLogin(longer)]))
+        await gateway.desk.ledger.commit(WriteBatch([SpendBrowserLogin(real.id, gateway.desk.at_ms),
+                                                     PutBrowserLogin(longer)]))
         await waited(gateway, 0)
         assert not await works(page), "it is not the one on record"
 
@@ -398,7 +398,7 @@ async def test_only_keys_open_browser_sessions(gateway: Gateway) -> None:
         assert (await ann.get("/v1/whoami")).json()["key_id"] == "corp"
         refused(await ann.post("/v1/browser-codes", headers={"Idempotency-Key": "by-a-token-00001"}),
                 "UnsupportedCapability")
-        await gateway.desk.ledger.commit(Batch([PutRunner(RunnerRecord(
+        await gateway.desk.ledger.commit(WriteBatch([PutRunner(RunnerRecord(
             runner_id="rnr_1", tenant_id="default", token_sha256=digest("ilr_1"), device_name="", created_ms=1,
             last_seen_ms=1))]))
         for key in ("a.token.ofanissuer", "ilr_1", "ilk_\u00e4", "ilb_x.y.z"):
@@ -421,7 +421,7 @@ async def test_a_request_that_goes_to_another_gateway_carries_one_credential_and
              "headers": [(b"cookie", b"interlock_browser_1=b"), (b"interlock-browser", b"a.c"),
                          (b"content-type", b"application/json"), (b"sec-fetch-site", b"same-origin")]}
     await Forwarding(ask).answer(scope, b"{}", elsewhere)
-    headers = msgspec.msgpack.decode(sent[0], type=Sent).headers
+    headers = msgspec.msgpack.decode(sent[0], type=ForwardedRequest).headers
     assert [name for name, _ in headers] == [b"content-type", b"sec-fetch-site", b"authorization"]
     assert headers[-1][1] == b"Bearer ilb_a.b.c"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.gateway.rest.files import disposition
-from interlock.ports.ledger import Batch, PutFile
+from interlock.ports.ledger import PutFile, WriteBatch
 from interlock.ports.objects import ObjectsError
 from interlock.protocol.records import FileRecord
 from small_gateway.running import Gateway
@@ -22,7 +22,7 @@ async def keep(gateway: Gateway, transfer_id: str, *parts: bytes, **fields: Any)
     names = [(await gateway.desk.objects.put([part])).sha256 for part in parts]
     given = {"name": "plot.png", "media_type": "image/png", "purpose": "output", "sha256":
              hashlib.sha256(whole).hexdigest(), **fields}
-    await gateway.desk.ledger.commit(Batch([PutFile(FileRecord(
+    await gateway.desk.ledger.commit(WriteBatch([PutFile(FileRecord(
         session_id="s1", transfer_id=transfer_id, size=len(whole), created_ms=0, objects=names, **given))]))
     return whole
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from interlock.command.policy import Policy, Rule
-from interlock.ports.ledger import Batch, PutRule
+from interlock.command.policy import Rule, RuleSet
+from interlock.ports.ledger import PutRule, WriteBatch
 from interlock.protocol.records import RuleRecord
 from interlock.protocol.resources import RememberedRule, Vote
 from small_gateway.running import Gateway
@@ -22,15 +22,15 @@ async def remembered(gateway: Gateway, rule_id: str = "rul_1", tenant: str = "de
     rule = RememberedRule(id=rule_id, tenant_id=tenant, created_at="", created_by="user:kim", approval_id="apr_1",
                           rule={"name": "always", "effect": "allow", "tool": "shell", "tenant": tenant,
                                 "until": "2999-01-01T00:00:00Z"})
-    await gateway.desk.ledger.commit(Batch([PutRule(RuleRecord(rule=rule))]))
+    await gateway.desk.ledger.commit(WriteBatch([PutRule(RuleRecord(rule=rule))]))
     await gateway.desk.learn_rules()
 
 
 @pytest.mark.req("P-1")
 async def test_the_rules_are_shown_in_the_order_in_which_they_are_asked(gateway: Gateway) -> None:
-    gateway.desk.policy = Policy([Rule(name="mine", effect="allow", tool="ls"),
-                                  Rule(name="no", effect="deny", tool="rm"),
-                                  Rule(name="theirs", effect="deny", tenant="other")])
+    gateway.desk.policy = RuleSet([Rule(name="mine", effect="allow", tool="ls"),
+                                   Rule(name="no", effect="deny", tool="rm"),
+                                   Rule(name="theirs", effect="deny", tenant="other")])
     await remembered(gateway)
     shown = (await gateway.http.get("/v1/policy")).json()["rules"]
     assert [(rule["source"], rule["name"]) for rule in shown[2:5]] == [
@@ -41,8 +41,8 @@ async def test_the_rules_are_shown_in_the_order_in_which_they_are_asked(gateway:
 
 @pytest.mark.req("P-1")
 async def test_a_described_call_is_decided_and_each_rule_before_it_says_why_not(gateway: Gateway) -> None:
-    gateway.desk.policy = Policy([Rule(name="no rm", effect="deny", command="rm .*", reason="never"),
-                                  Rule(name="git", effect="allow", tool="shell", words="git log **")])
+    gateway.desk.policy = RuleSet([Rule(name="no rm", effect="deny", command="rm .*", reason="never"),
+                                   Rule(name="git", effect="allow", tool="shell", words="git log **")])
     answer = (await gateway.http.get("/v1/policy/decision?agent=goose&tool=shell&command=git%20log")).json()
     assert (answer["effect"], answer["rule"]) == ("allow", "git")
     assert [(step["rule"], step["missed"]) for step in answer["steps"][2:]] == [("no rm", "command"), ("git", None)]
@@ -89,7 +89,7 @@ async def test_a_described_call_is_proposed_by_its_kind_only_if_the_config_says_
     await gateway.desk.add_approval("apr_1", door="tool", tool_name="shell", subject=subject)
     refused = await gateway.http.get("/v1/approvals/apr_1/rule?width=described")
     assert (refused.status_code, "remember_described" in refused.json()["detail"]) == (400, True)
-    gateway.desk.policy = Policy(remember_described=True)
+    gateway.desk.policy = RuleSet(remember_described=True)
     offered = (await gateway.http.get("/v1/approvals/apr_1/rule")).json()
     assert [one["width"] for one in offered["widths"]] == ["described"]
     assert {"kind": "execute", "described": True, "session": "s1"}.items() <= offered["rule"].items()
@@ -98,7 +98,7 @@ async def test_a_described_call_is_proposed_by_its_kind_only_if_the_config_says_
 
 @pytest.mark.req("P-1", "H-6")
 async def test_a_whole_request_is_judged_by_every_fact_of_it(gateway: Gateway) -> None:
-    gateway.desk.policy = Policy([Rule(name="secrets", effect="deny", path="secret/**")])
+    gateway.desk.policy = RuleSet([Rule(name="secrets", effect="deny", path="secret/**")])
     subject = json.dumps({"tool_name": "edit", "input": {}, "locations": ["/w/secret/a"]})
     query = {"agent": "goose", "workspace": "/w", "subject": subject}
     assert (await gateway.http.get("/v1/policy/decision", params=query)).json()["rule"] == "secrets"

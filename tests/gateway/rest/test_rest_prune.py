@@ -9,7 +9,7 @@ import pytest
 
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.gateway.retention import LAST_RUN, SYSTEM, Retention
-from interlock.ports.ledger import Batch, PutCommand, PutSession
+from interlock.ports.ledger import PutCommand, PutSession, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import DAY_MS
 from small_gateway.desk import NOW
@@ -29,7 +29,7 @@ async def old_command(gateway: Gateway) -> str:
     assert record is not None
     assert session is not None
     ended = msgspec.structs.replace(record.command, ended_at=iso(NOW - 40 * DAY_MS))
-    await gateway.desk.ledger.commit(Batch([
+    await gateway.desk.ledger.commit(WriteBatch([
         PutCommand(msgspec.structs.replace(record, command=ended)),
         PutSession(msgspec.structs.replace(session, created_ms=1))]))
     return command

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from interlock.gateway.readiness import ROOM_BYTES, has_room
-from interlock.ports.ledger import Batch, Full, PutDelivery, PutDrain, Receipt
+from interlock.ports.ledger import Full, PutDelivery, PutDrain, Receipt, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
 from interlock.protocol.records import DeliveryRecord, DrainRecord
@@ -41,7 +41,7 @@ async def test_ready_is_a_ledger_that_writes_and_lanes_that_are_up(gateway: Gate
 async def test_a_full_disk_is_not_ready_and_is_ready_again_with_space(gateway: Gateway) -> None:
     commit = gateway.desk.ledger.commit
 
-    async def full(_batch: Batch) -> Receipt:
+    async def full(_batch: WriteBatch) -> Receipt:
         raise Full("The ledger's disk is full.")
 
     gateway.desk.ledger.commit = full  # type: ignore[method-assign]
@@ -81,7 +81,7 @@ async def test_a_log_that_cannot_be_signed_is_not_ready_and_says_why_to_its_tena
 
 async def test_a_drain_shows_and_does_not_make_it_unready(gateway: Gateway) -> None:
     drain = Drain(scope="gateway", id=None, at=iso(NOW), by="user:owner", reason="")
-    await gateway.desk.ledger.commit(Batch([PutDrain(DrainRecord(tenant_id="default", drain=drain))]))
+    await gateway.desk.ledger.commit(WriteBatch([PutDrain(DrainRecord(tenant_id="default", drain=drain))]))
     await gateway.desk.drains.learn()
     assert (await gateway.http.get("/readyz")).json() == {"ok": True, "ledger": "writes", "lanes": "up",
                                                           "draining": True, "audit": "signs"}
@@ -95,7 +95,7 @@ async def test_the_figures_are_those_of_the_ledger_and_of_what_happened(gateway:
         delivery = Delivery(id=f"dlv_{number}", tenant_id="default", channel="hook", approval_id="apr_1",
                             state=state, created_at=iso(NOW))  # type: ignore[arg-type]
         record = DeliveryRecord(delivery=delivery, due_ms=NOW if state == "pending" else None)
-        await gateway.desk.ledger.commit(Batch([PutDelivery(record)]))
+        await gateway.desk.ledger.commit(WriteBatch([PutDelivery(record)]))
     async with gateway.as_role("viewer") as viewer:
         assert (await viewer.post("/v1/commands", json={})).status_code == 403
     async with gateway.sse("/v1/events") as stream:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interlock.gateway.webhooks import Hook
-from interlock.ports.channel import Asking, NotAsked
-from interlock.ports.ledger import Batch, PutDelivery
+from interlock.gateway.webhooks import ConfiguredWebhook
+from interlock.ports.channel import ApprovalNotice, NotAsked
+from interlock.ports.ledger import PutDelivery, WriteBatch
 from interlock.protocol.records import DeliveryRecord
 from interlock.protocol.resources import Delivery
 from small_gateway.running import Gateway
@@ -19,7 +19,7 @@ class Receiver:
         self.why = why
         self.took = 0
 
-    async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
+    async def ask(self, delivery_id: str, at_ms: int, asking: ApprovalNotice) -> None:
         raise AssertionError("only the notifier sends questions")
 
     async def test(self, delivery_id: str, at_ms: int) -> None:
@@ -31,14 +31,14 @@ class Receiver:
 async def delivery(gateway: Gateway, name: str, state: str, tenant: str = "default") -> None:
     one = Delivery(id=f"dlv_{name}", tenant_id=tenant, channel="ops", approval_id="apr_1", state=state,  # type: ignore[arg-type]
                    created_at="", attempts=10, why="away")
-    await gateway.desk.ledger.commit(Batch([PutDelivery(DeliveryRecord(delivery=one, due_ms=None))]))
+    await gateway.desk.ledger.commit(WriteBatch([PutDelivery(DeliveryRecord(delivery=one, due_ms=None))]))
 
 
 @pytest.mark.req("O-11")
 async def test_webhooks_are_listed_by_their_host_with_what_waits_and_what_is_dead(gateway: Gateway) -> None:
-    gateway.desk.hooks.update({("default", "ops"): Hook("hooks.example", Receiver()),
-                               ("default", "phone"): Hook("ntfy.example", Receiver(), "ntfy"),
-                               ("other", "theirs"): Hook("other.example", Receiver())})
+    gateway.desk.hooks.update({("default", "ops"): ConfiguredWebhook("hooks.example", Receiver()),
+                               ("default", "phone"): ConfiguredWebhook("ntfy.example", Receiver(), "ntfy"),
+                               ("other", "theirs"): ConfiguredWebhook("other.example", Receiver())})
     await delivery(gateway, "1", "pending")
     await delivery(gateway, "2", "dead")
     await delivery(gateway, "3", "dead", "other")
@@ -52,7 +52,8 @@ async def test_webhooks_are_listed_by_their_host_with_what_waits_and_what_is_dea
 @pytest.mark.req("F-1", "M-1")
 async def test_a_try_sends_one_message_and_a_receiver_that_fails_is_an_upstream_error(gateway: Gateway) -> None:
     good = Receiver()
-    gateway.desk.hooks.update({("default", "ops"): Hook("h", good), ("default", "bad"): Hook("h", Receiver("away"))})
+    gateway.desk.hooks.update({("default", "ops"): ConfiguredWebhook("h", good),
+                               ("default", "bad"): ConfiguredWebhook("h", Receiver("away"))})
     first = await gateway.post("/v1/webhooks/ops/test", {}, "one-key-for-one-test")
     again = await gateway.post("/v1/webhooks/ops/test", {}, "one-key-for-one-test")
     assert (first.status_code, again.content, good.took) == (200, first.content, 1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.stream_items import Durable, Item, Shared, Transient
+from interlock.engine.stream_items import Durable, Item, SharedItems, TransientItem
 from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.views import deliver
 from interlock.protocol.envelope import Frame
@@ -61,7 +61,7 @@ def test_in_runs_or_one_by_one_a_viewer_reads_the_same(turns: list[list[tuple[st
         for each in turn:
             n += 1
             items.append(done(n, *each) if each is not None else end(n))
-        run = Shared(items)
+        run = SharedItems(items)
         alone = [part for item in items for part in single([Durable(item.n, item.kind, item.body, item.at_ms)])]
         assert [render(run) for render in shared] == [alone, alone]
 
@@ -89,7 +89,7 @@ TRANSIENT: list[tuple[str, Payload]] = [
 def framed(kind: str, payload: Payload, *, silent: bool, n: int = 0) -> Item:
     frame = Frame(type=kind, message_id="m", session_id="1", seq=n or None, timestamp="t", payload=payload,
                   metadata={"silent": True} if silent else {})
-    return Durable(n, "C", encode(frame), 0) if n else Transient(encode(frame), frame)
+    return Durable(n, "C", encode(frame), 0) if n else TransientItem(encode(frame), frame)
 
 
 @pytest.mark.req("S-6", "Z-5")
@@ -97,14 +97,14 @@ def framed(kind: str, payload: Payload, *, silent: bool, n: int = 0) -> Item:
 def test_what_an_agent_does_in_a_silent_turn_is_left_out_of_the_delivered_view(silent: bool) -> None:
     items = [framed(*one, silent=silent) for one in TRANSIENT]
     items += [framed(*one, silent=silent, n=at) for at, one in enumerate(DURABLE, 1)]
-    live = b"".join(frames_rendering(STREAM, deliver("delivered", STREAM))(Shared(items)))
+    live = b"".join(frames_rendering(STREAM, deliver("delivered", STREAM))(SharedItems(items)))
     alone = frames_rendering(STREAM, deliver("delivered", STREAM))
     assert live == b"".join(part for item in items for part in alone([item]))
     assert (SECRET.encode() in live) is not silent
     assert (b"a2VlcCB0aGlz" in live) is not silent, "nor are the bytes of a file"
     assert live.count(b'"suppressed":true') == (len(DURABLE) if silent else 0)
     assert live.count(b"id: ") == len(DURABLE), "every number is there"
-    raw = b"".join(frames_rendering(STREAM, deliver("raw", STREAM))(Shared(items)))
+    raw = b"".join(frames_rendering(STREAM, deliver("raw", STREAM))(SharedItems(items)))
     assert raw.count(SECRET.encode()) >= len(items)
 
 
@@ -117,10 +117,10 @@ def test_the_prompt_of_a_memory_flush_is_left_out_of_the_delivered_view(origin: 
     blocks = msgspec.structs.replace(texts, input_type="blocks", text=None, content=[{"type": "text", "text": SECRET}])
     for payload in (texts, blocks):
         item = framed("control.prompt.request", payload, silent=False, n=1)
-        (event,) = frames_rendering(STREAM, deliver("delivered", STREAM))(Shared([item]))
+        (event,) = frames_rendering(STREAM, deliver("delivered", STREAM))(SharedItems([item]))
         frame = msgspec.json.decode(event.partition(b"data: ")[2])["frame"]
         assert (SECRET in str(frame)) is (origin == "user")
         assert (frame.get("metadata", {}).get("suppressed") is True) is (origin == "flush")
         assert (frame["payload"]["prompt_id"], frame["payload"]["command_id"]) == ("p", "cmd_1")
-        raw = b"".join(frames_rendering(STREAM, deliver("raw", STREAM))(Shared([item])))
+        raw = b"".join(frames_rendering(STREAM, deliver("raw", STREAM))(SharedItems([item])))
         assert SECRET.encode() in raw

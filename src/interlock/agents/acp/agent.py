@@ -19,7 +19,7 @@ from interlock.agents.acp.modes import asking_of
 from interlock.agents.acp.open_requests import OpenRequests
 from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, died, failed
 from interlock.agents.acp.readers import reader_of
-from interlock.agents.acp.updates import Updates
+from interlock.agents.acp.updates import AcpUpdates
 from interlock.agents.acp.usage import Tokens
 from interlock.agents.workspace_files import ignoring_meta
 from interlock.jsonrpc import (
@@ -27,17 +27,17 @@ from interlock.jsonrpc import (
     METHOD_NOT_FOUND,
     REQUEST_CANCELLED,
     PeerLost,
-    Request,
     Rpc,
     RpcError,
+    RpcRequest,
 )
 from interlock.ports.agent import (
+    AgentPrompt,
+    AgentStart,
     AgentStartFailed,
-    Exit,
-    Opening,
-    Prompt,
+    ProcessExit,
+    PromptSettings,
     Scribe,
-    Settings,
     Started,
     TurnOutcome,
 )
@@ -65,7 +65,7 @@ class AcpAgent:
         self._spawn = spawn
         self._process: Process | None = None
         self._rpc: Rpc | None = None
-        self._updates: Updates | None = None
+        self._updates: AcpUpdates | None = None
         self._acp_session = ""
         self._controls: Controls | None = None
         self._tokens = Tokens("")
@@ -81,13 +81,13 @@ class AcpAgent:
         self._asking = OpenRequests()
         self._tasks: list[asyncio.Task[None]] = []
         self._over = asyncio.Event()
-        self._exit = Exit(0, None)
+        self._exit = ProcessExit(0, None)
         self._malformed = 0
         self._unasked = 0
         """Requests of this turn that were denied because too many waited."""
 
     # --- its start ---
-    async def open(self, opening: Opening) -> Started:
+    async def open(self, opening: AgentStart) -> Started:
         """Start the program, greet it, open a session in the workspace. Raises AgentStartFailed."""
         spec = opening.spec
         process = self._process = await self._spawn(
@@ -105,7 +105,7 @@ class AcpAgent:
                 raise
             raise AgentStartFailed(sentence) from error
 
-    async def _greet(self, opening: Opening) -> Started:
+    async def _greet(self, opening: AgentStart) -> Started:
         rpc = self._connected()
         hello: dict[str, Any] = {
             "protocolVersion": wire.PROTOCOL_VERSION,
@@ -129,7 +129,7 @@ class AcpAgent:
         choices = Choices(loaded, opening.spec.modes, asking)
         self._tokens = Tokens(info.name)
         self._denied_calls = DeniedCalls(reads_denials(told.agent_capabilities))
-        self._updates = Updates(self._acp_session, choices, self._tokens, reader_of(info), opening.workspace)
+        self._updates = AcpUpdates(self._acp_session, choices, self._tokens, reader_of(info), opening.workspace)
         controls = self._controls = Controls(choices, rpc, self._acp_session, opening)
         await controls.open()
         self._features = _offered(told.agent_capabilities, controls)
@@ -138,7 +138,7 @@ class AcpAgent:
             choices.model, agent_session=self._acp_session, resumed=resumed, fresh_because=said, mode=choices.mode,
         )
 
-    async def _go_on(self, opening: Opening, offered: wire.AgentCapabilities
+    async def _go_on(self, opening: AgentStart, offered: wire.AgentCapabilities
                      ) -> tuple[wire.LoadedSession | None, str | None]:
         """Load the conversation of an earlier opening; what the agent sends of it again is passed over. Returns what it
         offers, or None and the agent's words if it does not go on."""
@@ -164,7 +164,7 @@ class AcpAgent:
         assert self._controls is not None, "open comes first"
         await self._controls.switch(mode)
 
-    async def settle(self, settings: Settings) -> None:
+    async def settle(self, settings: PromptSettings) -> None:
         """Be set for the next prompt. Raises SettingRefused."""
         assert self._controls is not None, "open comes first"
         await self._controls.settle(settings)
@@ -222,7 +222,7 @@ class AcpAgent:
             found.task.cancel()
             self._begin(self._connected().refuse(found.request, REQUEST_CANCELLED, "The request was cancelled."))
 
-    async def _asked(self, request: Request) -> None:
+    async def _asked(self, request: RpcRequest) -> None:
         rpc = self._connected()
         if self._asking.refuses(request.request_id):
             await self._deny_repeated(request)
@@ -246,7 +246,7 @@ class AcpAgent:
         # A person takes their time: what else the agent says must be heard meanwhile.
         self._asking.add(request, self._begin(self._answer(request, found)))
 
-    async def _deny_repeated(self, request: Request) -> None:
+    async def _deny_repeated(self, request: RpcRequest) -> None:
         """Deny a request whose id another one has or had, and that other one, too, if it still waits."""
         sentence = f"The id {request.request_id!r} was used for two requests at once, so both were denied."
         found = self._asking.take(request.request_id)
@@ -263,7 +263,7 @@ class AcpAgent:
         task.add_done_callback(self._aside.discard)
         return task
 
-    async def _answer(self, request: Request, inquiry: Inquiry) -> None:
+    async def _answer(self, request: RpcRequest, inquiry: Inquiry) -> None:
         reply = await inquiry.reply()
         self._asking.take(request.request_id)  # The agent may use the id again as soon as it reads the answer.
         self._denied = self._denied or reply.denied
@@ -272,7 +272,7 @@ class AcpAgent:
         await self._connected().answer(request, reply.result)
 
     # --- its turns ---
-    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
         """Send the prompt and tell what comes until it is answered, or the agent is gone."""
         rpc, updates = self._connected(), self._updates
         assert updates is not None, "open comes first"
@@ -290,7 +290,7 @@ class AcpAgent:
                 await scribe.warn(Code.UNSUPPORTED_CAPABILITY, f"The agent asked for more than {MAX_OPEN_QUESTIONS} "
                                   f"permissions at once, so {self._unasked} were denied.")
 
-    async def _ask_agent(self, rpc: Rpc, updates: Updates, params: dict[str, Any]) -> TurnOutcome:
+    async def _ask_agent(self, rpc: Rpc, updates: AcpUpdates, params: dict[str, Any]) -> TurnOutcome:
         rpc.too_long = None
         rpc.overflowed.clear()
         # Some agents say something after the answer: it belongs to no turn.
@@ -356,7 +356,7 @@ class AcpAgent:
         if self._process is not None:
             self._process.resume()
 
-    async def close(self) -> Exit | None:
+    async def close(self) -> ProcessExit | None:
         """End it and all its descendants (A-4)."""
         if self._process is None:
             return None
@@ -370,7 +370,7 @@ class AcpAgent:
         self._exit = ended
         return ended
 
-    async def gone(self) -> Exit:
+    async def gone(self) -> ProcessExit:
         """Wait until the process and its output have ended."""
         await self._over.wait()
         return self._exit
@@ -402,12 +402,12 @@ def _resuming(offered: wire.AgentCapabilities) -> str | None:
     return "session/load" if offered.load_session else None
 
 
-def _where(opening: Opening) -> dict[str, Any]:
+def _where(opening: AgentStart) -> dict[str, Any]:
     """The directory of a conversation; for an agent that can be told so, without the settings that lie in it (H-13)."""
     meta = ignoring_meta(opening.spec)
     return {"cwd": opening.workspace, "mcpServers": wire.mcp_servers(opening.servers),
             **({"_meta": meta} if meta else {})}
 
 
-def _ended(ended: Exit) -> str:
+def _ended(ended: ProcessExit) -> str:
     return f"exit code {ended.code}" if ended.signal is None else f"signal {ended.signal}"

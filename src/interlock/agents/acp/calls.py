@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from interlock.agents.acp.content import file_of
-from interlock.agents.acp.wire import Location, ToolCall, text_of
+from interlock.agents.acp.wire import AcpToolCallWire, Location, text_of
 from interlock.command.card.request import same_effect
 from interlock.ports.agent import GivenFile
 from interlock.protocol.payloads import Channel, OutputType, ToolStatus
@@ -36,7 +36,7 @@ def is_empty(raw: msgspec.Raw) -> bool:
     return b"".join(bytes(raw).split()) in _EMPTY
 
 
-class Call:
+class AcpToolCall:
     """One tool call, as far as it is known."""
 
     def __init__(self, call_id: str) -> None:
@@ -70,7 +70,7 @@ class Call:
         """The vendor's name, else ACP's kind, else `unknown`."""
         return self._vendor_name or self.kind or "unknown"
 
-    def merge(self, update: ToolCall, *, asks: bool = False) -> None:
+    def merge(self, update: AcpToolCallWire, *, asks: bool = False) -> None:
         """Take what an update says; what it does not say stays. `asks` is that a permission is asked for it."""
         self.kind = update.kind or self.kind
         self.title = update.title or self.title
@@ -95,17 +95,17 @@ class Call:
         """Whether enough is known to announce it, short of a permission being asked."""
         return self.input_json != b"{}" or status in STARTED
 
-    def runs(self, update: ToolCall) -> bool:
+    def runs(self, update: AcpToolCallWire) -> bool:
         """Whether an update shows that the call runs: it completed, or a program of it has printed or ended."""
         return update.status == "completed" or self.printed(update)
 
-    def printed(self, update: ToolCall) -> bool:
+    def printed(self, update: AcpToolCallWire) -> bool:
         """Whether an update has output of a program of the call, or its end."""
         meta = update.meta or {}
         printed = _own_stream(meta) or _terminal_stream(meta) or self._goose_stream(meta)
         return bool(printed) or _at(meta, "terminal_exit") is not None
 
-    def live(self, update: ToolCall) -> list[tuple[Channel, str]]:
+    def live(self, update: AcpToolCallWire) -> list[tuple[Channel, str]]:
         """Output in this update that was not streamed yet."""
         meta = update.meta or {}
         spans = _own_stream(meta) + _terminal_stream(meta) + self._goose_stream(meta)
@@ -162,43 +162,43 @@ class Call:
         return ("empty", "") if raw is None else ("structured", raw)
 
 
-class Closed(NamedTuple):
+class ClosedCall(NamedTuple):
     """A call that has ended: what it ran with, and how many calls had its id."""
 
     input: bytes
     times: int
 
 
-class Calls:
+class AcpToolCalls:
     """The calls of one agent's session. An agent that uses an id again has another call of it shown and judged: else
     it could run anything under an id that was allowed once."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Call] = {}
-        self._closed: OrderedDict[str, Closed] = OrderedDict()
+        self._open: dict[str, AcpToolCall] = {}
+        self._closed: OrderedDict[str, ClosedCall] = OrderedDict()
 
-    def find(self, update: ToolCall, *, begins: bool = False, asks: bool = False) -> Call | None:
+    def find(self, update: AcpToolCallWire, *, begins: bool = False, asks: bool = False) -> AcpToolCall | None:
         """The call with what the update adds; None if it is a late one of a call that has ended. `begins` is that it
         announces a call, `asks` that a permission is asked for it."""
         call = self._open.get(update.tool_call_id)
         if call is None and (ended := self._closed.get(update.tool_call_id)) is not None:
             if not asks and _is_late(update, ended, begins=begins):
                 return None
-            call = self._open[update.tool_call_id] = Call(update.tool_call_id)
+            call = self._open[update.tool_call_id] = AcpToolCall(update.tool_call_id)
             call.invocation_id += f"{AGAIN}{ended.times + 1}"
             begins = False
         if call is not None and begins:
             call.repeated = True
         if call is None:
-            call = self._open[update.tool_call_id] = Call(update.tool_call_id)
+            call = self._open[update.tool_call_id] = AcpToolCall(update.tool_call_id)
         call.merge(update, asks=asks)
         return call
 
-    def open(self, call_id: str | None) -> Call | None:
+    def open(self, call_id: str | None) -> AcpToolCall | None:
         """The call of this id, if it has been announced or asked about and has not ended."""
         return self._open.get(call_id or "")
 
-    def others(self, call_id: str) -> tuple[Call, ...]:
+    def others(self, call_id: str) -> tuple[AcpToolCall, ...]:
         """The open calls beside the one of this id."""
         return tuple(call for other, call in self._open.items() if other != call_id)
 
@@ -206,7 +206,7 @@ class Calls:
         """The call has its result."""
         call, before = self._open.pop(call_id, None), self._closed.pop(call_id, None)
         if call is not None:
-            self._closed[call_id] = Closed(_kept(call.input_json), 1 if before is None else before.times + 1)
+            self._closed[call_id] = ClosedCall(_kept(call.input_json), 1 if before is None else before.times + 1)
         elif before is not None:
             self._closed[call_id] = before
         while len(self._closed) > MAX_CLOSED_CALLS:
@@ -218,7 +218,7 @@ class Calls:
             self.end(call_id)
 
 
-def _is_late(update: ToolCall, ended: Closed, *, begins: bool) -> bool:
+def _is_late(update: AcpToolCallWire, ended: ClosedCall, *, begins: bool) -> bool:
     """Whether an update is about the call that has ended, and not about another one of its id: it has no other input,
     and does not begin a call that is not over with it."""
     known = ended.input != b"{}" and not is_empty(update.raw_input)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 from interlock.agents.acp import wire
-from interlock.agents.acp.modes import Asking
-from interlock.ports.agent import SettingRefused, Settings
+from interlock.agents.acp.modes import ModeTable
+from interlock.ports.agent import PromptSettings, SettingRefused
 
 MAX_MODES = 32
 """Modes of an agent that are reported and listed."""
@@ -28,7 +28,7 @@ _HARMLESS = frozenset({"mode", "model", "model_config", "thinking", "thought_lev
 """Categories of config options that do not decide what an unknown agent asks about; of its mode `asks` judges."""
 
 
-class Call(NamedTuple):
+class SettingRequest(NamedTuple):
     """One request that sets something: method, parameters but for the session, and what it sets to what."""
 
     method: str
@@ -50,7 +50,7 @@ class Choices:
     """What one session of an agent offers, what it opened with, and what is set now."""
 
     def __init__(self, told: wire.LoadedSession, trusted_modes: Iterable[str] = (),
-                 asking: Asking = Asking(known=False)) -> None:  # noqa: B008 - a tuple, never changed.
+                 asking: ModeTable = ModeTable(known=False)) -> None:  # noqa: B008 - a tuple, never changed.
         """`trusted_modes` are those that the agent's config allows beside the asking ones, by id or name."""
         self.setting = False
         """A call of ours is under way: what the agent reports meanwhile is its answer."""
@@ -156,13 +156,13 @@ class Choices:
             if slot == "mode" or slot.startswith(_OPTION) or value in self._ids(slot):
                 self.reported(slot, value)
 
-    def open_in(self, mode: str) -> list[Call]:
+    def open_in(self, mode: str) -> list[SettingRequest]:
         """The calls for the mode that the config wants the agent to open in; it is what `default` means from now on.
         Raises SettingRefused."""
         self._opened["mode"] = self._found(mode)
         return self._calls({"mode": self._opened["mode"]})
 
-    def open_asking(self) -> list[Call]:
+    def open_asking(self) -> list[SettingRequest]:
         """The calls that bring a known agent into a mode in which it asks, if it opened in another (H-11)."""
         target = dict(self._opened)
         if "mode" in target and not self._asks_in(target["mode"]) and self._asking.open_in in self._ids("mode"):
@@ -176,12 +176,12 @@ class Choices:
         """What is set now is what `default` means from now on, and what each prompt goes back to."""
         self._opened = dict(self._now)
 
-    def not_asking_with(self, wanted: Settings) -> str | None:
+    def not_asking_with(self, wanted: PromptSettings) -> str | None:
         """What of its settings for this prompt is not known to make it ask; None if it would ask. Raises
         SettingRefused."""
         return self._why_not(self._target(wanted))
 
-    def switch(self, mode: str) -> list[Call]:
+    def switch(self, mode: str) -> list[SettingRequest]:
         """The calls for a mode from now on. Raises SettingRefused."""
         return self._calls({"mode": self._mode(mode)})
 
@@ -189,11 +189,11 @@ class Choices:
         """The session has this mode from now on."""
         self._session["mode"] = self._mode(mode)
 
-    def settle(self, wanted: Settings) -> list[Call]:
+    def settle(self, wanted: PromptSettings) -> list[SettingRequest]:
         """The calls before a prompt, those included that take back what the last one named. Raises SettingRefused."""
         return self._calls(self._target(wanted))
 
-    def _target(self, wanted: Settings) -> dict[str, str]:
+    def _target(self, wanted: PromptSettings) -> dict[str, str]:
         target = {**self._opened, **self._session}
         if wanted.mode is not None:
             target["mode"] = self._mode(wanted.mode)
@@ -206,7 +206,7 @@ class Choices:
         return target
 
     @contextmanager
-    def calling(self, call: Call) -> Generator[None]:
+    def calling(self, call: SettingRequest) -> Generator[None]:
         """While the call is under way: the agent counts as set so unless it reports otherwise, or refuses."""
         before = self._now[call.slot]
         self._now[call.slot] = call.value
@@ -220,7 +220,7 @@ class Choices:
         finally:
             self.setting = False
 
-    def confirm(self, call: Call, answer: list[wire.ConfigOption]) -> None:
+    def confirm(self, call: SettingRequest, answer: list[wire.ConfigOption]) -> None:
         """Read back what the call set, from the answer and what was reported meanwhile. Raises SettingRefused if the
         agent reports another mode."""
         self.reported_options(answer)
@@ -229,12 +229,12 @@ class Choices:
             raise SettingRefused(f"The agent accepted the {call.slot} {call.value!r}, "
                                  f"but reports that it is in {now!r}.")
 
-    def _calls(self, target: dict[str, str]) -> list[Call]:
-        calls: list[Call] = []
+    def _calls(self, target: dict[str, str]) -> list[SettingRequest]:
+        calls: list[SettingRequest] = []
         for name, value in target.items():
             slot = self._slots[name]
             if self._now.get(name) != value:
-                calls.append(Call(slot.method, {**slot.more, slot.value_name: value}, name, value))
+                calls.append(SettingRequest(slot.method, {**slot.more, slot.value_name: value}, name, value))
         return calls
 
     def _mode(self, asked: str) -> str:

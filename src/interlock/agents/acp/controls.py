@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 
 from interlock.agents.acp import wire
-from interlock.agents.acp.choices import Call, Choices
+from interlock.agents.acp.choices import Choices, SettingRequest
 from interlock.jsonrpc import PeerLost, Rpc, RpcError
-from interlock.ports.agent import AgentStartFailed, NotAsking, Opening, SettingRefused, Settings
+from interlock.ports.agent import AgentStart, AgentStartFailed, NotAsking, PromptSettings, SettingRefused
 from interlock.protocol.payloads import AskingChanged
 
 SET_TIMEOUT_S = 10.0
@@ -18,7 +18,7 @@ SET_TIMEOUT_S = 10.0
 class Controls:
     """Mode, model and options of one session. What the agent sets by itself, `choices` is told by its updates."""
 
-    def __init__(self, choices: Choices, rpc: Rpc, session_id: str, opening: Opening) -> None:
+    def __init__(self, choices: Choices, rpc: Rpc, session_id: str, opening: AgentStart) -> None:
         self.choices = choices
         self._rpc = rpc
         self._session_id = session_id
@@ -51,7 +51,7 @@ class Controls:
         await self._set(self.choices.switch(mode))
         self.choices.switched(mode)
 
-    async def settle(self, settings: Settings) -> None:
+    async def settle(self, settings: PromptSettings) -> None:
         """Be set for the next prompt. Raises SettingRefused, and NotAsking before anything is sent."""
         if settings.only_if_asks:
             self._check_asks(self.choices.not_asking_with(settings))
@@ -77,7 +77,7 @@ class Controls:
         if self._opening.relay is not None:
             await self._opening.relay("x-interlock.asking.changed", AskingChanged(asks=self.asks, message=sentence), {})
 
-    async def _set(self, calls: list[Call]) -> None:
+    async def _set(self, calls: list[SettingRequest]) -> None:
         for call in calls:
             with self.choices.calling(call):
                 answer = await self._set_one(call)
@@ -85,7 +85,7 @@ class Controls:
                 return  # Its end is reported by the prompt that meets it.
             self.choices.confirm(call, answer)
 
-    async def _set_one(self, call: Call) -> list[wire.ConfigOption] | None:
+    async def _set_one(self, call: SettingRequest) -> list[wire.ConfigOption] | None:
         """The config options in the agent's answer; None if its process has ended."""
         try:
             async with asyncio.timeout(SET_TIMEOUT_S):

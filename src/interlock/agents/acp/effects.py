@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from interlock.agents.acp.calls import Call
+from interlock.agents.acp.calls import AcpToolCall
 from interlock.agents.acp.wire import AskedCall
 
 
@@ -28,9 +28,9 @@ class RequestRead(NamedTuple):
     """A permission request with what the agent sent before it."""
 
     own: AskedCall
-    announced: Call
+    announced: AcpToolCall
     workspace: str
-    others: tuple[Call, ...] = ()
+    others: tuple[AcpToolCall, ...] = ()
     """The other calls of the turn that are announced and have not ended."""
 
 

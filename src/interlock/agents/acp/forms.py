@@ -19,7 +19,7 @@ _TYPES: dict[str, FieldType] = {"string": "text", "boolean": "boolean", "integer
                                 "array": "choices"}
 
 
-class Choice(NamedTuple):
+class FormOption(NamedTuple):
     """One value that a field takes."""
 
     value: str
@@ -34,7 +34,7 @@ class Field(NamedTuple):
     question: str
     header: str
     type: FieldType
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[FormOption, ...] = ()
     required: bool = True
     custom: str = ""
     """The key of the field that takes words other than the choices; "" if there is none."""
@@ -173,17 +173,17 @@ def _field(key: str, schema: dict[str, Any], about: str, *, alone: bool) -> Fiel
     )
 
 
-def _choices(schema: dict[str, Any]) -> tuple[Choice, ...]:
+def _choices(schema: dict[str, Any]) -> tuple[FormOption, ...]:
     listed = schema.get("oneOf") or schema.get("anyOf") or schema.get("enum")
     names = schema.get("enumNames")
     labels = cast("list[Any]", names) if isinstance(names, list) else []
-    found: list[Choice] = []
+    found: list[FormOption] = []
     for index, one in enumerate(cast("list[Any]", listed) if isinstance(listed, list) else []):
         if isinstance(one, str):
-            found.append(Choice(one, str(labels[index]) if index < len(labels) else one))
+            found.append(FormOption(one, str(labels[index]) if index < len(labels) else one))
         elif isinstance(value := _object(one).get("const"), str):
-            found.append(Choice(value, _text(_object(one).get("title")) or value,
-                                _text(_object(one).get("description"))))
+            found.append(FormOption(value, _text(_object(one).get("title")) or value,
+                                    _text(_object(one).get("description"))))
     return tuple(found)
 
 
@@ -195,7 +195,7 @@ def fields_of_questions(questions: Any) -> list[Field] | None:
     for index, one in enumerate(map(_object, listed)):
         options = one.get("options")
         choices = tuple(
-            Choice(label, label, _text(option.get("description")))
+            FormOption(label, label, _text(option.get("description")))
             for option in map(_object, cast("list[Any]", options) if isinstance(options, list) else [])
             if (label := _text(option.get("label")))
         )

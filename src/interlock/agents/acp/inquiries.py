@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, cast
 import msgspec
 
 from interlock.agents.acp import wire
-from interlock.agents.acp.forms import CUSTOM, Choice, Field, fields_of_questions, fields_of_schema, fill
-from interlock.ports.agent import Question, Scribe
+from interlock.agents.acp.forms import CUSTOM, Field, FormOption, fields_of_questions, fields_of_schema, fill
+from interlock.ports.agent import AgentQuestion, Scribe
 
 CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
 """The answer to a permission that says no where the agent offers no option for it (A-9)."""
@@ -17,7 +17,7 @@ _ASKS_ITS_USER = frozenset({"askuserquestion", "askuser"})
 """Tools, without their underscores and in lower case, whose permission is the question itself."""
 
 
-class Reply(NamedTuple):
+class InquiryReply(NamedTuple):
     """The result of the agent's request; `denied` if it was a permission that was not given: `why` is by whom and why,
     `call` the title of what did not run."""
 
@@ -30,7 +30,7 @@ class Reply(NamedTuple):
 class Inquiry(Protocol):
     """One request of the agent that a person, or a rule, answers."""
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> InquiryReply:
         """Ask, and wait as long as it takes."""
         ...
 
@@ -38,17 +38,17 @@ class Inquiry(Protocol):
 class PermissionInquiry(NamedTuple):
     """Whether a tool may run."""
 
-    question: Question
+    question: AgentQuestion
     scribe: Scribe
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> InquiryReply:
         """Ask, and choose one of the agent's once-options."""
         answer = await self.scribe.ask(self.question)
         result = CANCELLED if answer.option_id is None else _selected(answer.option_id)
         if answer.allow:
-            return Reply(result)
-        return Reply({**result, **_why(answer.message)}, denied=True, why=answer.message,
-                     call=self.question.title or self.question.tool_name)
+            return InquiryReply(result)
+        return InquiryReply({**result, **_why(answer.message)}, denied=True, why=answer.message,
+                            call=self.question.title or self.question.tool_name)
 
 
 class LateInquiry(NamedTuple):
@@ -57,17 +57,17 @@ class LateInquiry(NamedTuple):
 
     complete: Callable[[], Awaitable[Inquiry | None]]
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> InquiryReply:
         """Wait for the whole, then ask."""
         found = await self.complete()
-        return Reply(CANCELLED) if found is None else await found.reply()
+        return InquiryReply(CANCELLED) if found is None else await found.reply()
 
 
 class FormInquiry(NamedTuple):
     """Fields to be filled in, each a question in words. `about` says which call asks them."""
 
     fields: list[Field]
-    about: Question
+    about: AgentQuestion
     scribe: Scribe
     over: Callable[[], bool]
     """Whether the turn was cancelled or has ended: then no further field is asked."""
@@ -83,12 +83,12 @@ class FormInquiry(NamedTuple):
                                     wants="QUESTION")
         return (await self.scribe.ask(asked)).text
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> InquiryReply:
         """The answer to `elicitation/create`."""
         content = await self.content()
         if content is not None:
-            return Reply({"action": "accept", "content": content})
-        return Reply({"action": "cancel" if self.over() else "decline"})
+            return InquiryReply({"action": "accept", "content": content})
+        return InquiryReply({"action": "cancel" if self.over() else "decline"})
 
 
 class AnsweredPermission(NamedTuple):
@@ -98,13 +98,13 @@ class AnsweredPermission(NamedTuple):
     yes: str
     no: str | None
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> InquiryReply:
         """The answers as texts by the number of their question, beside the option that submits them."""
         content = await self.form.content()
         if content is None:
-            return Reply(_selected(self.no) if self.no is not None else CANCELLED, denied=True)
+            return InquiryReply(_selected(self.no) if self.no is not None else CANCELLED, denied=True)
         answers = {field.key: text for field in self.form.fields if (text := _joined(field, content))}
-        return Reply({**_selected(self.yes), "answers": answers})
+        return InquiryReply({**_selected(self.yes), "answers": answers})
 
 
 class ChosenPermission(NamedTuple):
@@ -113,15 +113,15 @@ class ChosenPermission(NamedTuple):
     form: FormInquiry
     no: str | None
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> InquiryReply:
         """The option that the words name."""
         content = await self.form.content()
         if content is None:
-            return Reply(_selected(self.no) if self.no is not None else CANCELLED, denied=True)
-        return Reply(_selected(content[self.form.fields[0].key]))
+            return InquiryReply(_selected(self.no) if self.no is not None else CANCELLED, denied=True)
+        return InquiryReply(_selected(content[self.form.fields[0].key]))
 
 
-def inquiry_of(asked: wire.Permission, question: Question, scribe: Scribe, over: Callable[[], bool]) -> Inquiry:
+def inquiry_of(asked: wire.Permission, question: AgentQuestion, scribe: Scribe, over: Callable[[], bool]) -> Inquiry:
     """What a `session/request_permission` really asks. `question` is it as a permission."""
     meta = asked.tool_call.meta or {}
     yes = [option for option in asked.options if option.kind == "allow_once"]
@@ -132,13 +132,13 @@ def inquiry_of(asked: wire.Permission, question: Question, scribe: Scribe, over:
             return AnsweredPermission(FormInquiry(fields, question, scribe, over), yes[0].option_id, no)
     names = {name.replace("_", "").casefold() for name in (question.tool_name, asked.tool_call.title or "")}
     if names & _ASKS_ITS_USER and len(yes) > 1:
-        choices = tuple(Choice(option.option_id, option.name or option.option_id) for option in yes)
+        choices = tuple(FormOption(option.option_id, option.name or option.option_id) for option in yes)
         field = Field("option", wire.text_of(asked.tool_call.content) or question.title, "", "choice", choices)
         return ChosenPermission(FormInquiry([field], question, scribe, over), no)
     return PermissionInquiry(question, scribe)
 
 
-def elicited(asked: wire.Elicitation, about: Question, scribe: Scribe, over: Callable[[], bool]
+def elicited(asked: wire.Elicitation, about: AgentQuestion, scribe: Scribe, over: Callable[[], bool]
              ) -> FormInquiry | None:
     """The form of an `elicitation/create`; None if it is not one that words can fill in."""
     fields = fields_of_schema(asked.message, asked.requested_schema) if asked.mode == "form" else None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-class Asking(NamedTuple):
+class ModeTable(NamedTuple):
     """When an agent asks. Mode ids are in lower case."""
 
     modes: frozenset[str] = frozenset()
@@ -27,13 +27,14 @@ class Asking(NamedTuple):
     """Whether the agent is one of the table's."""
 
 
-def _modes(*ids: str, open_in: str = "", options: Mapping[str, str] = _NONE, env: Mapping[str, str] = _NONE) -> Asking:
-    return Asking(frozenset(ids), open_in, options, env)
+def _modes(*ids: str, open_in: str = "", options: Mapping[str, str] = _NONE,
+           env: Mapping[str, str] = _NONE) -> ModeTable:
+    return ModeTable(frozenset(ids), open_in, options, env)
 
 
 _COPILOT = "https://agentclientprotocol.com/protocol/session-modes#"
 _ALL = '{"*":"ask"}'
-KNOWN: Mapping[str, Asking] = MappingProxyType({
+KNOWN: Mapping[str, ModeTable] = MappingProxyType({
     "@agentclientprotocol/claude-agent-acp": _modes("default", "plan", open_in="default"),
     "@agentclientprotocol/codex-acp": _modes("read-only", open_in="read-only"),
     "@mistralai/mistral-vibe": _modes("ask", open_in="ask"),
@@ -52,9 +53,9 @@ KNOWN: Mapping[str, Asking] = MappingProxyType({
 completed, which look as if they had run."""
 
 
-def asking_of(agent_name: str, environment: Mapping[str, str], seen: Iterable[str] = ()) -> Asking:
+def asking_of(agent_name: str, environment: Mapping[str, str], seen: Iterable[str] = ()) -> ModeTable:
     """When this agent asks. `seen` are the modes that a check saw asking, or that the agent's config names."""
-    found = KNOWN.get(agent_name.casefold(), Asking(known=False))
+    found = KNOWN.get(agent_name.casefold(), ModeTable(known=False))
     modes = found.modes
     if any(environment.get(name) != value for name, value in found.env.items()):
         modes = frozenset[str]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from interlock.jsonrpc import Request
+from interlock.jsonrpc import RpcRequest
 
 MAX_REPEATED_IDS = 256
 """Ids that were used for two open requests and are refused from then on; with more, every request is refused."""
@@ -14,7 +14,7 @@ MAX_REPEATED_IDS = 256
 class Waiting(NamedTuple):
     """A request, and the task that answers it."""
 
-    request: Request
+    request: RpcRequest
     task: asyncio.Task[None]
 
 
@@ -29,7 +29,7 @@ class OpenRequests:
         self._waiting: dict[str, Waiting] = {}
         self._repeated: set[str] = set()
 
-    def add(self, request: Request, task: asyncio.Task[None]) -> None:
+    def add(self, request: RpcRequest, task: asyncio.Task[None]) -> None:
         """Keep a request until it is taken, or its task is done."""
         waiting = self._waiting[_key(request.request_id)] = Waiting(request, task)
         task.add_done_callback(lambda _: self._remove(waiting))

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from interlock.agents.acp.wire import Prompted
 from interlock.jsonrpc import RpcError
-from interlock.ports.agent import Exit, TurnOutcome, TurnUsage
+from interlock.ports.agent import ProcessExit, TurnOutcome, TurnUsage
 from interlock.protocol.codes import Code
 from interlock.protocol.payloads import StopReason
 
@@ -40,7 +40,7 @@ def failed(error: RpcError) -> TurnOutcome:
     return TurnOutcome("error", error=(code, str(error)), exit_code=exit_code)
 
 
-def died(ended: Exit) -> TurnOutcome:
+def died(ended: ProcessExit) -> TurnOutcome:
     """The process ended in mid-turn (A-2)."""
     clean = ended.code == 0
     return TurnOutcome("end_turn" if clean else "error", process=ended, unanswered=clean)

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from interlock.agents.acp.calls import Call, is_empty
+from interlock.agents.acp.calls import AcpToolCall, is_empty
 from interlock.agents.acp.effects import (
     Effect,
     Reader,
@@ -53,7 +53,7 @@ def _vibe(request: RequestRead) -> Effect | None:
     return Effect(_announced_call(announced))
 
 
-def _announced_call(announced: Call) -> AskedCall:
+def _announced_call(announced: AcpToolCall) -> AskedCall:
     return AskedCall(
         title=announced.title, kind=announced.kind, raw_input=msgspec.Raw(announced.announced_json),
         content=msgspec.Raw(msgspec.json.encode(announced.content)), locations=announced.locations)
@@ -82,7 +82,7 @@ def _codex(request: RequestRead) -> Effect | None:
     return _codex_edit(own, announced) if own.kind == "edit" else _codex_mcp(request)
 
 
-def _codex_edit(own: AskedCall, announced: Call) -> Effect | None:
+def _codex_edit(own: AskedCall, announced: AcpToolCall) -> Effect | None:
     """The announced diffs. A moved file has its diff under its new path, one that is too large has none: then the paths
     of the diffs are not those of the request, in their order."""
     if announced.kind != "edit" or not announced.content:
@@ -103,7 +103,7 @@ def _codex_mcp(request: RequestRead) -> Effect | None:
     return Effect(_announced_call(request.announced), whole=True)
 
 
-def _server(call: Call) -> str | None:
+def _server(call: AcpToolCall) -> str | None:
     """The MCP server of a codex-acp call."""
     found = json_object(call.announced_json)
     if found is None or found.keys() != {"server", "tool", "arguments"}:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from interlock.agents.acp import wire
-from interlock.agents.acp.calls import ENDED, Call, Calls, is_empty
+from interlock.agents.acp.calls import ENDED, AcpToolCall, AcpToolCalls, is_empty
 from interlock.agents.acp.choices import Choices
 from interlock.agents.acp.content import file_of
 from interlock.agents.acp.effects import Effect, Reader, RequestRead
@@ -18,7 +18,7 @@ from interlock.agents.acp.inquiries import Inquiry, LateInquiry, elicited, inqui
 from interlock.agents.acp.readers import read
 from interlock.agents.acp.usage import Tokens
 from interlock.command.card.request import announces, lacks_effect
-from interlock.ports.agent import Option, Question, Scribe, TurnUsage
+from interlock.ports.agent import AgentQuestion, Option, Scribe, TurnUsage
 from interlock.protocol.codes import Code
 
 INPUT_WAIT_S = 3.0
@@ -27,7 +27,7 @@ described."""
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 
 
-class Updates:
+class AcpUpdates:
     """The updates of one agent's session. Without a scribe (no prompt runs) only figures are remembered."""
 
     def __init__(self, session_id: str, choices: Choices, tokens: Tokens, reader: Reader | None = None,
@@ -38,7 +38,7 @@ class Updates:
         self._workspace = workspace
         self._choices = choices
         self._tokens = tokens
-        self._calls = Calls()
+        self._calls = AcpToolCalls()
         self._scribe: Scribe | None = None
         self._cost = 0.0
         self._cost_before = 0.0
@@ -105,7 +105,7 @@ class Updates:
         else:
             await self._scribe.thinking(text)
 
-    async def _tool(self, update: wire.ToolCall, *, begins: bool) -> None:
+    async def _tool(self, update: wire.AcpToolCallWire, *, begins: bool) -> None:
         call = self._calls.find(update, begins=begins) if self._scribe is not None else None
         if call is None or self._scribe is None:
             return
@@ -126,14 +126,14 @@ class Updates:
             self._calls.end(update.tool_call_id)
             await self._scribe.tool_result(call.invocation_id, call.status(update.status), output_type, output)
 
-    async def _announce(self, call: Call) -> None:
+    async def _announce(self, call: AcpToolCall) -> None:
         if not call.announced and self._scribe is not None:
             call.announced = self.spoke = True
             await self._scribe.tool_request(
                 call.invocation_id, call.name, call.input_json, call.title, call.parent, call.kind
             )
 
-    async def _plan(self, plan: wire.Plan) -> None:
+    async def _plan(self, plan: wire.AgentPlan) -> None:
         """A plan comes whole each time: how many of its entries are done (S-5)."""
         if self._scribe is not None and plan.entries:
             done = sum(entry.status == "completed" for entry in plan.entries)
@@ -206,20 +206,20 @@ class Updates:
         scribe, call = self._scribe, self._calls.open(asked.tool_call_id)
         if call is not None:
             await self._announce(call)
-        about = Question(None if call is None else call.invocation_id, "question" if call is None else call.name,
-                         asked.message, b"{}", [])
+        about = AgentQuestion(None if call is None else call.invocation_id, "question" if call is None else call.name,
+                              asked.message, b"{}", [])
         form = elicited(asked, about, scribe, self._over(scribe))
         if form is None:
             await scribe.warn(Code.UNSUPPORTED_CAPABILITY, "The agent asked for something that cannot be answered in "
                               "words, so it got no answer.")
         return form
 
-    async def question(self, asked: wire.Permission, own: wire.AskedCall) -> tuple[Question, Scribe] | None:
+    async def question(self, asked: wire.Permission, own: wire.AskedCall) -> tuple[AgentQuestion, Scribe] | None:
         """What a `session/request_permission` asks, its call announced; None where no prompt runs that could ask."""
         if self._scribe is None:
             return None
         scribe = self._scribe
-        before = self._calls.open(asked.tool_call.tool_call_id) or Call(asked.tool_call.tool_call_id)
+        before = self._calls.open(asked.tool_call.tool_call_id) or AcpToolCall(asked.tool_call.tool_call_id)
         announced = before.input_json
         effect = read(self._reader, RequestRead(own, before, self._workspace,
                                                 self._calls.others(asked.tool_call.tool_call_id)))
@@ -236,13 +236,13 @@ class Updates:
         return _subject(effect, call, (announced, before.announced_json), options), scribe
 
 
-def _subject(effect: Effect, call: Call, before: tuple[bytes, bytes], options: list[Option]) -> Question:
+def _subject(effect: Effect, call: AcpToolCall, before: tuple[bytes, bytes], options: list[Option]) -> AgentQuestion:
     """The question by what the request itself says, and not by what was announced or asked under its id `before`: the
     last input, and the last that was announced (H-1)."""
     asked = effect.call
     own = bytes(asked.raw_input) if not is_empty(asked.raw_input) else b""
     kind = asked.kind or call.kind
-    return Question(
+    return AgentQuestion(
         call.invocation_id, call.name, asked.title or call.title or call.name, own or b"{}", options, kind,
         locations=tuple(location.path for location in asked.locations or []),
         content_json=None if is_empty(asked.content) else bytes(asked.content),

@@ -96,7 +96,7 @@ class LoadedSession(msgspec.Struct, rename="camel"):
     config_options: list[ConfigOption] = []
 
 
-class NewSession(LoadedSession, rename="camel", kw_only=True):
+class NewSessionResult(LoadedSession, rename="camel", kw_only=True):
     """Result of `session/new`."""
 
     session_id: str
@@ -110,7 +110,7 @@ class Prompted(msgspec.Struct, rename={"stop_reason": "stopReason", "meta": "_me
     meta: dict[str, Any] | None = None
 
 
-class Cost(msgspec.Struct):
+class SessionCost(msgspec.Struct):
     """Cumulative over the agent's session."""
 
     amount: float = 0.0
@@ -123,7 +123,7 @@ class Location(msgspec.Struct):
     path: str
 
 
-class ToolCall(msgspec.Struct, rename={
+class AcpToolCallWire(msgspec.Struct, rename={
     "tool_call_id": "toolCallId", "raw_input": "rawInput", "raw_output": "rawOutput", "meta": "_meta"
 }):
     """`tool_call`, `tool_call_update` and the `toolCall` of a permission: every field but the id may be missing."""
@@ -169,7 +169,7 @@ class PlanEntry(msgspec.Struct):
     status: str = "pending"
 
 
-class Plan(msgspec.Struct):
+class AgentPlan(msgspec.Struct):
     """`plan`: the whole plan as it stands."""
 
     entries: list[PlanEntry] = []
@@ -178,7 +178,7 @@ class Plan(msgspec.Struct):
 class UsageUpdate(msgspec.Struct):
     used: int | None = None
     size: int | None = None
-    cost: Cost | None = None
+    cost: SessionCost | None = None
 
 
 class CurrentMode(msgspec.Struct, rename="camel"):
@@ -208,7 +208,7 @@ class Permission(msgspec.Struct, rename="camel"):
     """Params of `session/request_permission`."""
 
     session_id: str
-    tool_call: ToolCall
+    tool_call: AcpToolCallWire
     options: list[PermissionOption] = []
 
 
@@ -229,7 +229,7 @@ class CancelRequest(msgspec.Struct, rename="camel"):
 
 
 INITIALIZED = msgspec.json.Decoder(Initialized)
-NEW_SESSION = msgspec.json.Decoder(NewSession)
+NEW_SESSION = msgspec.json.Decoder(NewSessionResult)
 LOADED_SESSION = msgspec.json.Decoder(LoadedSession | None)
 CONFIG_OPTIONS = msgspec.json.Decoder(ConfigOptions)
 CURRENT_MODE = msgspec.json.Decoder(CurrentMode)
@@ -237,8 +237,8 @@ PROMPTED = msgspec.json.Decoder(Prompted)
 UPDATE = msgspec.json.Decoder(Update)
 KIND = msgspec.json.Decoder(_Kind)
 CHUNK = msgspec.json.Decoder(Chunk)
-TOOL_CALL = msgspec.json.Decoder(ToolCall)
-PLAN = msgspec.json.Decoder(Plan)
+TOOL_CALL = msgspec.json.Decoder(AcpToolCallWire)
+PLAN = msgspec.json.Decoder(AgentPlan)
 USAGE_UPDATE = msgspec.json.Decoder(UsageUpdate)
 ASKED_PERMISSION = msgspec.json.Decoder(AskedPermission)
 PERMISSION = msgspec.json.Decoder(Permission)

@@ -6,15 +6,15 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from interlock.agents.builtin.choice import NoModel, choose
+from interlock.agents.builtin.choice import ModelUnavailable, choose
 from interlock.ports.agent import (
+    AgentPrompt,
+    AgentStart,
     AgentStartFailed,
     CompactionFailed,
-    Exit,
-    Opening,
-    Prompt,
+    ProcessExit,
+    PromptSettings,
     Scribe,
-    Settings,
     Spent,
     Started,
     TurnOutcome,
@@ -39,9 +39,9 @@ class BuiltinAgent:
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
-        self._conversation: late.Conversation | None = None
+        self._conversation: late.BuiltinConversation | None = None
 
-    async def open(self, opening: Opening) -> Started:
+    async def open(self, opening: AgentStart) -> Started:
         """Look that a model can be asked, and load what asks it. Raises AgentStartFailed."""
         try:
             choice = choose(opening.spec, opening.keys)
@@ -49,12 +49,12 @@ class BuiltinAgent:
             module, asking = await asyncio.to_thread(_load)
             self._conversation = await asyncio.to_thread(module.Conversation, opening, self._spawn, choice,
                                                          asking.Patience())
-        except NoModel as error:
+        except ModelUnavailable as error:
             raise AgentStartFailed(str(error)) from None
         # The transcript is its memory: the gateway sends it, however often the agent is opened anew.
         return Started(FEATURES, opening.spec.name or "Interlock", model=choice.name, resumed=opening.resume)
 
-    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
         """One prompt, to its end."""
         return await self._opened().prompt(prompt, scribe)
 
@@ -67,7 +67,7 @@ class BuiltinAgent:
         """`plan` or `default` (A-6). Raises SettingRefused for another."""
         self._opened().switch_mode(mode)
 
-    async def settle(self, settings: Settings) -> None:
+    async def settle(self, settings: PromptSettings) -> None:
         """The context, the mode, the model and the options of the next prompt. Raises SettingRefused."""
         await asyncio.to_thread(self._opened().settle, settings)
 
@@ -83,13 +83,13 @@ class BuiltinAgent:
     async def resume(self) -> None:
         """Nothing: the runner lets the answers go."""
 
-    async def close(self) -> Exit | None:
+    async def close(self) -> ProcessExit | None:
         """End what runs, with all that it started (A-4)."""
         if self._conversation is not None:
             await self._conversation.close()
         return None
 
-    async def gone(self) -> Exit:
+    async def gone(self) -> ProcessExit:
         """Never returns: there is no process that could end by itself."""
         return await asyncio.get_running_loop().create_future()
 
@@ -97,7 +97,7 @@ class BuiltinAgent:
         """There is none."""
         return ""
 
-    def _opened(self) -> late.Conversation:
+    def _opened(self) -> late.BuiltinConversation:
         assert self._conversation is not None, "open comes first"
         return self._conversation
 

@@ -17,17 +17,17 @@ Message = dict[str, Any]
 """A message as a transcript has it (sessions.md section 4), with the roles that X-1 gives to other entries."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ContextEntry(msgspec.Struct, frozen=True):
     """One entry that contributes to the context."""
 
     id: str
     message: dict[str, Any]
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class SentContext(msgspec.Struct, frozen=True, kw_only=True):
     """`context`, as the gateway sends it."""
 
-    entries: list[Entry]
+    entries: list[ContextEntry]
     base: str | None = None
     leaf: str | None = None
     pruning: PruningSettings = PruningSettings()
@@ -40,7 +40,7 @@ class ContextUnknown(Exception):
 class Cache(NamedTuple):
     """The conversation up to `leaf`; empty where nothing was sent."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ContextEntry, ...] = ()
     pruning: PruningSettings = PruningSettings()
     """How old tool results are cut short in requests, as the gateway's config says (Z-7)."""
 
@@ -63,7 +63,7 @@ class Cache(NamedTuple):
     def following(self, context: dict[str, Any]) -> Cache:
         """The cache with what was sent. Raises ContextUnknown where it goes on from an entry that is not here."""
         try:
-            sent = msgspec.convert(context, Sent)
+            sent = msgspec.convert(context, SentContext)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ContextUnknown(f"The prompt's context cannot be read: {error}.") from None
         kept = self.up_to(sent.base)

@@ -8,17 +8,17 @@ from typing import NamedTuple
 from interlock.ports.agent import AgentSpec
 
 
-class Provider(NamedTuple):
+class ModelApi(NamedTuple):
     """One kind of API that is spoken: the variables that may hold its key, and the model where none is named."""
 
     keys: tuple[str, ...]
     default: str
 
 
-PROVIDERS: dict[str, Provider] = {
-    "anthropic": Provider(("ANTHROPIC_API_KEY",), "claude-sonnet-5-5"),
-    "openai": Provider(("OPENAI_API_KEY",), "gpt-5.6-terra"),
-    "google": Provider(("GEMINI_API_KEY", "GOOGLE_API_KEY"), "gemini-3.8-flash"),
+PROVIDERS: dict[str, ModelApi] = {
+    "anthropic": ModelApi(("ANTHROPIC_API_KEY",), "claude-sonnet-5-5"),
+    "openai": ModelApi(("OPENAI_API_KEY",), "gpt-5.6-terra"),
+    "google": ModelApi(("GEMINI_API_KEY", "GOOGLE_API_KEY"), "gemini-3.8-flash"),
 }
 """In the order in which one is taken where the config names no model: the first whose key is there."""
 ALIASES = {"gemini": "google", "openai-responses": "openai", "openai-chat": "openai"}
@@ -27,11 +27,11 @@ NO_KEY = "none"
 """Stands for the key of a server of one's own that asks for none."""
 
 
-class NoModel(Exception):
+class ModelUnavailable(Exception):
     """No model can be asked so; the text is one sentence for the user."""
 
 
-class Choice(NamedTuple):
+class ModelChoice(NamedTuple):
     """A model to ask. `key` is a secret: it is never printed."""
 
     provider: str
@@ -51,34 +51,36 @@ class Choice(NamedTuple):
         return f"Choice({self.name}{f' at {self.base_url}' if self.base_url else ''})"
 
 
-def choose(spec: AgentSpec, keys: Mapping[str, str], wanted: str | None = None) -> Choice:
+def choose(spec: AgentSpec, keys: Mapping[str, str], wanted: str | None = None) -> ModelChoice:
     """The model that a prompt wants, else the configured one, else the default of the provider whose key is there. A
     name without a provider belongs to the configured one. Raises NoModel."""
     configured = spec.model or _default(keys)
     named = wanted or configured
     if not named:
-        raise NoModel(f"No model is named and no API key was found; set one of {', '.join(KEY_NAMES)} where the "
-                      "runner is started, or `model` and `api_key_env` in the agent's section of the config.")
+        raise ModelUnavailable(f"No model is named and no API key was found; set one of {', '.join(KEY_NAMES)} where "
+                               f"the "
+                               "runner is started, or `model` and `api_key_env` in the agent's section of the config.")
     if "/" not in named:
         named = f"{configured.partition('/')[0]}/{named}" if "/" in configured else named
     prefix, slash, model = named.partition("/")
     if not slash or not prefix or not model:
-        raise NoModel(f"The model {named!r} names no provider; write it as provider/model, such as "
-                      f"anthropic/{PROVIDERS['anthropic'].default}.")
+        raise ModelUnavailable(f"The model {named!r} names no provider; write it as provider/model, such as "
+                               f"anthropic/{PROVIDERS['anthropic'].default}.")
     provider = ALIASES.get(prefix, prefix)
     base_url = spec.base_url if not wanted or _same(provider, spec.model) else ""
     if provider not in PROVIDERS and not base_url:
-        raise NoModel(f"The provider {prefix!r} is not known; known: {', '.join(PROVIDERS)}. Any OpenAI-compatible "
-                      "server is reached with `base_url` in the agent's section of the config.")
+        raise ModelUnavailable(f"The provider {prefix!r} is not known; known: {', '.join(PROVIDERS)}. Any "
+                               f"OpenAI-compatible "
+                               "server is reached with `base_url` in the agent's section of the config.")
     api = prefix.partition("-")[2] if prefix.startswith("openai-") else ""
-    return Choice(provider, model, base_url, _key(spec, keys, provider, base_url), api)
+    return ModelChoice(provider, model, base_url, _key(spec, keys, provider, base_url), api)
 
 
 def why_not(spec: AgentSpec, keys: Mapping[str, str]) -> str | None:
     """Why no model can be asked, as a part of a sentence; None where one can."""
     try:
         choose(spec, keys)
-    except NoModel as error:
+    except ModelUnavailable as error:
         said = str(error)
         return said[0].lower() + said[1:].rstrip(".")
     return None
@@ -104,5 +106,6 @@ def _key(spec: AgentSpec, keys: Mapping[str, str], provider: str, base_url: str)
     if base_url and not own:
         return NO_KEY
     where = " or ".join(names) or "api_key_env"
-    raise NoModel(f"There is no API key for {provider}: set {where} where the runner is started, or in the agent's "
-                  "`env`.")
+    raise ModelUnavailable(f"There is no API key for {provider}: set {where} where the runner is started, or in the "
+                           f"agent's "
+                           "`env`.")

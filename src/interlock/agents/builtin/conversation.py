@@ -13,24 +13,24 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ThinkingLevel
 
 from interlock.agents.builtin.cache import Cache, ContextUnknown, Message
-from interlock.agents.builtin.choice import Choice, NoModel, choose
-from interlock.agents.builtin.figures import Figures
+from interlock.agents.builtin.choice import ModelChoice, ModelUnavailable, choose
+from interlock.agents.builtin.figures import UsageSum
 from interlock.agents.builtin.messages import user_message
-from interlock.agents.builtin.model_request import Patience
+from interlock.agents.builtin.model_request import ModelTimeouts
 from interlock.agents.builtin.models import make_model, thinking_of, window_of
 from interlock.agents.builtin.shell import Shell
-from interlock.agents.builtin.summing_up import Asker, SummedUp, check_goes_on, sum_up
+from interlock.agents.builtin.summing_up import SummaryModel, SummedUp, check_goes_on, sum_up
 from interlock.agents.builtin.tools import Workshop, offered
 from interlock.agents.builtin.turn import AgentTurn, Setting
 from interlock.agents.builtin.words import system
 from interlock.ports.agent import (
+    AgentPrompt,
+    AgentStart,
     CompactionFailed,
     ContextMissing,
-    Opening,
-    Prompt,
+    PromptSettings,
     Scribe,
     SettingRefused,
-    Settings,
     Spent,
     TurnOutcome,
 )
@@ -43,21 +43,21 @@ CONNECT_S = 15.0
 MODES = ("default", "act", "plan")
 
 
-class Conversation:
+class BuiltinConversation:
     """A model, a workspace, and what was said so far."""
 
-    def __init__(self, opening: Opening, spawn: Spawn, choice: Choice, patience: Patience) -> None:
+    def __init__(self, opening: AgentStart, spawn: Spawn, choice: ModelChoice, patience: ModelTimeouts) -> None:
         """Raises NoModel where what the provider needs is not installed."""
         self._opening = opening
         self._patience = patience
-        self._models: dict[Choice, Model] = {}
+        self._models: dict[ModelChoice, Model] = {}
         self._http = self._new_http()
         self._choice = choice
         self._mode = "default"
         self._cache = Cache()
         self._unsent: list[Message] = []
         """What was said since the last context came: a gateway that sends none has an agent that remembers so."""
-        self._wanted: tuple[Choice, str, ThinkingLevel | None] = (choice, "default", None)
+        self._wanted: tuple[ModelChoice, str, ThinkingLevel | None] = (choice, "default", None)
         self._running: asyncio.Task[TurnOutcome] | None = None
         self._cancelled = False
         """The prompt that comes next, or runs, is to end: a cancel may be quicker than its beginning."""
@@ -70,7 +70,7 @@ class Conversation:
         idle_s = max(self._patience.first_event_s, self._patience.idle_s)
         return httpx2.AsyncClient(timeout=httpx2.Timeout(idle_s, connect=CONNECT_S))
 
-    def _model(self, choice: Choice) -> Model:
+    def _model(self, choice: ModelChoice) -> Model:
         if self._http.is_closed:
             # A prompt that did not hear its cancel was ended by a close, and the session goes on.
             self._http, self._models = self._new_http(), {}
@@ -83,14 +83,14 @@ class Conversation:
         """`plan` or `default` (A-6). Raises SettingRefused."""
         self._mode = _mode(mode)
 
-    def settle(self, settings: Settings) -> None:
+    def settle(self, settings: PromptSettings) -> None:
         """Be set for the prompt that comes next. Raises SettingRefused, and then nothing has changed."""
         mode = _mode(settings.mode) if settings.mode is not None else self._mode
         try:
             choice = choose(self._opening.spec, self._opening.keys, settings.model) if settings.model else self._choice
             self._model(choice)
             thinking = thinking_of(settings.options)
-        except (NoModel, ValueError) as error:
+        except (ModelUnavailable, ValueError) as error:
             raise SettingRefused(str(error)) from None
         except Exception as error:  # noqa: BLE001 - a provider's library says in its own words what it cannot be.
             raise SettingRefused(f"The model {settings.model!r} cannot be asked: {error}") from None
@@ -107,7 +107,7 @@ class Conversation:
         self._unsent = []
 
     # --- turns ---
-    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
         """Work on one prompt to its end."""
         if self._cancelled:
             return TurnOutcome("cancelled")
@@ -122,7 +122,7 @@ class Conversation:
         finally:
             self._running = None
 
-    async def _work(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+    async def _work(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
         choice, mode, thinking = self._wanted
         model = self._model(choice)
         access = self._opening.workspace_access
@@ -130,7 +130,7 @@ class Conversation:
             model, choice, system(self._opening.workspace, access, mode, prompt.settings.system_append),
             offered(access, mode), thinking, self._patience,
         )
-        figures = Figures(self._window(choice))
+        figures = UsageSum(self._window(choice))
         self._workshop.only_adds = prompt.settings.silent
         turn = AgentTurn(scribe, setting, self._workshop, figures, [*self._cache.messages, *self._unsent],
                          user_message(prompt.content, 0), lambda: str(uuid.uuid4()))
@@ -148,16 +148,16 @@ class Conversation:
         short = pruned(messages, window, self._cache.pruning) if window is not None else messages
         return cleaned(short, choice.provider)
 
-    def _window(self, choice: Choice) -> int | None:
+    def _window(self, choice: ModelChoice) -> int | None:
         return window_of(self._model(choice), self._opening.spec.context_window)
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
         """Sum up what a plan names (T-6), and tell what that takes. Raises CompactionFailed."""
         choice = self._wanted[0]
-        figures = Figures(self._window(choice))
+        figures = UsageSum(self._window(choice))
         return (await self._summed_up(request, choice, lambda response: spent(figures.spent(response)))).report
 
-    async def _summed_up(self, request: SessionCompact, choice: Choice, spent: Callable[[ModelResponse], object]
+    async def _summed_up(self, request: SessionCompact, choice: ModelChoice, spent: Callable[[ModelResponse], object]
                          ) -> SummedUp:
         context = (request.plan or {}).get("context")
         if isinstance(context, dict):
@@ -165,7 +165,7 @@ class Conversation:
                 self._take(cast("dict[str, Any]", context))
             except ContextMissing as missing:
                 raise CompactionFailed(str(missing)) from None
-        asker = Asker(self._model(choice), choice, self._patience, self._window(choice), spent)
+        asker = SummaryModel(self._model(choice), choice, self._patience, self._window(choice), spent)
         return await sum_up(asker, request, self._cache)
 
     async def _overflowing(self, turn: AgentTurn, why: str) -> bool:

@@ -20,7 +20,7 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
-from interlock.agents.builtin.choice import NO_KEY, Choice
+from interlock.agents.builtin.choice import NO_KEY, ModelChoice
 from interlock.protocol.codes import Code
 
 MAX_SAID_CHARS = 500
@@ -32,7 +32,7 @@ class Unfinished(Exception):
     the model failed."""
 
 
-class Failure(NamedTuple):
+class RequestFailure(NamedTuple):
     """A request that brought no answer. `again_s` is how long the server wants to be left alone."""
 
     code: Code
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
     again_s: float | None = None
 
 
-def failure_of(error: Exception, choice: Choice) -> Failure:
+def failure_of(error: Exception, choice: ModelChoice) -> RequestFailure:
     """Read what pydantic-ai, or what is below it, raised."""
     passing = isinstance(error, (*PASSING, Unfinished)) and not _final(error)
     sentence = f"{choice.name} {_what(error, choice)}"
@@ -49,7 +49,7 @@ def failure_of(error: Exception, choice: Choice) -> Failure:
         sentence = sentence.replace(choice.key, "…")
     code = Code.CONTEXT_OVERFLOW if isinstance(error, ModelContextWindowExceededError) else Code.UPSTREAM_ERROR
     again_s = error.retry_after if isinstance(error, ModelAPIError) else None
-    return Failure(code, sentence, passing, again_s)
+    return RequestFailure(code, sentence, passing, again_s)
 
 
 def _final(error: Exception) -> bool:
@@ -57,7 +57,7 @@ def _final(error: Exception) -> bool:
     return isinstance(error, ModelHTTPError) and (error.headers or {}).get("x-should-retry") == "false"
 
 
-def _what(error: Exception, choice: Choice) -> str:
+def _what(error: Exception, choice: ModelChoice) -> str:
     said = _said(error)
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     match error:

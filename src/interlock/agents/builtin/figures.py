@@ -7,7 +7,7 @@ from pydantic_ai.messages import ModelResponse
 from interlock.ports.agent import RequestTokens, TurnUsage
 
 
-class Figures:
+class UsageSum:
     """Adds up the answers of one turn."""
 
     def __init__(self, window: int | None) -> None:

@@ -22,10 +22,10 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ThinkingLevel
 from pydantic_ai.tools import ToolDefinition
 
-from interlock.agents.builtin.choice import Choice
-from interlock.agents.builtin.failures import Failure, Unfinished, failure_of
+from interlock.agents.builtin.choice import ModelChoice
+from interlock.agents.builtin.failures import RequestFailure, Unfinished, failure_of
 from interlock.agents.builtin.models import settings_of
-from interlock.agents.builtin.tools import Tool
+from interlock.agents.builtin.tools import BuiltinTool
 
 MAX_TRIES = 5
 """Requests for one answer, the first one included."""
@@ -33,7 +33,7 @@ MAX_WAIT_S = 60.0
 """A server that wants to be left alone for longer is not asked again."""
 
 
-class Patience(NamedTuple):
+class ModelTimeouts(NamedTuple):
     """How long a model may take, in seconds; tests shorten it."""
 
     first_event_s: float = 300.0
@@ -46,14 +46,14 @@ class Patience(NamedTuple):
 class RequestFailed(Exception):
     """There is no answer."""
 
-    def __init__(self, failure: Failure, *, said: bool) -> None:
+    def __init__(self, failure: RequestFailure, *, said: bool) -> None:
         super().__init__(failure.sentence)
         self.failure = failure
         self.said = said
         """Something of the answer was told already."""
 
 
-class Ear(NamedTuple):
+class AnswerSink(NamedTuple):
     """Where the pieces of an answer go, and what is to be known of a try that failed."""
 
     text: Callable[[str], Awaitable[None]]
@@ -65,15 +65,15 @@ async def _nothing(_: str) -> None:
     return
 
 
-DEAF = Ear(_nothing, _nothing, _nothing)
+DEAF = AnswerSink(_nothing, _nothing, _nothing)
 
 
-class Wanted(NamedTuple):
+class RequestInput(NamedTuple):
     """What is asked: the conversation, what the model is told beside it, what it may use."""
 
     messages: Sequence[ModelMessage]
     instructions: str
-    tools: Sequence[Tool] = ()
+    tools: Sequence[BuiltinTool] = ()
     thinking: ThinkingLevel | None = None
     max_tokens: int | None = None
 
@@ -81,7 +81,7 @@ class Wanted(NamedTuple):
 class _Heard:
     """One try: whether anything of its answer was told."""
 
-    def __init__(self, ear: Ear) -> None:
+    def __init__(self, ear: AnswerSink) -> None:
         self.said = False
         self._ear = ear
 
@@ -90,7 +90,8 @@ class _Heard:
         await (self._ear.thinking if thought else self._ear.text)(piece)
 
 
-async def ask(model: Model, choice: Choice, wanted: Wanted, ear: Ear, patience: Patience) -> ModelResponse:
+async def ask(model: Model, choice: ModelChoice, wanted: RequestInput, ear: AnswerSink,
+              patience: ModelTimeouts) -> ModelResponse:
     """The answer, whole. Raises RequestFailed."""
     for attempt in range(1, MAX_TRIES + 1):
         heard = _Heard(ear)
@@ -110,7 +111,7 @@ async def ask(model: Model, choice: Choice, wanted: Wanted, ear: Ear, patience: 
     raise AssertionError("the last try returns or raises")
 
 
-async def _once(model: Model, wanted: Wanted, heard: _Heard, patience: Patience) -> ModelResponse:
+async def _once(model: Model, wanted: RequestInput, heard: _Heard, patience: ModelTimeouts) -> ModelResponse:
     parameters = ModelRequestParameters(
         function_tools=[ToolDefinition(name=tool.name, description=tool.description,
                                        parameters_json_schema=tool.parameters, strict=False) for tool in wanted.tools],
@@ -140,7 +141,7 @@ def _check_finished(response: ModelResponse) -> None:
         raise Unfinished("the stream ended without saying that it was complete")
 
 
-async def _pieces(stream: StreamedResponse, patience: Patience) -> AsyncGenerator[tuple[bool, str], None]:
+async def _pieces(stream: StreamedResponse, patience: ModelTimeouts) -> AsyncGenerator[tuple[bool, str], None]:
     """(thinking?, text) as it comes. Raises TimeoutError where the stream stands still for too long."""
     events = aiter(stream)
     wait_s = max(patience.idle_s, patience.first_event_s)

@@ -8,7 +8,7 @@ import httpx2
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings, ThinkingEffort, ThinkingLevel
 
-from interlock.agents.builtin.choice import Choice, NoModel
+from interlock.agents.builtin.choice import ModelChoice, ModelUnavailable
 from interlock.protocol.extras import install
 
 OFF = frozenset({"off", "none", "false"})
@@ -18,7 +18,7 @@ OPTIONS = {"thinking": "thinking", "thinkingLevel": "thinking", "reasoning": "re
 """What a prompt's options may be called; a reasoning level is what the model thinks with, unless thinking says more."""
 
 
-def make_model(choice: Choice, http: httpx2.AsyncClient) -> Model:
+def make_model(choice: ModelChoice, http: httpx2.AsyncClient) -> Model:
     """A model to ask, over `http`, which whoever made it closes. Only the API that it needs is loaded. Raises NoModel
     where that is not installed."""
     base_url = choice.base_url.rstrip("/") or None
@@ -45,8 +45,8 @@ def make_model(choice: Choice, http: httpx2.AsyncClient) -> Model:
                 chat = choice.api == "chat" or (choice.api != "responses" and base_url is not None)
                 return (OpenAIChatModel if chat else OpenAIResponsesModel)(choice.model, provider=provider)
     except ImportError as error:
-        raise NoModel(f"What {choice.provider} needs is not installed ({error.name}); run: "
-                      f"{install('agent')}.") from None
+        raise ModelUnavailable(f"What {choice.provider} needs is not installed ({error.name}); run: "
+                               f"{install('agent')}.") from None
 
 
 def window_of(model: Model, configured: int) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from interlock.agents.builtin.places import ToolFailed
-from interlock.ports.agent import AgentStartFailed, Exit
+from interlock.ports.agent import AgentStartFailed, ProcessExit
 from interlock.ports.process import Process, Spawn
 
 TIMEOUT_DEFAULT_S = 120
@@ -33,7 +33,7 @@ class Ran(NamedTuple):
     whole: str | None = None
 
 
-class Output:
+class ShellOutput:
     """A command's output: its two ends, and all of it while that is not too much."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Shell:
             process = self._running = await self._spawn(argv, self._environment, self._workspace)
         except AgentStartFailed as error:
             raise ToolFailed(str(error)) from None
-        output = Output()
+        output = ShellOutput()
         reading = asyncio.create_task(_read(process, output, emit))
         timed_out = False
         try:
@@ -120,7 +120,7 @@ class Shell:
             await self._running.terminate(END_GRACE_S)
 
 
-async def _read(process: Process, output: Output, emit: Emit) -> None:
+async def _read(process: Process, output: ShellOutput, emit: Emit) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     async for chunk in process.chunks():
         text = decoder.decode(chunk)
@@ -131,7 +131,7 @@ async def _read(process: Process, output: Output, emit: Emit) -> None:
         await emit(text)
 
 
-async def _ended(process: Process) -> Exit:
+async def _ended(process: Process) -> ProcessExit:
     """End it and all that it started, also while whoever waits for it is cancelled."""
     ending = asyncio.ensure_future(process.terminate(END_GRACE_S))
     try:

@@ -10,13 +10,13 @@ import msgspec
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import Model
 
-from interlock.agents.builtin.cache import Cache, Entry, Message
-from interlock.agents.builtin.choice import Choice
+from interlock.agents.builtin.cache import Cache, ContextEntry, Message
+from interlock.agents.builtin.choice import ModelChoice
 from interlock.agents.builtin.messages import parts_of, text_of
-from interlock.agents.builtin.model_request import DEAF, Patience, RequestFailed, Wanted, ask
+from interlock.agents.builtin.model_request import DEAF, ModelTimeouts, RequestFailed, RequestInput, ask
 from interlock.ports.agent import CompactionFailed
 from interlock.protocol.payloads import Compacted, Covers, PreservedElements, SessionCompact
-from interlock.session.compaction_plan import Plan, size_fault, tokens_after
+from interlock.session.compaction_plan import CompactionPlan, size_fault, tokens_after
 from interlock.session.tokens import text_tokens
 
 TIMEOUT_S = 300.0
@@ -55,12 +55,12 @@ conversation above: what was asked, what was done so far, and what the end canno
 SPLIT = "\n\n---\n\n**Beginning of the turn that goes on below:**\n\n"
 
 
-class Asker(NamedTuple):
+class SummaryModel(NamedTuple):
     """Whom to ask for a summary."""
 
     model: Model
-    choice: Choice
-    patience: Patience
+    choice: ModelChoice
+    patience: ModelTimeouts
     window: int | None
     spent: Callable[[ModelResponse], object]
     """Counts each answer: what a summary takes is money as well (P-7)."""
@@ -70,10 +70,10 @@ class SummedUp(NamedTuple):
     """What came of a plan: the report, and the conversation as it is from now on."""
 
     report: Compacted
-    entries: tuple[Entry, ...]
+    entries: tuple[ContextEntry, ...]
 
 
-async def sum_up(asker: Asker, request: SessionCompact, cache: Cache) -> SummedUp:
+async def sum_up(asker: SummaryModel, request: SessionCompact, cache: Cache) -> SummedUp:
     """Do what a plan says. Raises CompactionFailed with one sentence."""
     plan, count = _plan(request)
     parts = _parts(plan, count, cache)
@@ -90,10 +90,10 @@ async def sum_up(asker: Asker, request: SessionCompact, cache: Cache) -> SummedU
                                          text_tokens(summary)), preserved_elements=preserved, trigger="requested",
         request_id=request.request_id, covers=Covers(plan.first_kept, count))
     said: Message = {"role": "compactionSummary", "summary": summary, "tokensBefore": plan.tokens_before}
-    return SummedUp(report, (Entry("", said), *parts.kept))
+    return SummedUp(report, (ContextEntry("", said), *parts.kept))
 
 
-def check_goes_on(entries: Sequence[Entry], live: Sequence[Message]) -> None:
+def check_goes_on(entries: Sequence[ContextEntry], live: Sequence[Message]) -> None:
     """In mid-turn what is kept must end where the turn is: with its last result, or its prompt. Raises
     CompactionFailed: else a tool would be called again."""
     last, there = live[-1], entries[-1].message
@@ -102,7 +102,7 @@ def check_goes_on(entries: Sequence[Entry], live: Sequence[Message]) -> None:
         raise CompactionFailed("The plan's context does not end where the turn is.")
 
 
-async def _made(asker: Asker, plan: Plan, parts: _Parts, instructions: str | None) -> str:
+async def _made(asker: SummaryModel, plan: CompactionPlan, parts: _Parts, instructions: str | None) -> str:
     try:
         async with asyncio.timeout(TIMEOUT_S):
             summary = await _summary(asker, plan, parts, instructions)
@@ -121,19 +121,19 @@ class _Parts(NamedTuple):
     before: list[Message]
     """What is summarised, but for the head of a turn that is split."""
     head: list[Message]
-    kept: list[Entry]
+    kept: list[ContextEntry]
 
 
-def _plan(request: SessionCompact) -> tuple[Plan, int]:
+def _plan(request: SessionCompact) -> tuple[CompactionPlan, int]:
     try:
-        plan = msgspec.convert(request.plan or {}, Plan)
+        plan = msgspec.convert(request.plan or {}, CompactionPlan)
     except msgspec.ValidationError as error:
         raise CompactionFailed(f"The plan cannot be read: {error}.") from None
     told = (request.plan or {}).get("entries")
     return plan, told if isinstance(told, int) else len(plan.entry_ids)
 
 
-def _parts(plan: Plan, count: int, cache: Cache) -> _Parts:
+def _parts(plan: CompactionPlan, count: int, cache: Cache) -> _Parts:
     at = cache.up_to(plan.first_kept)
     if at is None:
         raise CompactionFailed(f"The plan keeps what begins with the entry {plan.first_kept}, which is not here.")
@@ -147,7 +147,7 @@ def _parts(plan: Plan, count: int, cache: Cache) -> _Parts:
                   [entry.message for entry in summarised if entry.id in head], kept)
 
 
-async def _summary(asker: Asker, plan: Plan, parts: _Parts, instructions: str | None) -> str:
+async def _summary(asker: SummaryModel, plan: CompactionPlan, parts: _Parts, instructions: str | None) -> str:
     most = max(plan.max_summary_tokens, LEAST_SUMMARY)
     summary = plan.previous_summary or ""
     if parts.before:
@@ -211,14 +211,15 @@ def _short(arguments: Any) -> str:
     return f"{text[:MAX_ARGUMENT_CHARS]}…" if len(text) > MAX_ARGUMENT_CHARS else text
 
 
-async def _asked(asker: Asker, conversation: str, task: str, previous: str, instructions: str | None, most: int) -> str:
+async def _asked(asker: SummaryModel, conversation: str, task: str, previous: str, instructions: str | None,
+                 most: int) -> str:
     parts = [f"<conversation>\n{conversation}\n</conversation>"]
     if previous:
         parts.append(f"<previous-summary>\n{previous}\n</previous-summary>")
     parts.append(task)
     if instructions:
         parts.append(f"What matters most to who asked for it: {instructions}")
-    wanted = Wanted([ModelRequest(parts=[UserPromptPart("\n\n".join(parts))])], SYSTEM, max_tokens=most)
+    wanted = RequestInput([ModelRequest(parts=[UserPromptPart("\n\n".join(parts))])], SYSTEM, max_tokens=most)
     response = await ask(asker.model, asker.choice, wanted, DEAF, asker.patience)
     asker.spent(response)
     if response.finish_reason != "stop":

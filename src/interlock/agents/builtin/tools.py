@@ -23,19 +23,19 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of what a tool is given."""
 
 
-class Read(Arguments, frozen=True):
+class ReadInput(Arguments, frozen=True):
     path: str
     offset: int = 1
     limit: int = files.MAX_READ_LINES
 
 
-class Write(Arguments, frozen=True):
+class WriteInput(Arguments, frozen=True):
     path: str
     content: str
     append: bool = False
 
 
-class Edit(Arguments, frozen=True):
+class EditInput(Arguments, frozen=True):
     path: str
     old_text: str
     new_text: str
@@ -47,7 +47,7 @@ class List(Arguments, frozen=True):
     depth: int = 1
 
 
-class Search(Arguments, frozen=True):
+class SearchInput(Arguments, frozen=True):
     pattern: str
     path: str = "."
     glob: str = "*"
@@ -59,7 +59,7 @@ class RunShell(Arguments, frozen=True):
     timeout_s: float = TIMEOUT_DEFAULT_S
 
 
-class Result(NamedTuple):
+class ToolOutcome(NamedTuple):
     """What a tool gave: what the model sees is what the transcript has. `whole` is for the user alone."""
 
     text: str
@@ -68,7 +68,7 @@ class Result(NamedTuple):
     whole: str | None = None
 
 
-class Tool(NamedTuple):
+class BuiltinTool(NamedTuple):
     """One tool: its words for the model, its kind for policy."""
 
     name: str
@@ -84,32 +84,39 @@ def _schema(required: tuple[str, ...], **properties: tuple[str, str]) -> dict[st
 
 
 _PATH = ("string", "Relative to the workspace.")
-TOOLS: tuple[Tool, ...] = (
-    Tool("read", "read", Read, "Read lines of a text file; each comes behind its number and a tab.",
-         _schema(("path",), path=_PATH, offset=("integer", "First line, from 1."),
-                 limit=("integer", f"How many lines, {files.MAX_READ_LINES} at the most."))),
-    Tool("list", "read", List, "List a directory.",
-         _schema((), path=_PATH, depth=("integer", f"How many levels, {files.MAX_DEPTH} at the most; 1 by default."))),
-    Tool("search", "search", Search, "Search the text of files line by line with a regular expression (RE2).",
-         _schema(("pattern",), pattern=("string", "The regular expression."), path=_PATH,
-                 glob=("string", "Which files, such as *.py; all by default."),
-                 ignore_case=("boolean", "Whether case counts not."))),
-    Tool("write", "edit", Write, "Write a whole text file, new or in the place of the one that is there; directories "
-         "are made where they are missing.",
-         _schema(("path", "content"), path=_PATH, content=("string", "All of the file, or what is added."),
-                 append=("boolean", "Add to the end of the file instead."))),
-    Tool("edit", "edit", Edit, "Change a part of a text file: `old_text` must stand in it exactly, and once.",
-         _schema(("path", "old_text", "new_text"), path=_PATH, old_text=("string", "What stands there, to the letter."),
-                 new_text=("string", "What is to stand there."), all=("boolean", "Change every place that fits."))),
-    Tool("shell", "execute", RunShell, "Run a shell command in the workspace. What it leaves running is ended with it.",
-         _schema(("command",), command=("string", "The command."),
-                 timeout_s=("number", f"Seconds that it may take, {TIMEOUT_DEFAULT_S} by default."))),
+TOOLS: tuple[BuiltinTool, ...] = (
+    BuiltinTool("read", "read", ReadInput, "Read lines of a text file; each comes behind its number and a tab.",
+                _schema(("path",), path=_PATH, offset=("integer", "First line, from 1."),
+                        limit=("integer", f"How many lines, {files.MAX_READ_LINES} at the most."))),
+    BuiltinTool("list", "read", List, "List a directory.",
+                _schema((), path=_PATH,
+                        depth=("integer", f"How many levels, {files.MAX_DEPTH} at the most; 1 by default."))),
+    BuiltinTool("search", "search", SearchInput,
+                "Search the text of files line by line with a regular expression (RE2).",
+                _schema(("pattern",), pattern=("string", "The regular expression."), path=_PATH,
+                        glob=("string", "Which files, such as *.py; all by default."),
+                        ignore_case=("boolean", "Whether case counts not."))),
+    BuiltinTool("write", "edit", WriteInput,
+                "Write a whole text file, new or in the place of the one that is there; directories "
+                "are made where they are missing.",
+                _schema(("path", "content"), path=_PATH, content=("string", "All of the file, or what is added."),
+                        append=("boolean", "Add to the end of the file instead."))),
+    BuiltinTool("edit", "edit", EditInput,
+                "Change a part of a text file: `old_text` must stand in it exactly, and once.",
+                _schema(("path", "old_text", "new_text"), path=_PATH,
+                        old_text=("string", "What stands there, to the letter."),
+                        new_text=("string", "What is to stand there."),
+                        all=("boolean", "Change every place that fits."))),
+    BuiltinTool("shell", "execute", RunShell,
+                "Run a shell command in the workspace. What it leaves running is ended with it.",
+                _schema(("command",), command=("string", "The command."),
+                        timeout_s=("number", f"Seconds that it may take, {TIMEOUT_DEFAULT_S} by default."))),
 )  # fmt: skip
-BY_NAME: Mapping[str, Tool] = {tool.name: tool for tool in TOOLS}
+BY_NAME: Mapping[str, BuiltinTool] = {tool.name: tool for tool in TOOLS}
 READING: frozenset[Kind] = frozenset({"read", "search"})
 
 
-def offered(access: Access, mode: str) -> list[Tool]:
+def offered(access: Access, mode: str) -> list[BuiltinTool]:
     """The tools that the model is told of: none where the workspace is closed, those that read where it is only read
     or only planned."""
     if access == "none":
@@ -117,18 +124,18 @@ def offered(access: Access, mode: str) -> list[Tool]:
     return [tool for tool in TOOLS if tool.kind in READING or (access == "rw" and mode != "plan")]
 
 
-class Call(NamedTuple):
+class ModelToolCall(NamedTuple):
     """A call as a model made it, understood or not. `input` is JSON, always an object."""
 
     name: str
-    tool: Tool | None
+    tool: BuiltinTool | None
     arguments: Arguments | None
     input: dict[str, Any]
     wrong: str | None = None
     """Why it cannot be done, for the model."""
 
 
-def understood(name: str, given: Any, tools: list[Tool]) -> Call:
+def understood(name: str, given: Any, tools: list[BuiltinTool]) -> ModelToolCall:
     """Look at what a model calls: `given` is an object, or the text that was to be one."""
     value = given
     wrong = None
@@ -144,13 +151,13 @@ def understood(name: str, given: Any, tools: list[Tool]) -> Call:
     if tool is None or tool not in tools:
         there = ", ".join(one.name for one in tools) or "none"
         because = "cannot be used now" if tool is not None else "is not there"
-        return Call(name, None, None, told, f"The tool {name[:80]!r} {because}; there are: {there}.")
+        return ModelToolCall(name, None, None, told, f"The tool {name[:80]!r} {because}; there are: {there}.")
     if wrong is not None:
-        return Call(name, tool, None, told, wrong)
+        return ModelToolCall(name, tool, None, told, wrong)
     try:
-        return Call(name, tool, msgspec.convert(told, tool.arguments), told)
+        return ModelToolCall(name, tool, msgspec.convert(told, tool.arguments), told)
     except (msgspec.ValidationError, RecursionError) as error:
-        return Call(name, tool, None, told, f"Its arguments are wrong: {error}.")
+        return ModelToolCall(name, tool, None, told, f"Its arguments are wrong: {error}.")
 
 
 def _sound(value: dict[str, Any]) -> dict[str, Any]:
@@ -164,7 +171,7 @@ def _sound(value: dict[str, Any]) -> dict[str, Any]:
         return {"input": "(nested too deep)"}
 
 
-def title(call: Call) -> str:
+def title(call: ModelToolCall) -> str:
     """One line for a person: the tool, and what it is pointed at."""
     about = next((str(call.input[key]) for key in ("command", "path", "pattern") if key in call.input), "")
     line = f"{call.name}: {about}" if about else call.name
@@ -184,7 +191,7 @@ class Workshop:
         self.only_adds = False
         """A silent turn writes down what must last: nothing that was written before it is lost by that (Z-5)."""
 
-    def check(self, call: Call) -> None:
+    def check(self, call: ModelToolCall) -> None:
         """Look whether it can be done at all, before a person is asked. Raises ToolFailed."""
         path = getattr(call.arguments, "path", None)
         if isinstance(path, str):
@@ -192,25 +199,26 @@ class Workshop:
         if isinstance(call.arguments, RunShell) and not 0 < call.arguments.timeout_s <= TIMEOUT_MAX_S:
             raise ToolFailed(f"`timeout_s` is more than 0 and at most {TIMEOUT_MAX_S}.")
 
-    async def run(self, call: Call, emit: Emit) -> Result:
+    async def run(self, call: ModelToolCall, emit: Emit) -> ToolOutcome:
         """Do it. Raises ToolFailed with one sentence."""
         here = self._workspace
         match call.arguments:
-            case Read(path, offset, limit):
-                return Result(await _aside(lambda: files.read(here, path, offset, limit)), output_type="file_content")
-            case Write(path, content, append):
+            case ReadInput(path, offset, limit):
+                return ToolOutcome(await _aside(lambda: files.read(here, path, offset, limit)),
+                                   output_type="file_content")
+            case WriteInput(path, content, append):
                 add = append or self.only_adds
-                return Result(await _aside(lambda: files.write(here, path, content, append=add)))
-            case Edit(path, old, new, every):
-                return Result(await _aside(lambda: files.edit(here, path, old, new, every)))
+                return ToolOutcome(await _aside(lambda: files.write(here, path, content, append=add)))
+            case EditInput(path, old, new, every):
+                return ToolOutcome(await _aside(lambda: files.edit(here, path, old, new, every)))
             case List(path, depth):
-                return Result(await _aside(lambda: files.listing(here, path, depth)))
-            case Search(pattern, path, glob, ignore_case):
-                return Result(await _aside(
+                return ToolOutcome(await _aside(lambda: files.listing(here, path, depth)))
+            case SearchInput(pattern, path, glob, ignore_case):
+                return ToolOutcome(await _aside(
                     lambda: search_tool.search(here, pattern, path, glob, ignore_case=ignore_case)))
             case RunShell(command, timeout_s):
                 ran: Ran = await self._shell.run(command, timeout_s, emit)
-                return Result(ran.text, ran.ok, whole=ran.whole)
+                return ToolOutcome(ran.text, ran.ok, whole=ran.whole)
             case _:
                 raise ToolFailed(call.wrong or "There is no such tool.")
 

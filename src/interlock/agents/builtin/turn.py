@@ -14,13 +14,13 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ThinkingLevel
 
 from interlock.agents.builtin.cache import Message
-from interlock.agents.builtin.choice import Choice
-from interlock.agents.builtin.figures import Figures
+from interlock.agents.builtin.choice import ModelChoice
+from interlock.agents.builtin.figures import UsageSum
 from interlock.agents.builtin.messages import assistant_message, parts_of, result_message, to_model
-from interlock.agents.builtin.model_request import Ear, Patience, RequestFailed, Wanted, ask
+from interlock.agents.builtin.model_request import AnswerSink, ModelTimeouts, RequestFailed, RequestInput, ask
 from interlock.agents.builtin.places import ToolFailed
-from interlock.agents.builtin.tools import Call, Result, Tool, Workshop, title, understood
-from interlock.ports.agent import GivenFile, Option, Question, Scribe, TurnOutcome
+from interlock.agents.builtin.tools import BuiltinTool, ModelToolCall, ToolOutcome, Workshop, title, understood
+from interlock.ports.agent import AgentQuestion, GivenFile, Option, Scribe, TurnOutcome
 from interlock.protocol.codes import Code
 
 MAX_REQUESTS = 250
@@ -41,14 +41,14 @@ class Setting(NamedTuple):
     """How this prompt is worked on."""
 
     model: Model
-    choice: Choice
+    choice: ModelChoice
     instructions: str
-    tools: list[Tool]
+    tools: list[BuiltinTool]
     thinking: ThinkingLevel | None
-    patience: Patience
+    patience: ModelTimeouts
 
 
-class Context(Protocol):
+class RequestContext(Protocol):
     """Makes the messages of a request out of all that was said."""
 
     def fitting(self, messages: list[Message]) -> list[Message]: ...
@@ -63,7 +63,7 @@ class Overflowing(Protocol):
 class AgentTurn:
     """A prompt that is worked on. `said` is what was said before; what is new collects in `live`."""
 
-    def __init__(self, scribe: Scribe, setting: Setting, workshop: Workshop, figures: Figures,
+    def __init__(self, scribe: Scribe, setting: Setting, workshop: Workshop, figures: UsageSum,
                  said: list[Message], asked: Message, new_id: Callable[[], str]) -> None:
         self.said = said
         self.live: list[Message] = [asked]
@@ -119,19 +119,19 @@ class AgentTurn:
         return TurnOutcome("end_turn", usage, notice=notice)
 
     async def _ask(self, messages: list[Message]) -> ModelResponse:
-        wanted = Wanted(to_model(messages, self.answers), self.setting.instructions, self.setting.tools,
-                        self.setting.thinking)
-        ear = Ear(self.scribe.text, self.scribe.thinking, self._again)
+        wanted = RequestInput(to_model(messages, self.answers), self.setting.instructions, self.setting.tools,
+                              self.setting.thinking)
+        ear = AnswerSink(self.scribe.text, self.scribe.thinking, self._again)
         return await ask(self.setting.model, self.setting.choice, wanted, ear, self.setting.patience)
 
     async def _again(self, sentence: str) -> None:
         await self.scribe.warn(Code.UPSTREAM_ERROR, sentence)
 
     # --- tools ---
-    async def _announce(self, response: ModelResponse) -> list[tuple[str, Call]]:
+    async def _announce(self, response: ModelResponse) -> list[tuple[str, ModelToolCall]]:
         """Tell of every call of an answer before the first one is done, so that the transcript has them in one message
         as the model has (X-8). An answer without one is not kept: it is the turn's last, or empty."""
-        found: list[tuple[str, Call]] = []
+        found: list[tuple[str, ModelToolCall]] = []
         parts = list(response.parts)
         for at, part in enumerate(parts):
             if isinstance(part, ToolCallPart):
@@ -156,26 +156,27 @@ class AgentTurn:
         self._ids.add(invocation_id)
         return invocation_id
 
-    async def _call(self, calls: list[tuple[str, Call]]) -> None:
+    async def _call(self, calls: list[tuple[str, ModelToolCall]]) -> None:
         for at, (invocation_id, call) in enumerate(calls):
             if at >= MAX_CALLS:
-                await self._tell(invocation_id, call, Result(TOO_MANY.format(MAX_CALLS), ok=False))
+                await self._tell(invocation_id, call, ToolOutcome(TOO_MANY.format(MAX_CALLS), ok=False))
                 continue
             try:
                 result = await self._done(invocation_id, call)
             except ToolFailed as failed:
-                result = Result(str(failed), ok=False)
+                result = ToolOutcome(str(failed), ok=False)
             await self._tell(invocation_id, call, result)
 
-    async def _done(self, invocation_id: str, call: Call) -> Result:
+    async def _done(self, invocation_id: str, call: ModelToolCall) -> ToolOutcome:
         if call.wrong is not None or call.tool is None:
             raise ToolFailed(call.wrong or "There is no such tool.")
         self._workshop.check(call)
         given = msgspec.json.encode(call.input)
-        question = Question(invocation_id, call.name, title(call), given, OPTIONS, call.tool.kind, takes_input=True)
+        question = AgentQuestion(invocation_id, call.name, title(call), given, OPTIONS, call.tool.kind,
+                                 takes_input=True)
         answer = await self.scribe.ask(question)
         if not answer.allow:
-            return Result(DENIED.format(_denial(answer.message)), ok=False)
+            return ToolOutcome(DENIED.format(_denial(answer.message)), ok=False)
         if answer.updated_input is not None:
             call = understood(call.name, answer.updated_input, self.setting.tools)
             if call.wrong is not None:
@@ -186,7 +187,7 @@ class AgentTurn:
 
         return await self._workshop.run(call, emit)
 
-    async def _tell(self, invocation_id: str, call: Call, result: Result) -> None:
+    async def _tell(self, invocation_id: str, call: ModelToolCall, result: ToolOutcome) -> None:
         # A file's name may hold bytes that are no text: they would break the request, and the frame.
         result = result._replace(text=result.text.encode("utf-8", "replace").decode())
         self.live.append(result_message(invocation_id, call.name, result.text, result.ok, _now_ms()))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.agents.claude.launch import launch
 from interlock.ports.agent import (
+    AgentPrompt,
+    AgentStart,
     AgentStartFailed,
     CompactionFailed,
-    Exit,
-    Opening,
-    Prompt,
+    ProcessExit,
+    PromptSettings,
     Scribe,
     SettingRefused,
-    Settings,
     Spent,
     Started,
     TurnOutcome,
@@ -45,15 +45,15 @@ class ClaudeAgent:
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
         self._process: Process | None = None
-        self._conversation: late.Conversation | None = None
+        self._conversation: late.ClaudeConversation | None = None
 
-    async def open(self, opening: Opening) -> Started:
+    async def open(self, opening: AgentStart) -> Started:
         """Load the SDK, start the program, greet it. Raises AgentStartFailed."""
         # The import takes seconds: the runner's other sessions go on meanwhile.
         module: Any = await asyncio.to_thread(_load)
         start = launch(opening, module.BUNDLED)
         process = self._process = await self._spawn(start.argv, start.environment, opening.workspace)
-        conversation: late.Conversation = module.Conversation(process, opening)
+        conversation: late.ClaudeConversation = module.Conversation(process, opening)
         self._conversation = conversation
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
@@ -72,7 +72,7 @@ class ClaudeAgent:
         sentence = f"Claude Code did not start; it {said}."
         return f"{sentence}\n{shown}" if shown else sentence
 
-    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
         """One prompt, to its result."""
         return await self._greeted().prompt(prompt, scribe)
 
@@ -89,7 +89,7 @@ class ClaudeAgent:
         except TimeoutError:
             raise SettingRefused(f"Claude Code did not switch to the mode {mode!r}.") from None
 
-    async def settle(self, settings: Settings) -> None:
+    async def settle(self, settings: PromptSettings) -> None:
         """The mode and the model of the next prompt. Raises SettingRefused."""
         try:
             async with asyncio.timeout(SWITCH_TIMEOUT_S):
@@ -113,13 +113,13 @@ class ClaudeAgent:
         if self._process is not None:
             self._process.resume()
 
-    async def close(self) -> Exit | None:
+    async def close(self) -> ProcessExit | None:
         """End the program and all its descendants (A-4)."""
         if self._conversation is not None:
             return await self._conversation.close()
         return await self._process.terminate() if self._process is not None else None
 
-    async def gone(self) -> Exit:
+    async def gone(self) -> ProcessExit:
         """Wait until the program has ended by itself."""
         return await self._greeted().gone()
 
@@ -127,7 +127,7 @@ class ClaudeAgent:
         """The last lines of its standard error (A-8)."""
         return self._process.stderr_tail() if self._process is not None else ""
 
-    def _greeted(self) -> late.Conversation:
+    def _greeted(self) -> late.ClaudeConversation:
         assert self._conversation is not None, "open comes first"
         return self._conversation
 

@@ -21,19 +21,19 @@ from claude_agent_sdk import (
 )
 
 from interlock.agents.claude.content import NotTaken, block_of
-from interlock.agents.claude.gate import Gate
+from interlock.agents.claude.gate import PermissionGate
 from interlock.agents.claude.results import answered, died, usage_of
 from interlock.agents.claude.transport import OVERFLOW, SupervisedTransport
-from interlock.agents.claude.updates import Updates
+from interlock.agents.claude.updates import ClaudeUpdates
 from interlock.ports.agent import (
+    AgentPrompt,
+    AgentStart,
     CompactionFailed,
-    Exit,
-    Opening,
-    Prompt,
+    ProcessExit,
+    PromptSettings,
     Relay,
     Scribe,
     SettingRefused,
-    Settings,
     Spent,
     TurnOutcome,
     TurnUsage,
@@ -54,15 +54,15 @@ DRAIN_S = 5.0
 """After its end, what it said last may take so long to be taken in."""
 
 
-class Conversation:
+class ClaudeConversation:
     """The SDK's side of one session: made over a running process, greeted once, then asked prompt after prompt."""
 
-    def __init__(self, process: Process, opening: Opening) -> None:
+    def __init__(self, process: Process, opening: AgentStart) -> None:
         self._process = process
         self._transport = SupervisedTransport(process)
         relay: Relay | None = opening.relay
-        self._updates = Updates(relay)
-        self._gate = Gate(self._updates)
+        self._updates = ClaudeUpdates(relay)
+        self._gate = PermissionGate(self._updates)
         options = ClaudeAgentOptions(can_use_tool=self._gate.can_use_tool, hooks=self._gate.hooks(),
                                      cwd=opening.workspace, env=opening.environment)
         self._sdk = ClaudeSDKClient(options, transport=self._transport)
@@ -76,7 +76,7 @@ class Conversation:
         self._tasks: list[asyncio.Task[None]] = []
         self._aside: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
-        self._exit = Exit(0, None)
+        self._exit = ProcessExit(0, None)
 
     async def greet(self) -> dict[str, Any]:
         """The SDK's handshake; returns what the program told of itself. Raises ClaudeSDKError, or Exception where the
@@ -129,7 +129,7 @@ class Conversation:
         task.add_done_callback(self._aside.discard)
 
     # --- its turns ---
-    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
         """Ask, and tell what comes until it is answered, or the program is gone."""
         faults = self._transport.garbage + self._malformed
         self._cancelled, self._too_long = False, None
@@ -202,7 +202,7 @@ class Conversation:
         await self._set_mode(mode)
         self._mode = mode
 
-    async def settle(self, settings: Settings) -> None:
+    async def settle(self, settings: PromptSettings) -> None:
         """The mode and the model of the next prompt; None is the session's. Raises SettingRefused."""
         await self._set_mode(settings.mode or self._mode)
         if settings.model != self._model_now:
@@ -240,7 +240,7 @@ class Conversation:
         return updates.compacted
 
     # --- its end ---
-    async def close(self) -> Exit:
+    async def close(self) -> ProcessExit:
         """End the program and all its descendants (A-4), and with it all that still waits."""
         ended = await self._transport.end()
         if self._tasks:
@@ -253,13 +253,13 @@ class Conversation:
         self._over.set()
         return ended
 
-    async def gone(self) -> Exit:
+    async def gone(self) -> ProcessExit:
         """Wait until the program has ended."""
         await self._over.wait()
         return self._exit
 
 
-def _content(prompt: Prompt) -> str | list[dict[str, Any]]:
+def _content(prompt: AgentPrompt) -> str | list[dict[str, Any]]:
     """One text as it is, so that Claude Code's own commands (`/compact`) are heard; else its blocks."""
     if len(prompt.content) == 1 and prompt.content[0].get("type") == "text":
         return str(prompt.content[0].get("text", ""))

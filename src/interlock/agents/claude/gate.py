@@ -24,8 +24,8 @@ from claude_agent_sdk import (
 
 from interlock.agents.answers import picked, picked_several
 from interlock.agents.claude.results import KINDS, SUBAGENTS, title_of
-from interlock.agents.claude.updates import Updates
-from interlock.ports.agent import Answer, Option, Question
+from interlock.agents.claude.updates import ClaudeUpdates
+from interlock.ports.agent import AgentQuestion, InteractionAnswer, Option
 
 HOLD_S = 20 * 24 * 3600.0
 """How long Claude Code waits for the hook; its clock counts milliseconds in 31 bits, so 24.8 days is the most."""
@@ -44,14 +44,14 @@ ASKS_ITS_USER = "AskUserQuestion"
 NO_ANSWER = "The user gave no answer."
 _OPTIONS = [Option("allow", "Allow once", "allow_once"), Option("deny", "Deny", "reject_once")]
 _DENIED = "The user does not allow this."
-_NO_TURN = Answer(False, None, "Interlock has no turn open that could ask for this.")
-_TOO_MANY = Answer(False, None, "Too many permissions are being asked for at once.")
+_NO_TURN = InteractionAnswer(False, None, "Interlock has no turn open that could ask for this.")
+_TOO_MANY = InteractionAnswer(False, None, "Too many permissions are being asked for at once.")
 
 
-class Gate:
+class PermissionGate:
     """The questions of one conversation."""
 
-    def __init__(self, updates: Updates) -> None:
+    def __init__(self, updates: ClaudeUpdates) -> None:
         self._updates = updates
         self._granted: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         """tool_use_id → the input that was shown, and the one that was granted."""
@@ -105,7 +105,7 @@ class Gate:
         return PermissionResultAllow(updated_input={**tool_input, "answers": answers})
 
     async def _ask(self, tool_use_id: str | None, name: str, tool_input: dict[str, Any], title: str | None,
-                   wants: Literal["PERMISSION", "QUESTION"] = "PERMISSION") -> Answer:
+                   wants: Literal["PERMISSION", "QUESTION"] = "PERMISSION") -> InteractionAnswer:
         if self._open >= MAX_OPEN_QUESTIONS:
             return _TOO_MANY
         self._open += 1
@@ -114,7 +114,7 @@ class Gate:
             scribe = self._updates.scribe
             if scribe is None:
                 return _NO_TURN
-            question = Question(
+            question = AgentQuestion(
                 invocation_id, name, title or title_of(name, tool_input), msgspec.json.encode(tool_input),
                 _OPTIONS if wants == "PERMISSION" else [], KINDS.get(name), wants, takes_input=wants == "PERMISSION",
             )
@@ -123,7 +123,7 @@ class Gate:
             self._open -= 1
 
 
-def _taken(answer: Answer, shown: dict[str, Any]) -> dict[str, Any]:
+def _taken(answer: InteractionAnswer, shown: dict[str, Any]) -> dict[str, Any]:
     return answer.updated_input if answer.updated_input is not None else shown
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.agents.workspace_files import ignoring_args
-from interlock.ports.agent import AgentStartFailed, McpServer, Opening
+from interlock.ports.agent import AgentStart, AgentStartFailed, McpServer
 
 DISALLOWED = (
     "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Monitor",
@@ -47,7 +47,7 @@ class Launch(NamedTuple):
     """What the conversation is called."""
 
 
-def launch(opening: Opening, bundled: Path) -> Launch:
+def launch(opening: AgentStart, bundled: Path) -> Launch:
     """`bundled` is the program that came with the SDK; the config's `command` goes before it. The conversation has the
     session's own id, so that a later opening finds it again. Raises AgentStartFailed for `args` that open gates."""
     spec = opening.spec

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from claude_agent_sdk import ResultMessage
 
-from interlock.ports.agent import Exit, TurnOutcome, TurnUsage
+from interlock.ports.agent import ProcessExit, TurnOutcome, TurnUsage
 from interlock.protocol.codes import Code
 from interlock.protocol.payloads import OutputType, StopReason
 
@@ -87,7 +87,7 @@ def _failure(result: ResultMessage) -> str:
     return said[:MAX_ERROR_CHARS]
 
 
-def died(ended: Exit) -> TurnOutcome:
+def died(ended: ProcessExit) -> TurnOutcome:
     """The program ended in mid-turn (A-2)."""
     clean = ended.code == 0
     return TurnOutcome("end_turn" if clean else "error", process=ended, unanswered=clean)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 from claude_agent_sdk import ProcessError, Transport
 
-from interlock.ports.agent import Exit
+from interlock.ports.agent import ProcessExit
 from interlock.ports.process import LineTooLong, Process
 
 END_GRACE_S = 2.0
@@ -59,7 +59,7 @@ class SupervisedTransport(Transport):
         if not self.greeted:
             raise ProcessError("Claude Code ended before it was ready", exit_code=(await self.end()).code)
 
-    async def end(self) -> Exit:
+    async def end(self) -> ProcessExit:
         """Ask it to go by ending its input, then end it and all its descendants (A-4)."""
         if not self._closed:
             self._closed = True

@@ -28,7 +28,7 @@ _FIGURES = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_c
 _STDOUT = "<local-command-stdout>"
 
 
-class Updates:
+class ClaudeUpdates:
     """The messages of one conversation. Without a scribe (no prompt runs) nothing is told but compactions."""
 
     def __init__(self, relay: Relay | None) -> None:

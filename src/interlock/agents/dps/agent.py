@@ -14,11 +14,11 @@ from interlock.agents.dps.pipe import Pipe, id_of, told_id
 from interlock.agents.dps.questions import Questions
 from interlock.agents.dps.turn_events import Telling, died, report_refused, request_of
 from interlock.ports.agent import (
+    AgentPrompt,
+    AgentStart,
     AgentStartFailed,
     CompactionFailed,
-    Exit,
-    Opening,
-    Prompt,
+    ProcessExit,
     Scribe,
     Spent,
     Started,
@@ -51,7 +51,7 @@ class DpsAgent:
         self._spawn = spawn
         self._process: Process | None = None
         self._pipe: Pipe | None = None
-        self._opening: Opening | None = None
+        self._opening: AgentStart | None = None
         self._features = p.Features(adapter_type="process")
         self._machine = TurnMachine()
         self._telling: Telling | None = None
@@ -70,10 +70,10 @@ class DpsAgent:
         self._questions: Questions | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._over = asyncio.Event()
-        self._exit = Exit(0, None)
+        self._exit = ProcessExit(0, None)
 
     # --- its start ---
-    async def open(self, opening: Opening) -> Started:
+    async def open(self, opening: AgentStart) -> Started:
         """Start the program, send it the open, take its capabilities. Raises AgentStartFailed."""
         spec = opening.spec
         if not spec.command:
@@ -100,7 +100,7 @@ class DpsAgent:
             await self.close()
             raise
 
-    async def _greet(self, opening: Opening, pipe: Pipe, greeted: asyncio.Future[p.Capabilities]) -> Started:
+    async def _greet(self, opening: AgentStart, pipe: Pipe, greeted: asyncio.Future[p.Capabilities]) -> Started:
         wanted = p.SessionOpen(session_id=opening.session_id, agent_id=opening.agent_id, workspace=opening.workspace,
                                workspace_access=opening.workspace_access, resume=opening.resume)
         await pipe.send("control.session.open", wanted)
@@ -266,7 +266,7 @@ class DpsAgent:
             self._telling.fail(code, sentence)
 
     # --- its turns ---
-    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
         """Send the prompt, or wait for the next turn of the same query, and tell what comes until it is over."""
         pipe = self._connected()
         if not self._features.images and any(block.get("type") == "image" for block in prompt.content):
@@ -363,7 +363,7 @@ class DpsAgent:
         elif self._process is not None:
             self._process.resume()
 
-    async def close(self) -> Exit | None:
+    async def close(self) -> ProcessExit | None:
         """End it and all its descendants (A-4)."""
         if self._process is None:
             return None
@@ -380,7 +380,7 @@ class DpsAgent:
         self._exit = how
         return how
 
-    async def gone(self) -> Exit:
+    async def gone(self) -> ProcessExit:
         """Wait until the process and its output have ended."""
         await self._over.wait()
         return self._exit

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from interlock.ports.agent import AgentStartFailed, Exit, Opening, Started
+from interlock.ports.agent import AgentStart, AgentStartFailed, ProcessExit, Started
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 
@@ -31,7 +31,7 @@ class _Told(msgspec.Struct):
     read_only: bool = False
 
 
-def started(told: p.Capabilities, opening: Opening) -> Started:
+def started(told: p.Capabilities, opening: AgentStart) -> Started:
     """Its name and features. Raises AgentStartFailed where the two cannot work together."""
     if told.dps_version != DPS_VERSION:
         raise AgentStartFailed(
@@ -73,6 +73,6 @@ def with_stderr(sentence: str, stderr: str) -> str:
     return f"{sentence}\n{shown}" if shown else sentence
 
 
-def ended(how: Exit) -> str:
+def ended(how: ProcessExit) -> str:
     """How a process ended, in words."""
     return f"exit code {how.code}" if how.signal is None else f"signal {how.signal}"

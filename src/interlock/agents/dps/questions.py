@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.agents.dps.pipe import Pipe
 from interlock.agents.dps.turn_events import Telling
-from interlock.ports.agent import Question, Scribe
+from interlock.ports.agent import AgentQuestion, Scribe
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.frames import InvalidFrame
@@ -62,7 +62,7 @@ class Questions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _answer(self, interaction_id: str, question: Question, scribe: Scribe) -> None:
+    async def _answer(self, interaction_id: str, question: AgentQuestion, scribe: Scribe) -> None:
         answer = await scribe.ask(question)
         self._open.pop(interaction_id, None)  # The agent may use the id again as soon as it reads the answer.
         await self._respond(interaction_id, answer.option_id, answer.message, allow=answer.allow, answer=answer.text,

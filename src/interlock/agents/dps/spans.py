@@ -7,7 +7,7 @@ import hashlib
 from interlock.protocol.frames import InvalidFrame
 
 
-class Span:
+class BlockSpan:
     """One block, or one channel of a tool call. Keeps a count and a digest, never the text."""
 
     def __init__(self) -> None:

@@ -9,8 +9,17 @@ from typing import Any
 
 import msgspec
 
-from interlock.agents.dps.spans import Span
-from interlock.ports.agent import Exit, Option, Prompt, Question, RequestTokens, Scribe, TurnOutcome, TurnUsage
+from interlock.agents.dps.spans import BlockSpan
+from interlock.ports.agent import (
+    AgentPrompt,
+    AgentQuestion,
+    Option,
+    ProcessExit,
+    RequestTokens,
+    Scribe,
+    TurnOutcome,
+    TurnUsage,
+)
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
@@ -35,14 +44,14 @@ class _Call:
         self.title = announced.title
         self.input_json = bytes(announced.input)
         self.kind = kind
-        self.channels: dict[p.Channel, Span] = {}
+        self.channels: dict[p.Channel, BlockSpan] = {}
 
 
 class Telling:
     """One turn. Whether a frame is legal here was checked before; what a frame says is checked here, and InvalidFrame
     raised where it cannot be meant."""
 
-    def __init__(self, prompt: Prompt, scribe: Scribe, cost_before: float) -> None:
+    def __init__(self, prompt: AgentPrompt, scribe: Scribe, cost_before: float) -> None:
         self.prompt = prompt
         self.scribe = scribe
         self.message_id = ""
@@ -61,7 +70,7 @@ class Telling:
         self._exit_code: int | None = None
         self._cost_before = cost_before
         self._usage = TurnUsage()
-        self._blocks: dict[str, Span] = {}
+        self._blocks: dict[str, BlockSpan] = {}
         self._current: str | None = None
         """The block that text was written to last, by the agent's id."""
         self._calls: dict[str, _Call] = {}
@@ -126,12 +135,12 @@ class Telling:
         else:
             await self.scribe.text(text)
 
-    def _block(self, block_id: str) -> Span:
+    def _block(self, block_id: str) -> BlockSpan:
         found = self._blocks.get(block_id)
         if found is None:
             if len(self._blocks) >= MAX_OPEN_BLOCKS:
                 raise InvalidFrame("$.payload.block_id", f"{MAX_OPEN_BLOCKS} blocks are open already; close one")
-            found = self._blocks[block_id] = Span()
+            found = self._blocks[block_id] = BlockSpan()
         return found
 
     async def _announce(self, asked: p.ToolRequest, frame: Frame) -> None:
@@ -155,7 +164,7 @@ class Telling:
 
     async def _stream(self, told: p.ToolStream) -> None:
         call = self._open_call(told.invocation_id)
-        text = call.channels.setdefault(told.channel, Span()).grow(told.offset, told.text)
+        text = call.channels.setdefault(told.channel, BlockSpan()).grow(told.offset, told.text)
         if text:
             await self.scribe.tool_output(call.invocation_id, told.channel, text)
 
@@ -172,14 +181,14 @@ class Telling:
             # A figure in mid-turn: it counts where the agent dies before it owes the last one (T-2).
             await self.scribe.usage(self._usage)
 
-    def question(self, asked: p.InteractionRequest) -> Question:
+    def question(self, asked: p.InteractionRequest) -> AgentQuestion:
         """What the agent asks, as it was announced: a person must not be shown another input than the one that the
         call has (P-2). Raises InvalidFrame."""
         context = asked.context
         options = [Option(option.option_id, option.label, option.kind) for option in asked.options]
         given = bytes(context.input) if isinstance(context.input, msgspec.Raw) else None
         if context.invocation_id is None:
-            return Question(None, context.tool_name, asked.title, given or EMPTY_INPUT, options)
+            return AgentQuestion(None, context.tool_name, asked.title, given or EMPTY_INPUT, options)
         call = self._calls.get(context.invocation_id)
         if call is None:
             raise InvalidFrame("$.payload.context.invocation_id", "names no open tool call; announce it first with "
@@ -188,7 +197,7 @@ class Telling:
             raise InvalidFrame("$.payload.context.tool_name", f"is not the {call.tool_name} that was announced")
         if given is not None and not _same(given, call.input_json):
             raise InvalidFrame("$.payload.context.input", "is not the input that was announced")
-        return Question(call.invocation_id, call.tool_name, asked.title, call.input_json, options, call.kind)
+        return AgentQuestion(call.invocation_id, call.tool_name, asked.title, call.input_json, options, call.kind)
 
     def refuses(self, frame: Frame) -> bool:
         """Whether this `session.error` refuses the prompt itself."""
@@ -201,7 +210,7 @@ class Telling:
         return msgspec.structs.replace(told, turn_id=self.prompt.turn_id, message=told.message[:MAX_SENTENCE_CHARS])
 
 
-def request_of(prompt: Prompt) -> p.PromptRequest:
+def request_of(prompt: AgentPrompt) -> p.PromptRequest:
     """The prompt as the agent gets it: text alone as text, anything else as blocks."""
     texts = [block.get("text") for block in prompt.content if block.get("type") == "text"]
     plain = len(texts) == len(prompt.content) == 1
@@ -214,7 +223,7 @@ def request_of(prompt: Prompt) -> p.PromptRequest:
     )
 
 
-def died(how: Exit) -> TurnOutcome:
+def died(how: ProcessExit) -> TurnOutcome:
     """The process ended in mid-turn (A-2)."""
     clean = how.code == 0
     return TurnOutcome("end_turn" if clean else "error", process=how, unanswered=clean)

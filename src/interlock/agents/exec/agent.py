@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 
-from interlock.ports.agent import AgentStartFailed, Exit, Opening, Prompt, Scribe, Started, TurnOutcome
+from interlock.ports.agent import AgentPrompt, AgentStart, AgentStartFailed, ProcessExit, Scribe, Started, TurnOutcome
 from interlock.ports.process import Process, Spawn
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import KIB
@@ -24,14 +24,14 @@ class ExecAgent:
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
-        self._opening: Opening | None = None
+        self._opening: AgentStart | None = None
         self._process: Process | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[Exit] | None = None
+        self._ending: asyncio.Task[ProcessExit] | None = None
         self._cancelled = False
         self._last_stderr = ""
 
-    async def open(self, opening: Opening) -> Started:
+    async def open(self, opening: AgentStart) -> Started:
         """Nothing starts before a prompt does (A-3). Raises AgentStartFailed where there is no command."""
         if not opening.spec.command:
             raise AgentStartFailed("The agent has no command; set `command` in its `[agents.<id>]` section.")
@@ -39,7 +39,7 @@ class ExecAgent:
         features = Features(adapter_type="process", pause="signal", single_turn_process=True)
         return Started(features, opening.spec.name or opening.agent_id)
 
-    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
         """Run the program once. Its exit code is the turn's: 0 completes it, all else is A-2."""
         opening = self._opening
         assert opening is not None, "open comes first"
@@ -58,7 +58,7 @@ class ExecAgent:
             self._terminate(process)
         return self._outcome(await self._run(process, scribe, on_input))
 
-    async def _run(self, process: Process, scribe: Scribe, on_input: str) -> Exit:
+    async def _run(self, process: Process, scribe: Scribe, on_input: str) -> ProcessExit:
         reading = self._reading = asyncio.create_task(_tell(process, scribe))
         writing = asyncio.create_task(_feed(process, on_input))
         try:
@@ -78,7 +78,7 @@ class ExecAgent:
         self._last_stderr = process.stderr_tail()
         self._process = self._reading = None
 
-    def _outcome(self, ended: Exit) -> TurnOutcome:
+    def _outcome(self, ended: ProcessExit) -> TurnOutcome:
         if self._cancelled:
             return TurnOutcome("cancelled", exit_code=ended.code, stopped=ended)
         if ended.code == 0:
@@ -105,7 +105,7 @@ class ExecAgent:
         if self._process is not None:
             self._process.resume()
 
-    async def close(self) -> Exit | None:
+    async def close(self) -> ProcessExit | None:
         """End the running program and all its descendants; None where none ran."""
         process, reading = self._process, self._reading
         if process is None:
@@ -117,7 +117,7 @@ class ExecAgent:
             reading.cancel()
         return ended
 
-    async def gone(self) -> Exit:
+    async def gone(self) -> ProcessExit:
         """Never returns: a program's end is its turn's end, told by `prompt`."""
         await asyncio.get_running_loop().create_future()
         raise AssertionError("nothing sets that future")

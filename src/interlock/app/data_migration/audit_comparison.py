@@ -9,10 +9,10 @@ from typing import NamedTuple
 from interlock.app.data_migration.report import MoveRefused
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.audit_rows import FIRST, PAGE, TENANTS, record_of
-from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.texts import given
 from interlock.backends.sqlite.audit_rows import AuditRows
-from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.command.audit_check import verify_records
 from interlock.command.audit_report import Tampering
 from interlock.protocol.records import AuditRecord
@@ -42,7 +42,7 @@ class _Digest:
         return self._hash.hexdigest()
 
 
-def file_ends(source: Database) -> dict[str, End]:
+def file_ends(source: SqliteDatabase) -> dict[str, End]:
     """Check the logs in a file, by tenant. Raises MoveRefused."""
     rows, ends = AuditRows(source), dict[str, End]()
     for tenant in rows.tenants():
@@ -57,7 +57,7 @@ def file_ends(source: Database) -> dict[str, End]:
     return ends
 
 
-async def database_ends(connection: Connection) -> dict[str, End]:
+async def database_ends(connection: PostgresConnection) -> dict[str, End]:
     """Go through the logs in PostgreSQL, in the transaction that is open."""
     ends: dict[str, End] = {}
     for (name,) in await connection.fetch(TENANTS):

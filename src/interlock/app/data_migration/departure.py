@@ -19,7 +19,7 @@ MOVED_PATTERN = f"{LEDGER_NAME}.moved-*"
 """What a move leaves of the file. A directory from which a ledger was moved before marks were made has this alone."""
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class DepartureMark(msgspec.Struct, frozen=True, kw_only=True):
     """Where the ledger is: the database's address without its password, and whether the move was completed."""
 
     to: str
@@ -29,7 +29,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 def mark(state: Path, to: str, stage: Literal["committing", "moved"]) -> None:
     """Mark a state directory, whole or not at all."""
     draft = state / f"{MARK_NAME}.new"
-    draft.write_bytes(msgspec.json.encode(Mark(to=to, stage=stage)))
+    draft.write_bytes(msgspec.json.encode(DepartureMark(to=to, stage=stage)))
     draft.chmod(0o600)
     draft.replace(state / MARK_NAME)
 
@@ -57,10 +57,10 @@ def why_not_here(state: Path) -> str | None:
             "another directory with `interlock migrate --from … --state …`.")
 
 
-def _read(state: Path) -> Mark | None:
+def _read(state: Path) -> DepartureMark | None:
     try:
-        return msgspec.json.decode((state / MARK_NAME).read_bytes(), type=Mark)
+        return msgspec.json.decode((state / MARK_NAME).read_bytes(), type=DepartureMark)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError:  # Damaged: that there was a move is still known.
-        return Mark(to="a database", stage="moved")
+        return DepartureMark(to="a database", stage="moved")

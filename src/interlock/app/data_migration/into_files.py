@@ -12,16 +12,22 @@ import msgspec
 
 from interlock.app.data_migration.audit_comparison import agree, database_ends, file_ends
 from interlock.app.data_migration.departure import unmark
-from interlock.app.data_migration.report import Moved, MoveRefused, compared
-from interlock.app.data_migration.tables import TABLES, Table, columns_there, row_here
+from interlock.app.data_migration.report import MigrationReport, MoveRefused, compared
+from interlock.app.data_migration.tables import TABLES, MigratedTable, columns_there, row_here
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.postgres.audit_rows import BEGIN_READING
-from interlock.backends.postgres.database import Connection, close_quietly, first_connection, read_settings, shown
+from interlock.backends.postgres.database import (
+    PostgresConnection,
+    close_quietly,
+    first_connection,
+    read_settings,
+    shown,
+)
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.schema import MOVED, migrate
 from interlock.backends.postgres.texts import given
 from interlock.backends.sqlite.connect import open_writer
-from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.backends.sqlite.lock import lock_state
 from interlock.ports.clock import Clock
@@ -38,7 +44,7 @@ _TRANSCRIPTS = "SELECT session_id, kept, agent_id FROM transcript ORDER BY sessi
 _LINES = "SELECT line FROM transcript_line WHERE session_id = $1 AND kept = $2 ORDER BY n"
 
 
-async def move_into_files(state: Path, dsn: str, clock: Clock) -> Moved:
+async def move_into_files(state: Path, dsn: str, clock: Clock) -> MigrationReport:
     """Move. The database is marked once the files have all of it. Raises MoveRefused, LedgerError, AlreadyRunning."""
     lock = lock_state(state)
     draft = state / DRAFT
@@ -61,7 +67,7 @@ def _has_transcripts(state: Path) -> bool:
     return any(state.glob("agents/*/sessions/*.jsonl"))
 
 
-async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> Moved:
+async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> MigrationReport:
     connection = await first_connection(read_settings(dsn))
     try:
         await migrate(connection, dsn)
@@ -82,8 +88,8 @@ async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> Moved:
         finally:
             target.close()
         transcripts, lines = await _copy_transcripts(connection, draft, clock)
-        moved = Moved(gateway_id=gateway_id, rows=counts, transcripts=transcripts, transcript_lines=lines,
-                      audit_records=records, left=shown(dsn))
+        moved = MigrationReport(gateway_id=gateway_id, rows=counts, transcripts=transcripts, transcript_lines=lines,
+                                audit_records=records, left=shown(dsn))
         (draft / READY).write_bytes(msgspec.json.encode(moved))
         await connection.execute("INSERT INTO store (name, value) VALUES ($1, $2)", MOVED, str(state))
         await connection.execute("COMMIT")
@@ -96,13 +102,13 @@ async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> Moved:
     return moved
 
 
-async def _before(connection: Connection, state: Path, draft: Path, dsn: str) -> Moved | None:
+async def _before(connection: PostgresConnection, state: Path, draft: Path, dsn: str) -> MigrationReport | None:
     """Give what an earlier call has moved, all but its last step; refuse what is not to be moved. Raises
     MoveRefused."""
     ready = draft / READY
     marked = await connection.fetchval("SELECT value FROM store WHERE name = $1", MOVED)
     if ready.exists() and marked == str(state):
-        return msgspec.json.decode(ready.read_bytes(), type=Moved)
+        return msgspec.json.decode(ready.read_bytes(), type=MigrationReport)
     if ready.exists():
         _fresh(draft)  # It was made of another database.
         if _has_transcripts(state):
@@ -117,7 +123,7 @@ def _fresh(draft: Path) -> None:
     draft.mkdir(mode=0o700)
 
 
-async def _refuse(connection: Connection, dsn: str) -> None:
+async def _refuse(connection: PostgresConnection, dsn: str) -> None:
     if await connection.fetchval("SELECT count(*) FROM store WHERE name = 'gateway_id'") == 0:
         raise MoveRefused(f"There is no ledger at {shown(dsn)}, so there is nothing to move.")
     moved = await connection.fetchval("SELECT value FROM store WHERE name = $1", MOVED)
@@ -130,7 +136,7 @@ async def _refuse(connection: Connection, dsn: str) -> None:
                           "that it writes them.")
 
 
-async def _copy_tables(connection: Connection, target: Database) -> dict[str, int]:
+async def _copy_tables(connection: PostgresConnection, target: SqliteDatabase) -> dict[str, int]:
     counts: dict[str, int] = {}
     target.execute("BEGIN IMMEDIATE")
     for table in TABLES:
@@ -139,7 +145,7 @@ async def _copy_tables(connection: Connection, target: Database) -> dict[str, in
     return counts
 
 
-async def _copy(connection: Connection, target: Database, table: Table) -> int:
+async def _copy(connection: PostgresConnection, target: SqliteDatabase, table: MigratedTable) -> int:
     there = columns_there(table)
     order = "stream_id, n" if table.name == "event" else table.order
     insert = (f"INSERT INTO {table.name} ({', '.join(table.columns)}) "
@@ -153,7 +159,7 @@ async def _copy(connection: Connection, target: Database, table: Table) -> int:
     return count
 
 
-async def _copy_transcripts(connection: Connection, draft: Path, clock: Clock) -> tuple[int, int]:
+async def _copy_transcripts(connection: PostgresConnection, draft: Path, clock: Clock) -> tuple[int, int]:
     files = TranscriptFiles(draft, clock)
     count = lines = 0
     for session_id, kept, agent_id in await connection.fetch(_TRANSCRIPTS):

@@ -9,15 +9,21 @@ from typing import Any, cast
 
 from interlock.app.data_migration.audit_comparison import agree, database_ends, file_ends
 from interlock.app.data_migration.departure import mark
-from interlock.app.data_migration.report import Moved, MoveRefused, compared
-from interlock.app.data_migration.tables import NOT_MOVED, TABLES, Table, columns_there, row_there
+from interlock.app.data_migration.report import MigrationReport, MoveRefused, compared
+from interlock.app.data_migration.tables import NOT_MOVED, TABLES, MigratedTable, columns_there, row_there
 from interlock.backends.jsonl.files import TranscriptFiles
-from interlock.backends.postgres.database import Connection, close_quietly, first_connection, read_settings, shown
+from interlock.backends.postgres.database import (
+    PostgresConnection,
+    close_quietly,
+    first_connection,
+    read_settings,
+    shown,
+)
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.schema import migrate
 from interlock.backends.postgres.texts import held
 from interlock.backends.sqlite.connect import open_writer
-from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.backends.sqlite.lock import lock_state
 from interlock.ports.clock import Clock
@@ -28,7 +34,7 @@ from interlock.session.tree import read_object
 from interlock.session.versions import upgraded, version_of
 
 
-async def move_into_postgres(state: Path, dsn: str, clock: Clock) -> Moved:
+async def move_into_postgres(state: Path, dsn: str, clock: Clock) -> MigrationReport:
     """Move. The ledger's file is renamed once the database has all of it. Raises MoveRefused, LedgerError,
     AlreadyRunning."""
     path = state / LEDGER_NAME
@@ -53,7 +59,7 @@ async def move_into_postgres(state: Path, dsn: str, clock: Clock) -> Moved:
         lock.release()
 
 
-async def _move(source: Database, state: Path, dsn: str, clock: Clock, left: str) -> Moved:
+async def _move(source: SqliteDatabase, state: Path, dsn: str, clock: Clock, left: str) -> MigrationReport:
     ends = file_ends(source)
     settings = read_settings(dsn)
     connection = await first_connection(settings)
@@ -85,29 +91,29 @@ async def _move(source: Database, state: Path, dsn: str, clock: Clock, left: str
         raise translate(error) from error
     finally:
         await close_quietly(connection)  # What was not committed is rolled back.
-    return Moved(gateway_id=gateway_id, rows=counts, transcripts=transcripts, transcript_lines=lines,
-                 audit_records=records, left=left)
+    return MigrationReport(gateway_id=gateway_id, rows=counts, transcripts=transcripts, transcript_lines=lines,
+                           audit_records=records, left=left)
 
 
-def _counted(source: Database) -> dict[str, int]:
+def _counted(source: SqliteDatabase) -> dict[str, int]:
     return {table.name: source.execute(f"SELECT count(*) FROM {table.name}").get for table in TABLES}
 
 
-async def _refuse_full(connection: Connection, dsn: str) -> None:
+async def _refuse_full(connection: PostgresConnection, dsn: str) -> None:
     for name in (*(table.name for table in TABLES if table.name != "store"), "transcript", "instance"):
         if await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {name})"):
             raise MoveRefused(f"The database at {shown(dsn)} is not empty (there are rows of {name}), so nothing was "
                               "moved: name an empty one.")
 
 
-def _knows_all_tables(source: Database) -> None:
+def _knows_all_tables(source: SqliteDatabase) -> None:
     found = {row[0] for row in source.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()}
     unknown = found - {table.name for table in TABLES} - {*NOT_MOVED} - {"sqlite_sequence"}
     if unknown:
         raise MoveRefused(f"The ledger has tables that this program does not move: {', '.join(sorted(unknown))}.")
 
 
-async def _copy(source: Database, connection: Connection, table: Table) -> int:
+async def _copy(source: SqliteDatabase, connection: PostgresConnection, table: MigratedTable) -> int:
     rows = cast("Iterator[tuple[Any, ...]]", source.execute(
         f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {table.order}"))
     count = 0
@@ -126,13 +132,13 @@ async def _copy(source: Database, connection: Connection, table: Table) -> int:
     return count
 
 
-async def copy_rows(connection: Connection, name: str, columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]]
+async def copy_rows(connection: PostgresConnection, name: str, columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]]
                     ) -> None:
     """Write rows as one stream."""
     await cast("Any", connection).copy_records_to_table(name, records=rows, columns=columns, timeout=None)
 
 
-async def _copy_transcripts(source: Database, connection: Connection, state: Path, clock: Clock) -> None:
+async def _copy_transcripts(source: SqliteDatabase, connection: PostgresConnection, state: Path, clock: Clock) -> None:
     """Copy what the files have, then what waits for them."""
     files = TranscriptFiles(state, clock)
     waiting: dict[str, list[tuple[str, bytes]]] = {}
@@ -156,7 +162,7 @@ def _files(state: Path) -> dict[str, Path]:
     return {path.stem: path for path in sorted(state.glob("agents/*/sessions/*.jsonl"))}
 
 
-async def _copy_transcript(connection: Connection, session_id: str, agent_id: str, whole: list[bytes],
+async def _copy_transcript(connection: PostgresConnection, session_id: str, agent_id: str, whole: list[bytes],
                            waiting: list[tuple[str, bytes]]) -> None:
     rows: list[tuple[Any, ...]] = []
     known = set[str]()

@@ -9,7 +9,7 @@ class MoveRefused(Exception):
     """Nothing was moved; one sentence with the remedy."""
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
+class MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
     """Rows by table, entries of transcripts, and the audit records that were checked on the other side."""
 
     gateway_id: str

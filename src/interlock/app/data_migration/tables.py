@@ -14,7 +14,7 @@ STREAM_BITS = 32
 """`event.place` of the file is the stream's number shifted by this, plus n."""
 
 
-class Table(NamedTuple):
+class MigratedTable(NamedTuple):
     """`name` is the same on both sides. Columns with the same name and meaning are `columns`; `there` are further ones
     of PostgreSQL, which `make` gives from a row of the file and `back` takes away. `order` is that of the file."""
 
@@ -93,53 +93,57 @@ def _without_last(row: Row) -> Row:
 
 _EVENT = ("kind", "at_ms", "message_id", "body")
 TABLES = (
-    Table("store", ("name", "value"), "name"),
-    Table("lane", ("name", "epoch"), "name"),
-    Table("stream", ("id", "name", "head"), "id", counter="id"),
-    Table("event", ("place", *_EVENT), "place", ("stream_id", "n", *_EVENT), _event_there, _event_here),
-    Table("session", ("place", "session_id", "tenant_id", "session_key", "agent_id", "runner_id", "workspace", "state",
-                      "created_ms", "updated_ms", "deadline_ms", "usage", "machine"), "place", counter="place"),
-    Table("command", ("place", "id", "tenant_id", "session_id", "state", "agent_id", "actor_id", "ended_ms", "type",
-                      "body"), "place", ("created_ms",), _command_there, _without_last, "place"),
-    Table("approval", ("place", "id", "tenant_id", "session_id", "state", "body"), "place", counter="place"),
-    Table("control", ("session_id", "seq", "message_id", "body"), "session_id, seq"),
-    Table("file", ("place", "session_id", "transfer_id", "body"), "place", ("objects",),
-          _file_there, _without_last, "place"),
-    Table("idempotency", ("scope", "fingerprint", "status", "headers", "created_ms", "command_id", "body"), "scope"),
-    Table("runner", ("place", "runner_id", "tenant_id", "token_sha256", "last_seen_ms", "body"), "place",
-          counter="place"),
-    Table("api_key", ("key_id", "key_sha256", "tenant_id", "last_used_ms", "body"), "key_id"),
-    Table("browser_login", ("id", "tenant_id", "expires_ms", "last_used_ms", "body"), "id"),
-    Table("pairing", ("code_sha256", "tenant_id", "expires_ms", "body"), "code_sha256"),
-    Table("remembered_rule", ("place", "id", "tenant_id", "revoked", "body"), "place", (), _rule_there, _rule_here,
-          "place"),
-    Table("signing_key", ("place", "key_id", "tenant_id", "body"), "place", counter="place"),
-    Table("tenant", ("tenant_id", "body"), "tenant_id"),
-    Table("delivery", ("place", "id", "tenant_id", "state", "due_ms", "body"), "place", ("created_at",),
-          _delivery_there, _without_last, "place"),
-    Table("drain", ("place", "tenant_id", "scope", "name", "body"), "place", counter="place"),
-    Table("spending", ("day", "tenant_id", "budget", "scope", "spent_micros", "raised_micros"),
-          "day, tenant_id, budget, scope"),
-    Table("audit", ("tenant_id", "seq", "hash", "body"), "tenant_id, seq"),
-    Table("audit_node", ("tenant_id", "level", "place", "hash"), "tenant_id, level, place"),
-    Table("audit_head", ("tenant_id", "count", "last_hash", "peaks"), "tenant_id"),
-    Table("audit_personal", ("tenant_id", "seq", "name", "who", "salt", "value"), "tenant_id, seq, name", (),
-          _personal_there, _personal_here),
+    MigratedTable("store", ("name", "value"), "name"),
+    MigratedTable("lane", ("name", "epoch"), "name"),
+    MigratedTable("stream", ("id", "name", "head"), "id", counter="id"),
+    MigratedTable("event", ("place", *_EVENT), "place", ("stream_id", "n", *_EVENT), _event_there, _event_here),
+    MigratedTable("session",
+                  ("place", "session_id", "tenant_id", "session_key", "agent_id", "runner_id", "workspace", "state",
+                              "created_ms", "updated_ms", "deadline_ms", "usage", "machine"), "place", counter="place"),
+    MigratedTable("command",
+                  ("place", "id", "tenant_id", "session_id", "state", "agent_id", "actor_id", "ended_ms", "type",
+                              "body"), "place", ("created_ms",), _command_there, _without_last, "place"),
+    MigratedTable("approval", ("place", "id", "tenant_id", "session_id", "state", "body"), "place", counter="place"),
+    MigratedTable("control", ("session_id", "seq", "message_id", "body"), "session_id, seq"),
+    MigratedTable("file", ("place", "session_id", "transfer_id", "body"), "place", ("objects",),
+                  _file_there, _without_last, "place"),
+    MigratedTable("idempotency", ("scope", "fingerprint", "status", "headers", "created_ms", "command_id", "body"),
+                  "scope"),
+    MigratedTable("runner", ("place", "runner_id", "tenant_id", "token_sha256", "last_seen_ms", "body"), "place",
+                  counter="place"),
+    MigratedTable("api_key", ("key_id", "key_sha256", "tenant_id", "last_used_ms", "body"), "key_id"),
+    MigratedTable("browser_login", ("id", "tenant_id", "expires_ms", "last_used_ms", "body"), "id"),
+    MigratedTable("pairing", ("code_sha256", "tenant_id", "expires_ms", "body"), "code_sha256"),
+    MigratedTable("remembered_rule", ("place", "id", "tenant_id", "revoked", "body"), "place", (), _rule_there,
+                  _rule_here,
+                  "place"),
+    MigratedTable("signing_key", ("place", "key_id", "tenant_id", "body"), "place", counter="place"),
+    MigratedTable("tenant", ("tenant_id", "body"), "tenant_id"),
+    MigratedTable("delivery", ("place", "id", "tenant_id", "state", "due_ms", "body"), "place", ("created_at",),
+                  _delivery_there, _without_last, "place"),
+    MigratedTable("drain", ("place", "tenant_id", "scope", "name", "body"), "place", counter="place"),
+    MigratedTable("spending", ("day", "tenant_id", "budget", "scope", "spent_micros", "raised_micros"),
+                  "day, tenant_id, budget, scope"),
+    MigratedTable("audit", ("tenant_id", "seq", "hash", "body"), "tenant_id, seq"),
+    MigratedTable("audit_node", ("tenant_id", "level", "place", "hash"), "tenant_id, level, place"),
+    MigratedTable("audit_head", ("tenant_id", "count", "last_hash", "peaks"), "tenant_id"),
+    MigratedTable("audit_personal", ("tenant_id", "seq", "name", "who", "salt", "value"), "tenant_id, seq, name", (),
+                  _personal_there, _personal_here),
 )
 NOT_MOVED = ("instance", "runner_link", "transcript_pending")
 """Who works on the ledger now, and lines on their way to a file: those go into the transcripts themselves."""
 
 
-def columns_there(table: Table) -> tuple[str, ...]:
+def columns_there(table: MigratedTable) -> tuple[str, ...]:
     """Name PostgreSQL's columns."""
     return table.there if table.there and table.there[-1] in table.columns else (*table.columns, *table.there)
 
 
-def row_there(table: Table, row: Row) -> Row:
+def row_there(table: MigratedTable, row: Row) -> Row:
     """Make a row of PostgreSQL of one of the file."""
     return tuple(held(one) if isinstance(one, str) else one for one in table.make(tuple(row)))
 
 
-def row_here(table: Table, row: Row) -> Row:
+def row_here(table: MigratedTable, row: Row) -> Row:
     """Make a row of the file of one of PostgreSQL."""
     return table.back(tuple(given(one) if isinstance(one, str) else one for one in row))

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 import nats.errors
 import structlog
 
-from interlock.backends.bus_nats.link import Ear, Link, Message
+from interlock.backends.bus_nats.link import NatsLink, NatsMessage, NatsSubscription
 from interlock.backends.bus_nats.parcels import HEADER, PART_BYTES, Parcels, opened
-from interlock.backends.bus_nats.places import Places
+from interlock.backends.bus_nats.places import NatsServers
 from interlock.ports.bus import (
     MAX_NOTE_BYTES,
     MAX_REQUEST_BYTES,
@@ -42,7 +42,7 @@ GAP_AFTER_S = 0.2
 log = structlog.get_logger("interlock.bus")
 
 
-async def open_bus(places: Places, prefix: str) -> NatsBus:
+async def open_bus(places: NatsServers, prefix: str) -> NatsBus:
     """Take a place on the bus. All subjects are below `prefix`, so that clusters that share servers do not meet. Where
     no server is there it is looked for on and on; that is logged, and `connected` says it."""
     check_subject(prefix)
@@ -54,10 +54,10 @@ async def open_bus(places: Places, prefix: str) -> NatsBus:
 class NatsBus(Bus):
     """See `interlock.ports.bus.Bus`."""
 
-    def __init__(self, places: Places, prefix: str) -> None:
+    def __init__(self, places: NatsServers, prefix: str) -> None:
         self._prefix = prefix
         self._places = places
-        self._link = Link(places, prefix, self._gap, self._missed_one, self._lose_answers)
+        self._link = NatsLink(places, prefix, self._gap, self._missed_one, self._lose_answers)
         self._parcels = Parcels(prefix)
         self._gaps: list[Callable[[], None]] = []
         self._out: deque[tuple[str, bytes]] = deque()
@@ -72,7 +72,7 @@ class NatsBus(Bus):
 
     async def open(self) -> None:
         """Connect, or go on trying."""
-        await self._link.add(Ear(self._parcels.subject, self._give_part))
+        await self._link.add(NatsSubscription(self._parcels.subject, self._give_part))
         await self._link.open()
         self._pump = asyncio.create_task(self._send_notes(), name="bus notes")
 
@@ -89,13 +89,13 @@ class NatsBus(Bus):
         check_subject(subject, wide=True)
         self._refuse_when_closed()
 
-        async def heard(message: Message) -> None:
+        async def heard(message: NatsMessage) -> None:
             try:
                 told(message.data)
             except Exception:
                 log.exception("bus_reader_failed", subject=subject)
 
-        return await self._hear(Ear(self._named(subject), heard))
+        return await self._hear(NatsSubscription(self._named(subject), heard))
 
     async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
         check_subject(subject)
@@ -122,7 +122,7 @@ class NatsBus(Bus):
         check_subject(subject)
         self._refuse_when_closed()
 
-        async def heard(message: Message) -> None:
+        async def heard(message: NatsMessage) -> None:
             if len(self._answering) >= UNDER_WAY:
                 await self._reply(message, b"", {STATUS: "busy"})
                 return
@@ -130,7 +130,7 @@ class NatsBus(Bus):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
-        return await self._hear(Ear(self._named(subject), heard, SERVERS))
+        return await self._hear(NatsSubscription(self._named(subject), heard, SERVERS))
 
     def on_gap(self, told: Callable[[], None]) -> None:
         self._gaps.append(told)
@@ -184,7 +184,7 @@ class NatsBus(Bus):
         if self._closed:
             raise BusError("The bus was closed.")
 
-    async def _hear(self, ear: Ear) -> Subscription:
+    async def _hear(self, ear: NatsSubscription) -> Subscription:
         await self._link.add(ear)
         return _Listening(self._link, ear)
 
@@ -234,11 +234,11 @@ class NatsBus(Bus):
             raise BusError("A part of a body is not there any more.")
         return answer.data
 
-    async def _give_part(self, message: Message) -> None:
+    async def _give_part(self, message: NatsMessage) -> None:
         part = self._parcels.part(message.subject)
         await self._reply(message, part or b"", {} if part is not None else {STATUS: "failed"})
 
-    async def _answer(self, subject: str, message: Message, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+    async def _answer(self, subject: str, message: NatsMessage, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
         try:
             body = await answer(await opened(message, self._part))
             if len(body) > MAX_REQUEST_BYTES:
@@ -249,7 +249,7 @@ class NatsBus(Bus):
             body, headers = b"", {STATUS: "failed"}
         await self._reply(message, b"" if HEADER in headers else body, headers)
 
-    async def _reply(self, message: Message, body: bytes, headers: dict[str, str]) -> None:
+    async def _reply(self, message: NatsMessage, body: bytes, headers: dict[str, str]) -> None:
         client = self._link.client
         if client is not None and message.reply:
             try:
@@ -273,7 +273,7 @@ class NatsBus(Bus):
 
 
 class _Listening(Subscription):
-    def __init__(self, link: Link, ear: Ear) -> None:
+    def __init__(self, link: NatsLink, ear: NatsSubscription) -> None:
         self._link = link
         self._ear = ear
 

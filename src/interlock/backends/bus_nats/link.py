@@ -11,7 +11,7 @@ import nats.errors
 import structlog
 from nats.aio.client import Client
 
-from interlock.backends.bus_nats.places import InClear, Places
+from interlock.backends.bus_nats.places import InClear, NatsServers
 from interlock.ports.bus import BusError
 
 RECONNECT_WAIT_S = 0.25
@@ -28,7 +28,7 @@ WAITING_NOTES = 65_536
 log = structlog.get_logger("interlock.bus")
 
 
-class Message(Protocol):
+class NatsMessage(Protocol):
     """What has come."""
 
     subject: str
@@ -37,10 +37,10 @@ class Message(Protocol):
     headers: dict[str, str] | None
 
 
-Heard = Callable[[Message], Awaitable[None]]
+Heard = Callable[[NatsMessage], Awaitable[None]]
 
 
-class Ear:
+class NatsSubscription:
     """A subscription that outlives links. `queue` names those of whom one hears each message."""
 
     def __init__(self, subject: str, heard: Heard, queue: str = "") -> None:
@@ -60,11 +60,11 @@ class _Strict(Client):
         await super()._process_info(info, initial_connection)
 
 
-class Link:
+class NatsLink:
     """A client that is replaced when it gives up. `gap` is called after each time that something may have passed by;
     `missed` when a reader let something go; `lost` when the link breaks."""
 
-    def __init__(self, places: Places, name: str, gap: Callable[[], None], missed: Callable[[], None],
+    def __init__(self, places: NatsServers, name: str, gap: Callable[[], None], missed: Callable[[], None],
                  lost: Callable[[], None]) -> None:
         self._places = places
         self._name = name
@@ -72,7 +72,7 @@ class Link:
         self._missed = missed
         self._lost = lost
         self._client: Client | None = None
-        self._ears = set[Ear]()
+        self._ears = set[NatsSubscription]()
         self._gave_up = asyncio.Event()
         self._closed = False
         self._task: asyncio.Task[None] | None = None
@@ -95,7 +95,7 @@ class Link:
         client = self._client
         return client if client is not None and client.is_connected else None
 
-    async def add(self, ear: Ear) -> None:
+    async def add(self, ear: NatsSubscription) -> None:
         """Hear from now on; when the link is away, from when it is back."""
         self._ears.add(ear)
         client = self.client
@@ -104,7 +104,7 @@ class Link:
                 await self._listen(client, ear)
                 await _flush(client)
 
-    async def drop(self, ear: Ear) -> None:
+    async def drop(self, ear: NatsSubscription) -> None:
         """Hear no more."""
         self._ears.discard(ear)
         client, ear.at_server, sub = self.client, None, ear.at_server
@@ -181,7 +181,7 @@ class Link:
             await self._listen(client, ear)
         await _flush(client)
 
-    async def _listen(self, client: Client, ear: Ear) -> None:
+    async def _listen(self, client: Client, ear: NatsSubscription) -> None:
         subscribe = cast("Callable[..., Awaitable[Any]]", getattr(client, "subscribe"))  # noqa: B009 - half its types
         ear.at_server = await subscribe(ear.subject, ear.queue, cb=ear.heard, pending_msgs_limit=WAITING_NOTES,
                                         pending_bytes_limit=WAITING_BYTES)

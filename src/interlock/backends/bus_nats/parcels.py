@@ -23,7 +23,7 @@ HEADER = "Interlock-Parcel"
 """Says, instead of a body, where its parts are: `subject parts`."""
 
 
-class Message(Protocol):
+class ParcelHeader(Protocol):
     """As much of a message as is read here."""
 
     @property
@@ -87,7 +87,7 @@ class Parcels:
             timer.cancel()
 
 
-async def opened(message: Message, ask: Callable[[str, float], Awaitable[bytes]]) -> bytes:
+async def opened(message: ParcelHeader, ask: Callable[[str, float], Awaitable[bytes]]) -> bytes:
     """Give a message's body, fetched where it is a parcel; `ask` requests a subject. Raises BusError."""
     where = (message.headers or {}).get(HEADER)
     if where is None:

@@ -23,7 +23,7 @@ class InClear(nats.errors.Error):
     """A server that was to be reached by TLS does not ask for it: nothing was said to it."""
 
 
-class Places(NamedTuple):
+class NatsServers(NamedTuple):
     """`servers` are the addresses, without user and password; all else holds for all of them. `account` is the kind of
     file that says who this gateway is, and its path."""
 
@@ -84,7 +84,7 @@ class Places(NamedTuple):
         return said
 
 
-def read_places(text: str) -> Places:
+def read_places(text: str) -> NatsServers:
     """Read `nats://[user:password@ or token@]host:port,…?ca=FILE&cert=FILE&key=FILE`, and one of `credentials`, `nkey`
     and `token`, each a file. Raises BusError."""
     first, _, query = text.partition("?")
@@ -101,8 +101,8 @@ def read_places(text: str) -> Places:
     if len(known) + len(accounts) > 1:
         raise BusError("--bus: a gateway has one account on the bus: name one user, or token, or file.")
     user, password = next(iter(known), (None, None))
-    places = Places(servers, _tls(files, servers), user, password, next(iter(accounts), None),
-                    certified="cert" in files)
+    places = NatsServers(servers, _tls(files, servers), user, password, next(iter(accounts), None),
+                         certified="cert" in files)
     places.options()
     return places
 

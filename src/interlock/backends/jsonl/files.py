@@ -45,7 +45,7 @@ _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
 log = structlog.get_logger("interlock.transcripts")
 
 
-class Known(msgspec.Struct):
+class FileState(msgspec.Struct):
     """What is known of a file while its size is `size`."""
 
     size: int = 0
@@ -67,7 +67,7 @@ class TranscriptFiles:
     def __init__(self, root: Path, clock: Clock) -> None:
         self._root = root
         self._clock = clock
-        self._known: OrderedDict[Path, Known] = OrderedDict()
+        self._known: OrderedDict[Path, FileState] = OrderedDict()
         self._topics: dict[str, dict[str, str]] = {}
         """Agent → session → the topic in its file's name."""
         self._grown: OrderedDict[Path, tuple[dict[Stamp, None], Stamp]] = OrderedDict()
@@ -99,7 +99,7 @@ class TranscriptFiles:
             found = self._topics[agent_id] = {session_id: topic for session_id, _, topic in parts if topic}
         return found
 
-    def look(self, path: Path) -> Known | None:
+    def look(self, path: Path) -> FileState | None:
         """What a file holds, None where there is none. Changes nothing. The caller goes on from its leaf."""
         try:
             fd = open_plain(path, os.O_RDONLY)
@@ -122,7 +122,7 @@ class TranscriptFiles:
             return None
         return Snapshot.take(path) if size >= LARGE_BYTES and (known is None or known.size != size) else None
 
-    def adopt(self, path: Path, known: Known) -> None:
+    def adopt(self, path: Path, known: FileState) -> None:
         """Take what a survey on another thread found; it counts as long as the file has that size."""
         before = self._known.get(path)
         if before is None or before.size < known.size:
@@ -220,7 +220,7 @@ class TranscriptFiles:
             os.close(fd)
 
     def _add(
-        self, fd: int, path: Path, known: Known, header: TranscriptHeader, lines: Sequence[TranscriptLine]
+        self, fd: int, path: Path, known: FileState, header: TranscriptHeader, lines: Sequence[TranscriptLine]
     ) -> None:
         parts: list[bytes] = []
         if known.size == 0:
@@ -251,7 +251,7 @@ class TranscriptFiles:
             raise
         leaf = next(reversed(fresh), known.leaf)
         own_leaf = next(reversed(fresh), known.own_leaf)
-        after = Known(known.size + len(data), leaf, own_leaf, known.ids, begun=True)
+        after = FileState(known.size + len(data), leaf, own_leaf, known.ids, begun=True)
         after.ids.update(fresh)
         self._remember(path, after)
         self._note_growth(path, before, stamp_of(os.fstat(fd)))
@@ -267,7 +267,7 @@ class TranscriptFiles:
         if len(self._grown) > KNOWN_FILES:
             self._grown.popitem(last=False)
 
-    def _placed(self, path: Path, line: TranscriptLine, known: Known) -> bytes:
+    def _placed(self, path: Path, line: TranscriptLine, known: FileState) -> bytes:
         """The first line of an append, below the file's leaf where another program has gone on in the file since the
         entry was made: what that wrote is in the model's context, so it is on the path too (X-1, X-3)."""
         entry = read_object(line.line) or {}
@@ -291,7 +291,7 @@ class TranscriptFiles:
             os.ftruncate(fd, size)
             del self._undone[path]
 
-    def _scan(self, fd: int, path: Path) -> Known:
+    def _scan(self, fd: int, path: Path) -> FileState:
         size = os.fstat(fd).st_size
         before = self._known.get(path)
         if before is not None and before.size == size:
@@ -301,13 +301,13 @@ class TranscriptFiles:
         self._remember(path, known)
         return known
 
-    def _remember(self, path: Path, known: Known) -> None:
+    def _remember(self, path: Path, known: FileState) -> None:
         self._known[path] = known
         self._known.move_to_end(path)
         if len(self._known) > KNOWN_FILES:
             self._known.popitem(last=False)
 
-    def _without_scraps(self, fd: int, path: Path, known: Known, lines: Sequence[TranscriptLine]) -> Known:
+    def _without_scraps(self, fd: int, path: Path, known: FileState, lines: Sequence[TranscriptLine]) -> FileState:
         """Take out what outlived entries that stood before it (X-4).
 
         Of a write that was not synced a disk may keep a later part and not an earlier one. Entries that wait are
@@ -334,7 +334,7 @@ class TranscriptFiles:
             return known  # Somebody else has gone on behind it, and what is theirs stays.
         return self._set_aside(fd, path, known, at, "held a part of a write that power had cut")
 
-    def _set_aside(self, fd: int, path: Path, known: Known, at: int, why: str) -> Known:
+    def _set_aside(self, fd: int, path: Path, known: FileState, at: int, why: str) -> FileState:
         """Move what begins at `at` into a file of its own, so that the next entry starts on a clean line (X-4)."""
         torn = os.pread(fd, known.size - at, at)
         aside = self._write_aside(path, torn)
@@ -366,9 +366,9 @@ class TranscriptFiles:
             yield path.with_name(f"{path.name}.{why}-{stamp}" + (f"-{number}" if number else ""))
 
 
-def survey(file: Snapshot) -> Known:
+def survey(file: Snapshot) -> FileState:
     """Read what an append must know of a file; on any thread. Raises OSError."""
-    known = Known(file.stat.st_size)
+    known = FileState(file.stat.st_size)
     damaged = at = 0
     for line in file.each():
         if line:

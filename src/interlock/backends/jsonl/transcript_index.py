@@ -24,9 +24,9 @@ from zlib import crc32
 
 from interlock.backends.jsonl.atomic_files import MODE
 from interlock.backends.jsonl.plain_files import Snapshot, Stamp, open_plain, stamp_of
-from interlock.session.context import Context, context
+from interlock.session.context import ModelContext, context
 from interlock.session.entries import VERSION
-from interlock.session.tree import Node, Tree, read_object, read_tree
+from interlock.session.tree import TranscriptNode, Tree, read_object, read_tree
 
 INDEX_MIN_BYTES = 1024 * 1024
 """A smaller file is read whole: that is quicker than to keep an index of it."""
@@ -147,7 +147,7 @@ class Indexed:
                 self._read()
         return self._whole()
 
-    def context(self) -> Context:
+    def context(self) -> ModelContext:
         """What the file puts before a model (X-1), reading only what that needs."""
         index = self._trusted()
         if index is not None:
@@ -196,7 +196,7 @@ class Indexed:
         compacted = next((at for at in range(len(path) - 1, -1, -1) if sorts[path[at]] == _COMPACTION), None)
         return path, self._first_kept(path, compacted) if compacted is not None else 0
 
-    def _contributing(self, index: _Index) -> Context | None:
+    def _contributing(self, index: _Index) -> ModelContext | None:
         path, kept = self._kept(index)
         sorts = bytes(index.sorts)
         if len(path) - kept > len(index.parents) // WHOLE_SHARE:
@@ -215,7 +215,7 @@ class Indexed:
         at = bisect_left(path, place) if place is not None else compacted
         return at if at < compacted and path[at] == place else compacted
 
-    def _checked(self, places: Sequence[int]) -> list[tuple[Node, bytes]]:
+    def _checked(self, places: Sequence[int]) -> list[tuple[TranscriptNode, bytes]]:
         """Read entries of a path, and hold each against the one before it. Raises _Stale."""
         index = self._index
         assert index is not None
@@ -225,7 +225,7 @@ class Indexed:
                 raise _Stale
         return pairs
 
-    def _lines(self, places: Sequence[int]) -> list[tuple[Node, bytes]]:
+    def _lines(self, places: Sequence[int]) -> list[tuple[TranscriptNode, bytes]]:
         if self._index is not None:
             try:
                 return self._through(self._index, places)
@@ -235,7 +235,7 @@ class Indexed:
         tree = self._whole()
         return [(tree.nodes[place], tree.lines[place]) for place in places if place < len(tree.nodes)]
 
-    def _through(self, index: _Index, places: Sequence[int]) -> list[tuple[Node, bytes]]:
+    def _through(self, index: _Index, places: Sequence[int]) -> list[tuple[TranscriptNode, bytes]]:
         lines: list[bytes] = []
         file, at = self._file, 0
         assert file is not None
@@ -331,11 +331,11 @@ def _path(parents: list[int]) -> list[int]:
     return path
 
 
-def _chained(pairs: list[tuple[Node, bytes]]) -> Tree:
+def _chained(pairs: list[tuple[TranscriptNode, bytes]]) -> Tree:
     """A tree of one path: what was left out between two entries leaves no gap."""
-    nodes: list[Node] = []
+    nodes: list[TranscriptNode] = []
     for node, _ in pairs:
-        nodes.append(Node(node.type, node.id, nodes[-1].id if nodes else None, node.message))
+        nodes.append(TranscriptNode(node.type, node.id, nodes[-1].id if nodes else None, node.message))
     return Tree(None, nodes, [line for _, line in pairs], {node.id: at for at, node in enumerate(nodes)}, [], VERSION)
 
 

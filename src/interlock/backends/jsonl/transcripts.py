@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from interlock.backends.jsonl.files import Known, TranscriptFiles, survey
+from interlock.backends.jsonl.files import FileState, TranscriptFiles, survey
 from interlock.backends.jsonl.plain_files import Snapshot
 from interlock.backends.jsonl.transcript_index import Indexed
 from interlock.ports.clock import Clock
-from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, Transcripts
+from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import Context
+from interlock.session.context import ModelContext
 from interlock.session.entries import check_line
 from interlock.session.tree import Tree, read_tree
 
@@ -37,7 +37,7 @@ class _Job(NamedTuple):
     answer: Future[None]
 
 
-class JsonlTranscripts(Transcripts):
+class JsonlTranscripts(TranscriptStore):
     """See `interlock.ports.transcripts.Transcripts` for what each call guarantees."""
 
     def __init__(self, root: Path, clock: Clock) -> None:
@@ -78,7 +78,7 @@ class JsonlTranscripts(Transcripts):
         return await self._opened(session_id, agent_id, lambda file: TranscriptPage(file.page(after, limit),
                                                                                    file.entries))
 
-    async def context(self, session_id: str, agent_id: str) -> Context:
+    async def context(self, session_id: str, agent_id: str) -> ModelContext:
         return await self._opened(session_id, agent_id, lambda file: file.context())
 
     async def publish(self, session_id: str, agent_id: str, lines: Iterable[bytes]) -> None:
@@ -139,7 +139,7 @@ class JsonlTranscripts(Transcripts):
 
         return await self._on_thread(take)
 
-    async def _known(self, session_id: str, agent_id: str) -> Known | None:
+    async def _known(self, session_id: str, agent_id: str) -> FileState | None:
         path = self._files.path(session_id, agent_id)
 
         def prepare() -> Snapshot | None:
@@ -186,12 +186,12 @@ class JsonlTranscripts(Transcripts):
         return None
 
     def _survey(self, session_id: str, file: Snapshot) -> None:
-        known: Known | None = None
+        known: FileState | None = None
         with suppress(OSError):
             known = _surveyed(file)
         self._thread.submit(self._resume, session_id, file.path, known)
 
-    def _resume(self, session_id: str, path: Path, known: Known | None) -> None:
+    def _resume(self, session_id: str, path: Path, known: FileState | None) -> None:
         if known is not None:
             self._files.adopt(path, known)
         groups: dict[TranscriptHeader, list[_Job]] = {}
@@ -217,6 +217,6 @@ def _changed(file: Snapshot, change: Rewrite) -> Sequence[bytes] | None:
     return change(b"".join(file.pieces()))
 
 
-def _surveyed(file: Snapshot) -> Known:
+def _surveyed(file: Snapshot) -> FileState:
     with file:
         return survey(file)

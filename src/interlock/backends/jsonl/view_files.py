@@ -23,11 +23,11 @@ ASIDE_NAMES = 100
 """Texts that may be set aside within one second."""
 
 
-class Unreadable(Exception):
+class ViewUnreadable(Exception):
     """What lies there is no text that may be read: one sentence without its full stop."""
 
 
-class Seen(NamedTuple):
+class FileVersion(NamedTuple):
     """What tells one state of a file from another."""
 
     inode: int
@@ -44,13 +44,13 @@ class ViewFile:
         self._draft = directory / f".{NAME}.new"
         self._copy = directory / f"{WRITTEN}.new"
 
-    def look(self) -> Seen | None:
+    def look(self) -> FileVersion | None:
         """What lies there now; None where nothing does. A link is looked at itself, not at what it leads to."""
         try:
             found = self.path.lstat()
         except OSError:
             return None
-        return Seen(found.st_ino, found.st_size, found.st_mtime_ns)
+        return FileVersion(found.st_ino, found.st_size, found.st_mtime_ns)
 
     def read(self) -> bytes:
         """Read it. Raises Unreadable for what is no plain file, or too large; FileNotFoundError."""
@@ -60,11 +60,11 @@ class ViewFile:
         """What was written last: one text, two where it ended in the middle of writing, none where nobody knows."""
         found: list[bytes] = []
         for path in (self._copy, self._written):
-            with suppress(OSError, Unreadable):
+            with suppress(OSError, ViewUnreadable):
                 found.append(_read(path))
         return found
 
-    def write(self, pieces: Iterable[bytes], known: Seen | None) -> Seen | None:
+    def write(self, pieces: Iterable[bytes], known: FileVersion | None) -> FileVersion | None:
         """Write it anew, so that it is there whole or as it was (temp file, fsync, rename, 0600). None, and nothing is
         changed, where somebody else has written it since it was `known`. Raises OSError."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,11 +112,11 @@ def _fresh(path: Path) -> BinaryIO:
 def _read(path: Path) -> bytes:
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
-        raise Unreadable("it is a link, and links are not followed")
+        raise ViewUnreadable("it is a link, and links are not followed")
     if not stat.S_ISREG(found.st_mode):
-        raise Unreadable("it is no plain file")
+        raise ViewUnreadable("it is no plain file")
     if found.st_size > VIEW_MAX_BYTES:
-        raise Unreadable(f"it is larger than {VIEW_MAX_BYTES} bytes")
+        raise ViewUnreadable(f"it is larger than {VIEW_MAX_BYTES} bytes")
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(fd, "rb") as file:
         return file.read(VIEW_MAX_BYTES + 1)

@@ -9,7 +9,7 @@ from itertools import islice
 import msgspec
 
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
-from interlock.command.audit_tree import Span, root_of
+from interlock.command.audit_tree import SubtreeHashes, root_of
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.records import AuditDraft, AuditRecord
 
@@ -55,7 +55,7 @@ class MemoryAudit:
         log = self.records(tenant_id)
         return len(log), root_of([bytes.fromhex(record.hash) for record in log])
 
-    def hashes(self, tenant_id: str, span: Span) -> list[bytes]:
+    def hashes(self, tenant_id: str, span: SubtreeHashes) -> list[bytes]:
         """Give the roots of whole subtrees."""
         log, size = self.records(tenant_id), 1 << span.level
         leaves = [bytes.fromhex(record.hash) for record in log[span.start * size : span.end * size]]

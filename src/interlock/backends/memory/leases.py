@@ -10,17 +10,17 @@ from interlock.ports.clock import Clock
 from interlock.ports.leases import (
     INSTANCE_LIFE_MS,
     PASSED_ON,
+    ClusterMember,
     Gone,
     Instance,
     Lease,
     Leases,
     LinkChanges,
-    Member,
     Overtaken,
-    RunnerLink,
+    RunnerLocation,
     Survey,
 )
-from interlock.ports.ledger import Taken
+from interlock.ports.ledger import NameTaken
 
 
 class MemoryLeases(Leases):
@@ -32,7 +32,7 @@ class MemoryLeases(Leases):
         self._owners: dict[str, str] = {}
         self._instances: dict[str, tuple[Instance, int]] = {}
         self._since: dict[str, int] = {}
-        self._links: dict[str, RunnerLink] = {}
+        self._links: dict[str, RunnerLocation] = {}
         self._numbers: dict[str, int] = {}
         self._changed: dict[str, int] = {}
         """The number of each link's last change; the newest change stands last."""
@@ -48,7 +48,7 @@ class MemoryLeases(Leases):
 
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
         if instance.instance_id in self._instances:
-            raise Taken(f"There was an instance {instance.instance_id} already.")
+            raise NameTaken(f"There was an instance {instance.instance_id} already.")
         self._since[instance.instance_id] = self._clock.now_ms()
         self._instances[instance.instance_id] = instance, self._clock.now_ms() + life_ms
 
@@ -67,7 +67,7 @@ class MemoryLeases(Leases):
     async def survey(self) -> Survey:
         lanes = Counter(self._owners.values())
         return Survey("in memory", [
-            Member(name, one.address, self._since[name], expires_ms - INSTANCE_LIFE_MS, lanes[name])
+            ClusterMember(name, one.address, self._since[name], expires_ms - INSTANCE_LIFE_MS, lanes[name])
             for name, (one, expires_ms) in sorted(self._instances.items()) if self._alive(name)])
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
@@ -104,7 +104,7 @@ class MemoryLeases(Leases):
     async def orphans(self, limit: int) -> list[str]:
         return [lane for lane, owner in self._owners.items() if not self._alive(owner)][:limit]
 
-    async def attach(self, link: RunnerLink, number: int = 0) -> None:
+    async def attach(self, link: RunnerLocation, number: int = 0) -> None:
         self._check(link.instance_id)
         newest = self._numbers.get(link.runner_id, 0)
         if 0 < number <= newest:
@@ -112,7 +112,7 @@ class MemoryLeases(Leases):
         self._numbers[link.runner_id] = max(number, newest)
         self._put(link)
 
-    async def update(self, link: RunnerLink) -> bool:
+    async def update(self, link: RunnerLocation) -> bool:
         if not self._is_newest(link.runner_id, link.link_id):
             return False
         self._put(link)
@@ -124,7 +124,7 @@ class MemoryLeases(Leases):
         self._put(self._links[runner_id]._replace(instance_id=""))
         return True
 
-    async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
+    async def links(self, tenant_id: str | None = None) -> list[RunnerLocation]:
         return [link for _, link in sorted(self._links.items())
                 if tenant_id in (None, link.tenant_id) and self._alive(link.instance_id)]
 
@@ -133,7 +133,7 @@ class MemoryLeases(Leases):
         found = [self._links[runner_id] for runner_id in changed]
         return LinkChanges([link for link in found if upto or link.instance_id], self._changes)
 
-    def _put(self, link: RunnerLink) -> None:
+    def _put(self, link: RunnerLocation) -> None:
         self._links[link.runner_id] = link
         self._changes += 1
         self._changed.pop(link.runner_id, None)

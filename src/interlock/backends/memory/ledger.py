@@ -11,7 +11,7 @@ import msgspec
 from interlock.backends.memory.tables import MemoryTables, drop, ended_ms
 from interlock.backends.memory.upkeep import MemoryUpkeep
 from interlock.command.audit import FIRST_PREV
-from interlock.command.audit_tree import Span
+from interlock.command.audit_tree import SubtreeHashes
 from interlock.command.machine import TERMINAL
 from interlock.command.register import MARK
 from interlock.ports.ledger import (
@@ -278,7 +278,7 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
     async def audit_tree(self, tenant_id: str) -> tuple[int, bytes]:
         return self._audit.tree(tenant_id)
 
-    async def audit_hashes(self, tenant_id: str, spans: Sequence[Span]) -> list[list[bytes]]:
+    async def audit_hashes(self, tenant_id: str, spans: Sequence[SubtreeHashes]) -> list[list[bytes]]:
         return [self._audit.hashes(tenant_id, span) for span in spans]
 
     async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from interlock.ports.objects import Kept, ObjectMissing, ObjectTooLarge
+from interlock.ports.objects import ObjectMissing, ObjectTooLarge, StoredObject
 from interlock.protocol.limits import MAX_OBJECT_BYTES, OBJECT_READ_BYTES
 
 
@@ -20,14 +20,14 @@ class MemoryObjects:
         self._objects: dict[str, bytes] = {}
         self._put_ms: dict[str, int] = {}
 
-    async def put(self, parts: Iterable[bytes]) -> Kept:
+    async def put(self, parts: Iterable[bytes]) -> StoredObject:
         """Keep them."""
         whole = bytearray()
         for part in parts:
             whole += part
             if len(whole) > self._limit_bytes:
                 raise ObjectTooLarge(f"An object has at most {self._limit_bytes} bytes.")
-        kept = Kept(hashlib.sha256(whole).hexdigest(), len(whole))
+        kept = StoredObject(hashlib.sha256(whole).hexdigest(), len(whole))
         self._objects[kept.sha256] = bytes(whole)
         self._put_ms[kept.sha256] = self._now_ms()
         return kept

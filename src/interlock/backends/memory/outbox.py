@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence, Set
 from interlock.backends.outbox import bounds
 from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep
 from interlock.backends.outbox.frame_numbers import number_frames
-from interlock.backends.outbox.readers import Kept
+from interlock.backends.outbox.readers import OutboxCounts
 from interlock.ports.outbox import (
     ANSWERS_READ,
     CloseBlock,
     GatewayRow,
     OutboxError,
     OutboxWrite,
-    Piece,
     PutController,
     PutPolicy,
     PutState,
     RefuseControl,
     SessionRow,
     StoreControl,
-    Stored,
+    StoredFrame,
+    TransientText,
     UnknownSession,
 )
 from interlock.protocol.envelope import Frame
@@ -29,21 +29,21 @@ from interlock.protocol.limits import OBSERVER_ABSENT_MS, OUTBOX_BYTES
 from interlock.protocol.records import ControlRecord
 from interlock.protocol.sizes import json_size
 
-Unnumbered = Piece | CloseBlock | PutState | PutPolicy | StoreControl | RefuseControl | PutController
+Unnumbered = TransientText | CloseBlock | PutState | PutPolicy | StoreControl | RefuseControl | PutController
 
 
-class _Session(Kept):
+class _Session(OutboxCounts):
     """All that is kept of one session."""
 
     def __init__(self, session_id: str, created_ms: int, state: bytes) -> None:
         super().__init__(session_id, created_ms, state)
-        self.frames: dict[int, Stored] = {}
-        self.pieces: dict[int, Piece] = {}
+        self.frames: dict[int, StoredFrame] = {}
+        self.pieces: dict[int, TransientText] = {}
         self.next_piece = 1
         self.channels: dict[str, ChannelKeep] = {}
         self.controls: dict[str, dict[int, ControlRecord]] = {}
 
-    def add_frame(self, frame: Stored, limit_bytes: int, attached: Set[str] | None) -> None:
+    def add_frame(self, frame: StoredFrame, limit_bytes: int, attached: Set[str] | None) -> None:
         self.last_seq = frame.seq
         self.forgotten = False
         bytes_after = self.bytes_kept + len(frame.raw)
@@ -77,7 +77,7 @@ class _Session(Kept):
         for seq in [kept for kept in self.frames if kept <= floor]:
             del self.frames[seq]
 
-    def add_piece(self, piece: Piece) -> None:
+    def add_piece(self, piece: TransientText) -> None:
         for row in bounds.piece_rows(piece):
             name, self.next_piece = self.next_piece, self.next_piece + 1
             self.pieces[name] = row
@@ -141,7 +141,7 @@ class MemoryOutbox:
         if self._closed:
             raise OutboxError("The outbox is closed.")
 
-    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[StoredFrame]:
         self._check_open()
         made = {write.record.session_id: write.at_ms for write in writes if isinstance(write, StoreControl)}
         for write in writes:
@@ -169,7 +169,7 @@ class MemoryOutbox:
 
     def _apply(self, write: Unnumbered) -> None:
         match write:
-            case Piece():
+            case TransientText():
                 self._known(write.session_id).add_piece(write)
             case CloseBlock():
                 self._known(write.session_id).close_block(write.block)
@@ -207,10 +207,10 @@ class MemoryOutbox:
         session = self._sessions.get(session_id)
         return session.row(gateway_id) if session else None
 
-    async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
+    async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[StoredFrame]:
         self._check_open()
         session = self._sessions.get(session_id)
-        page: list[Stored] = []
+        page: list[StoredFrame] = []
         taken = 0
         for seq, frame in session.frames.items() if session else ():
             if seq > after:
@@ -220,13 +220,13 @@ class MemoryOutbox:
                 page.append(frame)
         return page
 
-    async def answers(self, session_id: str, after: int) -> list[Stored]:
+    async def answers(self, session_id: str, after: int) -> list[StoredFrame]:
         self._check_open()
         session = self._sessions.get(session_id)
         kept = [frame for seq, frame in session.frames.items() if seq > after] if session else []
         return [frame for frame in kept if frame.frame_type == "session.error"][-ANSWERS_READ:]
 
-    async def pieces(self, session_id: str) -> list[Piece]:
+    async def pieces(self, session_id: str) -> list[TransientText]:
         self._check_open()
         session = self._sessions.get(session_id)
         return bounds.merge_pieces(session.pieces.values()) if session else []

@@ -15,8 +15,7 @@ from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
     FIRST_EPOCH,
     Append,
-    Audit,
-    Batch,
+    AuditAppend,
     BeginLane,
     DropBrowserLogins,
     DropControls,
@@ -27,6 +26,8 @@ from interlock.ports.ledger import (
     EraseAudit,
     Fenced,
     LedgerError,
+    LedgerWrite,
+    NameTaken,
     PutApproval,
     PutBrowserLogin,
     PutCommand,
@@ -50,10 +51,9 @@ from interlock.ports.ledger import (
     SpendBrowserLogin,
     SpendPairing,
     Spent,
-    Taken,
     UseBrowserLogin,
     UseKey,
-    Write,
+    WriteBatch,
     audited,
 )
 from interlock.protocol.clock import parse_iso
@@ -112,10 +112,10 @@ class MemoryTables:
         self._room = AuditRoom()
         self._transcript: dict[tuple[str, str], TranscriptLine] = {}
 
-    async def commit(self, batch: Batch) -> Receipt:
+    async def commit(self, batch: WriteBatch) -> Receipt:
         return await self._room.commit(batch, self._write)
 
-    async def _write(self, batch: Batch) -> Receipt:
+    async def _write(self, batch: WriteBatch) -> Receipt:
         self._check_open()
         for lane, epoch in batch.epochs:
             if self.lanes.get(lane) != epoch:
@@ -137,11 +137,11 @@ class MemoryTables:
                 told(tenant_id, seq)
         return receipt
 
-    def _apply(self, write: Write, receipt: Receipt, undo: Undo) -> None:
+    def _apply(self, write: LedgerWrite, receipt: Receipt, undo: Undo) -> None:
         match write:
             case Append():
                 receipt.numbers.append(self._append(write, undo))
-            case Audit():
+            case AuditAppend():
                 receipt.audit_seqs.append(self._seal(write, undo))
             case PutSession(record):
                 put(self._sessions, record.session_id, record, undo)
@@ -150,7 +150,7 @@ class MemoryTables:
                 put(self._commands, record.command.id, record, undo)
             case PutIdempotency(record):
                 if record.scope in self._idempotency:
-                    raise Taken("An answer is kept under this idempotency key already.")
+                    raise NameTaken("An answer is kept under this idempotency key already.")
                 put(self._idempotency, record.scope, record, undo)
             case EraseAudit(tenant_id, seqs):
                 self._audit.erase(tenant_id, seqs, undo)
@@ -172,7 +172,7 @@ class MemoryTables:
             case PutRunner(record):
                 if any(other.token_sha256 == record.token_sha256 and other.runner_id != record.runner_id
                        for other in self._runners.values()):
-                    raise Taken("Another runner has this token.")
+                    raise NameTaken("Another runner has this token.")
                 put(self._runners, record.runner_id, record, undo)
             case PutDelivery(record):
                 put(self._deliveries, record.delivery.id, record, undo)
@@ -193,7 +193,7 @@ class MemoryTables:
                     put(self._runners, runner_id, msgspec.structs.replace(seen, last_seen_ms=at_ms), undo)
             case PutPairing(record):
                 if record.code_sha256 in self._pairings:
-                    raise Taken("This code is given out already.")
+                    raise NameTaken("This code is given out already.")
                 put(self._pairings, record.code_sha256, record, undo)
             case SpendPairing(code_sha256, now_ms):
                 good = self._pairings.get(code_sha256)
@@ -204,7 +204,7 @@ class MemoryTables:
                 drop(self._pairings, [key for key, one in self._pairings.items() if one.expires_ms <= now_ms], undo)
             case PutBrowserLogin(record):
                 if record.id in self._browser_logins:
-                    raise Taken("This browser session or code exists already.")
+                    raise NameTaken("This browser session or code exists already.")
                 put(self._browser_logins, record.id, record, undo)
             case SpendBrowserLogin(login_id, now_ms):
                 there = self._browser_logins.get(login_id)
@@ -224,7 +224,7 @@ class MemoryTables:
             case PutKey(record):
                 if any(other.key_sha256 == record.key_sha256 and other.key_id != record.key_id
                        for other in self._keys.values()):
-                    raise Taken("Another key has this secret.")
+                    raise NameTaken("Another key has this secret.")
                 put(self._keys, record.key_id, record, undo)
             case UseKey(key_id, at_ms):
                 if (used := self._keys.get(key_id)) is not None:
@@ -238,7 +238,7 @@ class MemoryTables:
             case _:
                 raise LedgerError(f"The ledger knows no write {type(write).__name__}.")
 
-    def _seal(self, write: Audit, undo: Undo) -> int:
+    def _seal(self, write: AuditAppend, undo: Undo) -> int:
         tenant_id = write.draft.tenant_id
         try:
             self._room.bound.check(tenant_id, len(self._audit.records(tenant_id)),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, Transcripts
+from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import Context, context
+from interlock.session.context import ModelContext, context
 from interlock.session.entries import check_line, header_line, read_stub
 from interlock.session.tree import Tree, read_tree
 
 
-class MemoryTranscripts(Transcripts):
+class MemoryTranscripts(TranscriptStore):
     """See `interlock.ports.transcripts.Transcripts` for what each call guarantees, but for power loss."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class MemoryTranscripts(Transcripts):
         tree = await self.tree(session_id, agent_id)
         return TranscriptPage(tree.lines[after : after + limit], len(tree.lines))
 
-    async def context(self, session_id: str, agent_id: str) -> Context:
+    async def context(self, session_id: str, agent_id: str) -> ModelContext:
         return context(await self.tree(session_id, agent_id))
 
     async def publish(self, session_id: str, agent_id: str, lines: Iterable[bytes]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.backends.memory.events import Streams
 from interlock.command.machine import TERMINAL
-from interlock.ports.upkeep import Counts, Forgotten, Upkeep
+from interlock.ports.upkeep import Counts, PrunedRows, Upkeep
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream
 from interlock.protocol.records import (
@@ -47,15 +47,15 @@ class MemoryUpkeep(Upkeep):
     async def old_sessions(self, tenant_id: str, before_ms: int, after: str, limit: int) -> list[str]:
         found = [session_id for session_id, record in sorted(self._sessions.items())
                  if record.tenant_id == tenant_id and session_id > after and self._is_old(session_id, before_ms)
-                 and self._would_forget(session_id)._replace(controls=0) != Forgotten()]
+                 and self._would_forget(session_id)._replace(controls=0) != PrunedRows()]
         return found[:limit]
 
-    async def would_forget(self, session_id: str) -> Forgotten:
+    async def would_forget(self, session_id: str) -> PrunedRows:
         return self._would_forget(session_id)
 
-    async def forget_session(self, session_id: str, before_ms: int) -> Forgotten:
+    async def forget_session(self, session_id: str, before_ms: int) -> PrunedRows:
         if not self._is_old(session_id, before_ms):
-            return Forgotten()
+            return PrunedRows()
         gone = self._would_forget(session_id)
         for name in self._names(session_id):
             self._streams.forget(name, self._streams.kept(name))
@@ -115,9 +115,9 @@ class MemoryUpkeep(Upkeep):
         acked = _machine(self._sessions[session_id]).get("control_acked", 0)
         return [key for key in self._controls if key[0] == session_id and key[1] <= acked]
 
-    def _would_forget(self, session_id: str) -> Forgotten:
-        return Forgotten(sum(self._streams.kept(name) for name in self._names(session_id)),
-                         sum(key[0] == session_id for key in self._files), len(self._confirmed(session_id)))
+    def _would_forget(self, session_id: str) -> PrunedRows:
+        return PrunedRows(sum(self._streams.kept(name) for name in self._names(session_id)),
+                          sum(key[0] == session_id for key in self._files), len(self._confirmed(session_id)))
 
 
 def _machine(record: SessionRecord) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 from interlock.backends.bucket import Bucket, Failure, code_of, connect
 from interlock.ports.clock import Entropy
-from interlock.ports.objects import Kept, ObjectDamaged, ObjectMissing, ObjectsError, ObjectTooLarge
+from interlock.ports.objects import ObjectDamaged, ObjectMissing, ObjectsError, ObjectTooLarge, StoredObject
 from interlock.protocol.limits import KIB, MAX_OBJECT_BYTES, OBJECT_READ_BYTES
 
 SPOOL_BYTES = 256 * KIB
@@ -45,11 +45,11 @@ class BucketObjects:
         self._limit_bytes = limit_bytes
         self._store = connect(bucket)
 
-    async def put(self, parts: Iterable[bytes]) -> Kept:
+    async def put(self, parts: Iterable[bytes]) -> StoredObject:
         """Count and hash, then hand the whole to the store, which checks it against the digest."""
         return await self._ask("cannot be kept", self._put, parts)
 
-    def _put(self, parts: Iterable[bytes]) -> Kept:
+    def _put(self, parts: Iterable[bytes]) -> StoredObject:
         with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as whole:
             digest, size = hashlib.sha256(), 0
             for part in parts:
@@ -59,11 +59,11 @@ class BucketObjects:
                 digest.update(part)
                 whole.write(part)
             whole.seek(0)
-            kept = Kept(digest.hexdigest(), size)
+            kept = StoredObject(digest.hexdigest(), size)
             self._hand_over(kept, whole)
         return kept
 
-    def _hand_over(self, kept: Kept, whole: IO[bytes]) -> None:
+    def _hand_over(self, kept: StoredObject, whole: IO[bytes]) -> None:
         key = f"{self._folder(kept.sha256)}{self._entropy(16).hex()}"
         self._store.put_object(Bucket=self._bucket.name, Key=key, Body=whole, ContentLength=kept.size,
                                ChecksumAlgorithm="SHA256", ContentType="application/octet-stream")

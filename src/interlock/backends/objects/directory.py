@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
 
-from interlock.ports.objects import Kept, ObjectDamaged, ObjectMissing, ObjectsError, ObjectTooLarge
+from interlock.ports.objects import ObjectDamaged, ObjectMissing, ObjectsError, ObjectTooLarge, StoredObject
 from interlock.protocol.limits import MAX_OBJECT_BYTES, OBJECT_READ_BYTES
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -38,11 +38,11 @@ class DirectoryObjects:
             raise ObjectsError(f"The objects in {root} cannot be used: {error.strerror}. Check who owns the "
                                "directory and that the disk has room.") from error
 
-    async def put(self, parts: Iterable[bytes]) -> Kept:
+    async def put(self, parts: Iterable[bytes]) -> StoredObject:
         """Write aside, flush, name, flush the names."""
         return await asyncio.to_thread(self._put, parts)
 
-    def _put(self, parts: Iterable[bytes]) -> Kept:
+    def _put(self, parts: Iterable[bytes]) -> StoredObject:
         try:
             fd, name = tempfile.mkstemp(prefix=_DRAFT, dir=self._root)
             try:
@@ -54,7 +54,7 @@ class DirectoryObjects:
             raise ObjectsError(f"An object cannot be written to {self._root}: {error.strerror}.") from error
         return kept
 
-    def _write(self, fd: int, parts: Iterable[bytes]) -> Kept:
+    def _write(self, fd: int, parts: Iterable[bytes]) -> StoredObject:
         digest, size = hashlib.sha256(), 0
         with os.fdopen(fd, "wb") as file:
             for part in parts:
@@ -65,7 +65,7 @@ class DirectoryObjects:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        return Kept(digest.hexdigest(), size)
+        return StoredObject(digest.hexdigest(), size)
 
     def _publish(self, draft: Path, sha256: str) -> None:
         place = self._place(sha256)

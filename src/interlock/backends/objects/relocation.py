@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 
-from interlock.ports.objects import Kept, Objects
+from interlock.ports.objects import Objects, StoredObject
 
 
 class MovedObjects:
@@ -14,7 +14,7 @@ class MovedObjects:
         self._now = now
         self._before = before
 
-    async def put(self, parts: Iterable[bytes]) -> Kept:
+    async def put(self, parts: Iterable[bytes]) -> StoredObject:
         """Put into the store of today."""
         return await self._now.put(parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from interlock.ports.outbox import Piece, Policy
+from interlock.ports.outbox import Policy, TransientText
 from interlock.protocol.limits import KIB, MAX_TOOL_OUTPUT_BYTES
 from interlock.protocol.sizes import split_text
 
@@ -57,11 +57,11 @@ def count_lost(ranges: Sequence[tuple[int, int]]) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
 
-def piece_rows(piece: Piece) -> list[Piece]:
+def piece_rows(piece: TransientText) -> list[TransientText]:
     """Cut a tool channel's piece into rows; a text block's piece is one row."""
     if not is_channel(piece.block):
         return [piece]
-    rows: list[Piece] = []
+    rows: list[TransientText] = []
     offset = piece.offset
     for text in split_text(piece.text, PIECE_ROW_BYTES):
         rows.append(piece._replace(offset=offset, text=text))
@@ -92,7 +92,7 @@ class ChannelKeep:
         return dropped
 
 
-def merge_pieces(rows: Iterable[Piece]) -> list[Piece]:
+def merge_pieces(rows: Iterable[TransientText]) -> list[TransientText]:
     """Merge rows, in the order they were written, into one Piece for each run without a hole; blocks in the order
     they were opened. Text that a row repeats is taken once."""
     runs: dict[str, list[tuple[int, list[str]]]] = {}
@@ -108,7 +108,7 @@ def merge_pieces(rows: Iterable[Piece]) -> list[Piece]:
             block[-1][1].append(row.text[end - row.offset :])
         ends[row.block] = max(end, row.offset + len(row.text))
     return [
-        Piece(session_id, block, offset, "".join(texts))
+        TransientText(session_id, block, offset, "".join(texts))
         for block, block_runs in runs.items()
         for offset, texts in block_runs
     ]

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
-from interlock.ports.outbox import OutboxWrite, Stored, UnknownSession
+from interlock.ports.outbox import OutboxWrite, StoredFrame, UnknownSession
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Class, encode, frame_class
 
 
-def number_frames(writes: Sequence[OutboxWrite], last_seqs: Mapping[str, int], made: Set[str]) -> list[Stored]:
+def number_frames(writes: Sequence[OutboxWrite], last_seqs: Mapping[str, int], made: Set[str]) -> list[StoredFrame]:
     """Number and encode the frames among `writes`, in order; sessions in `made` begin with this write.
 
     Raises UnknownSession, InvalidFrame (FRAME_TOO_LARGE), and ValueError for a frame that is not durable.
     """
     numbers: dict[str, int] = {}
-    stored: list[Stored] = []
+    stored: list[StoredFrame] = []
     for frame in writes:
         if not isinstance(frame, Frame):
             continue
@@ -29,5 +29,5 @@ def number_frames(writes: Sequence[OutboxWrite], last_seqs: Mapping[str, int], m
         seq = numbers.get(session_id, last_seqs.get(session_id, 0)) + 1
         raw = encode(msgspec.structs.replace(frame, seq=seq))
         numbers[session_id] = seq
-        stored.append(Stored(session_id, seq, frame.message_id, frame.type, raw))
+        stored.append(StoredFrame(session_id, seq, frame.message_id, frame.type, raw))
     return stored

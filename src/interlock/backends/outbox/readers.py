@@ -16,7 +16,7 @@ REFUSED_KEPT = 256
 """Refusals repeated to one gateway until it confirms them; of more, the newest."""
 
 
-class Cursor(msgspec.Struct):
+class ReaderCursor(msgspec.Struct):
     """How far one gateway is in one session. `held`: what it has not acknowledged is kept for it; where it is not,
     `why` says how it lost its place. Of the controller everything is kept, within its policy."""
 
@@ -40,7 +40,7 @@ class Cursor(msgspec.Struct):
         self.held, self.why = True, ""
 
 
-class Kept:
+class OutboxCounts:
     """What an outbox counts of one session, whatever it keeps it in.
 
     `bytes_kept` are the frames that the controller has not acknowledged: what its policy bounds. `bytes_stored` are all
@@ -56,25 +56,25 @@ class Kept:
         self.policy: Policy = "RING"
         self.forgotten = False
         self.controller = ""
-        self.cursors: dict[str, Cursor] = {}
+        self.cursors: dict[str, ReaderCursor] = {}
 
-    def cursor(self, gateway_id: str | None) -> Cursor:
+    def cursor(self, gateway_id: str | None) -> ReaderCursor:
         """A gateway's cursor; None means the controller's."""
-        return self.cursors.setdefault(self.controller if gateway_id is None else gateway_id, Cursor())
+        return self.cursors.setdefault(self.controller if gateway_id is None else gateway_id, ReaderCursor())
 
-    def seen(self, gateway_id: str | None) -> Cursor:
+    def seen(self, gateway_id: str | None) -> ReaderCursor:
         """The same to look at: a gateway that never joined has a cursor at the beginning, and gets none by it."""
-        return self.cursors.get(self.controller if gateway_id is None else gateway_id) or Cursor()
+        return self.cursors.get(self.controller if gateway_id is None else gateway_id) or ReaderCursor()
 
     def observe(self, gateway: GatewayRow, at_ms: int) -> None:
         """A session begins: it is kept for a gateway that is known, unless that was away for too long (D-5)."""
         absent = gateway.left_ms is not None and at_ms - gateway.left_ms >= OBSERVER_ABSENT_MS
-        self.cursors.setdefault(gateway.gateway_id, Cursor(held=not absent, why="absent" if absent else ""))
+        self.cursors.setdefault(gateway.gateway_id, ReaderCursor(held=not absent, why="absent" if absent else ""))
 
     def join(self, gateway_id: str) -> None:
         """A gateway joins a session that has begun; what nobody keeps any more it never had."""
         if gateway_id not in self.cursors:
-            self.cursors[gateway_id] = Cursor(why="joined" if self.floor() else "")
+            self.cursors[gateway_id] = ReaderCursor(why="joined" if self.floor() else "")
 
     def adopt(self, gateway_id: str) -> None:
         """A session that has no controller, or one of the time before gateways had names, gets this one."""
@@ -91,7 +91,7 @@ class Kept:
         self.controller = gateway_id
         self.cursor(None).held = True
 
-    def observers(self) -> list[tuple[str, Cursor]]:
+    def observers(self) -> list[tuple[str, ReaderCursor]]:
         """Every other gateway that holds a place, the one that is furthest behind first."""
         held = [(name, cursor) for name, cursor in self.cursors.items() if cursor.held and name != self.controller]
         return sorted(held, key=lambda one: one[1].acked_seq)
@@ -106,7 +106,7 @@ class Kept:
         own = self.cursor(None)
         own.peak_bytes = max(own.peak_bytes, self.bytes_kept)
 
-    def settle_peak(self, cursor: Cursor) -> None:
+    def settle_peak(self, cursor: ReaderCursor) -> None:
         """After an acknowledgement what is left is the highest so far."""
         cursor.peak_bytes = self.bytes_kept if cursor is self.seen(None) else 0
 

@@ -89,25 +89,25 @@ MIGRATIONS: tuple[str, ...] = (
 """Step n brings a file of version n to version n + 1; a step that was released is never changed."""
 
 
-class Rows(Protocol):
+class StatementRows(Protocol):
     """What a statement gives."""
 
-    def __iter__(self) -> Rows: ...
+    def __iter__(self) -> StatementRows: ...
 
     def __next__(self) -> tuple[Any, ...]: ...
 
     def fetchall(self) -> list[tuple[Any, ...]]: ...
 
 
-class Database(Protocol):
+class OutboxDatabase(Protocol):
     """The part of an `apsw.Connection` that the outbox uses, with types that a checker can follow."""
 
     @property
     def in_transaction(self) -> bool: ...
 
-    def execute(self, statements: str, bindings: tuple[Any, ...] = ()) -> Rows: ...
+    def execute(self, statements: str, bindings: tuple[Any, ...] = ()) -> StatementRows: ...
 
-    def executemany(self, statements: str, sequenceofbindings: Sequence[tuple[Any, ...]]) -> Rows: ...
+    def executemany(self, statements: str, sequenceofbindings: Sequence[tuple[Any, ...]]) -> StatementRows: ...
 
     def last_insert_rowid(self) -> int: ...
 
@@ -138,11 +138,11 @@ def lock_file(path: Path) -> int:
     return lock
 
 
-def open_file(path: Path) -> Database:
+def open_file(path: Path) -> OutboxDatabase:
     """Open or make the outbox with mode 0600 and bring it to the newest schema. Raises OutboxUnusable."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        database = cast("Database", apsw.Connection(str(path)))
+        database = cast("OutboxDatabase", apsw.Connection(str(path)))
     except (OSError, apsw.Error) as error:
         raise OutboxUnusable(f"The outbox {path} cannot be opened: {error}. Check who owns it and that the disk "
                              "has room.") from error
@@ -164,11 +164,11 @@ def _damaged(path: Path, what: str) -> OutboxUnusable:
                           "again: what the gateway has is safe, what only this file held is lost.")
 
 
-def _number(database: Database, pragma: str) -> int:
+def _number(database: OutboxDatabase, pragma: str) -> int:
     return int(next(database.execute("PRAGMA " + pragma))[0])
 
 
-def _check(database: Database, path: Path) -> None:
+def _check(database: OutboxDatabase, path: Path) -> None:
     """Refuse a foreign, a newer or a damaged file before anything is written to it."""
     application_id = _number(database, "application_id")
     if application_id == 0 and next(database.execute("SELECT count(*) FROM sqlite_schema"))[0] == 0:
@@ -181,14 +181,14 @@ def _check(database: Database, path: Path) -> None:
         raise _damaged(path, str(verdict))
 
 
-def _prepare(database: Database) -> None:
+def _prepare(database: OutboxDatabase) -> None:
     """WAL, so that a commit without fsync survives kill -9; real flushes on macOS (D-6)."""
     for pragma in ("busy_timeout = 5000", "journal_mode = WAL", "fullfsync = ON", "checkpoint_fullfsync = ON",
                    "journal_size_limit = 16777216", "foreign_keys = ON", "temp_store = MEMORY"):
         database.execute("PRAGMA " + pragma).fetchall()
 
 
-def _migrate(database: Database, path: Path) -> None:
+def _migrate(database: OutboxDatabase, path: Path) -> None:
     version = _number(database, "user_version")
     if version > len(MIGRATIONS):
         raise OutboxUnusable(f"The outbox {path} was written by a newer Interlock (schema {version}, this one knows "

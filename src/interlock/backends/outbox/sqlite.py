@@ -21,9 +21,9 @@ from interlock.ports.outbox import (
     GatewayRow,
     OutboxError,
     OutboxWrite,
-    Piece,
     SessionRow,
-    Stored,
+    StoredFrame,
+    TransientText,
 )
 from interlock.protocol.frames import InvalidFrame
 from interlock.protocol.limits import OUTBOX_BYTES
@@ -97,8 +97,8 @@ class SqliteOutbox:
         self._thread.start()
 
     # --- the port ---
-    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
-        flush = not all(isinstance(write, Piece | CloseBlock) for write in writes)
+    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[StoredFrame]:
+        flush = not all(isinstance(write, TransientText | CloseBlock) for write in writes)
         return await self._call(lambda store: store.write(writes, attached=attached), flush=flush)
 
     async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
@@ -113,13 +113,13 @@ class SqliteOutbox:
     async def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None:
         return await self._call(lambda store: store.session(session_id, gateway_id))
 
-    async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
+    async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[StoredFrame]:
         return await self._call(lambda store: store.frames(session_id, after, limit_bytes))
 
-    async def answers(self, session_id: str, after: int) -> list[Stored]:
+    async def answers(self, session_id: str, after: int) -> list[StoredFrame]:
         return await self._call(lambda store: store.answers(session_id, after))
 
-    async def pieces(self, session_id: str) -> list[Piece]:
+    async def pieces(self, session_id: str) -> list[TransientText]:
         return await self._call(lambda store: store.pieces(session_id))
 
     async def controls(self, session_id: str, after: int, gateway_id: str | None = None) -> list[ControlRecord]:

@@ -10,21 +10,21 @@ import msgspec
 from interlock.backends.outbox import bounds
 from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep
 from interlock.backends.outbox.frame_numbers import number_frames
-from interlock.backends.outbox.readers import Cursor, Kept
-from interlock.backends.outbox.schema import Database
+from interlock.backends.outbox.readers import OutboxCounts, ReaderCursor
+from interlock.backends.outbox.schema import OutboxDatabase
 from interlock.ports.outbox import (
     ANSWERS_READ,
     CloseBlock,
     GatewayRow,
     OutboxWrite,
-    Piece,
     PutController,
     PutPolicy,
     PutState,
     RefuseControl,
     SessionRow,
     StoreControl,
-    Stored,
+    StoredFrame,
+    TransientText,
     UnknownSession,
 )
 from interlock.protocol.envelope import Frame
@@ -33,10 +33,10 @@ from interlock.protocol.records import ControlRecord
 from interlock.protocol.sizes import json_size
 
 _ranges_decoder = msgspec.json.Decoder(list[tuple[int, int]])
-_cursors_decoder = msgspec.json.Decoder(dict[str, Cursor])
+_cursors_decoder = msgspec.json.Decoder(dict[str, ReaderCursor])
 
 
-class _Session(Kept):
+class _Session(OutboxCounts):
     """A session's row in memory; `key` is its short name in the other tables, `trimmed` how far frames are gone."""
 
     def __init__(self, key: int, session_id: str, created_ms: int, state: bytes) -> None:
@@ -52,7 +52,7 @@ def _read(row: tuple[Any, ...], bytes_stored: int) -> _Session:
     session.forgotten, session.policy, session.controller = bool(row[11]), row[12], row[13]
     session.cursors = _cursors_decoder.decode(row[14])
     if session.controller not in session.cursors:  # A file from before gateways had cursors of their own.
-        session.cursors[session.controller] = Cursor(row[3], row[4], row[8], row[9])
+        session.cursors[session.controller] = ReaderCursor(row[3], row[4], row[8], row[9])
     session.trimmed = session.floor()
     return session
 
@@ -60,7 +60,7 @@ def _read(row: tuple[Any, ...], bytes_stored: int) -> _Session:
 class Store:
     """Every call runs inside a transaction that the writer thread began. After a rollback, `reload` is due."""
 
-    def __init__(self, database: Database, limit_bytes: int) -> None:
+    def __init__(self, database: OutboxDatabase, limit_bytes: int) -> None:
         self._database = database
         self._limit_bytes = limit_bytes
         self._sessions: dict[str, _Session] = {}
@@ -139,7 +139,7 @@ class Store:
         return session
 
     # --- writes ---
-    def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
+    def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[StoredFrame]:
         """Apply in order. Raises InvalidFrame or UnknownSession before the first change."""
         made = {write.record.session_id: write.at_ms for write in writes if isinstance(write, StoreControl)}
         for write in writes:
@@ -156,7 +156,7 @@ class Store:
             match write:
                 case Frame():
                     self._add_frame(next(numbered), attached)
-                case Piece():
+                case TransientText():
                     self._add_piece(write)
                 case CloseBlock():
                     self._close_block(write)
@@ -174,7 +174,7 @@ class Store:
                     self._put_controller(write)
         return stored
 
-    def _add_frame(self, frame: Stored, attached: Set[str] | None) -> None:
+    def _add_frame(self, frame: StoredFrame, attached: Set[str] | None) -> None:
         session = self._known(frame.session_id)
         size = len(frame.raw)
         session.last_seq = frame.seq
@@ -212,7 +212,7 @@ class Store:
             gone.append((session.key, seq))
         self._database.executemany("DELETE FROM frame WHERE session = ? AND seq = ?", gone)
 
-    def _add_piece(self, piece: Piece) -> None:
+    def _add_piece(self, piece: TransientText) -> None:
         session = self._known(piece.session_id)
         for row in bounds.piece_rows(piece):
             self._database.execute("INSERT INTO piece VALUES (NULL, ?, ?, ?, ?)",
@@ -384,11 +384,11 @@ class Store:
         session = self._find(session_id)
         return session.row(gateway_id) if session else None
 
-    def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
+    def frames(self, session_id: str, after: int, limit_bytes: int) -> list[StoredFrame]:
         session = self._sessions.get(session_id)
         if session is None:
             return []
-        page: list[Stored] = []
+        page: list[StoredFrame] = []
         taken = 0
         for seq, message_id, frame_type, raw in self._database.execute(
             "SELECT seq, message_id, type, raw FROM frame WHERE session = ? AND seq > ? ORDER BY seq",
@@ -397,24 +397,24 @@ class Store:
             taken += len(raw)
             if page and taken > limit_bytes:
                 break
-            page.append(Stored(session_id, seq, message_id, frame_type, raw))
+            page.append(StoredFrame(session_id, seq, message_id, frame_type, raw))
         return page
 
-    def answers(self, session_id: str, after: int) -> list[Stored]:
+    def answers(self, session_id: str, after: int) -> list[StoredFrame]:
         session = self._sessions.get(session_id)
         if session is None or session.last_seq <= after:
             return []
         rows = self._rows("SELECT seq, message_id, type, raw FROM frame WHERE session = ? AND seq > ?"
                           " AND type = 'session.error' ORDER BY seq DESC LIMIT ?", (session.key, after, ANSWERS_READ))
-        return [Stored(session_id, *row) for row in reversed(rows)]
+        return [StoredFrame(session_id, *row) for row in reversed(rows)]
 
-    def pieces(self, session_id: str) -> list[Piece]:
+    def pieces(self, session_id: str) -> list[TransientText]:
         session = self._sessions.get(session_id)
         if session is None:
             return []
         rows = self._database.execute("SELECT block, offset, text FROM piece WHERE session = ? ORDER BY id",
                                       (session.key,))
-        return bounds.merge_pieces(Piece(session_id, *row) for row in rows)
+        return bounds.merge_pieces(TransientText(session_id, *row) for row in rows)
 
     def controls(self, session_id: str, after: int, gateway_id: str | None = None) -> list[ControlRecord]:
         session = self._sessions.get(session_id)

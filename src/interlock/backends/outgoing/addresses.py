@@ -23,7 +23,7 @@ _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _OUTSIDE = re.compile(r"[^\x21-\x7e]|\\")
 
 
-class Target(NamedTuple):
+class TargetUrl(NamedTuple):
     """A URL taken apart. `path` has its query."""
 
     scheme: str
@@ -38,7 +38,7 @@ class Target(NamedTuple):
         return name if self.port == {"http": 80, "https": 443}[self.scheme] else f"{name}:{self.port}"
 
 
-def taken_apart(url: str) -> Target:
+def taken_apart(url: str) -> TargetUrl:
     """Read a URL as strictly as can be: what two readers could read differently is refused. Raises UrlRefused."""
     if len(url) > MAX_URL_CHARS or _OUTSIDE.search(url):
         raise UrlRefused("The URL is too long, or has characters that no URL has.")
@@ -55,7 +55,7 @@ def taken_apart(url: str) -> Target:
     if not (_HOST.fullmatch(host) or is_address(host)) or port == 0:
         raise UrlRefused("The URL names no host that can be asked.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme, host, port or {"http": 80, "https": 443}[parts.scheme], path)
+    return TargetUrl(parts.scheme, host, port or {"http": 80, "https": 443}[parts.scheme], path)
 
 
 def is_address(host: str) -> bool:
@@ -73,13 +73,13 @@ class Fence:
     def __init__(self, allowed: Sequence[str] = ()) -> None:
         self._allowed: list[Network] = [ipaddress.ip_network(text) for text in allowed]
 
-    def check_scheme(self, target: Target) -> None:
+    def check_scheme(self, target: TargetUrl) -> None:
         """Raises UrlRefused for a URL in clear where nothing may be asked in clear."""
         if target.scheme != "https" and not self._allowed:
             raise UrlRefused(f"{target.host} is asked over https only; `outgoing.allow` names networks that may be "
                              "asked in clear.")
 
-    def check(self, target: Target, address: str) -> None:
+    def check(self, target: TargetUrl, address: str) -> None:
         """Raises UrlRefused where the address, or one hidden in it, is not to be asked."""
         found = ipaddress.ip_address(address)
         for meant in _meant(found):

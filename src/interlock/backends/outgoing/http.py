@@ -8,8 +8,8 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.outgoing.addresses import Fence, Target, is_address, taken_apart
-from interlock.ports.outbound_http import Answer, Outgoing, Unreached, UrlRefused
+from interlock.backends.outgoing.addresses import Fence, TargetUrl, is_address, taken_apart
+from interlock.ports.outbound_http import OutboundResponse, Outgoing, Unreached, UrlRefused
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -49,7 +49,7 @@ class HttpOutgoing(Outgoing):
             self._fence.check(target, target.host)
 
     async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None,
-                   max_bytes: int, timeout_s: float) -> Answer:
+                   max_bytes: int, timeout_s: float) -> OutboundResponse:
         target = taken_apart(url)
         self._fence.check_scheme(target)
         library: Any = await asyncio.to_thread(_library)
@@ -62,7 +62,7 @@ class HttpOutgoing(Outgoing):
         except library.HTTPError as error:
             raise Unreached(f"{target.host} cannot be asked: {type(error).__name__}.") from None
 
-    async def _address(self, target: Target) -> str:
+    async def _address(self, target: TargetUrl) -> str:
         """Look the name up; one address inside among several is a trick, and refuses them all."""
         if is_address(target.host):
             found = [target.host]
@@ -79,8 +79,8 @@ class HttpOutgoing(Outgoing):
             self._fence.check(target, address)
         return found[0]
 
-    async def _ask(self, library: Any, method: str, target: Target, address: str, headers: Mapping[str, str],
-                   body: bytes | None, max_bytes: int) -> Answer:
+    async def _ask(self, library: Any, method: str, target: TargetUrl, address: str, headers: Mapping[str, str],
+                   body: bytes | None, max_bytes: int) -> OutboundResponse:
         pinned = f"[{address}]" if ":" in address else address
         extensions = {"sni_hostname": target.host} if target.scheme == "https" else {}
         async with (
@@ -94,4 +94,4 @@ class HttpOutgoing(Outgoing):
                 taken += chunk
                 if len(taken) > max_bytes:
                     raise Unreached(f"The answer of {target.host} is larger than {max_bytes} bytes.")
-            return Answer(response.status_code, bytes(taken))
+            return OutboundResponse(response.status_code, bytes(taken))

@@ -13,14 +13,14 @@ from typing import NamedTuple
 import asyncpg
 
 from interlock.backends.postgres import statements
-from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import LINK_FAULTS, is_away, is_in_the_way
 from interlock.backends.postgres.single import CHECKS, NOTED_CHANGE, NotAtOnce, Reason, Single
 from interlock.backends.postgres.texts import held
-from interlock.backends.postgres.transaction import AuditHead, Group
+from interlock.backends.postgres.transaction import AuditHead, CommitGroup
 from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound
-from interlock.ports.ledger import Batch, LedgerError
+from interlock.ports.ledger import LedgerError, WriteBatch
 
 KNOWN_HEADS = 4_096
 """Tenants whose audit head is remembered; a transaction of any other one reads it first."""
@@ -39,7 +39,7 @@ class InDoubt(Exception):
         self.fault = fault
 
 
-class Mark(NamedTuple):
+class TransactionMark(NamedTuple):
     """Which transaction this is: the writer, and its number."""
 
     writer_id: str
@@ -54,9 +54,9 @@ class AtOnce:
         self._heads: OrderedDict[str, AuditHead] = OrderedDict()
         """Where audit logs stood after this writer's last transactions; another gateway may have gone on in them."""
 
-    def gather(self, batches: Iterable[Batch | None], bound: TailBound | None) -> Group:
+    def gather(self, batches: Iterable[WriteBatch | None], bound: TailBound | None) -> CommitGroup:
         """Return what these batches write together. Raises NotAtOnce."""
-        made = Group(self._entries, bound)
+        made = CommitGroup(self._entries, bound)
         for batch in batches:
             if batch is None:
                 raise NotAtOnce("work")
@@ -66,7 +66,8 @@ class AtOnce:
                 raise NotAtOnce("refused") from error  # Which batch it was is found the other way.
         return made
 
-    async def send(self, connection: Connection, mark: Mark, made: Group, epochs: Sequence[tuple[str, int]]
+    async def send(self, connection: PostgresConnection, mark: TransactionMark, made: CommitGroup,
+                   epochs: Sequence[tuple[str, int]]
                    ) -> Sequence[int]:
         """Commit a group; returns the new heads of its streams, ordered by name. Raises NotAtOnce and `LINK_FAULTS`,
         and nothing is committed then; InDoubt where that is not known."""
@@ -84,7 +85,8 @@ class AtOnce:
             await self._read_heads(connection, tenants)
         raise AssertionError("the last try returns or raises")
 
-    async def change(self, connection: Connection, mark: Mark, sql: str, values: Sequence[object]) -> Sequence[int]:
+    async def change(self, connection: PostgresConnection, mark: TransactionMark, sql: str,
+                     values: Sequence[object]) -> Sequence[int]:
         """Run one statement that changes rows; returns how many, in a list. Raises `LINK_FAULTS`, and InDoubt."""
         single = Single()
         single.add([("changed", sql)], values)
@@ -92,17 +94,18 @@ class AtOnce:
         single.check("decided", "noted", 1)
         return await _sent(connection, single)
 
-    def keep(self, made: Group) -> None:
+    def keep(self, made: CommitGroup) -> None:
         """Remember where the logs stand that a group has written to, now that it is committed."""
         for tenant, head in made.heads.items():
             self._keep(tenant, head)
 
-    def forget(self, made: Group) -> None:
+    def forget(self, made: CommitGroup) -> None:
         """Read the heads of these logs again, before they are next written to."""
         for tenant in made.tenants():
             self._heads.pop(tenant, None)
 
-    async def _once(self, connection: Connection, mark: Mark, made: Group, lanes: Mapping[str, int]) -> Sequence[int]:
+    async def _once(self, connection: PostgresConnection, mark: TransactionMark, made: CommitGroup,
+                    lanes: Mapping[str, int]) -> Sequence[int]:
         try:
             single = made.single(mark.writer_id, mark.number, lanes, self._heads)
         except (LedgerError, ValueError) as error:
@@ -115,7 +118,7 @@ class AtOnce:
                 raise
             raise NotAtOnce(reason) from error
 
-    async def _read_heads(self, connection: Connection, tenants: Sequence[str]) -> None:
+    async def _read_heads(self, connection: PostgresConnection, tenants: Sequence[str]) -> None:
         found = await connection.fetch(statements.READ_HEADS, tenants, CHECKPOINT_FACT)
         for tenant, count, last_hash, peaks, noted in found:
             self._keep(tenant, AuditHead(count, last_hash, bytes(peaks), noted))
@@ -127,7 +130,7 @@ class AtOnce:
             self._heads.popitem(last=False)
 
 
-async def _sent(connection: Connection, single: Single) -> Sequence[int]:
+async def _sent(connection: PostgresConnection, single: Single) -> Sequence[int]:
     """Send a statement; returns the last value of its row. Raises `LINK_FAULTS`, and InDoubt."""
     try:
         row = await connection.fetchrow(single.sql(), *single.values)

@@ -10,8 +10,14 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from interlock.backends.postgres import queries
-from interlock.backends.postgres.database import Connection, Row, Settings, close_quietly, first_connection
-from interlock.backends.postgres.faults import NotALedger, translate
+from interlock.backends.postgres.database import (
+    PostgresConnection,
+    PostgresSettings,
+    Row,
+    close_quietly,
+    first_connection,
+)
+from interlock.backends.postgres.faults import NotAPostgresLedger, translate
 from interlock.backends.postgres.texts import given, held
 from interlock.backends.rows import Row as Columns
 from interlock.backends.rows import (
@@ -60,7 +66,7 @@ class Runs(Protocol):
 class PostgresAuditRows:
     """One snapshot of the audit tables, as `backends.sqlite.audit_rows.AuditRows` shows those of a file."""
 
-    def __init__(self, connection: Connection, run: Runs) -> None:
+    def __init__(self, connection: PostgresConnection, run: Runs) -> None:
         self._connection = connection
         self._run = run
 
@@ -142,14 +148,14 @@ def record_of(tenant_id: str, row: Row) -> AuditRecord:
 
 
 @contextmanager
-def audit_rows(settings: Settings) -> Generator[PostgresAuditRows]:
+def audit_rows(settings: PostgresSettings) -> Generator[PostgresAuditRows]:
     """Open a database for checking, where no loop runs. Raises LedgerError."""
     with asyncio.Runner() as runner:
         connection = runner.run(first_connection(settings))
         try:
             runner.run(connection.execute(BEGIN_READING))
             if not runner.run(connection.fetchval(HAS_AUDIT)):
-                raise NotALedger("There is no ledger in this database.")
+                raise NotAPostgresLedger("There is no ledger in this database.")
             yield PostgresAuditRows(connection, runner.run)
         except OSError as error:
             raise translate(error) from error

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import asyncpg
 
-from interlock.backends.postgres.faults import LINK_FAULTS, Closed, NotReached, is_away, translate
+from interlock.backends.postgres.faults import LINK_FAULTS, NotReached, PostgresClosed, is_away, translate
 from interlock.backends.postgres.texts import given, held
 from interlock.ports import trips
 from interlock.ports.trips import one_trip
@@ -36,7 +36,7 @@ Row = tuple[Any, ...]
 """As asyncpg's records behave, and as `Readers` gives them."""
 
 
-class Connection(Protocol):
+class PostgresConnection(Protocol):
     """A connection. Every call may raise `LINK_FAULTS`."""
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
@@ -54,7 +54,7 @@ class Connection(Protocol):
     def terminate(self) -> None: ...
 
 
-class Settings(NamedTuple):
+class PostgresSettings(NamedTuple):
     """How PostgreSQL is reached. `dsn` is a URL as libpq reads it: several hosts, TLS and a password file too."""
 
     dsn: str
@@ -62,25 +62,25 @@ class Settings(NamedTuple):
     """Behind a pool of connections that gives each transaction another one (pgbouncer): nothing is prepared."""
 
 
-_open = cast("Callable[..., Awaitable[Connection]]", getattr(asyncpg, "connect"))  # noqa: B009 - it has no types
+_open = cast("Callable[..., Awaitable[PostgresConnection]]", getattr(asyncpg, "connect"))  # noqa: B009 - it has no types
 
 
-def read_settings(text: str) -> Settings:
+def read_settings(text: str) -> PostgresSettings:
     """Read an address: what libpq reads, and `pooled=1` for a server behind a pool of connections (pgbouncer)."""
     address, mark, query = text.partition("?")
     said = query.split("&") if mark else []
     rest = [one for one in said if one.partition("=")[0] != "pooled"]
-    return Settings(address + ("?" + "&".join(rest) if rest else ""), pooled="pooled=1" in said)
+    return PostgresSettings(address + ("?" + "&".join(rest) if rest else ""), pooled="pooled=1" in said)
 
 
-async def connect(settings: Settings) -> Connection:
+async def connect(settings: PostgresSettings) -> PostgresConnection:
     """Open a connection, once. Raises what asyncpg raises."""
     cache = 0 if settings.pooled else 256
-    return Counted(await _open(settings.dsn, timeout=CONNECT_TIMEOUT_S, command_timeout=CALL_TIMEOUT_S,
-                               statement_cache_size=cache))
+    return CountedConnection(await _open(settings.dsn, timeout=CONNECT_TIMEOUT_S, command_timeout=CALL_TIMEOUT_S,
+                                         statement_cache_size=cache))
 
 
-class Counted:
+class CountedConnection:
     """A connection that counts its round trips for the operation that waits for them (`ports.trips`).
 
     A call is one, although the driver makes two of the first call of each statement on a connection, which prepares it.
@@ -88,7 +88,7 @@ class Counted:
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:
@@ -149,12 +149,12 @@ async def patiently(attempt: Callable[[], Awaitable[T]], wait_s: float | None = 
         delay_s = min(2 * delay_s, RETRY_MAX_S)
 
 
-class Readers:
+class PostgresReaders:
     """A few connections for reading. A read sees every commit that had returned when it was called."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
-        self._free: list[Connection] = []
+        self._free: list[PostgresConnection] = []
         self._room = asyncio.Semaphore(READ_CONNECTIONS)
         self._closed = False
 
@@ -188,7 +188,7 @@ class Readers:
     async def _once(self, sql: str, values: Sequence[Any]) -> list[Row]:
         async with self._room:
             if self._closed:
-                raise Closed("The ledger is closed.")
+                raise PostgresClosed("The ledger is closed.")
             connection = self._free.pop() if self._free else await connect(self._settings)
             if connection.is_closed():
                 self._drop_idle()
@@ -215,7 +215,7 @@ class Readers:
         self._free.clear()
 
 
-async def close_quietly(connection: Connection) -> None:
+async def close_quietly(connection: PostgresConnection) -> None:
     """Say goodbye where somebody is there to hear it."""
     try:
         await connection.close(timeout=2.0)
@@ -223,7 +223,7 @@ async def close_quietly(connection: Connection) -> None:
         connection.terminate()
 
 
-async def first_connection(settings: Settings) -> Connection:
+async def first_connection(settings: PostgresSettings) -> PostgresConnection:
     """Open a connection at the start: a wrong address or password is said at once, in one sentence. Raises
     LedgerError."""
     try:

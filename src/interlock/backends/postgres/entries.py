@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.single import NotAtOnce, Single
 from interlock.backends.postgres.tables import columns
 from interlock.backends.postgres.texts import given, held
@@ -58,7 +58,7 @@ class Entries:
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
 
-    async def add(self, connection: Connection, lines: Sequence[TranscriptLine]) -> None:
+    async def add(self, connection: PostgresConnection, lines: Sequence[TranscriptLine]) -> None:
         """Append lines of any sessions, in their order. Raises LedgerError."""
         kept = _checked(lines)
         fresh = sorted({line.session_id for line in kept} - self._known.keys())
@@ -110,7 +110,7 @@ def _checked(lines: Sequence[TranscriptLine]) -> list[TranscriptLine]:
     return list(reversed(unique.values()))
 
 
-async def begin(connection: Connection, headers: Sequence[TranscriptHeader]) -> None:
+async def begin(connection: PostgresConnection, headers: Sequence[TranscriptHeader]) -> None:
     """Begin the transcripts that are not there."""
     made = {header.session_id: header for header in headers}
     begun = await connection.fetch(BEGIN_TRANSCRIPT, *columns((one.session_id, one.agent_id) for one in made.values()))
@@ -120,7 +120,7 @@ async def begin(connection: Connection, headers: Sequence[TranscriptHeader]) -> 
             (one.session_id, header_line(one.session_id, one.timestamp, one.cwd)) for one in heads))
 
 
-async def append(connection: Connection, lines: Sequence[TranscriptLine]) -> None:
+async def append(connection: PostgresConnection, lines: Sequence[TranscriptLine]) -> None:
     """Append lines to transcripts that are there; those that they have already are passed over."""
     added: dict[str, int] = {}
     for line in lines:

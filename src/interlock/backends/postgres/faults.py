@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncpg
 
-from interlock.ports.ledger import Full, LedgerError, OutcomeUnknown, Taken
+from interlock.ports.ledger import Full, LedgerError, NameTaken, OutcomeUnknown
 
 
 class NotReached(LedgerError):
     """Nobody answers at the address, or it lets nobody in."""
 
 
-class NotALedger(LedgerError):
+class NotAPostgresLedger(LedgerError):
     """The database holds what is no ledger."""
 
 
@@ -19,11 +19,11 @@ class WrongSchema(LedgerError):
     """The schema is too new or too old for this program."""
 
 
-class Closed(LedgerError):
+class PostgresClosed(LedgerError):
     """The ledger takes nothing any more, because it was closed."""
 
 
-class Away(Full):
+class DatabaseUnavailable(Full):
     """The server could not be reached for too long; nothing of the batch was kept."""
 
 
@@ -75,11 +75,12 @@ def translate(error: BaseException) -> LedgerError:
         return error
     if isinstance(error, asyncpg.UniqueViolationError):
         name = str(getattr(error, "constraint_name", ""))
-        return Taken(_TAKEN.get(name, f"A name in this batch exists already ({name})."))
+        return NameTaken(_TAKEN.get(name, f"A name in this batch exists already ({name})."))
     if isinstance(error, asyncpg.DiskFullError):
         return Full("The disk of PostgreSQL is full; nothing of this batch was kept. Free some space.")
     if is_away(error):
-        return Away(f"PostgreSQL does not answer, so nothing of this batch was kept: {error or type(error).__name__}.")
+        return DatabaseUnavailable(f"PostgreSQL does not answer, so nothing of this batch was kept: "
+                                   f"{error or type(error).__name__}.")
     if isinstance(error, _CANNOT_TAKE):
         return Full(f"PostgreSQL could not take it, so nothing of this batch was kept: {error}.")
     return LedgerError(f"The batch could not be written: {error}")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from interlock.backends.postgres.database import Connection, Row
+from interlock.backends.postgres.database import PostgresConnection, Row
 from interlock.backends.postgres.texts import given, held
-from interlock.backends.postgres.writer import Writer
+from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import Gone, Lease
 
 TAKE_LIMIT = 256
@@ -58,7 +58,7 @@ class _Asked(NamedTuple):
 class Taking:
     """Takes lanes over the writer of the leases."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: PostgresWriter) -> None:
         self._writer = writer
         self._asked: list[_Asked] = []
         self._task: asyncio.Task[None] | None = None
@@ -103,7 +103,8 @@ class Taking:
         return group
 
 
-async def _take(connection: Connection, lanes: Mapping[str, str | None], instance_id: str, *, orphans: bool = False
+async def _take(connection: PostgresConnection, lanes: Mapping[str, str | None], instance_id: str, *,
+                orphans: bool = False
                 ) -> dict[str, Lease]:
     """Take those lanes that may be had: (lane → whose it is now). With `orphans`, only those whose owner is dead and
     which no other transaction holds; the rest is left out. Raises Gone."""
@@ -130,7 +131,7 @@ async def _take(connection: Connection, lanes: Mapping[str, str | None], instanc
     return leases
 
 
-async def _named(connection: Connection, mine: str, names: list[str]) -> list[Row]:
+async def _named(connection: PostgresConnection, mine: str, names: list[str]) -> list[Row]:
     """Make rows for these lanes, and hold them; one that another gateway has made meanwhile is held as it is now."""
     if not names:
         return []

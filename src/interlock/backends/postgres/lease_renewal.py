@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeAlias
 
-from interlock.backends.postgres.database import Connection, Settings, close_quietly, connect
+from interlock.backends.postgres.database import PostgresConnection, PostgresSettings, close_quietly, connect
 from interlock.backends.postgres.faults import LINK_FAULTS, translate
 from interlock.backends.postgres.texts import held
 from interlock.ports.leases import INSTANCE_LIFE_MS
@@ -20,7 +20,7 @@ RENEW_TIMEOUT_S = INSTANCE_LIFE_MS / 3_000
 """A renewal that has no answer by then is asked on another connection as well."""
 RECONNECT_TIMEOUT_S = INSTANCE_LIFE_MS / 2_000
 """Both are given up after this. Opening a connection takes some eight round trips."""
-Renewed: TypeAlias = tuple[Connection, bool]
+Renewed: TypeAlias = tuple[PostgresConnection, bool]
 """The connection that had the answer, and whether the instance was alive."""
 RENEW = """
 UPDATE instance SET expires_ms = interlock_now_ms() + $2
@@ -32,9 +32,9 @@ WHERE instance_id = $1 AND expires_ms > interlock_now_ms() RETURNING 1
 class Renewing:
     """Owns that connection."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._one = asyncio.Lock()
 
     async def open(self) -> None:
@@ -57,7 +57,7 @@ class Renewing:
             self._connection, is_alive = await renewing
             return is_alive
 
-    async def _hedged(self, connection: Connection, instance_id: str, life_ms: int) -> bool:
+    async def _hedged(self, connection: PostgresConnection, instance_id: str, life_ms: int) -> bool:
         """Ask on the connection that is there; when its answer is late, also on another, and take the first.
 
         To give up the first would lose a renewal that only stood still: opening another takes some eight round trips
@@ -77,7 +77,7 @@ class Renewing:
             if self._connection is not connection:
                 connection.terminate()
 
-    async def _asked(self, connection: Connection, instance_id: str, life_ms: int) -> Renewed:
+    async def _asked(self, connection: PostgresConnection, instance_id: str, life_ms: int) -> Renewed:
         return connection, await connection.fetchval(RENEW, held(instance_id), life_ms) is not None
 
     async def _connected(self, instance_id: str, life_ms: int) -> Renewed:

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from interlock.backends.postgres.database import Readers, Row, Settings, close_quietly, first_connection
+from interlock.backends.postgres.database import PostgresReaders, PostgresSettings, Row, close_quietly, first_connection
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.lane_takeover import Taking
 from interlock.backends.postgres.lease_renewal import Renewing
 from interlock.backends.postgres.texts import held
-from interlock.backends.postgres.writer import Writer
+from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import (
     INSTANCE_LIFE_MS,
     PASSED_ON,
+    ClusterMember,
     Gone,
     Instance,
     Lease,
     Leases,
     LinkChanges,
-    Member,
     Overtaken,
-    RunnerLink,
+    RunnerLocation,
     Survey,
 )
-from interlock.ports.ledger import Taken
+from interlock.ports.ledger import NameTaken
 
 JOIN = """
 INSERT INTO instance (instance_id, address, expires_ms, since_ms)
@@ -104,19 +104,19 @@ WHERE expires_ms > interlock_now_ms() AND ($1::text IS NULL OR tenant_id = $1) O
 """
 
 
-async def open_leases(settings: Settings) -> PostgresLeases:
+async def open_leases(settings: PostgresSettings) -> PostgresLeases:
     """Open the leases of a ledger that is open already: its schema is there. Raises LedgerError."""
     connection = await first_connection(settings)
     renewing = Renewing(settings)
     try:
         await renewing.open()
-        writer = Writer(settings, None)
+        writer = PostgresWriter(settings, None)
         await writer.open(connection)
     except Exception as error:
         await renewing.close()
         await close_quietly(connection)
         raise translate(error) from error
-    return PostgresLeases(writer, Readers(settings), renewing)
+    return PostgresLeases(writer, PostgresReaders(settings), renewing)
 
 
 class PostgresLeases(Leases):
@@ -125,7 +125,7 @@ class PostgresLeases(Leases):
 
     begins: ClassVar[bool] = True
 
-    def __init__(self, writer: Writer, readers: Readers, renewing: Renewing) -> None:
+    def __init__(self, writer: PostgresWriter, readers: PostgresReaders, renewing: Renewing) -> None:
         self._writer = writer
         self._readers = readers
         self._renewing = renewing
@@ -138,7 +138,7 @@ class PostgresLeases(Leases):
 
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
         if not await self._writer.change(JOIN, held(instance.instance_id), held(instance.address), life_ms):
-            raise Taken(f"There was an instance {instance.instance_id} already.")
+            raise NameTaken(f"There was an instance {instance.instance_id} already.")
 
     async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
         return await self._renewing.renew(instance_id, life_ms)
@@ -151,7 +151,7 @@ class PostgresLeases(Leases):
 
     async def survey(self) -> Survey:
         rows = await self._readers.rows(SURVEY, INSTANCE_LIFE_MS)
-        return Survey(f"PostgreSQL {rows[0][0]}", [Member(*row[1:]) for row in rows if row[1] is not None])
+        return Survey(f"PostgreSQL {rows[0][0]}", [ClusterMember(*row[1:]) for row in rows if row[1] is not None])
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         return await self._taking.take(lane, instance_id, runner_id)
@@ -177,7 +177,7 @@ class PostgresLeases(Leases):
     async def orphans(self, limit: int) -> list[str]:
         return [row[0] for row in await self._readers.rows(ORPHANS, limit)]
 
-    async def attach(self, link: RunnerLink, number: int = 0) -> None:
+    async def attach(self, link: RunnerLocation, number: int = 0) -> None:
         if await self._writer.change(ATTACH, *_held(link), number):
             return
         found = await self._readers.row(WHY_NOT_ATTACHED, link.instance_id, link.runner_id)
@@ -187,19 +187,19 @@ class PostgresLeases(Leases):
             raise Gone(f"The instance {link.instance_id} was not renewed for too long, and is taken for dead.")
         raise Overtaken(link.runner_id, int(newest))
 
-    async def update(self, link: RunnerLink) -> bool:
+    async def update(self, link: RunnerLocation) -> bool:
         return await self._found(UPDATE, link.runner_id, link.link_id, link.present)
 
     async def detach(self, runner_id: str, link_id: str) -> bool:
         return await self._found(DETACH, runner_id, link_id)
 
-    async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
-        return [RunnerLink(*row) for row in await self._readers.rows(LINKS, tenant_id)]
+    async def links(self, tenant_id: str | None = None) -> list[RunnerLocation]:
+        return [RunnerLocation(*row) for row in await self._readers.rows(LINKS, tenant_id)]
 
     async def links_since(self, upto: int) -> LinkChanges:
         found = await self._readers.row(UPTO)
         assert found is not None, "a function gives a row"
-        return LinkChanges([RunnerLink(*row) for row in await self._readers.rows(SINCE, upto)], int(found[0]))
+        return LinkChanges([RunnerLocation(*row) for row in await self._readers.rows(SINCE, upto)], int(found[0]))
 
     async def close(self) -> None:
         """Finish what was handed over, then close."""

@@ -11,23 +11,23 @@ import structlog
 from interlock.backends.audit_room import AuditRoom
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import (
-    Connection,
-    Readers,
-    Settings,
+    PostgresConnection,
+    PostgresReaders,
+    PostgresSettings,
     close_quietly,
     connect,
     first_connection,
     shown,
 )
 from interlock.backends.postgres.entries import Entries
-from interlock.backends.postgres.faults import NotALedger, translate
+from interlock.backends.postgres.faults import NotAPostgresLedger, translate
 from interlock.backends.postgres.reader import PostgresReading
 from interlock.backends.postgres.schema import MOVED, migrate
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.upkeep import PostgresUpkeep, changed
-from interlock.backends.postgres.writer import Measured, Writer
+from interlock.backends.postgres.writer import Measured, PostgresWriter
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, EraseAudit, LedgerError, MakeRoom, Receipt, audited
+from interlock.ports.ledger import EraseAudit, LedgerError, MakeRoom, Receipt, WriteBatch, audited
 from interlock.protocol.clock import iso
 
 PRUNE_ROWS = 1_000
@@ -38,7 +38,7 @@ T = TypeVar("T")
 log = structlog.get_logger("interlock.postgres")
 
 
-async def open_ledger(settings: Settings, clock: Clock, *, keeps_transcripts: bool = False,
+async def open_ledger(settings: PostgresSettings, clock: Clock, *, keeps_transcripts: bool = False,
                       may_migrate: bool = True) -> PostgresLedger:
     """Open the ledger in a database, making or updating its schema, on the running loop.
 
@@ -51,23 +51,24 @@ async def open_ledger(settings: Settings, clock: Clock, *, keeps_transcripts: bo
         await migrate(connection, settings.dsn, may=may_migrate)
         moved_to = await connection.fetchval("SELECT value FROM store WHERE name = $1", MOVED)
         if moved_to is not None:
-            raise NotALedger(f"The ledger at {shown(settings.dsn)} was moved to {moved_to}: start the gateway there.")
+            raise NotAPostgresLedger(f"The ledger at {shown(settings.dsn)} was moved to {moved_to}: start the gateway "
+                                     f"there.")
         await connection.execute(statements.ADD_FACT, "gateway_id", "gw_" + os.urandom(8).hex())
         await connection.execute(statements.ADD_FACT, "created_at", iso(clock.now_ms()))
         gateway_id = str(await connection.fetchval("SELECT value FROM store WHERE name = 'gateway_id'"))
         await _warn_of_loss(connection, settings)
-        writer = Writer(settings, Entries() if keeps_transcripts else None)
+        writer = PostgresWriter(settings, Entries() if keeps_transcripts else None)
         await writer.open(connection)
     except Exception as error:
         await close_quietly(connection)
         raise translate(error) from error
-    return PostgresLedger(gateway_id, settings, writer, Readers(settings), keeps_transcripts=keeps_transcripts)
+    return PostgresLedger(gateway_id, settings, writer, PostgresReaders(settings), keeps_transcripts=keeps_transcripts)
 
 
 class PostgresLedger(PostgresUpkeep, PostgresReading):
     """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
 
-    def __init__(self, gateway_id: str, settings: Settings, writer: Writer, readers: Readers, *,
+    def __init__(self, gateway_id: str, settings: PostgresSettings, writer: PostgresWriter, readers: PostgresReaders, *,
                  keeps_transcripts: bool) -> None:
         self._gateway_id = gateway_id
         self._settings = settings
@@ -83,7 +84,7 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
         each that took more than one statement."""
         self._writer.measured, self._writer.stepwise = told, stepwise
 
-    async def commit(self, batch: Batch) -> Receipt:
+    async def commit(self, batch: WriteBatch) -> Receipt:
         receipt = await self._room.commit(batch, self._writer.commit)
         if receipt.audit_seqs:
             for told in self._on_audit:
@@ -94,7 +95,7 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
         return receipt
 
     async def take(self, lane: str) -> int:
-        async def take(connection: Connection) -> int:
+        async def take(connection: PostgresConnection) -> int:
             (_, epoch), = await connection.fetch(statements.TAKE_LANES, [held(lane)])
             return int(epoch)
 
@@ -121,12 +122,12 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
     def on_audit(self, told: Callable[[str, int], None]) -> None:
         self._on_audit.append(told)
 
-    async def transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def transact(self, work: Callable[[PostgresConnection], Awaitable[T]]) -> T:
         """Do `work` in a transaction of the writer; returns its result once that is durable. Raises LedgerError."""
         return await self._writer.run(work)
 
     @property
-    def readers(self) -> Readers:
+    def readers(self) -> PostgresReaders:
         """The connections that read, for what else is kept in the same database."""
         return self._readers
 
@@ -149,7 +150,7 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
             await close_quietly(connection)
 
 
-async def _warn_of_loss(connection: Connection, settings: Settings) -> None:
+async def _warn_of_loss(connection: PostgresConnection, settings: PostgresSettings) -> None:
     """Say so where the server is set to forget on a power cut what it has acknowledged (D-1)."""
     row = await connection.fetchrow(_LOSING)
     assert row is not None, "the statement gives one row"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from interlock.backends import rows
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.audit_rows import record_of
-from interlock.backends.postgres.database import Readers
+from interlock.backends.postgres.database import PostgresReaders
 from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV
-from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
+from interlock.command.audit_tree import EMPTY_ROOT, Frontier, SubtreeHashes
 from interlock.ports.ledger import (
     EVERY_SESSION,
     CommandQuery,
@@ -49,7 +49,7 @@ _END_OF_TIME = 2**62
 class PostgresReading(Ledger):
     """The half of the ledger that reads."""
 
-    _readers: Readers
+    _readers: PostgresReaders
     _keeps_transcripts: bool
 
     async def events(self, stream: str, after: int, limit: int) -> list[Event]:
@@ -265,10 +265,10 @@ class PostgresReading(Ledger):
         found = await self._readers.row(queries.AUDIT_TREE, tenant_id)
         return (int(found[0]), Frontier(found[0], found[2]).root()) if found else (0, EMPTY_ROOT)
 
-    async def audit_hashes(self, tenant_id: str, spans: Sequence[Span]) -> list[list[bytes]]:
+    async def audit_hashes(self, tenant_id: str, spans: Sequence[SubtreeHashes]) -> list[list[bytes]]:
         return [await self._audit_span(tenant_id, span) for span in spans]
 
-    async def _audit_span(self, tenant_id: str, span: Span) -> list[bytes]:
+    async def _audit_span(self, tenant_id: str, span: SubtreeHashes) -> list[bytes]:
         if span.level:
             found = await self._readers.rows(queries.AUDIT_NODES, tenant_id, *span)
             return [row[0] for row in found]

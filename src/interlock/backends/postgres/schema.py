@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import asyncpg
 
-from interlock.backends.postgres.database import Connection, shown
-from interlock.backends.postgres.faults import NotALedger, WrongSchema
+from interlock.backends.postgres.database import PostgresConnection, shown
+from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
 
 MIGRATION_LOCK = 0x496C6B31
 """One gateway migrates at a time; the others wait for it, then find that nothing is left to do."""
@@ -49,7 +49,7 @@ def _migration(name: str, sql: str) -> Migration:
     return Migration(name, sql, int(oldest[1]))
 
 
-async def migrate(connection: Connection, dsn: str, *, may: bool = True) -> None:
+async def migrate(connection: PostgresConnection, dsn: str, *, may: bool = True) -> None:
     """Bring the schema up to date, all of it or nothing. With `may` false only look. Raises NotALedger, WrongSchema."""
     steps = migrations()
     async with _Transaction(connection):
@@ -70,18 +70,19 @@ async def migrate(connection: Connection, dsn: str, *, may: bool = True) -> None
             await connection.execute(_NOTE, number, step.oldest)
 
 
-async def _standing(connection: Connection, dsn: str) -> tuple[int, int]:
+async def _standing(connection: PostgresConnection, dsn: str) -> tuple[int, int]:
     if await connection.fetchval(_HAS_VERSION):
         row = await connection.fetchrow(_VERSION)
         return (int(row[0]), int(row[1])) if row is not None else (0, 0)
     if await connection.fetchval(_TABLES):
-        raise NotALedger(f"The database at {shown(dsn)} holds tables of another program, and is no ledger: name an "
-                         "empty one.")
+        raise NotAPostgresLedger(f"The database at {shown(dsn)} holds tables of another program, and is no ledger: "
+                                 f"name an "
+                                 "empty one.")
     return 0, 0
 
 
 class _Transaction:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
 
     async def __aenter__(self) -> None:

@@ -18,6 +18,7 @@ from interlock.ports.writes import (
     DropSpending,
     DropTranscript,
     EraseAudit,
+    LedgerWrite,
     PutApproval,
     PutBrowserLogin,
     PutCommand,
@@ -41,7 +42,6 @@ from interlock.ports.writes import (
     SpendPairing,
     UseBrowserLogin,
     UseKey,
-    Write,
 )
 
 Row = tuple[Any, ...]
@@ -112,7 +112,7 @@ def _erased(write: EraseAudit) -> Keyed:
     return (((write.tenant_id, seq), (write.tenant_id, seq)) for seq in write.seqs)
 
 
-OPS: dict[type[Write], Op] = {
+OPS: dict[type[LedgerWrite], Op] = {
     BeginLane: Op("lane", statements.BEGIN_LANES, _new(lambda write: (write.lane,)),
                   every=lambda: Fenced("A lane is begun that has been taken before.")),
     PutSession: Op("session", statements.PUT_SESSION, _one(lambda write: rows.session_row(write.record))),
@@ -156,7 +156,7 @@ TABLES = [*dict.fromkeys(op.table for op in OPS.values())]
 """The order in which every transaction goes through them, so that two seldom wait for each other."""
 
 
-class Step:
+class TableStatement:
     """One statement that is to run, with its rows."""
 
     __slots__ = ("op", "rows")
@@ -177,9 +177,9 @@ class Step:
         return columns(self.rows.values())
 
 
-def controls_apart(steps: Iterable[Step]) -> list[Step] | None:
+def controls_apart(steps: Iterable[TableStatement]) -> list[TableStatement] | None:
     """Merge writes of control frames and their confirmations, if no frame is confirmed by the group that writes it."""
-    puts, drops = Step(OPS[PutControl]), Step(OPS[DropControls])
+    puts, drops = TableStatement(OPS[PutControl]), TableStatement(OPS[DropControls])
     for step in steps:
         (puts if step.op is puts.op else drops).add(step.rows.items())
     upto: dict[Any, int] = {}

@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 
 from interlock.backends.audit_room import NoRoom
 from interlock.backends.postgres import statements
-from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.single import HELD, MOVE_HEADS, NOTED, NotAtOnce, Single
-from interlock.backends.postgres.tables import OPS, TABLES, Step, columns, controls_apart
+from interlock.backends.postgres.tables import OPS, TABLES, TableStatement, columns, controls_apart
 from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
 from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull, noted_size
 from interlock.command.audit_tree import Frontier
-from interlock.ports.ledger import Append, Audit, Batch, EraseAudit, LedgerError, PutTranscript, Receipt
+from interlock.ports.ledger import Append, AuditAppend, EraseAudit, LedgerError, PutTranscript, Receipt, WriteBatch
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import AuditDraft, AuditRecord, TranscriptLine
 
 
-class Group:
+class CommitGroup:
     """What batches that are committed together write. Filled without a database, then carried out by `run`."""
 
     def __init__(self, entries: Entries | None = None, bound: TailBound | None = None) -> None:
@@ -32,7 +32,7 @@ class Group:
         self._bound = bound or TailBound()
         self.receipts: list[Receipt] = []
         self._entries = entries
-        self._steps: dict[str, list[Step]] = {}
+        self._steps: dict[str, list[TableStatement]] = {}
         self._appends: list[tuple[Append, Receipt]] = []
         self._drafts: list[tuple[AuditDraft, Receipt]] = []
         self._lines: list[TranscriptLine] = []
@@ -40,14 +40,14 @@ class Group:
         """Where the logs stand that this group has written to, once it is committed."""
         self.erases = False
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: WriteBatch) -> None:
         """Take a batch more. Raises LedgerError, ValueError for what cannot be written; then throw the group away."""
         receipt = Receipt([], [])
         self.receipts.append(receipt)
         for write in batch.writes:
             if isinstance(write, Append):
                 self._appends.append((write, receipt))
-            elif isinstance(write, Audit):
+            elif isinstance(write, AuditAppend):
                 self._drafts.append((write.draft, receipt))
             elif isinstance(write, PutTranscript) and self._entries is not None:
                 self._lines.append(write.line)
@@ -58,10 +58,10 @@ class Group:
                 self.erases = self.erases or isinstance(write, EraseAudit)
                 steps = self._steps.setdefault(op.table, [])
                 if not steps or steps[-1].op is not op:
-                    steps.append(Step(op))
+                    steps.append(TableStatement(op))
                 steps[-1].add(op.rows(write))
 
-    async def run(self, connection: Connection) -> None:
+    async def run(self, connection: PostgresConnection) -> None:
         """Do all of it in the transaction that is open, and fill the receipts."""
         for table in TABLES:
             for step in self._steps.get(table, ()):
@@ -101,9 +101,9 @@ class Group:
         """Return the tenants whose audit logs this group writes to, in the order in which their heads are locked."""
         return sorted({held(draft.tenant_id) for draft, _ in self._drafts})
 
-    def _commuting(self) -> list[Step]:
+    def _commuting(self) -> list[TableStatement]:
         """Return the steps. Raises NotAtOnce if one of them concerns rows of another one."""
-        steps: list[Step] = []
+        steps: list[TableStatement] = []
         for table in TABLES:
             own = self._steps.get(table, [])
             if len(own) > 1:
@@ -135,7 +135,7 @@ class Group:
         """Fill the receipts from the new heads of the streams, ordered by name."""
         self._number(dict(zip(sorted({held(write.stream) for write, _ in self._appends}), heads, strict=True)))
 
-    async def _append(self, connection: Connection) -> None:
+    async def _append(self, connection: PostgresConnection) -> None:
         found = await connection.fetch(statements.APPEND, *self._events())
         self._number(dict(found))
 
@@ -158,7 +158,7 @@ class Group:
             last[name] += 1
             receipt.numbers.append(last[name])
 
-    async def _seal(self, connection: Connection) -> None:
+    async def _seal(self, connection: PostgresConnection) -> None:
         tenants = self.tenants()
         found = await connection.fetch(statements.HOLD_HEADS, tenants, CHECKPOINT_FACT)
         if len(found) < len(tenants):
@@ -250,7 +250,7 @@ class _Log:
         return record.seq
 
 
-async def _run_step(connection: Connection, step: Step) -> None:
+async def _run_step(connection: PostgresConnection, step: TableStatement) -> None:
     op = step.op
     if op.every is None:
         await connection.execute(op.sql, *step.columns())

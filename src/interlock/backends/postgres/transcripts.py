@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Iterable, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import append, begin
 from interlock.backends.postgres.ledger import PostgresLedger
 from interlock.backends.postgres.tables import columns
 from interlock.backends.postgres.texts import held
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import LedgerError
-from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, Transcripts
+from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import Context, context
+from interlock.session.context import ModelContext, context
 from interlock.session.entries import check_line, read_stub
 from interlock.session.tree import Tree, read_tree
 
@@ -53,7 +53,7 @@ SET_ASIDE = "UPDATE transcript SET kept = $2 WHERE session_id = $1 AND kept = ''
 SET_LINES_ASIDE = "UPDATE transcript_line SET kept = $2 WHERE session_id = $1 AND kept = ''"
 
 
-class PostgresTranscripts(Transcripts):
+class PostgresTranscripts(TranscriptStore):
     """See `interlock.ports.transcripts.Transcripts`. It shares the connections of its ledger, and is closed with it."""
 
     def __init__(self, ledger: PostgresLedger, clock: Clock) -> None:
@@ -66,7 +66,7 @@ class PostgresTranscripts(Transcripts):
             check_line(line)
         first = {line.entry_id: line for line in reversed(lines)}
 
-        async def add(connection: Connection) -> None:
+        async def add(connection: PostgresConnection) -> None:
             await begin(connection, [header])
             if first:
                 await append(connection, list(reversed(first.values())))
@@ -97,13 +97,13 @@ class PostgresTranscripts(Transcripts):
         found = await _kept(self._readers.rows(PAGE, session_id, agent_id, after, limit))
         return TranscriptPage([row[0] for row in found], counted[0] if counted is not None else 0)
 
-    async def context(self, session_id: str, agent_id: str) -> Context:
+    async def context(self, session_id: str, agent_id: str) -> ModelContext:
         return context(await self.tree(session_id, agent_id))
 
     async def publish(self, session_id: str, agent_id: str, lines: Iterable[bytes]) -> None:
         count = await asyncio.to_thread(lambda: sum(1 for _ in lines))
 
-        async def publish(connection: Connection) -> bool:
+        async def publish(connection: PostgresConnection) -> bool:
             if await connection.fetchval(PUBLISH, held(session_id), held(agent_id), count) is None:
                 return False
             await _add_whole(connection, session_id, lines)
@@ -130,7 +130,7 @@ class PostgresTranscripts(Transcripts):
     async def _replace(self, name: tuple[str, str], grown_to: int, made: Sequence[bytes], kept: str) -> bool:
         session_id, agent_id = name
 
-        async def replace(connection: Connection) -> bool:
+        async def replace(connection: PostgresConnection) -> bool:
             if await connection.fetchval(HOLD, held(session_id), held(agent_id)) != grown_to:
                 return False
             for statement in (SET_ASIDE, SET_LINES_ASIDE):
@@ -146,7 +146,7 @@ class PostgresTranscripts(Transcripts):
         """Nothing waits here: it is the ledger that writes."""
 
 
-async def _add_whole(connection: Connection, session_id: str, lines: Iterable[bytes]) -> None:
+async def _add_whole(connection: PostgresConnection, session_id: str, lines: Iterable[bytes]) -> None:
     numbered = iter(enumerate(lines))
     while rows := await asyncio.to_thread(_rows, session_id, islice(numbered, LINES_AT_ONCE)):
         await connection.execute(ADD_WHOLE, *columns(rows))

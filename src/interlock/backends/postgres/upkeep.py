@@ -8,10 +8,10 @@ import msgspec
 
 from interlock.backends import rows
 from interlock.backends.postgres import queries
-from interlock.backends.postgres.database import Connection, Readers
+from interlock.backends.postgres.database import PostgresConnection, PostgresReaders
 from interlock.backends.postgres.texts import held
-from interlock.backends.postgres.writer import Writer
-from interlock.ports.upkeep import Counts, Forgotten, Upkeep
+from interlock.backends.postgres.writer import PostgresWriter
+from interlock.ports.upkeep import Counts, PrunedRows, Upkeep
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import tenant_stream
 from interlock.protocol.records import SessionRecord
@@ -37,8 +37,8 @@ _machine = msgspec.json.Decoder(_Machine)
 class PostgresUpkeep(Upkeep):
     """See `interlock.ports.upkeep.Upkeep`."""
 
-    _writer: Writer
-    _readers: Readers
+    _writer: PostgresWriter
+    _readers: PostgresReaders
 
     async def counts(self) -> Counts:
         by_kind: dict[str, dict[str, int]] = {"command": {}, "approval": {}, "delivery": {}, "session": {}}
@@ -49,20 +49,20 @@ class PostgresUpkeep(Upkeep):
     async def old_sessions(self, tenant_id: str, before_ms: int, after: str, limit: int) -> list[str]:
         return [row[0] for row in await self._readers.rows(queries.OLD_SESSIONS, tenant_id, before_ms, after, limit)]
 
-    async def would_forget(self, session_id: str) -> Forgotten:
+    async def would_forget(self, session_id: str) -> PrunedRows:
         found = await self._readers.row(queries.WOULD_FORGET, session_id)
         if found is None:
-            return Forgotten()
+            return PrunedRows()
         machine, events, files, controls = found
         acked = _read(machine).control_acked
-        return Forgotten(events, files, sum(seq <= acked for seq in controls))
+        return PrunedRows(events, files, sum(seq <= acked for seq in controls))
 
-    async def forget_session(self, session_id: str, before_ms: int) -> Forgotten:
-        total = Forgotten()
+    async def forget_session(self, session_id: str, before_ms: int) -> PrunedRows:
+        total = PrunedRows()
         while True:
             now = await self._writer.run(lambda connection: _forget_session(connection, session_id, before_ms))
             total += now
-            if now == Forgotten():
+            if now == PrunedRows():
                 return total
 
     async def forget_feed(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
@@ -100,24 +100,24 @@ class PostgresUpkeep(Upkeep):
                 return total
 
 
-async def _forget_session(connection: Connection, session_id: str, before_ms: int) -> Forgotten:
+async def _forget_session(connection: PostgresConnection, session_id: str, before_ms: int) -> PrunedRows:
     """Take one step; nothing where the session is not old, or all is done."""
     name = held(session_id)
     machine = await connection.fetchval(queries.IF_OLD, name, before_ms)
     if machine is None:
-        return Forgotten()
+        return PrunedRows()
     events = 0
     for (stream,) in await connection.fetch(queries.STREAMS_OF_SESSION, name):
         # Its own stream comes last: while it holds something, the session is found again after a broken run.
         events += await changed(connection, queries.FORGET_EVENTS, stream, STEP_ROWS - events)
         if events >= STEP_ROWS:
-            return Forgotten(events)
+            return PrunedRows(events)
     files = await changed(connection, queries.FORGET_FILES, name, STEP_ROWS)
     controls = await changed(connection, queries.FORGET_CONTROLS, name, _read(machine).control_acked)
-    return Forgotten(events, files, controls)
+    return PrunedRows(events, files, controls)
 
 
-async def changed(connection: Connection, statement: str, *values: Any) -> int:
+async def changed(connection: PostgresConnection, statement: str, *values: Any) -> int:
     """Run a statement; gives how many rows it has changed."""
     return int((await connection.execute(statement, *values)).rpartition(" ")[2])
 

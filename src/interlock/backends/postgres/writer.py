@@ -18,22 +18,22 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 
 from interlock.backends.postgres import statements
-from interlock.backends.postgres.at_once import AtOnce, InDoubt, Mark
+from interlock.backends.postgres.at_once import AtOnce, InDoubt, TransactionMark
 from interlock.backends.postgres.database import (
     IDLE_TIMEOUT_MS,
     RETRY_MAX_S,
     RETRY_MIN_S,
     STATEMENT_TIMEOUT_MS,
     WAIT_FOR_SERVER_S,
-    Connection,
-    Settings,
+    PostgresConnection,
+    PostgresSettings,
     close_quietly,
     connect,
 )
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import (
     LINK_FAULTS,
-    Closed,
+    PostgresClosed,
     concerns_one_batch,
     is_away,
     is_in_the_way,
@@ -41,10 +41,10 @@ from interlock.backends.postgres.faults import (
 )
 from interlock.backends.postgres.single import NotAtOnce, Reason
 from interlock.backends.postgres.texts import held
-from interlock.backends.postgres.transaction import Group
+from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit_tail import TailBound
 from interlock.ports import trips
-from interlock.ports.ledger import Batch, Fenced, LedgerError, OutcomeUnknown, Receipt
+from interlock.ports.ledger import Fenced, LedgerError, OutcomeUnknown, Receipt, WriteBatch
 from interlock.ports.trips import Trips
 
 WRITE_QUEUE_LIMIT = 4_096
@@ -57,7 +57,7 @@ TRIES_IN_THE_WAY = 8
 """A transaction that others stand in the way of is tried so often, each time a little later."""
 
 T = TypeVar("T")
-Work = Callable[[Connection], Awaitable[Any]]
+Work = Callable[[PostgresConnection], Awaitable[Any]]
 Change = tuple[str, tuple[Any, ...]]
 Measured = Callable[[int, float], None]
 """Is told how many batches a transaction took, and the seconds from its begin to its end on disk."""
@@ -70,7 +70,7 @@ class _Job(NamedTuple):
     """A batch, or work that has a transaction for itself, or a statement that is one; and when it is given up while the
     server is away."""
 
-    batch: Batch | None
+    batch: WriteBatch | None
     work: Work | None
     change: Change | None
     answer: asyncio.Future[Any]
@@ -85,17 +85,17 @@ class _Outcome(NamedTuple):
     error: Exception | None = None
 
 
-class Writer:
+class PostgresWriter:
     """Owns the writing connection. Made and used on one event loop; `open` comes first."""
 
-    def __init__(self, settings: Settings, entries: Entries | None) -> None:
+    def __init__(self, settings: PostgresSettings, entries: Entries | None) -> None:
         self._settings = settings
         self._entries = entries
         self._id = "w_" + os.urandom(12).hex()
         self._number = 0
         self._begin = statements.BEGIN.format(statement_timeout_ms=STATEMENT_TIMEOUT_MS,
                                               idle_timeout_ms=IDLE_TIMEOUT_MS, writer_id=self._id)
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._room = asyncio.Semaphore(WRITE_QUEUE_LIMIT)
         self._queue: deque[_Job] = deque()
         self._wake = asyncio.Event()
@@ -107,14 +107,14 @@ class Writer:
         """The number of a statement whose reply was lost, until it is known whether that was committed."""
         self._doubted = False
         """Whether there was such a statement: it may reach the server at any later time, and is refused by the row."""
-        self._written: Group | None = None
+        self._written: CommitGroup | None = None
         """What the open transaction writes."""
         self.stepwise: Stepwise = lambda _reason: None
         self.measured: Measured = lambda _batches, _seconds: None
         self.bound: TailBound | None = None
         """What unsigned audit records stay within."""
 
-    async def open(self, connection: Connection) -> None:
+    async def open(self, connection: PostgresConnection) -> None:
         """Begin with a connection that is there. Raises what asyncpg raises."""
         self._connection = connection
         await connection.execute(statements.FORGET_WRITERS)
@@ -122,11 +122,11 @@ class Writer:
         await connection.execute(statements.NOTE_WRITER, self._id, 0)
         self._task = asyncio.create_task(self._serve(), name="ledger writer")
 
-    async def commit(self, batch: Batch) -> Receipt:
+    async def commit(self, batch: WriteBatch) -> Receipt:
         """Write a batch; returns once that is durable. Raises LedgerError."""
         return await self._hand_over(batch)
 
-    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[PostgresConnection], Awaitable[T]]) -> T:
         """Do `work` in a transaction of its own, behind what was handed over before; it may be done again from its
         begin where the first attempt was rolled back. Raises LedgerError."""
         return await self._hand_over(None, work)
@@ -152,11 +152,11 @@ class Writer:
             await close_quietly(self._connection)
             self._connection = None
 
-    async def _hand_over(self, batch: Batch | None, work: Work | None = None, change: Change | None = None) -> Any:
+    async def _hand_over(self, batch: WriteBatch | None, work: Work | None = None, change: Change | None = None) -> Any:
         await self._room.acquire()
         try:
             if self._closed:
-                raise Closed("The ledger is closed.")
+                raise PostgresClosed("The ledger is closed.")
             loop = asyncio.get_running_loop()
             waits = trips.current() or Trips()
             begun_at = waits.in_a_row
@@ -262,13 +262,14 @@ class Writer:
         self._single.keep(made)
         return [_Outcome(job.answer, receipt) for job, receipt in zip(group, made.receipts, strict=True)]
 
-    async def _sent(self, group: Sequence[_Job], send: Callable[[Connection, Mark], Awaitable[Sequence[int]]]
+    async def _sent(self, group: Sequence[_Job],
+                    send: Callable[[PostgresConnection, TransactionMark], Awaitable[Sequence[int]]]
                     ) -> Sequence[int]:
         """Send a statement under the next number, and decide about it if its reply is lost; returns its numbers."""
         connection = await self._connected()
         self._number += 1
         try:
-            return await send(connection, Mark(self._id, self._number))
+            return await send(connection, TransactionMark(self._id, self._number))
         except InDoubt as doubt:
             self._drop(connection)
             self._undecided, self._doubted = self._number, True
@@ -282,7 +283,7 @@ class Writer:
             raise
 
     async def _transaction(
-        self, group: Sequence[_Job], fill: Callable[[Connection, Sequence[_Job]], Awaitable[list[_Outcome]]]
+        self, group: Sequence[_Job], fill: Callable[[PostgresConnection, Sequence[_Job]], Awaitable[list[_Outcome]]]
     ) -> list[_Outcome]:
         connection = await self._connected()
         self._number += 1
@@ -309,12 +310,12 @@ class Writer:
             self._single.keep(self._written)
         return outcomes
 
-    async def _together(self, connection: Connection, group: Sequence[_Job]) -> list[_Outcome]:
+    async def _together(self, connection: PostgresConnection, group: Sequence[_Job]) -> list[_Outcome]:
         work = group[0].work
         stale = await self._stale(connection, group)
         if work is not None:
             return [_Outcome(group[0].answer, await work(connection))]
-        made = Group(self._entries, self.bound)
+        made = CommitGroup(self._entries, self.bound)
         kept = [job for job, error in zip(group, stale, strict=True) if error is None]
         for job in kept:
             assert job.batch is not None, "work has a group for itself"
@@ -324,14 +325,14 @@ class Writer:
         receipts = dict(zip(map(id, kept), made.receipts, strict=True))
         return [_Outcome(job.answer, receipts.get(id(job)), error) for job, error in zip(group, stale, strict=True)]
 
-    async def _apart(self, connection: Connection, group: Sequence[_Job]) -> list[_Outcome]:
+    async def _apart(self, connection: PostgresConnection, group: Sequence[_Job]) -> list[_Outcome]:
         # One transaction still; a savepoint around each batch lets it fail alone.
         outcomes: list[_Outcome] = []
         for job, error in zip(group, await self._stale(connection, group), strict=True):
             if error is not None or job.batch is None:
                 outcomes.append(_Outcome(job.answer, None, error))
                 continue
-            made = Group(self._entries, self.bound)
+            made = CommitGroup(self._entries, self.bound)
             await connection.execute("SAVEPOINT batch")
             try:
                 made.add(job.batch)
@@ -348,7 +349,7 @@ class Writer:
             await connection.execute("RELEASE batch")
         return outcomes
 
-    async def _stale(self, connection: Connection, group: Sequence[_Job]) -> list[LedgerError | None]:
+    async def _stale(self, connection: PostgresConnection, group: Sequence[_Job]) -> list[LedgerError | None]:
         """Hold the lanes of a group, and return for each batch why it cannot be committed (C-4)."""
         wanted = [job.batch.epochs if job.batch is not None else () for job in group]
         names = sorted({held(lane) for epochs in wanted for lane, _ in epochs})
@@ -357,7 +358,7 @@ class Writer:
         return [next((_fenced(lane, newest.get(held(lane), 0), epoch) for lane, epoch in epochs
                       if newest.get(held(lane)) != epoch), None) for epochs in wanted]
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> PostgresConnection:
         """Return the connection, or a new one, on which the last transaction is decided before anything else."""
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect(self._settings)
@@ -369,7 +370,7 @@ class Writer:
                 raise
         return self._connection
 
-    async def _decided(self, connection: Connection) -> Sequence[int] | None:
+    async def _decided(self, connection: PostgresConnection) -> Sequence[int] | None:
         """Decide about the statement in doubt, which may still be on its way to the server: returns the new heads of
         its streams if it was committed, else None, and then it never will be."""
         number, self._undecided = self._undecided, None
@@ -380,11 +381,11 @@ class Writer:
             self._undecided = number
             raise
 
-    async def _was_committed(self, connection: Connection) -> bool:
+    async def _was_committed(self, connection: PostgresConnection) -> bool:
         found = await connection.fetchval(statements.LAST_OF_WRITER, self._id)
         return found is not None and found >= self._number
 
-    async def _looked(self, look: Callable[[Connection], Awaitable[T]], group: Sequence[_Job]) -> T:
+    async def _looked(self, look: Callable[[PostgresConnection], Awaitable[T]], group: Sequence[_Job]) -> T:
         """Ask the server until it answers; callers wait as long, so none receives a wrong outcome. Raises
         OutcomeUnknown if the server is still away when the last of them gives up, or CLOSING_WAIT_S after the writer
         closes."""
@@ -404,13 +405,13 @@ class Writer:
             delay_s = min(2 * delay_s, RETRY_MAX_S)
         raise OutcomeUnknown("PostgreSQL is away, so whether it has committed the last transaction is not known.")
 
-    async def _roll_back(self, connection: Connection) -> None:
+    async def _roll_back(self, connection: PostgresConnection) -> None:
         try:
             await connection.execute("ROLLBACK")
         except LINK_FAULTS:
             self._drop(connection)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: PostgresConnection) -> None:
         connection.terminate()
         self._connection = None
 

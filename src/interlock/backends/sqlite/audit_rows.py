@@ -32,7 +32,7 @@ from interlock.backends.rows import (
 )
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
-from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.faults import translate
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tail import CHECKPOINT_FACT
@@ -65,7 +65,7 @@ _HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = ?"
 class AuditRows:
     """One snapshot of the audit tables. A value of a wrong type, which only tampering leaves, gives a bad record."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
         # A file that was written by an older version has no personal values yet.
         self._rows = queries.AUDIT_AFTER if database.execute(_HAS_PERSONAL).get else _WITHOUT_PERSONAL

@@ -10,8 +10,8 @@ from typing import cast
 import apsw
 
 from interlock.backends.sqlite import queries
-from interlock.backends.sqlite.database import Database
-from interlock.backends.sqlite.faults import NotALedger, TooNew
+from interlock.backends.sqlite.database import SqliteDatabase
+from interlock.backends.sqlite.faults import NotASqliteLedger, TooNew
 from interlock.backends.sqlite.write_buffer import write_rows
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import Full
@@ -32,14 +32,14 @@ QUICK_CHECK_BYTES = 32 * 1024 * 1024
 """A file up to this size is checked whole when it is opened; a greater one as its pages are read."""
 
 
-def connect(path: Path, *, read_only: bool = False) -> Database:
+def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
     """Open a connection with the ledger's settings. The file must be a ledger or empty. Raises NotALedger, Full."""
     try:
         if not read_only:
             _make_private(path)
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
         connection = cast(
-            "Database", apsw.Connection(str(path), flags=flags, statementcachesize=CACHED_STATEMENTS)
+            "SqliteDatabase", apsw.Connection(str(path), flags=flags, statementcachesize=CACHED_STATEMENTS)
         )
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.pragma("foreign_keys", True)
@@ -50,7 +50,7 @@ def connect(path: Path, *, read_only: bool = False) -> Database:
         raise Full(f"The ledger at {path} cannot be opened: {error}.") from error
 
 
-def open_writer(path: Path) -> Database:
+def open_writer(path: Path) -> SqliteDatabase:
     """Open the one writing connection and bring the schema up to date.
 
     Raises NotALedger, TooNew, Full.
@@ -59,8 +59,9 @@ def open_writer(path: Path) -> Database:
     try:
         _refuse_strangers(connection, path)
         if connection.pragma("journal_mode", "wal") != "wal":
-            raise NotALedger(f"The file system of {path} does not support a write-ahead log; keep the state directory "
-                             "on a local disk.")
+            raise NotASqliteLedger(f"The file system of {path} does not support a write-ahead log; keep the state "
+                                   f"directory "
+                                   "on a local disk.")
         connection.pragma("synchronous", "FULL")
         connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         connection.pragma("journal_size_limit", LOG_BYTES)
@@ -68,8 +69,9 @@ def open_writer(path: Path) -> Database:
         build_trees(connection)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         connection.close()
-        raise NotALedger(f"{path} is not a ledger, or is damaged: {error}. Restore it from a backup, or move it away "
-                         "to begin anew.") from error
+        raise NotASqliteLedger(f"{path} is not a ledger, or is damaged: {error}. Restore it from a backup, or move it "
+                               f"away "
+                               "to begin anew.") from error
     except apsw.Error as error:
         connection.close()
         raise Full(f"The ledger at {path} cannot be opened: {error}.") from error
@@ -86,7 +88,7 @@ def migrations() -> list[str]:
     return [entry.read_text(encoding="utf-8") for _, entry in named]
 
 
-def migrate(connection: Database, path: Path) -> None:
+def migrate(connection: SqliteDatabase, path: Path) -> None:
     """Apply the migrations that the file does not have, each in a transaction of its own. Raises TooNew."""
     steps = migrations()
     version = _number(connection, "user_version")
@@ -105,7 +107,7 @@ def migrate(connection: Database, path: Path) -> None:
             raise
 
 
-def build_trees(connection: Database) -> None:
+def build_trees(connection: SqliteDatabase) -> None:
     """Build the Merkle tree of every log that was written before there was one, each in a transaction of its own."""
     if not connection.execute("SELECT count(*) FROM pragma_table_info('audit_head') WHERE name = 'peaks'").get:
         return
@@ -119,28 +121,30 @@ def build_trees(connection: Database) -> None:
             raise
 
 
-def _build_tree(connection: Database, tenant_id: str) -> None:
+def _build_tree(connection: SqliteDatabase, tenant_id: str) -> None:
     count, last_hash = connection.execute(queries.AUDIT_HEAD, (tenant_id,)).fetchone() or (0, "")
     tree = Frontier()
     while tree.size < count:
         page = connection.execute(queries.AUDIT_LEAVES, (tenant_id, tree.size, tree.size + TREE_PAGE)).fetchall()
         if not page:
-            raise NotALedger(f"The audit log of {tenant_id} has {tree.size} records and should have {count}: it was "
-                             "tampered with. Check a copy of the file with the version that wrote it, or restore it.")
+            raise NotASqliteLedger(f"The audit log of {tenant_id} has {tree.size} records and should have {count}: it "
+                                   f"was "
+                                   "tampered with. Check a copy of the file with the version that wrote it, or "
+                                   "restore it.")
         for (hash_,) in page:
             for grown in tree.grow(bytes.fromhex(hash_)):
                 write_rows(connection, queries.ADD_AUDIT_NODES, [(tenant_id, *grown)])
     connection.execute(queries.PUT_AUDIT_HEAD, (tenant_id, count, last_hash, tree.peaks))
 
 
-def _refuse_strangers(connection: Database, path: Path) -> None:
+def _refuse_strangers(connection: SqliteDatabase, path: Path) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
     if tables and _number(connection, "application_id") != APPLICATION_ID:
-        raise NotALedger(f"{path} is a database of another program, not a ledger.")
+        raise NotASqliteLedger(f"{path} is a database of another program, not a ledger.")
     if path.stat().st_size <= QUICK_CHECK_BYTES:
         finding = str(connection.execute("PRAGMA quick_check(1)").get)
         if finding != "ok":
-            raise NotALedger(f"The ledger at {path} is damaged ({finding}). Restore it from a backup.")
+            raise NotASqliteLedger(f"The ledger at {path} is damaged ({finding}). Restore it from a backup.")
 
 
 def _make_private(path: Path) -> None:
@@ -152,6 +156,6 @@ def _make_private(path: Path) -> None:
         os.close(descriptor)
 
 
-def _number(connection: Database, name: str) -> int:
+def _number(connection: SqliteDatabase, name: str) -> int:
     value = connection.pragma(name)
     return value if isinstance(value, int) else 0

@@ -9,7 +9,7 @@ Row = tuple[Any, ...]
 Value = str | bytes | int | None
 
 
-class Cursor(Protocol):
+class StatementCursor(Protocol):
     """The rows of a statement that runs."""
 
     @property
@@ -22,13 +22,13 @@ class Cursor(Protocol):
     def fetchall(self) -> list[Row]: ...
 
 
-class Database(Protocol):
+class SqliteDatabase(Protocol):
     """A connection. Every call raises `apsw.Error`."""
 
     @property
     def in_transaction(self) -> bool: ...
 
-    def execute(self, statements: str, bindings: Sequence[Value] | None = None, /) -> Cursor: ...
+    def execute(self, statements: str, bindings: Sequence[Value] | None = None, /) -> StatementCursor: ...
 
     def pragma(self, name: str, value: str | int | bool | None = None, /) -> Any: ...
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import apsw
 
-from interlock.ports.ledger import Full, LedgerError, Taken
+from interlock.ports.ledger import Full, LedgerError, NameTaken
 
 
-class NotALedger(LedgerError):
+class NotASqliteLedger(LedgerError):
     """The file is no database, a damaged one, or another program's."""
 
 
@@ -15,11 +15,11 @@ class TooNew(LedgerError):
     """A newer program has moved the schema on; this one would misread it."""
 
 
-class Closed(LedgerError):
+class SqliteClosed(LedgerError):
     """The ledger takes nothing any more, because it was closed."""
 
 
-class Damaged(LedgerError):
+class DatabaseDamaged(LedgerError):
     """SQLite finds the file inconsistent while it works on it."""
 
 
@@ -43,9 +43,9 @@ def translate(error: Exception) -> LedgerError:
     if isinstance(error, _CANNOT_TAKE):
         return Full(f"The ledger's file could not be read or written, so nothing of this batch was kept: {error}.")
     if isinstance(error, apsw.ConstraintError):
-        return Taken(f"A name in this batch exists already: {error}.")
+        return NameTaken(f"A name in this batch exists already: {error}.")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return Damaged(f"The ledger's file is damaged: {error}. Restore it from a backup.")
+        return DatabaseDamaged(f"The ledger's file is damaged: {error}. Restore it from a backup.")
     return LedgerError(f"The batch could not be written: {error}")
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import SqliteLedger
 from interlock.ports.clock import Clock
 from interlock.ports.leases import (
     INSTANCE_LIFE_MS,
     PASSED_ON,
+    ClusterMember,
     Gone,
     Instance,
     Lease,
     Leases,
     LinkChanges,
-    Member,
     Overtaken,
-    RunnerLink,
+    RunnerLocation,
     Survey,
 )
 
@@ -107,23 +107,23 @@ class SqliteLeases(Leases):
     async def survey(self) -> Survey:
         now = self._clock.now_ms()
 
-        def survey(store: Database) -> Survey:
+        def survey(store: SqliteDatabase) -> Survey:
             found = store.execute(_SURVEY, (now, INSTANCE_LIFE_MS)).fetchall()
-            return Survey(f"SQLite {store.execute(_VERSION).get}", [Member(*row) for row in found])
+            return Survey(f"SQLite {store.execute(_VERSION).get}", [ClusterMember(*row) for row in found])
 
         return await self._do(survey)
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         now = self._clock.now_ms()
 
-        def take(store: Database) -> Lease:
+        def take(store: SqliteDatabase) -> Lease:
             _check(store, instance_id, now)
             return _take(store, lane, instance_id, runner_id, now)
 
         return await self._do(take)
 
     async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
-        def release(store: Database) -> None:
+        def release(store: SqliteDatabase) -> None:
             for lane, epoch in lanes:
                 store.execute(_RELEASE, (lane, epoch, instance_id))
 
@@ -132,7 +132,7 @@ class SqliteLeases(Leases):
     async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
         now = self._clock.now_ms()
 
-        def claim(store: Database) -> dict[str, int]:
+        def claim(store: SqliteDatabase) -> dict[str, int]:
             _check(store, instance_id, now)
             leases = {lane: _take(store, lane, instance_id, runner_id, now) for lane, runner_id in lanes
                       if store.execute(_OWNED, (lane,)).get and not store.execute(_OWNER, (lane, now)).get}
@@ -141,7 +141,7 @@ class SqliteLeases(Leases):
         return await self._do(claim)
 
     async def pass_on(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
-        def pass_on(store: Database) -> None:
+        def pass_on(store: SqliteDatabase) -> None:
             for lane, epoch in lanes:
                 store.execute(_PASS_ON, (PASSED_ON, lane, epoch, instance_id))
 
@@ -155,45 +155,45 @@ class SqliteLeases(Leases):
         now = self._clock.now_ms()
         return [row[0] for row in await self._do(lambda store: store.execute(_ORPHANS, (now, limit)).fetchall())]
 
-    async def attach(self, link: RunnerLink, number: int = 0) -> None:
+    async def attach(self, link: RunnerLocation, number: int = 0) -> None:
         now = self._clock.now_ms()
 
-        def attach(store: Database) -> None:
+        def attach(store: SqliteDatabase) -> None:
             _check(store, link.instance_id, now)
             if store.execute(_ATTACH, (*link, number)).get is None:
                 raise Overtaken(link.runner_id, store.execute(_NEWEST, (link.runner_id,)).get)
 
         await self._do(attach)
 
-    async def update(self, link: RunnerLink) -> bool:
+    async def update(self, link: RunnerLocation) -> bool:
         given = (link.present, link.runner_id, link.link_id)
         return await self._do(lambda store: store.execute(_UPDATE, given).get) is not None
 
     async def detach(self, runner_id: str, link_id: str) -> bool:
         return await self._do(lambda store: store.execute(_DETACH, (runner_id, link_id)).get) is not None
 
-    async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
+    async def links(self, tenant_id: str | None = None) -> list[RunnerLocation]:
         given = (self._clock.now_ms(), tenant_id, tenant_id)
-        return [RunnerLink(*row) for row in await self._do(lambda store: store.execute(_LINKS, given).fetchall())]
+        return [RunnerLocation(*row) for row in await self._do(lambda store: store.execute(_LINKS, given).fetchall())]
 
     async def links_since(self, upto: int) -> LinkChanges:
-        def since(store: Database) -> LinkChanges:
+        def since(store: SqliteDatabase) -> LinkChanges:
             found = store.execute(_SINCE, (upto,)).fetchall()
-            return LinkChanges([RunnerLink(*row) for row in found], store.execute(_UPTO).get or 0)
+            return LinkChanges([RunnerLocation(*row) for row in found], store.execute(_UPTO).get or 0)
 
         return await self._do(since)
 
-    async def _do(self, work: Callable[[Database], Any]) -> Any:
+    async def _do(self, work: Callable[[SqliteDatabase], Any]) -> Any:
         return await self._ledger.transact(work)
 
 
-def _take(store: Database, lane: str, instance_id: str, runner_id: str | None, now_ms: int) -> Lease:
+def _take(store: SqliteDatabase, lane: str, instance_id: str, runner_id: str | None, now_ms: int) -> Lease:
     holder = store.execute(_LINKED, (runner_id, now_ms)).get or store.execute(_OWNER, (lane, now_ms)).get
     if holder not in (None, instance_id):
         return Lease(store.execute(_EPOCH, (lane,)).get or 0, holder)
     return Lease(store.execute(_TAKE, (lane, instance_id)).get, instance_id)
 
 
-def _check(store: Database, instance_id: str, now_ms: int) -> None:
+def _check(store: SqliteDatabase, instance_id: str, now_ms: int) -> None:
     if store.execute(_ALIVE, (instance_id, now_ms)).get is None:
         raise Gone(f"The instance {instance_id} was not heard of for too long, and is taken for dead.")

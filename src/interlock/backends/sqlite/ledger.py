@@ -16,16 +16,15 @@ from interlock.backends.audit_room import AuditRoom
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.connect import open_writer
-from interlock.backends.sqlite.database import Database
-from interlock.backends.sqlite.readers import Readers
+from interlock.backends.sqlite.database import SqliteDatabase
+from interlock.backends.sqlite.readers import SqliteReaders
 from interlock.backends.sqlite.upkeep import SqliteUpkeep
-from interlock.backends.sqlite.writer import Measured, Writer
+from interlock.backends.sqlite.writer import Measured, SqliteWriter
 from interlock.command.audit import FIRST_PREV
-from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
+from interlock.command.audit_tree import EMPTY_ROOT, Frontier, SubtreeHashes
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import (
     EVERY_SESSION,
-    Batch,
     CommandQuery,
     Due,
     Ledger,
@@ -34,6 +33,7 @@ from interlock.ports.ledger import (
     Receipt,
     SessionClock,
     SessionFilter,
+    WriteBatch,
     audited,
 )
 from interlock.protocol.clock import iso
@@ -81,13 +81,13 @@ async def open_ledger(path: Path, clock: Clock) -> SqliteLedger:
     connection.execute(queries.ADD_STORE_VALUE, ("gateway_id", "gw_" + os.urandom(8).hex()))
     connection.execute(queries.ADD_STORE_VALUE, ("created_at", iso(clock.now_ms())))
     gateway_id = str(connection.execute(queries.STORE_VALUE, ("gateway_id",)).get)
-    return SqliteLedger(gateway_id, Writer(connection), Readers(path))
+    return SqliteLedger(gateway_id, SqliteWriter(connection), SqliteReaders(path))
 
 
 class SqliteLedger(SqliteUpkeep, Ledger):
     """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
 
-    def __init__(self, gateway_id: str, writer: Writer, readers: Readers) -> None:
+    def __init__(self, gateway_id: str, writer: SqliteWriter, readers: SqliteReaders) -> None:
         self._gateway_id = gateway_id
         self._writer = writer
         self._readers = readers
@@ -102,7 +102,7 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         is for a ledger behind a network, and is not called."""
         self._writer.measured = told
 
-    async def commit(self, batch: Batch) -> Receipt:
+    async def commit(self, batch: WriteBatch) -> Receipt:
         receipt = await self._room.commit(batch, self._write)
         if receipt.audit_seqs:
             for told in self._on_audit:
@@ -110,13 +110,13 @@ class SqliteLedger(SqliteUpkeep, Ledger):
                     told(tenant_id, seq)
         return receipt
 
-    async def _write(self, batch: Batch) -> Receipt:
+    async def _write(self, batch: WriteBatch) -> Receipt:
         return await self._writer.run(lambda transaction: transaction.apply(batch, self._room.bound))
 
     async def take(self, lane: str) -> int:
         return await self._writer.run(lambda transaction: transaction.take(lane))
 
-    async def transact(self, work: Callable[[Database], Any]) -> Any:
+    async def transact(self, work: Callable[[SqliteDatabase], Any]) -> Any:
         """Do `work` in a transaction of the writer; returns its result once that is durable."""
         return await self._writer.run(lambda transaction: work(transaction.connection))
 
@@ -359,7 +359,7 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         found = await self._readers.row(queries.AUDIT_TREE, (tenant_id,))
         return (int(found[0]), Frontier(found[0], found[2]).root()) if found else (0, EMPTY_ROOT)
 
-    async def audit_hashes(self, tenant_id: str, spans: Sequence[Span]) -> list[list[bytes]]:
+    async def audit_hashes(self, tenant_id: str, spans: Sequence[SubtreeHashes]) -> list[list[bytes]]:
         found = await self._readers.several([
             (queries.AUDIT_NODES, (tenant_id, *span)) if span.level
             else (queries.AUDIT_LEAVES, (tenant_id, span.start, span.end)) for span in spans])

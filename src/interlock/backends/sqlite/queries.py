@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.backends.sqlite.write_buffer import Table
+from interlock.backends.sqlite.write_buffer import BufferedTable
 
 # --- lanes and the store itself ---
 TAKE_LANE = """
@@ -36,9 +36,9 @@ ORDER BY place DESC LIMIT ?2
 """
 
 
-PUT_STREAMS = Table("INSERT INTO stream (id, name, head) VALUES", 3,
-                    "ON CONFLICT (id) DO UPDATE SET head = excluded.head")
-ADD_EVENTS = Table("INSERT INTO event (place, kind, at_ms, message_id, body) VALUES", 5)
+PUT_STREAMS = BufferedTable("INSERT INTO stream (id, name, head) VALUES", 3,
+                            "ON CONFLICT (id) DO UPDATE SET head = excluded.head")
+ADD_EVENTS = BufferedTable("INSERT INTO event (place, kind, at_ms, message_id, body) VALUES", 5)
 
 # --- sessions ---
 SESSION_COLUMNS = (
@@ -60,7 +60,7 @@ WHERE session_id = ? AND tenant_id = ? AND session_key = ? AND agent_id = ? AND 
 """
 """A session of which nothing else has changed, as after most frames: SQLite rewrites every index of a column that is
 named in SET, whether its value changes or not, and each such page would go through the log again."""
-TOUCH_SESSIONS = Table(
+TOUCH_SESSIONS = BufferedTable(
     "UPDATE session SET updated_ms = v.column1, usage = v.column2, machine = v.column3 FROM (VALUES", 4,
     ") AS v WHERE session.session_id = v.column4")
 """The same of sessions of which it is known that nothing else has changed."""
@@ -97,7 +97,7 @@ SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL
 """
 
 # --- commands ---
-PUT_COMMANDS = Table(
+PUT_COMMANDS = BufferedTable(
     "INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, body) VALUES", 9,
     """
 ON CONFLICT (id) DO UPDATE SET
@@ -203,14 +203,14 @@ ORDER BY tenant_id, budget, scope
 """
 
 # --- control frames ---
-PUT_CONTROLS = Table(
+PUT_CONTROLS = BufferedTable(
     "INSERT INTO control (session_id, seq, message_id, body) VALUES", 4,
     "ON CONFLICT (session_id, seq) DO UPDATE SET message_id = excluded.message_id, body = excluded.body")
 DROP_CONTROLS = "DELETE FROM control WHERE session_id = ? AND seq <= ?"
 CONTROLS_AFTER = "SELECT seq, message_id, body FROM control WHERE session_id = ? AND seq > ? ORDER BY seq"
 
 # --- idempotency ---
-ADD_IDEMPOTENCY = Table(
+ADD_IDEMPOTENCY = BufferedTable(
     "INSERT INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id) VALUES", 7)
 IDEMPOTENCY = "SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency WHERE scope = ?"
 IDEMPOTENCY_SCOPES = "SELECT scope FROM idempotency WHERE scope > ? ORDER BY scope LIMIT ?"
@@ -266,7 +266,7 @@ TENANT = "SELECT body FROM tenant WHERE tenant_id = ?"
 TENANTS = "SELECT body FROM tenant ORDER BY tenant_id"
 
 # --- audit ---
-ADD_AUDIT = Table("INSERT INTO audit (tenant_id, seq, hash, body) VALUES", 4)
+ADD_AUDIT = BufferedTable("INSERT INTO audit (tenant_id, seq, hash, body) VALUES", 4)
 PUT_AUDIT_HEAD = """
 INSERT INTO audit_head (tenant_id, count, last_hash, peaks) VALUES (?,?,?,?)
 ON CONFLICT (tenant_id) DO UPDATE SET count = excluded.count, last_hash = excluded.last_hash, peaks = excluded.peaks
@@ -310,7 +310,7 @@ AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = ? AND seq > ? AND seq <
 AUDIT_NODES = """
 SELECT hash FROM audit_node WHERE tenant_id = ? AND level = ? AND place >= ? AND place < ? ORDER BY place
 """
-ADD_AUDIT_NODES = Table("INSERT OR REPLACE INTO audit_node (tenant_id, level, place, hash) VALUES", 4)
+ADD_AUDIT_NODES = BufferedTable("INSERT OR REPLACE INTO audit_node (tenant_id, level, place, hash) VALUES", 4)
 AUDIT_WITHOUT_TREE = "SELECT tenant_id FROM audit_head WHERE peaks IS NULL"
 ADD_AUDIT_PERSONAL = "INSERT INTO audit_personal (tenant_id, seq, name, who, salt, value) VALUES (?,?,?,?,?,?)"
 ERASE_AUDIT_PERSONAL = "DELETE FROM audit_personal WHERE tenant_id = ? AND seq = ?"
@@ -401,7 +401,7 @@ WHERE instr(CAST(session.machine AS TEXT), '"incoming":{"') > 0
 """
 
 # --- transcript lines on their way to the file ---
-PUT_TRANSCRIPTS = Table(
+PUT_TRANSCRIPTS = BufferedTable(
     "INSERT INTO transcript_pending (session_id, entry_id, line) VALUES", 3,
     "ON CONFLICT (session_id, entry_id) DO UPDATE SET line = excluded.line")
 DROP_TRANSCRIPT = "DELETE FROM transcript_pending WHERE session_id = ? AND entry_id = ?"

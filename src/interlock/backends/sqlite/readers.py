@@ -11,8 +11,8 @@ from threading import Lock, local
 import apsw
 
 from interlock.backends.sqlite.connect import connect
-from interlock.backends.sqlite.database import Database, Row, Value
-from interlock.backends.sqlite.faults import Closed, translate
+from interlock.backends.sqlite.database import Row, SqliteDatabase, Value
+from interlock.backends.sqlite.faults import SqliteClosed, translate
 
 READERS = 2
 """Reading threads."""
@@ -20,14 +20,14 @@ READ_QUEUE_LIMIT = 1_024
 """Reads under way or waiting; one more waits, in the order of the calls."""
 
 
-class Readers:
+class SqliteReaders:
     """A pool of query-only connections. A read sees every commit that had returned when it was called."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._own = local()
         self._lock = Lock()
-        self._connections: list[Database] = []
+        self._connections: list[SqliteDatabase] = []
         self._room = asyncio.Semaphore(READ_QUEUE_LIMIT)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="ledger-reader")
 
@@ -41,7 +41,7 @@ class Readers:
             try:
                 answer = asyncio.get_running_loop().run_in_executor(self._pool, self._query, queries)
             except RuntimeError as error:
-                raise Closed("The ledger is closed.") from error
+                raise SqliteClosed("The ledger is closed.") from error
             return await answer
 
     async def row(self, sql: str, bindings: Sequence[Value] = ()) -> Row | None:
@@ -57,7 +57,7 @@ class Readers:
 
     def _query(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
         try:
-            connection: Database | None = getattr(self._own, "connection", None)
+            connection: SqliteDatabase | None = getattr(self._own, "connection", None)
             if connection is None:
                 connection = self._own.connection = connect(self._path, read_only=True)
                 with self._lock:

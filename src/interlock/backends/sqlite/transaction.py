@@ -11,16 +11,15 @@ from interlock.backends import rows
 from interlock.backends.audit_room import NoRoom
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.absent import Absent
-from interlock.backends.sqlite.database import Database, Row
-from interlock.backends.sqlite.write_buffer import Pending, write_rows
+from interlock.backends.sqlite.database import Row, SqliteDatabase
+from interlock.backends.sqlite.write_buffer import WriteBuffer, write_rows
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
 from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import (
     FIRST_EPOCH,
     Append,
-    Audit,
-    Batch,
+    AuditAppend,
     BeginLane,
     DropBrowserLogins,
     DropControls,
@@ -31,6 +30,8 @@ from interlock.ports.ledger import (
     EraseAudit,
     Fenced,
     LedgerError,
+    LedgerWrite,
+    NameTaken,
     PutApproval,
     PutBrowserLogin,
     PutCommand,
@@ -54,10 +55,9 @@ from interlock.ports.ledger import (
     SpendBrowserLogin,
     SpendPairing,
     Spent,
-    Taken,
     UseBrowserLogin,
     UseKey,
-    Write,
+    WriteBatch,
 )
 from interlock.protocol.records import AuditDraft, SessionRecord
 
@@ -78,10 +78,10 @@ class Transaction:
     The caches hold what the open transaction has made of them, so `forget` must follow every rollback.
     """
 
-    def __init__(self, connection: Database) -> None:
+    def __init__(self, connection: SqliteDatabase) -> None:
         self._connection = connection
         self._execute = connection.execute
-        self._pending = Pending(connection, GATHERED)
+        self._pending = WriteBuffer(connection, GATHERED)
         self._epochs: dict[str, int] = {}
         self._sessions: dict[str, tuple[SessionRecord, Row]] = {}
         self._written: dict[str, Row] = {}
@@ -97,14 +97,14 @@ class Transaction:
         """Personal data was erased since whoever reads this last set it back."""
 
     @property
-    def connection(self) -> Database:
+    def connection(self) -> SqliteDatabase:
         """The connection, for other work in this transaction: it sees all that was done, and may change anything."""
         self.flush()
         self._epochs.clear()
         self._written.clear()
         return self._connection
 
-    def apply(self, batch: Batch, bound: TailBound = UNBOUND) -> Receipt:
+    def apply(self, batch: WriteBatch, bound: TailBound = UNBOUND) -> Receipt:
         """Do all of a batch; its audit records stay within `bound`. Raises Fenced, Taken, LedgerError or SQLite's own
         errors, with part of it done."""
         for lane, epoch in batch.epochs:
@@ -113,7 +113,7 @@ class Transaction:
         for write in batch.writes:
             if isinstance(write, Append):
                 receipt.numbers.append(self._append(write))
-            elif isinstance(write, Audit):
+            elif isinstance(write, AuditAppend):
                 receipt.audit_seqs.append(self._seal(write.draft, bound))
             else:
                 _WRITES[type(write)](self, write)
@@ -295,13 +295,13 @@ class Transaction:
         try:
             self._pending.write(queries.ADD_IDEMPOTENCY)
         except apsw.ConstraintError as error:
-            raise Taken("An answer is kept under this idempotency key already.") from error
+            raise NameTaken("An answer is kept under this idempotency key already.") from error
 
     def put_runner(self, write: PutRunner) -> None:
         try:
             self._execute(queries.PUT_RUNNER, rows.runner_row(write.record))
         except apsw.ConstraintError as error:
-            raise Taken("Another runner has this token.") from error
+            raise NameTaken("Another runner has this token.") from error
 
     def see_runner(self, write: SeeRunner) -> None:
         self._execute(queries.SEE_RUNNER, (write.runner_id, write.at_ms))
@@ -310,7 +310,7 @@ class Transaction:
         try:
             self._execute(queries.ADD_PAIRING, rows.pairing_row(write.record))
         except apsw.ConstraintError as error:
-            raise Taken("This code is given out already.") from error
+            raise NameTaken("This code is given out already.") from error
 
     def spend_pairing(self, write: SpendPairing) -> None:
         self._execute(queries.SPEND_PAIRING, (write.code_sha256, write.now_ms))
@@ -324,7 +324,7 @@ class Transaction:
         try:
             self._execute(queries.ADD_BROWSER_LOGIN, rows.browser_login_row(write.record))
         except apsw.ConstraintError as error:
-            raise Taken("This browser session or code exists already.") from error
+            raise NameTaken("This browser session or code exists already.") from error
 
     def spend_browser_login(self, write: SpendBrowserLogin) -> None:
         self._execute(queries.SPEND_BROWSER_LOGIN, (write.id, write.now_ms))
@@ -347,7 +347,7 @@ class Transaction:
         try:
             self._execute(queries.PUT_KEY, rows.key_row(write.record))
         except apsw.ConstraintError as error:
-            raise Taken("Another key has this secret.") from error
+            raise NameTaken("Another key has this secret.") from error
 
     def use_key(self, write: UseKey) -> None:
         self._execute(queries.USE_KEY, (write.key_id, write.at_ms))
@@ -377,7 +377,7 @@ class _Log:
         """The ledger's copy of the last checkpoint."""
 
 
-_WRITES: dict[type[Write], Callable[..., None]] = {
+_WRITES: dict[type[LedgerWrite], Callable[..., None]] = {
     BeginLane: Transaction.begin_lane,
     EraseAudit: Transaction.erase_audit,
     PutFact: Transaction.put_fact,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from interlock.backends import rows
 from interlock.backends.sqlite import queries
-from interlock.backends.sqlite.database import Database
-from interlock.backends.sqlite.readers import Readers
+from interlock.backends.sqlite.database import SqliteDatabase
+from interlock.backends.sqlite.readers import SqliteReaders
 from interlock.backends.sqlite.transaction import Transaction
-from interlock.backends.sqlite.writer import Writer
-from interlock.ports.upkeep import Counts, Forgotten, Upkeep
+from interlock.backends.sqlite.writer import SqliteWriter
+from interlock.ports.upkeep import Counts, PrunedRows, Upkeep
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import tenant_stream
 from interlock.protocol.records import SessionRecord
@@ -22,8 +22,8 @@ STEP_ROWS = 1_000
 class SqliteUpkeep(Upkeep):
     """See `interlock.ports.upkeep.Upkeep`."""
 
-    _writer: Writer
-    _readers: Readers
+    _writer: SqliteWriter
+    _readers: SqliteReaders
 
     async def counts(self) -> Counts:
         found = await self._readers.rows(queries.COUNTS)
@@ -36,17 +36,17 @@ class SqliteUpkeep(Upkeep):
         found = await self._readers.rows(queries.OLD_SESSIONS, (tenant_id, before_ms, after, limit))
         return [row[0] for row in found]
 
-    async def would_forget(self, session_id: str) -> Forgotten:
+    async def would_forget(self, session_id: str) -> PrunedRows:
         found = await self._readers.row(queries.WOULD_FORGET, (session_id,))
-        return Forgotten(*found) if found else Forgotten()
+        return PrunedRows(*found) if found else PrunedRows()
 
-    async def forget_session(self, session_id: str, before_ms: int) -> Forgotten:
-        total = Forgotten()
+    async def forget_session(self, session_id: str, before_ms: int) -> PrunedRows:
+        total = PrunedRows()
         while True:
-            now: Forgotten = await self._writer.run(
+            now: PrunedRows = await self._writer.run(
                 lambda transaction: _forget_session(transaction, session_id, before_ms))
             total += now
-            if now == Forgotten():
+            if now == PrunedRows():
                 return total
 
     async def forget_feed(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
@@ -82,21 +82,21 @@ class SqliteUpkeep(Upkeep):
                 return total
 
 
-def _forget_session(transaction: Transaction, session_id: str, before_ms: int) -> Forgotten:
+def _forget_session(transaction: Transaction, session_id: str, before_ms: int) -> PrunedRows:
     """Take one step; nothing where the session is not old, or all is done."""
     connection = transaction.connection
     if not connection.execute(queries.IS_OLD, (session_id, before_ms)).get:
-        return Forgotten()
+        return PrunedRows()
     events = 0
     for (stream,) in connection.execute(queries.STREAMS_OF_SESSION, (session_id,)).fetchall():
         # Its own stream comes last: while it holds something, the session is found again after a broken run.
         events += _changed(connection, queries.FORGET_EVENTS, (stream, STEP_ROWS - events))
         if events >= STEP_ROWS:
-            return Forgotten(events)
+            return PrunedRows(events)
     files = _changed(connection, queries.FORGET_FILES, (session_id, STEP_ROWS))
-    return Forgotten(events, files, _changed(connection, queries.FORGET_CONTROLS, (session_id,)))
+    return PrunedRows(events, files, _changed(connection, queries.FORGET_CONTROLS, (session_id,)))
 
 
-def _changed(connection: Database, statement: str, bindings: tuple[str | int, ...]) -> int:
+def _changed(connection: SqliteDatabase, statement: str, bindings: tuple[str | int, ...]) -> int:
     connection.execute(statement, bindings)
     return connection.changes()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from interlock.backends.sqlite.database import Database, Value
+from interlock.backends.sqlite.database import SqliteDatabase, Value
 
 ROWS_A_STEP = (64, 16, 4, 1)
 """So many rows go into one statement: each step of SQLite gives the interpreter lock away, and taking it back from a
 busy event loop can cost more than the row."""
 
 
-class Table:
+class BufferedTable:
     """A statement that writes rows, and how many rows one of it takes."""
 
     def __init__(self, lead: str, columns: int, tail: str = "") -> None:
@@ -24,7 +24,7 @@ class Table:
         self.statement: Callable[[int], str] = lru_cache(statement)
 
 
-def write_rows(connection: Database, table: Table, rows: Sequence[Sequence[Value]]) -> None:
+def write_rows(connection: SqliteDatabase, table: BufferedTable, rows: Sequence[Sequence[Value]]) -> None:
     """Write rows in their order. Raises SQLite's errors."""
     done = 0
     for size in ROWS_A_STEP:
@@ -33,18 +33,18 @@ def write_rows(connection: Database, table: Table, rows: Sequence[Sequence[Value
             done += size
 
 
-class Pending:
+class WriteBuffer:
     """What one transaction is still to write, in the order in which its tables are named."""
 
-    def __init__(self, connection: Database, tables: Sequence[Table]) -> None:
+    def __init__(self, connection: SqliteDatabase, tables: Sequence[BufferedTable]) -> None:
         self._connection = connection
-        self._rows: dict[Table, list[Sequence[Value]]] = {table: [] for table in tables}
+        self._rows: dict[BufferedTable, list[Sequence[Value]]] = {table: [] for table in tables}
 
-    def add(self, table: Table, row: Sequence[Value]) -> None:
+    def add(self, table: BufferedTable, row: Sequence[Value]) -> None:
         """Have a row written later."""
         self._rows[table].append(row)
 
-    def write(self, table: Table) -> None:
+    def write(self, table: BufferedTable) -> None:
         """Write what is there for one table. Raises SQLite's errors."""
         rows = self._rows[table]
         if rows:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from interlock.backends.sqlite.absent import Absent
-from interlock.backends.sqlite.database import Database
-from interlock.backends.sqlite.faults import Closed, concerns_one_batch, translate
+from interlock.backends.sqlite.database import SqliteDatabase
+from interlock.backends.sqlite.faults import SqliteClosed, concerns_one_batch, translate
 from interlock.backends.sqlite.transaction import Transaction
 from interlock.ports.ledger import LedgerError
 
@@ -42,10 +42,10 @@ class _Outcome(NamedTuple):
     error: LedgerError | None
 
 
-class Writer:
+class SqliteWriter:
     """Owns the writing connection. `run` is called on the event loop that the writer was made on."""
 
-    def __init__(self, connection: Database) -> None:
+    def __init__(self, connection: SqliteDatabase) -> None:
         self._connection = connection
         self._transaction = Transaction(connection)
         self._loop = asyncio.get_running_loop()
@@ -78,7 +78,7 @@ class Writer:
             answer: asyncio.Future[Any] = self._loop.create_future()
             with self._door:
                 if self._closed:
-                    raise Closed("The ledger is closed.")
+                    raise SqliteClosed("The ledger is closed.")
                 if not self._handed:
                     # A busy loop decides much in one turn: it goes over together, and the thread is woken once.
                     self._loop.call_soon(self._hand_over)

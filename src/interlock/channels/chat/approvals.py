@@ -20,7 +20,7 @@ from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, 
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, FeedEvent, Remembering, RuleMatch
 from interlock.sdk import AsyncInterlock
-from interlock.sdk.follower import Told
+from interlock.sdk.follower import StreamEvent
 from interlock.sdk.problems import CursorExpired, InterlockError, NotFound, Refused
 
 AGAIN_S = 5.0
@@ -58,7 +58,7 @@ class Approvals:
             try:
                 await self._catch_up()
                 async for heard in self._gateway.events.follow(since=self._places.feed):
-                    if isinstance(heard, Told):
+                    if isinstance(heard, StreamEvent):
                         await self._take(heard.data)
                         if heard.cursor is not None:
                             self._places.feed = heard.cursor

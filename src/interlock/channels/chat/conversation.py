@@ -20,7 +20,7 @@ from interlock.ports.chat_service import ChatRefused, ChatService, Id, Spot
 from interlock.protocol.answers import FrameEvent
 from interlock.protocol.limits import PAGE_MAX
 from interlock.sdk import AsyncInterlock
-from interlock.sdk.follower import Told as Heard
+from interlock.sdk.follower import StreamEvent
 from interlock.sdk.problems import CursorExpired, InterlockError
 from interlock.session.entry import Verbosity, verbosity
 
@@ -117,7 +117,7 @@ class Conversation:
         while True:
             try:
                 async for heard in self._gateway.sessions.follow(self._session_id, since=self._place.since):
-                    if isinstance(heard, Heard):
+                    if isinstance(heard, StreamEvent):
                         async with self._lock:
                             await self._take(heard.data, heard.cursor)
             except CursorExpired:

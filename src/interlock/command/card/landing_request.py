@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.card.request import Asked
+from interlock.command.card.request import ReceivedRequest
 from interlock.protocol.box import LANDING
 
 UNASKED_LATER = "RUNS PROGRAMS UNASKED LATER"
@@ -57,7 +57,7 @@ class LandingRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
         return len(self.files) + self.not_listed < self.changes
 
 
-def landing_request(asked: Asked) -> LandingRequest | None:
+def landing_request(asked: ReceivedRequest) -> LandingRequest | None:
     """Read the question; None if the request is another one, or has members that its card would not show."""
     if asked.tool_name != LANDING:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from interlock.command.card.landing_request import UNASKED_LATER, LandingFile, LandingRequest, landing_request
-from interlock.command.card.request import Asked, Edit, Parts, labelled, parts
+from interlock.command.card.request import FileEdit, Parts, ReceivedRequest, labelled, parts
 from interlock.command.card.text import one_line, visible
 from interlock.protocol.payloads import WorkspaceFiles
 
@@ -21,14 +21,14 @@ _DIFF = "--- "
 Style = Literal["plain", "command", "added", "removed", "place", "note"]
 
 
-class Line(NamedTuple):
+class CardLine(NamedTuple):
     """One line of a card: its text has no line break, and every character of it is visible."""
 
     text: str
     style: Style = "plain"
 
 
-def title(asked: Asked) -> str:
+def title(asked: ReceivedRequest) -> str:
     """Name the act itself, from the input: the command line, the file with its lines, the address (Y-1)."""
     found = parts(asked)
     if (landing := landing_request(asked)) is not None:
@@ -65,7 +65,7 @@ def prompt_text(payload: bytes) -> str:
         return ""
 
 
-def agents_words(asked: Asked) -> str:
+def agents_words(asked: ReceivedRequest) -> str:
     """What the agent itself says of its request, on one line; empty if that adds nothing to the title."""
     landing = landing_request(asked)
     if landing is not None and asked.title == landing.runners_title:
@@ -76,7 +76,7 @@ def agents_words(asked: Asked) -> str:
     return one_line(" · ".join(text for text in said if text not in shown), WORDS_CHARS)
 
 
-def lines(asked: Asked) -> list[Line]:
+def lines(asked: ReceivedRequest) -> list[CardLine]:
     """The whole of a request: its command, its diff, then every member that these do not show."""
     found = parts(asked)
     if (landing := landing_request(asked)) is not None:
@@ -90,15 +90,15 @@ def lines(asked: Asked) -> list[Line]:
     shown += [line for text in said for line in _quoted(text)]
     shown += [line for text in texts for line in _split(text)]
     if found.unreadable is not None:
-        shown += [Line("The input is not a JSON object:", "note"), *_split(found.unreadable)]
+        shown += [CardLine("The input is not a JSON object:", "note"), *_split(found.unreadable)]
     if asked.locations:
         shown += [line for path in asked.locations for line in _split(f"at {path}")]
     if asked.described:
-        shown.insert(0, Line("The agent does not send its input; this is what it says of it.", "note"))
+        shown.insert(0, CardLine("The agent does not send its input; this is what it says of it.", "note"))
     return shown
 
 
-def workspace_lines(files: WorkspaceFiles) -> list[Line]:
+def workspace_lines(files: WorkspaceFiles) -> list[CardLine]:
     """Files that configure an agent: what each would do, and by what its content is known (H-13)."""
     shown = [*_split(f"the agent {files.agent_id} would be configured by files of {files.directory}", "note")]
     for file in files.files:
@@ -115,7 +115,7 @@ def workspace_lines(files: WorkspaceFiles) -> list[Line]:
     return shown
 
 
-def _landing_title(landing: LandingRequest, edits: list[Edit]) -> str:
+def _landing_title(landing: LandingRequest, edits: list[FileEdit]) -> str:
     """Count what lands; lines are counted for what is shown as text."""
     count = len(landing.files) if landing.chosen else landing.changes
     what = ("1 change" if count == 1 else f"{count:,} changes") + (f" of {landing.changes:,}" if landing.chosen else "")
@@ -126,26 +126,26 @@ def _landing_title(landing: LandingRequest, edits: list[Edit]) -> str:
     return f"land {what}{lines_}{later} in {landing.workspace}"
 
 
-def _landing_lines(landing: LandingRequest, edits: list[Edit]) -> list[Line]:
+def _landing_lines(landing: LandingRequest, edits: list[FileEdit]) -> list[CardLine]:
     """List what would land, one row for each path, then the differences of texts (H-17)."""
     shown = {edit.path: edit for edit in edits}
     rows = [_warning(file) for file in landing.files if file.unasked]
     if landing.later > len(rows):
-        rows.append(Line(f"{UNASKED_LATER}: {landing.later - len(rows):,} more that are not listed", "note"))
-    rows += [Line(_landing_row(file, shown.get(file.path))) for file in landing.files]
+        rows.append(CardLine(f"{UNASKED_LATER}: {landing.later - len(rows):,} more that are not listed", "note"))
+    rows += [CardLine(_landing_row(file, shown.get(file.path))) for file in landing.files]
     if landing.not_listed:
-        rows.append(Line(f"and {landing.not_listed:,} more that are not listed", "note"))
+        rows.append(CardLine(f"and {landing.not_listed:,} more that are not listed", "note"))
     rows += [line for text in landing.never_lands for line in _split(f"never lands: {text}", "note")]
     rows += _split(f"in {landing.workspace} · sha256 {landing.digest}")
     return [*rows, *(line for edit in edits for line in _edit(edit))]
 
 
-def _warning(file: LandingFile) -> Line:
+def _warning(file: LandingFile) -> CardLine:
     text = f"{UNASKED_LATER}: {file.path} ({file.unasked})"
-    return Line(visible(text).replace("\n", "<U+000A>"), "note")
+    return CardLine(visible(text).replace("\n", "<U+000A>"), "note")
 
 
-def _landing_row(file: LandingFile, edit: Edit | None) -> str:
+def _landing_row(file: LandingFile, edit: FileEdit | None) -> str:
     """One path. A file that is not shown as text is known by its size and its digest."""
     about = [] if file.kind in ("file", "absent") else [file.kind]
     if edit is not None:
@@ -158,25 +158,25 @@ def _landing_row(file: LandingFile, edit: Edit | None) -> str:
     return visible(row).replace("\n", "<U+000A>")  # A name with a line break is one row all the same.
 
 
-def _landing_edits(found: Parts) -> list[Edit]:
+def _landing_edits(found: Parts) -> list[FileEdit]:
     """Differences that the question shows: both texts of a small file, a unified diff of a larger one."""
     diffs = [text.partition("\n") for text in found.shown if text.startswith(_DIFF)]
-    return [*found.edits, *(Edit(head.removeprefix(_DIFF), body, patch=True) for head, _, body in diffs)]
+    return [*found.edits, *(FileEdit(head.removeprefix(_DIFF), body, patch=True) for head, _, body in diffs)]
 
 
-def _said(asked: Asked, found: Parts) -> list[str]:
+def _said(asked: ReceivedRequest, found: Parts) -> list[str]:
     """The agent's own words, whole, but for those that repeat what the request shows."""
     known = {*found.lines, *found.urls, *found.paths, asked.tool_name, title(asked)}
     first = [] if asked.title in known else [asked.title]
     return [text for text in dict.fromkeys([*first, *found.words]) if text.strip()]
 
 
-def _quoted(text: str) -> list[Line]:
+def _quoted(text: str) -> list[CardLine]:
     """Mark each line as the agent's, so that none can look like a line of the card."""
-    return [Line(f"the agent says: {line}", "note") for line in visible(text).split("\n")]
+    return [CardLine(f"the agent says: {line}", "note") for line in visible(text).split("\n")]
 
 
-def _commands(found: Parts) -> Iterator[Line]:
+def _commands(found: Parts) -> Iterator[CardLine]:
     for command in found.lines:
         first, *more = command.split("\n")
         yield from _split(f"$ {first}", "command")
@@ -184,7 +184,7 @@ def _commands(found: Parts) -> Iterator[Line]:
             yield from _split(f"  {line}", "command")
 
 
-def _edit(edit: Edit) -> Iterator[Line]:
+def _edit(edit: FileEdit) -> Iterator[CardLine]:
     yield from _split(f"--- {edit.path}", "place")
     if edit.patch:
         for line in edit.new.split("\n"):
@@ -199,7 +199,7 @@ def _edit(edit: Edit) -> Iterator[Line]:
     for line in changed:
         yield from _split(line, _patch_style(line))
     if edit.new and not edit.new.endswith("\n") and (edit.old or "").endswith("\n"):
-        yield Line("(no newline at the end)", "note")
+        yield CardLine("(no newline at the end)", "note")
 
 
 def _file_lines(text: str) -> list[str]:
@@ -214,11 +214,11 @@ def _patch_style(line: str) -> Style:
     return "added" if line.startswith("+") else "removed" if line.startswith("-") else "plain"
 
 
-def _split(text: str, style: Style = "plain") -> list[Line]:
-    return [Line(line, style) for line in visible(text).split("\n")]
+def _split(text: str, style: Style = "plain") -> list[CardLine]:
+    return [CardLine(line, style) for line in visible(text).split("\n")]
 
 
-def _edited(asked: Asked, edits: list[Edit]) -> str:
+def _edited(asked: ReceivedRequest, edits: list[FileEdit]) -> str:
     paths = list(dict.fromkeys(edit.path for edit in edits))
     added = sum(_count(edit, "added") for edit in edits)
     removed = sum(_count(edit, "removed") for edit in edits)
@@ -228,9 +228,18 @@ def _edited(asked: Asked, edits: list[Edit]) -> str:
     return f"{verb} {paths[0]}{more} (+{added} −{removed}){name}"
 
 
-def _count(edit: Edit, style: Style) -> int:
+def _count(edit: FileEdit, style: Style) -> int:
     return sum(1 for line in _edit(edit) if line.style == style)
 
 
-__all__ = ["Asked", "Line", "Style", "agents_words", "lines", "prompt_text", "prompt_title", "title",
-           "workspace_lines"]
+__all__ = [
+    "CardLine",
+    "ReceivedRequest",
+    "Style",
+    "agents_words",
+    "lines",
+    "prompt_text",
+    "prompt_title",
+    "title",
+    "workspace_lines",
+]

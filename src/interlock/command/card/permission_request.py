@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from interlock.command.card import lines as card
-from interlock.command.card.request import Asked
+from interlock.command.card.request import ReceivedRequest
 from interlock.command.card.text import visible
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import Approval
@@ -22,7 +22,7 @@ _FILES = msgspec.json.Decoder(p.WorkspaceFiles)
 class PermissionRequest(NamedTuple):
     """One request. `subject` are the bytes that its digest covers, None if the runner sent its input alone."""
 
-    asked: Asked
+    asked: ReceivedRequest
     subject: bytes | None
     resolved_paths: Mapping[str, str] = {}
     changed: bool = False
@@ -53,8 +53,8 @@ def request_from(subject: bytes) -> PermissionRequest:
     try:
         read = _SUBJECT.decode(subject)
     except msgspec.MsgspecError:
-        return PermissionRequest(Asked("unknown", b"{}", content=subject, described=True), subject)
-    asked = Asked(
+        return PermissionRequest(ReceivedRequest("unknown", b"{}", content=subject, described=True), subject)
+    asked = ReceivedRequest(
         read.tool_name, bytes(read.input) if isinstance(read.input, msgspec.Raw) else b"{}", read.title, read.kind,
         bytes(read.content) if isinstance(read.content, msgspec.Raw) else None, tuple(read.locations), read.described)
     return PermissionRequest(asked, subject, read.resolved_paths, read.changed)
@@ -65,7 +65,7 @@ def request_of_approval(approval: Approval) -> PermissionRequest:
     if isinstance(approval.subject, msgspec.Raw):
         return request_from(bytes(approval.subject))
     name = approval.tool_name or approval.agent_id
-    return PermissionRequest(Asked(name, bytes(approval.input), approval.agent_title), None)
+    return PermissionRequest(ReceivedRequest(name, bytes(approval.input), approval.agent_title), None)
 
 
 def not_of_its_digest(approval: Approval) -> str | None:
@@ -86,14 +86,14 @@ def with_input(request: PermissionRequest, changed: bytes) -> PermissionRequest:
     return request_from(msgspec.json.encode(read))
 
 
-def lines_of_approval(approval: Approval) -> list[card.Line]:
+def lines_of_approval(approval: Approval) -> list[card.CardLine]:
     """The whole of what an approval asks, line by line, the same on every surface (H-4, Y-2)."""
     raw = bytes(approval.input)
     if approval.workspace_files and (files := workspace_files(raw)) is not None:
         return card.workspace_lines(files)
     words = _prompt(raw) if approval.door == "command" else _question(raw) if approval.kind == "question" else None
     if words is not None:
-        return [card.Line(line) for line in visible(words).split("\n")]
+        return [card.CardLine(line) for line in visible(words).split("\n")]
     return card.lines(request_of_approval(approval).asked)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 MAX_DEPTH = 64
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """A request as it was received: `input` is its raw input's bytes, `content` ACP's list of texts and diffs as bytes.
 
     `title` is the agent's own words. With `described` the input does not contain the effect (H-2).
@@ -25,14 +25,14 @@ class Asked(NamedTuple):
     described: bool = False
 
 
-class Member(NamedTuple):
+class InputMember(NamedTuple):
     """One member of an object; a name may come twice."""
 
     name: str
     value: Any
 
 
-class Edit(NamedTuple):
+class FileEdit(NamedTuple):
     """A change of one file. `old` is None if the text before it is not known; with `patch`, `new` is a diff."""
 
     path: str
@@ -46,12 +46,12 @@ class Parts:
     """`rest` holds every member that neither a command line nor an edit nor `words` shows: nothing is left out."""
 
     lines: list[str] = field(default_factory=list[str])
-    edits: list[Edit] = field(default_factory=list[Edit])
+    edits: list[FileEdit] = field(default_factory=list[FileEdit])
     words: list[str] = field(default_factory=list[str])
     """What the agent says of its request."""
     urls: list[str] = field(default_factory=list[str])
     paths: list[str] = field(default_factory=list[str])
-    rest: list[Member] = field(default_factory=list[Member])
+    rest: list[InputMember] = field(default_factory=list[InputMember])
     shown: list[str] = field(default_factory=list[str])
     """Texts of the request's content."""
     unreadable: str | None = None
@@ -75,7 +75,7 @@ _EDITOR = frozenset({"create", "str_replace", "insert", "view", "undo_edit"})
 """What the `command` of a text editor says; no shell gets it."""
 
 
-def parts(asked: Asked) -> Parts:
+def parts(asked: ReceivedRequest) -> Parts:
     """Take a request apart. Never raises."""
     found = Parts()
     members = _members(asked.input)
@@ -95,7 +95,7 @@ def lacks_effect(kind: str | None, input_bytes: bytes) -> bool:
     """Whether an input does not contain what the request does: none, or of a kind whose act it does not hold (H-2)."""
     if not input_bytes or input_bytes == b"{}":
         return True
-    found = parts(Asked("", input_bytes))
+    found = parts(ReceivedRequest("", input_bytes))
     if kind == "execute":
         return not found.lines
     if kind in CHANGES:
@@ -117,10 +117,10 @@ def same_effect(ran: bytes, allowed: bytes, content: bytes | None = None) -> boo
     their requests and in their reports."""
     if same_input(ran, allowed):
         return True
-    reported, shown = parts(Asked("", ran)), parts(Asked("", allowed))
+    reported, shown = parts(ReceivedRequest("", ran)), parts(ReceivedRequest("", allowed))
     if not reported.edits:
         return _same_command(ran, allowed, reported, shown)
-    changes = parts(Asked("", b"{}", content=content)).edits if content else shown.edits
+    changes = parts(ReceivedRequest("", b"{}", content=content)).edits if content else shown.edits
     return len(changes) == 1 and all(_makes(edit, changes[0]) for edit in reported.edits)
 
 
@@ -141,11 +141,11 @@ def announces(announced: bytes, asked: bytes, content: bytes | None = None) -> b
     one, other = _decoded(announced), _decoded(asked)
     if one is None or other is None or any(other.get(name, value) != value for name, value in one.items()):
         return False
-    return one.keys() <= other.keys() or (bool(parts(Asked("", announced)).lines) and (
-        parts(Asked("", announced)).lines == parts(Asked("", asked)).lines))
+    return one.keys() <= other.keys() or (bool(parts(ReceivedRequest("", announced)).lines) and (
+        parts(ReceivedRequest("", announced)).lines == parts(ReceivedRequest("", asked)).lines))
 
 
-def _makes(edit: Edit, change: Edit) -> bool:
+def _makes(edit: FileEdit, change: FileEdit) -> bool:
     """Whether an edit makes a change from a whole text to a whole text. One whose old text is not there word for word
     (agents look for it without its spaces) must at least leave its new text."""
     if change.patch:
@@ -159,7 +159,7 @@ def _makes(edit: Edit, change: Edit) -> bool:
     return change.new in (change.old.replace(edit.old, edit.new, 1), change.old.replace(edit.old, edit.new))
 
 
-def _in_patch(edit: Edit, change: Edit) -> bool:
+def _in_patch(edit: FileEdit, change: FileEdit) -> bool:
     """Whether a diff of one file takes away only what the edit does, and adds only that."""
     body = [line for line in change.new.split("\n") if not line.startswith(("+++ ", "--- "))]
     added, removed = ([line[1:] for line in body if line.startswith(sign)] for sign in "+-")
@@ -177,7 +177,7 @@ def _decoded(raw: bytes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def _read(found: Parts, members: list[Member]) -> None:
+def _read(found: Parts, members: list[InputMember]) -> None:
     names = [member.name for member in members]
     once = {member.name: member.value for member in members if names.count(member.name) == 1}
     used = _edits(found, once) or _command(found, once)
@@ -213,18 +213,18 @@ def _edits(found: Parts, once: dict[str, Any]) -> frozenset[str]:
         return _patch(found, once)
     path = once[where]
     if isinstance(once.get("edits"), list):
-        pairs = [_pair(cast("list[Member]", one)) for one in once["edits"] if _is_object(one)]
+        pairs = [_pair(cast("list[InputMember]", one)) for one in once["edits"] if _is_object(one)]
         if pairs and all(pairs) and len(pairs) == len(once["edits"]):
-            found.edits += [Edit(path, new, old) for old, new in [pair for pair in pairs if pair is not None]]
+            found.edits += [FileEdit(path, new, old) for old, new in [pair for pair in pairs if pair is not None]]
             return frozenset({where, "edits"})
     verb = frozenset({"command"}) if str(once.get("command")) in _EDITOR else frozenset[str]()
     old, new = _first(once, _OLD), _first(once, _NEW)
     if new is not None:
-        found.edits.append(Edit(path, once[new], once[old] if old is not None else None))
+        found.edits.append(FileEdit(path, once[new], once[old] if old is not None else None))
         return verb | {where, new, *([old] if old is not None else [])}
     whole = _first(once, _WHOLE)
     if whole is not None:
-        found.edits.append(Edit(path, once[whole]))
+        found.edits.append(FileEdit(path, once[whole]))
         return verb | {where, whole}
     return _patch(found, once)
 
@@ -233,7 +233,7 @@ def _patch(found: Parts, once: dict[str, Any]) -> frozenset[str]:
     for name in _PATCHES:
         value = once.get(name)
         if isinstance(value, str) and value.lstrip().startswith(("*** Begin Patch", "diff --git ", "--- ")):
-            found.edits.append(Edit(patched(value), value, patch=True))
+            found.edits.append(FileEdit(patched(value), value, patch=True))
             return frozenset({name})
     return frozenset()
 
@@ -259,14 +259,14 @@ def _content(found: Parts, raw: bytes) -> None:
         text = cast("dict[str, Any]", inner).get("text") if isinstance(inner, dict) else None
         if one.get("type") == "diff" and isinstance(path, str) and isinstance(new, str) \
                 and isinstance(old, str | None):
-            found.edits.append(Edit(path, new, old if old is not None else ""))
+            found.edits.append(FileEdit(path, new, old if old is not None else ""))
         elif one.get("type") == "content" and isinstance(text, str):
             found.shown.append(text)
         else:
             found.shown.append(json.dumps(item, ensure_ascii=False))
 
 
-def _pair(members: list[Member]) -> tuple[str | None, str] | None:
+def _pair(members: list[InputMember]) -> tuple[str | None, str] | None:
     once = {member.name: member.value for member in members}
     old, new = _first(once, _OLD), _first(once, _NEW)
     extra = once.keys() - {old, new}
@@ -280,20 +280,21 @@ def _first(once: dict[str, Any], names: tuple[str, ...]) -> str | None:
 
 
 def _is_object(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, Member) for one in cast("list[object]", value))
+    return isinstance(value, list) and all(isinstance(one, InputMember) for one in cast("list[object]", value))
 
 
-def _members(raw: bytes) -> list[Member] | None:
+def _members(raw: bytes) -> list[InputMember] | None:
     """The members of a JSON object, none lost; None if it is not one. Objects inside are lists of members, too."""
     try:
-        value: Any = json.loads(raw or b"{}", object_pairs_hook=lambda pairs: _Object(Member(*one) for one in pairs),
+        value: Any = json.loads(raw or b"{}",
+                                object_pairs_hook=lambda pairs: _Object(InputMember(*one) for one in pairs),
                                 parse_float=_Number, parse_int=_Number, parse_constant=_Number)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, _Object) else None
 
 
-class _Object(list[Member]):
+class _Object(list[InputMember]):
     """An object as its members in order."""
 
 

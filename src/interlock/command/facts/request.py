@@ -29,7 +29,7 @@ MAX_DENY_TEXT_CHARS = 262_144
 """Text of a described request that deny rules look at; a longer one meets every deny rule by command or path."""
 
 
-class Request(NamedTuple):
+class AgentRequest(NamedTuple):
     """What an agent asks for, as received.
 
     `input` is the raw input's bytes, None or empty if the agent sends none. `content` is the request's content as JSON
@@ -48,7 +48,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Facts:
+class RequestFacts:
     """What a request consists of. An allow rule must cover each fact; a deny rule needs one.
 
     `paths` are below the workspace as they are named from there, else absolute; `lines` are command lines as a shell
@@ -72,7 +72,7 @@ class Facts:
     resolved_paths: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
-    def read(self) -> tuple[shell.Line, ...]:
+    def read(self) -> tuple[shell.CommandLine, ...]:
         """The command lines, taken apart; the grammar is loaded and asked when a rule first wants to know."""
         return tuple(shell.read(line) for line in self.lines)
 
@@ -94,7 +94,7 @@ class Facts:
             yield relative(self.resolved_paths[path], self.workspace)
 
 
-def facts(request: Request) -> Facts:
+def facts(request: AgentRequest) -> RequestFacts:
     """Normalise a request. Never raises: what cannot be understood is unclear, and its text is kept for deny rules."""
     found = _Collected(request.workspace)
     if request.input:
@@ -112,7 +112,7 @@ def facts(request: Request) -> Facts:
     kept = list(dict.fromkeys(relative(path, request.workspace, found.directory) for path in (*paths, *real)))
     if len(kept) + len(found.lines) + len(found.urls) > MAX_FACTS:
         found.unclear = f"it has more than {MAX_FACTS} parts"
-    return Facts(
+    return RequestFacts(
         tuple(map(_sound, kept[:MAX_FACTS])), tuple(found.lines[:MAX_FACTS]),
         tuple(map(_sound, found.urls[:MAX_FACTS])), tuple(found.beside),
         found.unclear, request.described, said, request.workspace,

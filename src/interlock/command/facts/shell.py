@@ -41,7 +41,7 @@ class Simple(NamedTuple):
         return " ".join(quoted(word) for word in self.words)
 
 
-class Line(NamedTuple):
+class CommandLine(NamedTuple):
     """A command line taken apart. `inner` are the commands inside its arguments, for deny rules alone; `targets` are
     files that it redirects to or from. `unclear` says why no allow rule may cover it, None if it may."""
 
@@ -66,30 +66,30 @@ def quoted(word: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def read(text: str, depth: int = 0) -> Line:
+def read(text: str, depth: int = 0) -> CommandLine:
     """Take a command line apart. Never raises: what cannot be read is unclear."""
     text = text.strip(" \t\n")
     if not text:
-        return Line(text, unclear="there is no command")
+        return CommandLine(text, unclear="there is no command")
     if len(text) > LINE_CHARS:
-        return Line(text, unclear=f"the command has more than {LINE_CHARS} characters")
+        return CommandLine(text, unclear=f"the command has more than {LINE_CHARS} characters")
     if any((ord(one) < 32 and one not in "\t\n") or 0xD800 <= ord(one) < 0xE000 or ord(one) == 127 for one in text):
-        return Line(text, unclear="the command has control characters")
+        return CommandLine(text, unclear="the command has control characters")
     if sum(text.count(one) for one in "(<{`[") > MAX_OPENINGS:
-        return Line(text, unclear="the command is too intricate to read")
+        return CommandLine(text, unclear="the command is too intricate to read")
     parser = _parser()
     if parser is None:
-        return Line(text, unclear="the grammar for shells (tree-sitter-bash) is not installed")
+        return CommandLine(text, unclear="the grammar for shells (tree-sitter-bash) is not installed")
     source = text.encode()
     tree = parser.parse(source)
     found = _Reading(source, depth)
     try:
         found.statement(tree.root_node, 0)
     except _Deep:
-        return Line(text, tuple(found.commands), unclear="the command is nested too deep to read")
+        return CommandLine(text, tuple(found.commands), unclear="the command is nested too deep to read")
     unclear = "the command is not of a shell's grammar" if tree.root_node.has_error else found.unclear
-    line = Line(text, tuple(found.commands), tuple(found.inner), tuple(found.targets), frozenset(found.marks),
-                tuple(found.assigned), unclear)
+    line = CommandLine(text, tuple(found.commands), tuple(found.inner), tuple(found.targets), frozenset(found.marks),
+                       tuple(found.assigned), unclear)
     if unclear is None and line.marks <= LISTED and _lexed(text) != [one.words for one in line.commands]:
         return line._replace(unclear="the command can be read in two ways")
     return line

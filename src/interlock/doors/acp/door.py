@@ -16,7 +16,7 @@ from interlock import __version__
 from interlock.doors.acp.open_session import OpenSession, PromptFailed
 from interlock.doors.acp.permission import Permissions
 from interlock.doors.acp.prompt import payload_of, slash_command
-from interlock.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Pipes, Request, Rpc
+from interlock.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Pipes, Rpc, RpcRequest
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.resources import Session
 from interlock.sdk import AsyncInterlock, InterlockError, problems
@@ -89,12 +89,12 @@ class AcpDoor:
         if self._gateway is not None:
             await self._gateway.close()
 
-    async def _asked(self, request: Request) -> None:
+    async def _asked(self, request: RpcRequest) -> None:
         task = asyncio.create_task(self._answer(request), name=request.method)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: RpcRequest) -> None:
         method = self._methods.get(request.method)
         if method is None:
             await self._rpc.refuse(request, METHOD_NOT_FOUND, f"Interlock has no method {request.method!r}.")

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from interlock.doors.acp.permission import Permissions
-from interlock.doors.acp.view import View
+from interlock.doors.acp.view import EditorView
 from interlock.jsonrpc import Rpc
 from interlock.protocol.answers import FrameEvent
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Command, ExecutePayload, StatusEvent
-from interlock.sdk import AsyncInterlock, InterlockError, Lost, Reattached, Told
+from interlock.sdk import AsyncInterlock, InterlockError, Lost, Reattached, StreamEvent
 
 DRAIN_S = 10.0
 """How long the last frames of a command that has ended are awaited."""
@@ -50,7 +50,7 @@ class OpenSession:
         self._runner_id = runner_id
         self._workspace = workspace
         self._own = set[str]()
-        self._view = View(self._own.__contains__)
+        self._view = EditorView(self._own.__contains__)
         self._cursor: str | None = None
         self._busy = False
         self._command_id: str | None = None
@@ -108,7 +108,7 @@ class OpenSession:
                 self.session_id, self._cursor, self._following = command.target.session_id, None, False
             self.follow()
             async for heard in self._gateway.commands.follow(command.id):
-                if isinstance(heard, Told) and isinstance(heard.data, StatusEvent):
+                if isinstance(heard, StreamEvent) and isinstance(heard.data, StatusEvent):
                     await self._status(heard.data)
             ended = await self._gateway.commands.get(command.id)
             if ended.turn_id is not None:
@@ -143,7 +143,7 @@ class OpenSession:
         try:
             async for heard in self._gateway.sessions.follow(self.session_id, since=self._cursor):
                 match heard:
-                    case Told():
+                    case StreamEvent():
                         self._cursor = heard.cursor or self._cursor
                         for update in self._updates(heard.data):
                             await self._send(update)

@@ -27,7 +27,7 @@ _SUBJECT = msgspec.json.Decoder(p.InteractionSubject)
 _MEMBERS = msgspec.json.Decoder(dict[str, Any])
 
 
-class View:
+class EditorView:
     """What an editor has been sent of one session. `is_own` returns whether a command's prompt is the editor's own."""
 
     def __init__(self, is_own: Callable[[str], bool]) -> None:

@@ -61,7 +61,7 @@ def check_compact(lane: Lane, instructions: str | None) -> None:
         raise Problem("UnsupportedCapability", f"agent {state.agent_id} does not offer context_compaction")
 
 
-def compact(lane: Lane, principal: Principal, instructions: str | None) -> compaction.Asked:
+def compact(lane: Lane, principal: Principal, instructions: str | None) -> compaction.RequestedCompaction:
     """Have the session's agent compact its own context (T-6); its `session.compacted`, or `session.error`, answers.
     Raises Problem."""
     state = lane.state
@@ -73,7 +73,7 @@ def compact(lane: Lane, principal: Principal, instructions: str | None) -> compa
     state.compacting = frame.message_id
     compaction.wait_for(lane, request_id, who_is(principal), instructions)
     lane.audit("compact", who_is(principal), {"request": request_id})
-    return compaction.Asked(request_id, frame.message_id, state.n)
+    return compaction.RequestedCompaction(request_id, frame.message_id, state.n)
 
 
 def compact_again(lane: Lane) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.command.budget import DAY_MS, Budget, Measure, Place, Pot, dollars, grown, place_of
+from interlock.command.budget import DAY_MS, BudgetRule, BudgetUse, Measure, Pot, dollars, grown, place_of
 from interlock.command.policy import duration_ms
 from interlock.engine.bridge.approvals import open_approval
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -26,13 +26,13 @@ from interlock.protocol.resources import BudgetHold, Notice, Quorum
 class UsedUp(NamedTuple):
     """A budget of which nothing is left. Money is in micro-dollars."""
 
-    budget: Budget
+    budget: BudgetRule
     measure: Measure
     used: int
     limit: int
     amount: int
     """What the config gives, and a yes gives again."""
-    place: Place
+    place: BudgetUse
 
 
 def next_day_ms(now_ms: int) -> int:
@@ -40,7 +40,7 @@ def next_day_ms(now_ms: int) -> int:
     return (now_ms // DAY_MS + 1) * DAY_MS
 
 
-def covering(lane: Lane) -> list[Budget]:
+def covering(lane: Lane) -> list[BudgetRule]:
     """The budgets that count this session's work. One that another gateway controls is counted there (D-5)."""
     state = lane.state
     if not lane.limits.budgets or state.controller:
@@ -75,7 +75,7 @@ def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> No
         _tell_totals(lane, counted, usage)
 
 
-def pot(lane: Lane, place: Place) -> Pot:
+def pot(lane: Lane, place: BudgetUse) -> Pot:
     """A pot as this decision leaves it."""
     found = lane.spending.pot(place)
     for write in lane.out.writes:
@@ -163,14 +163,14 @@ def _ask(lane: Lane, record: CommandRecord, one: UsedUp) -> bool:
     return True
 
 
-def _place(lane: Lane, budget: Budget) -> Place:
+def _place(lane: Lane, budget: BudgetRule) -> BudgetUse:
     state = lane.state
-    return Place(state.tenant_id, budget.name, budget.scope(state.agent_id, state.session_id), lane.now // DAY_MS)
+    return BudgetUse(state.tenant_id, budget.name, budget.scope(state.agent_id, state.session_id), lane.now // DAY_MS)
 
 
-def _tell_totals(lane: Lane, counted: list[Budget], usage: p.Usage) -> None:
+def _tell_totals(lane: Lane, counted: list[BudgetRule], usage: p.Usage) -> None:
     """The gateway's own `session.usage`: the pot with the least left (rawp 7.3). A runner only shows it."""
-    def left(budget: Budget) -> tuple[int, int, int]:
+    def left(budget: BudgetRule) -> tuple[int, int, int]:
         spent, raised = pot(lane, _place(lane, budget))
         limit = (budget.day_micros or 0) + raised
         return limit - spent, limit, spent

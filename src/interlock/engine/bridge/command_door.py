@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from interlock.command.card.lines import prompt_title
-from interlock.command.policy import Permission, Policy, Subject, Verdict
+from interlock.command.policy import Permission, PolicySubject, PolicyVerdict, RuleSet
 from interlock.command.record_seal import box_fact
 from interlock.engine.bridge.approvals import open_approval
 from interlock.engine.bridge.command_end import end_canceled, end_command, fail, requeue
@@ -28,17 +28,18 @@ CODE = "ToolsNotGated"
 
 
 def subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str, digest: str, permission: Permission
-            ) -> Subject:
+            ) -> PolicySubject:
     """An execute as policy judges it, of an agent that asks or never does."""
     state = lane.state
-    return Subject(door="command", tenant_id=state.tenant_id, agent_id=state.agent_id,
-                   origin=actor.type if origin == "user" else origin,  # type: ignore[arg-type]
-                   permission=permission, at_ms=lane.wall, command_type="execute", session_id=state.session_id,
-                   cost_usd=state.cost_usd, digest=digest, runner_id=state.runner_id or None,
-                   workspace=state.workspace or None, person=person_of(actor, driver), box=parts(expected_box(state)))
+    return PolicySubject(door="command", tenant_id=state.tenant_id, agent_id=state.agent_id,
+                         origin=actor.type if origin == "user" else origin,  # type: ignore[arg-type]
+                         permission=permission, at_ms=lane.wall, command_type="execute", session_id=state.session_id,
+                         cost_usd=state.cost_usd, digest=digest, runner_id=state.runner_id or None,
+                         workspace=state.workspace or None, person=person_of(actor, driver),
+                         box=parts(expected_box(state)))
 
 
-def ask_people(lane: Lane, record: CommandRecord, on: Subject, verdict: Verdict, required: int = 0,
+def ask_people(lane: Lane, record: CommandRecord, on: PolicySubject, verdict: PolicyVerdict, required: int = 0,
                holding: Holding | None = None) -> Approval:
     """Open the approval that an execute waits for; its input is the payload's bytes. `on` was judged; `holding` is how
     its agent is held, if that is not what holds for the session."""
@@ -54,14 +55,14 @@ def ask_people(lane: Lane, record: CommandRecord, on: Subject, verdict: Verdict,
     )
 
 
-def hold_queued(lane: Lane, policy: Policy, because: str) -> None:
+def hold_queued(lane: Lane, policy: RuleSet, because: str) -> None:
     """Have people decide on every waiting command that was let through because the agent was taken to ask."""
     for record in queued(lane):
         if record.needs_asking:
             hold(lane, record, policy, because)
 
 
-def hold(lane: Lane, record: CommandRecord, policy: Policy, because: str, permission: Permission = "never") -> None:
+def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permission: Permission = "never") -> None:
     """Judge a command again, of which nothing has run: its agent is not known to ask, or has less of a box than was
     shown. `because` is one sentence."""
     command = record.command

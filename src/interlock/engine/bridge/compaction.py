@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.engine.bridge import asking_people, memory_flush
-from interlock.engine.bridge.context_state import Cause, Pending
+from interlock.engine.bridge.context_state import Cause, PendingCompaction
 from interlock.engine.bridge.contexts import Prepared, travelling
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
@@ -20,8 +20,8 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_SUMMARY_CHARS
 from interlock.protocol.resources import Notice
-from interlock.session.compaction_plan import Plan, Thresholds, size_fault, thresholds, tokens_after
-from interlock.session.entries import Compaction
+from interlock.session.compaction_plan import CompactionPlan, Thresholds, size_fault, thresholds, tokens_after
+from interlock.session.entries import CompactionSummary
 from interlock.session.file_operations import Files
 from interlock.session.tokens import text_tokens
 from interlock.session.windows import window_of
@@ -37,11 +37,11 @@ GOOD_ENDS = ("end_turn", "max_tokens", "awaiting_input")
 COMPLETE, DONE = "🧹 Auto-compaction complete", "🧹 Compaction complete"
 
 
-class Moved(Exception):
+class ConversationMoved(Exception):
     """The conversation went on while its compaction was planned."""
 
 
-class Asked(NamedTuple):
+class RequestedCompaction(NamedTuple):
     """A compaction that was asked for: the message_id of its control frame, "" where a hook wrote the summary, and the
     session's last event by then."""
 
@@ -50,17 +50,17 @@ class Asked(NamedTuple):
     n: int
 
 
-class Request(NamedTuple):
+class CompactionRequest(NamedTuple):
     """What a compaction is asked for with. `tip` is the context's leaf that the plan was made from."""
 
-    plan: Plan
+    plan: CompactionPlan
     tip: str | None
     cause: Cause
     by: dict[str, str]
     instructions: str | None = None
 
 
-class Seen(NamedTuple):
+class ContextSnapshot(NamedTuple):
     """What the shell read: the context's leaf by then, and the estimate of all of it, in tokens."""
 
     leaf: str | None
@@ -116,7 +116,7 @@ def overflowed(lane: Lane, frame: Frame) -> None:
         context.due, context.due_reply = "overflow", frame.message_id
 
 
-def looked(lane: Lane, seen: Seen) -> bool:
+def looked(lane: Lane, seen: ContextSnapshot) -> bool:
     """The context was read after a turn. True where it is to be compacted now; then a plan is what comes next."""
     context, state = lane.state.context, lane.state
     if context.due != "look":
@@ -161,12 +161,13 @@ def refuse_overflow(lane: Lane, sentence: str, told: str) -> None:
 
 
 # --- the request ---
-def request(lane: Lane, asked: Request, prepared: Prepared, summary: str | None = None) -> Asked:
+def request(lane: Lane, asked: CompactionRequest, prepared: Prepared,
+            summary: str | None = None) -> RequestedCompaction:
     """Ask the agent for a summary, or give it one that a hook wrote. Raises Moved where the plan is not of what the
     session is now, TransferRefused where the context is larger than any file."""
     state, context = lane.state, lane.state.context
     if asked.tip != context.leaf or state.compacting is not None:
-        raise Moved
+        raise ConversationMoved
     request_id = lane.new_uuid()
     sent = travelling(context, prepared.said, lane.new_uuid, lane.limits.compaction.pruning)
     for transfer in sent.transfers:
@@ -187,37 +188,38 @@ def request(lane: Lane, asked: Request, prepared: Prepared, summary: str | None 
     if asked.cause == "manual":
         context.rests = False
     lane.audit("compact", asked.by, {"request": request_id, "cause": asked.cause})
-    return Asked(request_id, frame.message_id, state.n)
+    return RequestedCompaction(request_id, frame.message_id, state.n)
 
 
 def wait_for(lane: Lane, request_id: str, by: dict[str, str], instructions: str | None) -> None:
     """An agent that owns its context was asked: its report, or time, ends it."""
-    lane.state.context.pending = Pending(request_id=request_id, cause="manual", by=by, instructions=instructions,
-                                         deadline_ms=lane.now + COMPACT_TIMEOUT_MS)
+    lane.state.context.pending = PendingCompaction(request_id=request_id, cause="manual", by=by,
+                                                   instructions=instructions,
+                                                   deadline_ms=lane.now + COMPACT_TIMEOUT_MS)
 
 
-def waiting_for_trust(lane: Lane) -> Pending | None:
+def waiting_for_trust(lane: Lane) -> PendingCompaction | None:
     """Return the compaction that is sent again once files which configure the agent are allowed (H-13)."""
     pending = lane.state.context.pending
     return pending if pending is not None and pending.waits_for_trust else None
 
 
-def _pending(lane: Lane, request_id: str, asked: Request) -> Pending:
+def _pending(lane: Lane, request_id: str, asked: CompactionRequest) -> PendingCompaction:
     plan = asked.plan
-    return Pending(
+    return PendingCompaction(
         request_id=request_id, cause=asked.cause, by=asked.by, deadline_ms=lane.now + COMPACT_TIMEOUT_MS,
         leaf=asked.tip, first_kept=plan.first_kept, entries=len(plan.entry_ids), tokens_before=plan.tokens_before,
         tokens_kept=plan.tokens_kept, tokens_summarised=plan.tokens_summarised, read_files=plan.read_files,
         modified_files=plan.modified_files)
 
 
-def supplied(lane: Lane, asked: Request, summary: str) -> Asked:
+def supplied(lane: Lane, asked: CompactionRequest, summary: str) -> RequestedCompaction:
     """A hook wrote the summary: nobody is asked for one (Z-6). Raises Moved."""
     context = lane.state.context
     if asked.tip != context.leaf or lane.state.compacting is not None:
-        raise Moved
+        raise ConversationMoved
     request_id = lane.new_uuid()
-    told = Asked(request_id, "", lane.state.n)
+    told = RequestedCompaction(request_id, "", lane.state.n)
     context.pending, context.instructions = _pending(lane, request_id, asked), None
     fault = summary_fault(lane, summary, asked.plan.tokens_summarised)
     if fault is None:
@@ -255,7 +257,7 @@ def take_report(lane: Lane, frame: Frame, report: p.Compacted) -> None:
     failed(lane, fault)
 
 
-def _fault(lane: Lane, pending: Pending, report: p.Compacted) -> str | None:
+def _fault(lane: Lane, pending: PendingCompaction, report: p.Compacted) -> str | None:
     """Why a report is not taken; None where it fits its request."""
     if report.request_id != pending.request_id or report.trigger != "requested":
         return "the report does not name its request"
@@ -279,14 +281,15 @@ def summary_fault(lane: Lane, summary: str, summarised: int) -> str | None:
     return None
 
 
-def append(lane: Lane, done: Pending, summary: str, *, by: str) -> None:
+def append(lane: Lane, done: PendingCompaction, summary: str, *, by: str) -> None:
     """Append the compaction, count it, and say so, all in one transaction with its audit record (Z-4)."""
     state, context = lane.state, lane.state.context
     after = tokens_after(done.tokens_before, done.tokens_kept, done.tokens_summarised,
                          context.calibration.tokens(text_tokens(summary)))
     details: dict[str, Any] = {"readFiles": done.read_files, "modifiedFiles": done.modified_files, "by": by}
-    lane.transcribe([Compaction(summary=summary, first_kept_entry_id=done.first_kept, tokens_before=done.tokens_before,
-                                details=details, from_hook=by == "hook")])
+    lane.transcribe([CompactionSummary(summary=summary, first_kept_entry_id=done.first_kept,
+                                       tokens_before=done.tokens_before,
+                                       details=details, from_hook=by == "hook")])
     _count(lane, after, estimated=True)
     context.calibration = context.calibration.forgotten()
     context.failures, context.pending, context.due, context.sent = 0, None, "", None
@@ -301,7 +304,7 @@ def _append_agents(lane: Lane, report: p.Compacted) -> None:
     """An agent that owns its context tells of its compaction: kept from the running turn's first entry, else from the
     next one's (Z-4)."""
     if lane.transcriber is not None and report.summary.strip():
-        lane.transcribe([Compaction(
+        lane.transcribe([CompactionSummary(
             summary=report.summary[:MAX_SUMMARY_CHARS], first_kept_entry_id=_turn_entry(lane),
             tokens_before=max(0, report.previous_token_count), details={**_preserved(report), "by": "agent"})])
     after = max(0, report.current_token_count)

@@ -28,7 +28,7 @@ class CompactionRules(NamedTuple):
     """What of old tool results an agent sends to its model (Z-7); it travels with the context."""
 
 
-class Pending(msgspec.Struct, kw_only=True):
+class PendingCompaction(msgspec.Struct, kw_only=True):
     """A compaction that the agent was asked for, and what its report must fit. Sizes in tokens."""
 
     request_id: str
@@ -69,7 +69,7 @@ class ContextState(msgspec.Struct, kw_only=True):
     """message_id of the frame that told of an overflow: it is answered where nothing can be compacted."""
     instructions: str | None = None
     """What a person said when asked after failures: for the next attempt."""
-    pending: Pending | None = None
+    pending: PendingCompaction | None = None
     failures: int = 0
     """Compactions in a row that came to nothing."""
     question: str = ""

@@ -18,7 +18,7 @@ USUAL_PRUNING = PruningSettings()
 _encode = msgspec.json.Encoder().encode
 
 
-class Said(NamedTuple):
+class ContextMessage(NamedTuple):
     """One entry that is put before the model: its id, and its message as JSON."""
 
     id: str
@@ -29,7 +29,7 @@ class Prepared(NamedTuple):
     """The whole context as the transcript had it when `leaf` was the last entry that changed it."""
 
     leaf: str | None
-    said: Sequence[Said]
+    said: Sequence[ContextMessage]
 
 
 class Travelling(NamedTuple):
@@ -41,7 +41,8 @@ class Travelling(NamedTuple):
 
 
 def travelling(
-    state: ContextState, said: Sequence[Said], new_id: Callable[[], str], pruning: PruningSettings = USUAL_PRUNING
+    state: ContextState, said: Sequence[ContextMessage], new_id: Callable[[], str],
+    pruning: PruningSettings = USUAL_PRUNING
 ) -> Travelling:
     """What the agent lacks of a context: `{base, entries, leaf, pruning?}`, or the name of a file that holds it where
     it is too large for a frame. Raises TransferRefused for one that is larger than any file."""
@@ -60,7 +61,7 @@ def travelling(
     return Travelling(named, parts, leaf)
 
 
-def without_prompt(said: Sequence[Said], turn_entry: str) -> Sequence[Said]:
+def without_prompt(said: Sequence[ContextMessage], turn_entry: str) -> Sequence[ContextMessage]:
     """The context before a prompt's own entry, which a prompt that is sent again has in the transcript already."""
     at = next((at for at in range(len(said) - 1, -1, -1) if said[at].id == turn_entry), len(said))
     return said[:at]

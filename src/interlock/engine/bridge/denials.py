@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.output import MAX_DENIALS, Refused
+from interlock.engine.bridge.output import MAX_DENIALS, DeniedCall
 from interlock.protocol.denial_text import MAX_REASON_CHARS
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Approval, Denial
@@ -32,7 +32,7 @@ def denial_of(approval: Approval, at: str) -> Denial:
         approval_id=approval.id, invocation_id=approval.invocation_id, at=at)
 
 
-def with_refused(record: CommandRecord, refused: list[Refused], at: str) -> list[Denial]:
+def with_refused(record: CommandRecord, refused: list[DeniedCall], at: str) -> list[Denial]:
     """Add the calls that the runner denied by itself to a command's denials."""
     own = [Denial(tool_name=one.tool_name, title=one.title[:MAX_TITLE_CHARS], by="runner",
                   reason=one.reason and one.reason[:MAX_REASON_CHARS], invocation_id=one.invocation_id, at=at)

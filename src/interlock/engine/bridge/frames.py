@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.engine.bridge import (
     command_door,
     compaction,
@@ -34,7 +34,7 @@ from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, passed_over, take_file
 from interlock.engine.bridge.held import holding_now, stated_box
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.lane_state import Ended
+from interlock.engine.bridge.lane_state import EndedTurn
 from interlock.engine.bridge.losses import reach
 from interlock.engine.bridge.observation import control_changed, follow
 from interlock.engine.bridge.pause import agent_state, pause_refused
@@ -59,7 +59,7 @@ MAX_SENTENCE_CHARS = 1_000
 """What is said of a refused frame is cut here."""
 
 
-def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
+def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: RuleSet) -> None:
     """Apply the next durable frame; one that does not fit is recorded, told, and changes nothing (T-4, E-1)."""
     assert frame.seq is not None
     reach(lane, frame.seq)
@@ -122,7 +122,7 @@ def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -
     lane.control("session.error", told, named)
 
 
-def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
+def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
     payload = frame.payload
     match payload:
         case p.TextDone():  # The most frequent one is asked for first.
@@ -155,9 +155,9 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
         case p.SessionError():
             _session_error(lane, frame, payload, policy)
         case p.TurnEnd():
-            lane.state.ended = Ended(payload.stop_reason, _exit_code(frame.metadata.get("exit_code")),
-                                     frame.metadata.get("unanswered") is True,
-                                     frame.metadata.get("timed_out") is True)
+            lane.state.ended = EndedTurn(payload.stop_reason, _exit_code(frame.metadata.get("exit_code")),
+                                         frame.metadata.get("unanswered") is True,
+                                         frame.metadata.get("timed_out") is True)
         case p.Usage():
             _used(lane, frame, payload)
         case p.StateChanged():
@@ -176,7 +176,7 @@ def _exit_code(told: object) -> int | None:
     return code if code is not None and -(2**31) <= code < 2**32 else None
 
 
-def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: Policy) -> None:
+def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: RuleSet) -> None:
     state = lane.state
     named = frame.metadata.get("agent_session")
     state.agent_session = named if isinstance(named, str) and len(named) <= MAX_ID_CHARS else ""
@@ -241,7 +241,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     review(lane)
 
 
-def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
+def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
     """A tool call is held: policy answers at once, or a person is asked (A-5, P-1). Not by an observer (D-5)."""
     if lane.state.controller:
         return
@@ -315,7 +315,7 @@ def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:
         restart_clock(lane)
 
 
-def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Policy) -> None:
+def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: RuleSet) -> None:
     """A refusal before the start, by code (C-8); or the session's end from the runner's side (T-5)."""
     record = lane.active
     answered = frame.metadata.get("in_reply_to")

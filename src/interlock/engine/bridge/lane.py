@@ -24,14 +24,14 @@ from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.ports.ledger import (
     Append,
-    Audit,
+    AuditAppend,
+    LedgerWrite,
     PutApproval,
     PutCommand,
     PutControl,
     PutIdempotency,
     PutSession,
     PutTranscript,
-    Write,
 )
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
@@ -78,14 +78,14 @@ class Digest(Protocol):
     def hexdigest(self) -> str: ...
 
 
-class Transient(NamedTuple):
+class LaneTransient(NamedTuple):
     """A transient frame that goes to viewers and nowhere else (E-4)."""
 
     raw: bytes
     frame: Frame
 
 
-class Told(NamedTuple):
+class LaneEvent(NamedTuple):
     """An event that viewers are told once it is durable, and the runner's frame that it holds, if it is one."""
 
     event: Append
@@ -99,8 +99,8 @@ class Out(NamedTuple):
     `tells` holds what the writes append and the transient frames, in the order in which viewers see them.
     """
 
-    writes: list[Write]
-    tells: list[Told | Transient]
+    writes: list[LedgerWrite]
+    tells: list[LaneEvent | LaneTransient]
     sends: list[bytes]
     objects: list[bytes]
 
@@ -189,7 +189,7 @@ class Lane:
 
     def _append(self, event: Append, frame: Frame | None = None) -> None:
         self.out.writes.append(event)
-        self.out.tells.append(Told(event, frame))
+        self.out.tells.append(LaneEvent(event, frame))
 
     def transient(self, frame: Frame, raw: bytes) -> bool:
         """Pass a transient frame on to viewers; one that fits no open turn is dropped, as it may be: False (E-4, T-4).
@@ -198,7 +198,7 @@ class Lane:
             self.state.machine.check(frame)
         except Refusal:
             return False
-        self.out.tells.append(Transient(raw, frame))
+        self.out.tells.append(LaneTransient(raw, frame))
         return True
 
     def control(self, kind: str, payload: Payload, metadata: dict[str, Any] | None = None) -> Frame:
@@ -385,9 +385,9 @@ class Lane:
     ) -> None:
         """Leave one audit record in this transaction (U-1); what a person wrote goes into `personal` alone (U-4)."""
         self.out.writes.append(
-            Audit(AuditDraft(tenant_id=self.state.tenant_id, at=self.at, who=who, action=action,
-                             command_id=command_id, session_id=self.state.session_id, approval_id=approval_id,
-                             meta=meta, personal={name: text for name, text in (personal or {}).items() if text}))
+            AuditAppend(AuditDraft(tenant_id=self.state.tenant_id, at=self.at, who=who, action=action,
+                                   command_id=command_id, session_id=self.state.session_id, approval_id=approval_id,
+                                   meta=meta, personal={name: text for name, text in (personal or {}).items() if text}))
         )
 
     def snapshot(self) -> PutSession:
@@ -413,7 +413,7 @@ class Lane:
         must not make every session look new."""
         return self.state.machine.phase in ("turn", "usage") or any(
             isinstance(write, (PutCommand, PutApproval, PutTranscript, PutIdempotency))
-            or (isinstance(write, Audit) and write.draft.who.get("role") not in ("system", "runner"))
+            or (isinstance(write, AuditAppend) and write.draft.who.get("role") not in ("system", "runner"))
             for write in self.out.writes)
 
     def _wanted_ms(self, due_ms: int | None) -> int | None:

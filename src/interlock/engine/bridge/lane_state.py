@@ -6,14 +6,14 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from interlock.command.budget import Budget
+from interlock.command.budget import BudgetRule
 from interlock.engine.bridge.context_state import CompactionRules, ContextState
 from interlock.protocol.box import Box
 from interlock.protocol.hold import Holding
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
 from interlock.protocol.resources import WorkspaceAccess
-from interlock.session.entry import Entry
+from interlock.session.entry import SessionFields
 from interlock.session.turn import TurnMachine
 
 
@@ -27,7 +27,7 @@ class Limits(NamedTuple):
     pause_ttl_ms: int = PAUSE_TTL_MS
     buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
     """What a runner does where its buffer of a session is full (D-3)."""
-    budgets: tuple[Budget, ...] = ()
+    budgets: tuple[BudgetRule, ...] = ()
     """Those of the config, in its order (P-7)."""
     on_unasked: Literal["cancel", "tell"] = "cancel"
     """What becomes of a turn in which a tool ran without a yes (H-12)."""
@@ -36,7 +36,7 @@ class Limits(NamedTuple):
     compaction: CompactionRules = CompactionRules()
 
 
-class Ended(msgspec.Struct):
+class EndedTurn(msgspec.Struct):
     """A turn that ended and whose usage has not come yet."""
 
     stop_reason: StopReason
@@ -125,7 +125,7 @@ class LaneState(msgspec.Struct, kw_only=True):
     machine: TurnMachine = msgspec.field(default_factory=TurnMachine)
     active: str | None = None
     """The command that occupies the session."""
-    ended: Ended | None = None
+    ended: EndedTurn | None = None
     last_error: tuple[str, str] | None = None
     fatal: tuple[str, str] | None = None
     """The fatal `session.error` that ends the opening, until it is closed (T-5)."""
@@ -186,7 +186,7 @@ class LaneState(msgspec.Struct, kw_only=True):
     """The last entry of the transcript, in the file or on its way there (X-3)."""
     model: str = ""  # As the agent's capabilities name it.
     updated_ms: int = 0
-    entry: Entry = Entry()
+    entry: SessionFields = SessionFields()
     """What the key carries from one session to the next (I-4)."""
     leaves: str = ""
     """The session that this one began after, while its work is not ended yet (I-1)."""

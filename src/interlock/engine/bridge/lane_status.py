@@ -5,14 +5,14 @@ from __future__ import annotations
 from interlock.engine.bridge.compaction import window
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.lane import Lane
-from interlock.session.chat_words import Status
+from interlock.session.chat_words import ChatStatus
 
 
-def lane_status(lane: Lane) -> Status:
+def lane_status(lane: Lane) -> ChatStatus:
     """What there is to tell of a lane's session."""
     state, entry = lane.state, lane.state.entry
     waiting = [record for record in lane.commands.values() if record.command.type == "execute"]
-    return Status(
+    return ChatStatus(
         agent_id=state.agent_id, model=entry.model_override or state.model, state=lane.session_state(),
         session_key=state.session_key, session_id=state.session_id,
         age_ms=lane.wall - (entry.session_started_at or state.created_ms), input_tokens=state.input_tokens,

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from interlock.command.machine import ACTIVE
-from interlock.command.record_seal import BrokenRecord, Recorded, changed_approval, changed_command, read, target, terms
+from interlock.command.record_seal import (
+    BrokenRecord,
+    SealedFields,
+    changed_approval,
+    changed_command,
+    read,
+    target,
+    terms,
+)
 from interlock.engine.bridge.approvals import restart_clock
 from interlock.engine.bridge.cancellation import cancel_command
 from interlock.engine.bridge.command_end import end_command
@@ -19,7 +27,7 @@ from interlock.protocol.resources import Notice
 SENTENCE = "the stored row of {} differs from the audit record, so it does not run: {}"
 
 
-class Finding(NamedTuple):
+class RowMismatch(NamedTuple):
     """One row that differs, and how."""
 
     about: str
@@ -32,13 +40,13 @@ def subjects(lane: Lane) -> list[str]:
     return list(dict.fromkeys([*executes, *map(_subject, lane.approvals.values())]))
 
 
-def examine(lane: Lane, records: Mapping[str, Sequence[AuditRecord]]) -> list[Finding]:
+def examine(lane: Lane, records: Mapping[str, Sequence[AuditRecord]]) -> list[RowMismatch]:
     """Compare every live execute and approval with its records."""
-    findings: list[Finding] = []
+    findings: list[RowMismatch] = []
     for approval in lane.approvals.values():
         how = _how(records[_subject(approval)], approval)
         if how is not None:
-            findings.append(Finding(approval.approval.id, how))
+            findings.append(RowMismatch(approval.approval.id, how))
     changed = {one.about for one in findings}
     for command in [one for one in lane.commands.values() if one.command.type == "execute"]:
         how = _how_command(lane, command, records[command.command.id])
@@ -47,27 +55,27 @@ def examine(lane: Lane, records: Mapping[str, Sequence[AuditRecord]]) -> list[Fi
                          and one.approval.door == "command" and one.approval.command_id == command.command.id), None)
             how = f"approval {held.approval.id} differs" if held is not None else None
         if how is not None:
-            findings.append(Finding(command.command.id, how))
+            findings.append(RowMismatch(command.command.id, how))
     return findings
 
 
-def stored_otherwise(lane: Lane, approval: ApprovalRecord, command: CommandRecord | None) -> list[Finding]:
+def stored_otherwise(lane: Lane, approval: ApprovalRecord, command: CommandRecord | None) -> list[RowMismatch]:
     """Compare an approval and its command, as the ledger has them now, with what this lane wrote: what a voter was
     shown came from there. Votes and states move on while a row is read, so they are not compared here."""
-    kept, findings = lane.approvals[approval.approval.id], list[Finding]()
+    kept, findings = lane.approvals[approval.approval.id], list[RowMismatch]()
     if (terms(kept), kept.approval.digest) != (terms(approval), approval.approval.digest):
-        findings.append(Finding(kept.approval.id, "it was changed after it was written"))
+        findings.append(RowMismatch(kept.approval.id, "it was changed after it was written"))
     held = lane.commands.get(kept.approval.command_id or "")
     if held is None or held.command.state != "pending_approval":
         return findings
     if command is None or (command.command.payload, target(command)) != (held.command.payload, target(held)):
-        findings.append(Finding(held.command.id, "it was changed after it was written"))
+        findings.append(RowMismatch(held.command.id, "it was changed after it was written"))
     elif findings:
-        findings.append(Finding(held.command.id, f"approval {kept.approval.id} differs"))
+        findings.append(RowMismatch(held.command.id, f"approval {kept.approval.id} differs"))
     return findings
 
 
-def refuse(lane: Lane, findings: Sequence[Finding]) -> Problem:
+def refuse(lane: Lane, findings: Sequence[RowMismatch]) -> Problem:
     """Void, cancel or fail what differs; each is audited and reported. Returns the answer to a vote on it."""
     for finding in findings:
         approval, command = lane.approvals.get(finding.about), lane.commands.get(finding.about)
@@ -129,7 +137,7 @@ def _how_command(lane: Lane, record: CommandRecord, stored: Sequence[AuditRecord
     return how
 
 
-def _read(stored: Sequence[AuditRecord]) -> list[Recorded] | str:
+def _read(stored: Sequence[AuditRecord]) -> list[SealedFields] | str:
     try:
         return read(stored)
     except BrokenRecord as broken:

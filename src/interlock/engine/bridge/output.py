@@ -28,7 +28,7 @@ MAX_DENIALS = 50
 """The newest denials that a command keeps; the audit log has all of them."""
 
 
-class Refused(NamedTuple):
+class DeniedCall(NamedTuple):
     """A call that its runner denied without asking the gateway."""
 
     invocation_id: str
@@ -60,7 +60,7 @@ class TurnFold:
         self._titles: dict[str, str] = {}
         """Of the open calls that nobody was asked about."""
         self._warned: str | None = None
-        self.refused: list[Refused] = []
+        self.refused: list[DeniedCall] = []
         """Calls that were denied and not asked about, each with the warning before its result: a runner explains its
         own denials so."""
 
@@ -143,7 +143,7 @@ class TurnFold:
         name = self._running.pop(result.invocation_id, "")
         title, warned, self._warned = self._titles.pop(result.invocation_id, None), self._warned, None
         if result.status == "denied" and title is not None and len(self.refused) < MAX_DENIALS:
-            self.refused.append(Refused(result.invocation_id, name, title or name, warned))
+            self.refused.append(DeniedCall(result.invocation_id, name, title or name, warned))
         if len(self._digests) < MAX_TOOL_DIGESTS:
             self._digests.append({"invocation_id": result.invocation_id, "status": result.status,
                                   "digest": hashlib.sha256(text.encode()).hexdigest()})

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from interlock.command.card.permission_request import workspace_files
-from interlock.command.facts.request import Request, facts
-from interlock.command.policy import Origin, Subject, Verdict
+from interlock.command.facts.request import AgentRequest, facts
+from interlock.command.policy import Origin, PolicySubject, PolicyVerdict
 from interlock.engine.bridge.held import stated_box
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.requests import PermissionRequest, request_of_approval
@@ -20,7 +20,7 @@ from interlock.protocol.records import ApprovalRecord, CommandRecord, Judged
 from interlock.protocol.resources import Actor, Quorum
 
 
-def quorums(verdict: Verdict) -> list[Quorum]:
+def quorums(verdict: PolicyVerdict) -> list[Quorum]:
     """The groups that all must say yes."""
     return [Quorum(role=group.role, min=group.min) for group in verdict.groups]
 
@@ -32,7 +32,7 @@ def origin_of(record: CommandRecord | None) -> Origin:
     return record.command.actor.type if record.origin == "user" else record.origin
 
 
-def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequest) -> Subject:
+def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequest) -> PolicySubject:
     """A tool call as policy judges it. `record` is the command whose turn it is."""
     state = lane.state
     tools: tuple[str, ...] = ()
@@ -49,21 +49,21 @@ def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequ
     )
 
 
-def tool_subject(input_bytes: bytes, workspace: str, **known: Any) -> Subject:
+def tool_subject(input_bytes: bytes, workspace: str, **known: Any) -> PolicySubject:
     """A tool call by its input's bytes; `known` are the fields of Subject that do not come from them."""
-    return request_subject(Request(input_bytes, workspace), hashlib.sha256(input_bytes).hexdigest(), **known)
+    return request_subject(AgentRequest(input_bytes, workspace), hashlib.sha256(input_bytes).hexdigest(), **known)
 
 
-def request_subject(request: Request, digest: str, **known: Any) -> Subject:
+def request_subject(request: AgentRequest, digest: str, **known: Any) -> PolicySubject:
     """A tool call by the whole permission request, as received; `digest` is of what is shown and voted on."""
-    return Subject(door="tool", facts=facts(request), workspace=request.workspace or None, digest=digest, **known)
+    return PolicySubject(door="tool", facts=facts(request), workspace=request.workspace or None, digest=digest, **known)
 
 
-def facts_of(request: PermissionRequest, workspace: str) -> Request:
+def facts_of(request: PermissionRequest, workspace: str) -> AgentRequest:
     """The request as the normaliser takes it."""
     asked = request.asked
-    return Request(None if asked.described and asked.input == b"{}" else asked.input, workspace, asked.title,
-                   asked.locations, asked.content, asked.described, request.resolved_paths)
+    return AgentRequest(None if asked.described and asked.input == b"{}" else asked.input, workspace, asked.title,
+                        asked.locations, asked.content, asked.described, request.resolved_paths)
 
 
 def person_of(actor: Actor | None, driver: Actor | None) -> str | None:
@@ -72,13 +72,13 @@ def person_of(actor: Actor | None, driver: Actor | None) -> str | None:
     return f"{who.type}:{who.id}" if who is not None else None
 
 
-def files_subject(files: p.WorkspaceFiles, digest: str, **known: Any) -> Subject:
+def files_subject(files: p.WorkspaceFiles, digest: str, **known: Any) -> PolicySubject:
     """Files that configure an agent, at the door of their own (H-13). Their directory is the one that links lead to."""
-    return Subject(door="workspace", workspace=files.directory, digest=digest,
-                   workspace_files=tuple(file.path for file in files.files), **known)
+    return PolicySubject(door="workspace", workspace=files.directory, digest=digest,
+                         workspace_files=tuple(file.path for file in files.files), **known)
 
 
-def judged(subject: Subject, box: Box | None = None, *, fell: bool = False) -> Judged:
+def judged(subject: PolicySubject, box: Box | None = None, *, fell: bool = False) -> Judged:
     """What is kept of a subject beside the request, so that it can be judged again as it was. `box` is the one that the
     subject's parts are of."""
     return Judged(at_ms=subject.at_ms, origin=subject.origin, permission=subject.permission, cost_usd=subject.cost_usd,
@@ -86,7 +86,7 @@ def judged(subject: Subject, box: Box | None = None, *, fell: bool = False) -> J
                   box=box, fell=fell)
 
 
-def subject_of_approval(record: ApprovalRecord, now_ms: int | None = None) -> Subject:
+def subject_of_approval(record: ApprovalRecord, now_ms: int | None = None) -> PolicySubject:
     """What an approval was asked on: the same facts that policy went by. With `now_ms` the time alone is another."""
     approval, asker = record.approval, record.approval.requested_by
     was = record.judged or Judged(at_ms=parse_iso(approval.created_at), permission="asks",
@@ -100,8 +100,8 @@ def subject_of_approval(record: ApprovalRecord, now_ms: int | None = None) -> Su
     if approval.workspace_files and (files := workspace_files(bytes(approval.input))) is not None:
         return files_subject(files, approval.digest, **known)
     if approval.door == "command":
-        return Subject(door="command", command_type=approval.verb or "execute", digest=approval.digest,
-                       workspace=approval.workspace, **known)
+        return PolicySubject(door="command", command_type=approval.verb or "execute", digest=approval.digest,
+                             workspace=approval.workspace, **known)
     request = request_of_approval(approval)
     return request_subject(facts_of(request, approval.workspace or ""), approval.digest, tool_name=approval.tool_name,
                            tool_kind=request.asked.kind, trusted_kinds=was.trusted_kinds,

@@ -10,7 +10,7 @@ from interlock.command.card.permission_request import (
     request_of_approval,
     with_input,
 )
-from interlock.command.card.request import Asked
+from interlock.command.card.request import ReceivedRequest
 from interlock.protocol import payloads as p
 from interlock.session.turn import OpenTool
 
@@ -25,7 +25,7 @@ def request_of(payload: p.InteractionRequest, announced: OpenTool | None) -> Per
     if own is None:
         own = announced.input if announced is not None else b"{}"
     kind = announced.kind if announced is not None else None
-    return PermissionRequest(Asked(context.tool_name, own, payload.title, kind), None)
+    return PermissionRequest(ReceivedRequest(context.tool_name, own, payload.title, kind), None)
 
 
 __all__ = ["PermissionRequest", "request_from", "request_of", "request_of_approval", "with_input"]

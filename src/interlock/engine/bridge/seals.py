@@ -19,7 +19,7 @@ from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.dispatch import replace_by_nothing, replace_prompt
 from interlock.engine.bridge.lane import SYSTEM, UNSEALED, Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.ports.ledger import Audit
+from interlock.ports.ledger import AuditAppend
 from interlock.protocol.records import AuditRecord, ControlRecord
 from interlock.protocol.resources import Notice
 
@@ -57,7 +57,7 @@ class SealedBy(NamedTuple):
     state: str
 
 
-class Broken(NamedTuple):
+class SealMismatch(NamedTuple):
     """What differs: numbers of control frames that are changed or missing, of frames that were never sent, and whether
     the state does."""
 
@@ -107,9 +107,9 @@ def seal(lane: Lane) -> None:
     writes = lane.out.writes
     for place in range(len(writes) - 1, -1, -1):
         write = writes[place]
-        if isinstance(write, Audit) and write.draft.session_id == lane.state.session_id:
+        if isinstance(write, AuditAppend) and write.draft.session_id == lane.state.session_id:
             draft = msgspec.structs.replace(write.draft, meta={**write.draft.meta, **meta})
-            writes[place] = Audit(draft)
+            writes[place] = AuditAppend(draft)
             return
     lane.audit("control", SYSTEM, meta)
 
@@ -138,7 +138,7 @@ def sealed_by(record: AuditRecord) -> SealedBy | None:
     return SealedBy(body.session_id, frames, body.meta.state_sha256)
 
 
-def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed) -> Broken:
+def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed) -> SealMismatch:
     """Compare what is stored of a session with what the log says."""
     there = {control.seq: _sha256(control.body) for control in controls}
     waiting = [seq for seq in sealed.frames if state.control_acked < seq <= state.control_seq]
@@ -148,7 +148,7 @@ def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed)
     inserted = tuple(sorted(seq for seq in there if seq > state.control_seq))
     # A session of before records were sealed, which was closed then: its next opening sets what it decides by.
     differs = state.opening != "closed" if sealed.state is None else not is_sealed(state, sealed.state)
-    return Broken(tuple(sorted(changed)), inserted, differs)
+    return SealMismatch(tuple(sorted(changed)), inserted, differs)
 
 
 def adopted(state: LaneState, controls: Sequence[ControlRecord]) -> dict[str, str]:
@@ -164,7 +164,7 @@ def from_adopted(state: LaneState, rows: Mapping[str, str]) -> Sealed:
     return Sealed({seq: digest for seq, digest in found.items() if digest is not None}, rows.get(f"session/{name}"))
 
 
-def refuse(lane: Lane, broken: Broken) -> None:
+def refuse(lane: Lane, broken: SealMismatch) -> None:
     """Send nothing that differs, end what it was for, and hold the session's commands from now on."""
     how = how_broken(broken)
     lane.audit("tampered", SYSTEM, {"about": lane.state.session_id, "how": how})
@@ -191,7 +191,7 @@ def refuse(lane: Lane, broken: Broken) -> None:
         restart_clock(lane)
 
 
-def how_broken(broken: Broken) -> str:
+def how_broken(broken: SealMismatch) -> str:
     """Say what differs, without a full stop."""
     parts: list[str] = []
     for seqs, what in ((broken.changed, "changed or removed"), (broken.inserted, "inserted")):

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.command.record_seal import box_fact, target
 from interlock.engine.bridge.command_door import ask_people, subject
 from interlock.engine.bridge.control_commands import target_of, who_is
@@ -28,7 +28,7 @@ SentBy = Literal["user", "cron", "hook"]
 
 
 def submit_execute(
-    lane: Lane, principal: Principal, body: CommandBody, policy: Policy, origin: SentBy = "user"
+    lane: Lane, principal: Principal, body: CommandBody, policy: RuleSet, origin: SentBy = "user"
 ) -> Command | Problem:
     """Take an execute: policy decides whether it waits for an approval or is queued (P-1, C-0).
 

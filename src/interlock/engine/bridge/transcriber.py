@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from interlock.protocol.records import TranscriptLine
-from interlock.session.entries import Draft, UserMessage, contributes, entry_line, new_entry_id
+from interlock.session.entries import Draft, UserEntry, contributes, entry_line, new_entry_id
 from interlock.session.transcript import TranscriptFold
 
 
@@ -47,7 +47,7 @@ class Transcriber:
             self.leaf = self.context_leaf = leaf
 
     def _line(self, draft: Draft, at: str, entropy: Callable[[int], bytes], origin: str | None) -> TranscriptLine:
-        if self._reserved and isinstance(draft, UserMessage):
+        if self._reserved and isinstance(draft, UserEntry):
             entry_id, self._reserved = self._reserved, ""
         else:
             entry_id = new_entry_id(self._ids, entropy)

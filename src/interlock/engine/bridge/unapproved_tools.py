@@ -8,7 +8,7 @@ that the agent reports changes that; an agent that was only switched counts as a
 
 from __future__ import annotations
 
-from interlock.command.policy import Policy, Verdict
+from interlock.command.policy import PolicyVerdict, RuleSet
 from interlock.engine.bridge.command_door import hold_queued
 from interlock.engine.bridge.command_end import fail
 from interlock.engine.bridge.lane import Lane
@@ -32,14 +32,14 @@ def reports(payload: p.AgentError) -> bool:
     return payload.error_code in _TOOLS
 
 
-def report(lane: Lane, payload: p.AgentError, policy: Policy) -> None:
+def report(lane: Lane, payload: p.AgentError, policy: RuleSet) -> None:
     """Record it, say it on every surface, and end the turn, unless the config says only to tell."""
     code = Code(payload.error_code)
     lane.state.fell = True
     _fall(lane, "ran_unasked", code, payload.message, policy)
 
 
-def asking_changed(lane: Lane, payload: p.AskingChanged, policy: Policy) -> None:
+def asking_changed(lane: Lane, payload: p.AskingChanged, policy: RuleSet) -> None:
     """Hold the session's commands from now on if its agent has stopped asking, no longer if it asks again."""
     state = lane.state
     permission = "asks" if payload.asks and not state.fell else "never"
@@ -52,7 +52,7 @@ def asking_changed(lane: Lane, payload: p.AskingChanged, policy: Policy) -> None
     lane.audit("asking_resumed", {"id": state.runner_id, "role": "runner"}, {})
 
 
-def _fall(lane: Lane, action: str, code: Code, sentence: str, policy: Policy) -> None:
+def _fall(lane: Lane, action: str, code: Code, sentence: str, policy: RuleSet) -> None:
     record, turn = lane.active, lane.state.machine.turn
     lane.state.permission = "never"
     lane.notice(Notice(code=NOTICES[code], message=sentence))
@@ -85,11 +85,11 @@ def fail_unasked(lane: Lane, record: CommandRecord) -> bool:
     return True
 
 
-def judged(lane: Lane, verdict: Verdict) -> Verdict:
+def judged(lane: Lane, verdict: PolicyVerdict) -> PolicyVerdict:
     """Have a person asked where a rule would allow, once the agent used a tool without a yes."""
     return when_fallen(verdict, fell=lane.state.fell)
 
 
-def when_fallen(verdict: Verdict, *, fell: bool) -> Verdict:
+def when_fallen(verdict: PolicyVerdict, *, fell: bool) -> PolicyVerdict:
     """What becomes of a verdict about an agent that fell so."""
-    return Verdict("ask", ASKED_AGAIN) if fell and verdict.effect == "allow" else verdict
+    return PolicyVerdict("ask", ASKED_AGAIN) if fell and verdict.effect == "allow" else verdict

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from interlock.command.policy import Policy, Subject, Verdict
+from interlock.command.policy import PolicySubject, PolicyVerdict, RuleSet
 from interlock.engine.bridge.approvals import open_approval
 from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -23,7 +23,7 @@ MAX_HELD_VERBS = 100
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
-class Verb(NamedTuple):
+class LaneVerb(NamedTuple):
     """What somebody asks for. `said` is its body, without the idempotency key; `on` names what it concerns, for people;
     `agent_id` is set where it concerns no session."""
 
@@ -48,7 +48,7 @@ def said_in(body: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in said.items() if name != "idempotency_key" and value is not None}
 
 
-def under_policy(lane: Lane, policy: Policy, verb: Verb, do: Callable[[], T]) -> T | Problem:
+def under_policy(lane: Lane, policy: RuleSet, verb: LaneVerb, do: Callable[[], T]) -> T | Problem:
     """Do it where no rule holds it, or where the same verb of the same one was granted, which that uses up. Else gives
     the Problem that says so: Forbidden, which is audited, or ApprovalRequired, which names the approval."""
     written = verb.written(lane)
@@ -84,10 +84,10 @@ def _held(lane: Lane) -> list[ApprovalRecord]:
     return [record for record in lane.approvals.values() if record.approval.verb is not None]
 
 
-def _subject(lane: Lane, verb: Verb, digest: str) -> Subject:
+def _subject(lane: Lane, verb: LaneVerb, digest: str) -> PolicySubject:
     state = lane.state
     house = verb.agent_id is not None
-    return Subject(
+    return PolicySubject(
         door="command", tenant_id=state.tenant_id, agent_id=verb.agent_id or state.agent_id,
         origin=verb.principal.actor.type, permission="asks" if house else state.permission, at_ms=lane.wall,
         command_type=verb.name, session_id=None if house else state.session_id, cost_usd=state.cost_usd, digest=digest,
@@ -95,7 +95,8 @@ def _subject(lane: Lane, verb: Verb, digest: str) -> Subject:
         person=person_of(verb.principal.actor, verb.principal.driver))
 
 
-def _wait_for(lane: Lane, verb: Verb, verdict: Verdict, written: bytes, pending: ApprovalRecord | None) -> Problem:
+def _wait_for(lane: Lane, verb: LaneVerb, verdict: PolicyVerdict, written: bytes,
+              pending: ApprovalRecord | None) -> Problem:
     if pending is None:
         if len(_held(lane)) >= MAX_HELD_VERBS:
             return Problem("QuotaExceeded", f"{MAX_HELD_VERBS} verbs wait for an approval here already.")

@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.command.approval import Ballot, check, count, named, withdraw
 from interlock.command.card.lines import prompt_title
-from interlock.command.policy import Policy, Verdict
+from interlock.command.policy import PolicyVerdict, RuleSet
 from interlock.command.register import bound
 from interlock.command.remembered_rule import plain, rule_of
 from interlock.command.signature import Statement, verify
@@ -33,7 +33,7 @@ MAX_COMMENT_CHARS = 8_000
 class Booth(NamedTuple):
     """What a vote is held against: the rules in force, the key that it names, and how many rules are remembered."""
 
-    policy: Policy
+    policy: RuleSet
     key: SigningKey | None = None
     remembered: int = 0
 
@@ -138,7 +138,7 @@ def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBod
 
 
 def _supersede(
-    lane: Lane, record: ApprovalRecord, ballot: Ballot, body: GrantBody, policy: Policy, who: dict[str, str]
+    lane: Lane, record: ApprovalRecord, ballot: Ballot, body: GrantBody, policy: RuleSet, who: dict[str, str]
 ) -> ApprovalRecord:
     """End an approval whose input is changed, and open one on the new digest in its place (P-2). Raises Problem, also
     where the vote that changes it would not count on the new one: nothing has changed then."""
@@ -174,7 +174,7 @@ def _raw(subject: bytes | None) -> msgspec.Raw | msgspec.UnsetType:
     return msgspec.UNSET if subject is None else msgspec.Raw(subject)
 
 
-def _terms(old: Approval, verdict: Verdict) -> dict[str, Any]:
+def _terms(old: Approval, verdict: PolicyVerdict) -> dict[str, Any]:
     """What a changed input needs: all that was asked for before, and all that the rule which it meets now asks for. So
     nobody changes an input into one that is easier to allow."""
     before: dict[str, Any] = {name: getattr(old, name) for name in _TERMS}

@@ -13,7 +13,7 @@ import msgspec
 
 from interlock.command.card.permission_request import workspace_files
 from interlock.command.card.text import one_line
-from interlock.command.policy import Policy, Rule, Subject, Verdict
+from interlock.command.policy import PolicySubject, PolicyVerdict, Rule, RuleSet
 from interlock.command.register import bound
 from interlock.command.remembered_rule import plain
 from interlock.command.rule import Origin
@@ -36,7 +36,7 @@ TRUSTED_MS = 365 * 86_400_000
 TITLE_CHARS = 160
 
 
-class Asker(NamedTuple):
+class TrustRequester(NamedTuple):
     """What an agent was to be started for: a command, or without one a compaction. And who asked for that."""
 
     command: CommandRecord | None
@@ -49,7 +49,7 @@ class Asker(NamedTuple):
         return self.command.command.id if self.command is not None else None
 
 
-def found(lane: Lane, payload: p.SessionError, policy: Policy) -> bool:
+def found(lane: Lane, payload: p.SessionError, policy: RuleSet) -> bool:
     """Decide on what the runner found. False if nothing can be asked: then the open has failed with its sentence."""
     asker = _to_be_started(lane)
     if not isinstance(payload.workspace_files, msgspec.Raw) or asker is None:
@@ -84,7 +84,7 @@ def found(lane: Lane, payload: p.SessionError, policy: Policy) -> bool:
     return True
 
 
-def review(lane: Lane, policy: Policy) -> None:
+def review(lane: Lane, policy: RuleSet) -> None:
     """Answer a question that a rule allows by now: somebody allowed the same files in another session."""
     asker = _waiting(lane)
     for record in [r for r in lane.approvals.values() if r.approval.workspace_files and r.approval.state == "pending"]:
@@ -98,7 +98,7 @@ def review(lane: Lane, policy: Policy) -> None:
             _go_on(lane, asker.command)
 
 
-def _to_be_started(lane: Lane) -> Asker | None:
+def _to_be_started(lane: Lane) -> TrustRequester | None:
     """Return what an open was for that has failed; None if nothing waits for it any more."""
     record = lane.active
     if record is None:
@@ -107,34 +107,34 @@ def _to_be_started(lane: Lane) -> Asker | None:
     return None if started else _asker_of(record)
 
 
-def _waiting(lane: Lane) -> Asker | None:
+def _waiting(lane: Lane) -> TrustRequester | None:
     """Return what waits for an answer about files."""
     waiting = next((r for r in lane.approvals.values() if r.approval.workspace_files
                     and r.approval.state == "pending" and r.approval.command_id in lane.commands), None)
     return _compaction(lane) if waiting is None else _asker_of(lane.commands[waiting.approval.command_id or ""])
 
 
-def _asker_of(record: CommandRecord) -> Asker:
-    return Asker(record, record.command.actor, record.driver, origin_of(record))
+def _asker_of(record: CommandRecord) -> TrustRequester:
+    return TrustRequester(record, record.command.actor, record.driver, origin_of(record))
 
 
-def _compaction(lane: Lane) -> Asker | None:
+def _compaction(lane: Lane) -> TrustRequester | None:
     """Return the compaction that somebody asked for of an agent that owns its context. Any other starts no agent."""
     pending = lane.state.context.pending
     if pending is None or pending.cause != "manual" or compaction.owns(lane.state):
         return None
     kind, _, name = pending.by["id"].partition(":")
     actor = Actor(type="agent" if kind == "agent" else "user", id=name)
-    return Asker(None, actor, None, actor.type)
+    return TrustRequester(None, actor, None, actor.type)
 
 
-def _allowed(lane: Lane, asker: Asker, rule: str, digest: str) -> None:
+def _allowed(lane: Lane, asker: TrustRequester, rule: str, digest: str) -> None:
     lane.trusted_files = digest
     lane.audit("workspace_allowed", {"id": f"policy:{rule}", "role": "system"}, {"digest": digest, "rule": rule},
                command_id=asker.command_id)
 
 
-def _denied(lane: Lane, asker: Asker, sentence: str, verdict: Verdict, digest: str) -> None:
+def _denied(lane: Lane, asker: TrustRequester, sentence: str, verdict: PolicyVerdict, digest: str) -> None:
     lane.audit("workspace_denied", {"id": f"policy:{verdict.rule}", "role": "system"},
                {"digest": digest, "rule": verdict.rule}, command_id=asker.command_id)
     denied = (f"{sentence.rstrip('.')}: the policy rule {verdict.rule} denies it"
@@ -214,7 +214,7 @@ def _no_longer(lane: Lane, newer: Approval) -> None:
             lane.move_approval(record, "void", SYSTEM, decided_at=record.approval.decided_at or lane.at)
 
 
-def _subject(lane: Lane, asker: Asker, files: p.WorkspaceFiles, digest: str) -> Subject:
+def _subject(lane: Lane, asker: TrustRequester, files: p.WorkspaceFiles, digest: str) -> PolicySubject:
     state = lane.state
     known: dict[str, Any] = {
         "tenant_id": state.tenant_id, "agent_id": state.agent_id, "origin": asker.origin,

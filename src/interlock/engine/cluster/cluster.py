@@ -22,7 +22,7 @@ from interlock.engine.membership import Elsewhere, Hold, Room
 from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.clock import Entropy
-from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLink
+from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLocation
 from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError
 
 STILL_THERE_S = 0.5
@@ -261,14 +261,14 @@ class Cluster(Room):
         """A runner is attached here: its sessions are to be had here alone. Raises Overtaken, LedgerError."""
         mine = self.instance_id
         try:
-            await self._leases.attach(RunnerLink(runner_id, tenant_id, mine, link_id, present), number)
+            await self._leases.attach(RunnerLocation(runner_id, tenant_id, mine, link_id, present), number)
         except Gone:
             await self.come_back(mine)
             raise
 
     async def update(self, runner_id: str, tenant_id: str, link_id: str, present: bytes) -> None:
         """What is known of an attached runner has changed."""
-        await self._leases.update(RunnerLink(runner_id, tenant_id, self.instance_id, link_id, present))
+        await self._leases.update(RunnerLocation(runner_id, tenant_id, self.instance_id, link_id, present))
 
     async def detach(self, runner_id: str, link_id: str) -> None:
         """A link is gone."""

@@ -38,7 +38,7 @@ class Vouched(msgspec.Struct, array_like=True):
     agents: list[LiveAgent]
 
 
-class Note(msgspec.Struct, array_like=True):
+class HeartbeatNote(msgspec.Struct, array_like=True):
     """The heartbeats that one gateway had since its note before. `again` are runners that said what they had said."""
 
     instance_id: str
@@ -55,7 +55,7 @@ class _Asked(NamedTuple):
     """When everything was asked for."""
 
 
-_notes = msgspec.msgpack.Decoder(Note)
+_notes = msgspec.msgpack.Decoder(HeartbeatNote)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -110,8 +110,8 @@ class OwnBeats:
             self._timer = None
         if self._again or self._anew:
             self._n += 1
-            self._tell(_encode(Note(self._instance_id(), self._n, self._now_ms(), list(self._again),
-                                    list(self._anew.values()))))
+            self._tell(_encode(HeartbeatNote(self._instance_id(), self._n, self._now_ms(), list(self._again),
+                                             list(self._anew.values()))))
         self._again, self._anew, self._size = {}, {}, 0
 
 

@@ -45,7 +45,7 @@ Part = int | bytes
 log = structlog.get_logger("interlock.cluster")
 
 
-class Note(msgspec.Struct, array_like=True):
+class StreamNote(msgspec.Struct, array_like=True):
     """What one gateway tells of a stream. `epoch` is that of the lane, 0 where the stream has none."""
 
     instance_id: str
@@ -61,7 +61,7 @@ class SoFar(msgspec.Struct, array_like=True):
     frames: list[bytes]
 
 
-_notes = msgspec.msgpack.Decoder(Note)
+_notes = msgspec.msgpack.Decoder(StreamNote)
 _so_far = msgspec.msgpack.Decoder(SoFar)
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -158,7 +158,7 @@ class StreamRelay:
         for stream, (parts, epoch) in telling.items():
             subject = self._beside.subject(f"stream.{stream}")
             for some in _in_notes(parts):
-                self._bus.publish(subject, _encode(Note(self._beside.instance_id, epoch, some)))
+                self._bus.publish(subject, _encode(StreamNote(self._beside.instance_id, epoch, some)))
 
     def so_far(self, stream: str) -> bytes:
         """Answer another gateway that asks for the text so far."""

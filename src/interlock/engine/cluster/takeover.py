@@ -61,7 +61,7 @@ class Heir(Protocol):
         ...
 
 
-class Claim(NamedTuple):
+class LaneClaim(NamedTuple):
     """A lane that is this gateway's and was not read."""
 
     epoch: int
@@ -75,7 +75,7 @@ class Takeover:
         self._leases = leases
         self._instance_id = instance_id
         self._behind = behind
-        self._claims: dict[str, Claim] = {}
+        self._claims: dict[str, LaneClaim] = {}
         self.counted: Callable[[int, int], None] = lambda _taken, _passed_on: None
         """Called with how many sessions were claimed, or passed on."""
 
@@ -126,7 +126,7 @@ class Takeover:
         idle = [(lane, epoch) for lane, epoch in epochs.items() if lane not in clocked]
         for one in clocked.values():
             if one.session_id in epochs:
-                self._claims[one.session_id] = Claim(epochs[one.session_id], now_s)
+                self._claims[one.session_id] = LaneClaim(epochs[one.session_id], now_s)
                 heir.take_up(one.session_id, one.delay_s)
         self.counted(sum(lane in epochs for lane in sessions), 0)
         if idle:

@@ -44,7 +44,7 @@ class _KeySet(msgspec.Struct):
     keys: list[dict[str, Any]]
 
 
-class Known(NamedTuple):
+class CachedKeys(NamedTuple):
     """The keys that were read, and when."""
 
     keys: tuple[PublicKey, ...]
@@ -58,7 +58,7 @@ class IssuerKeys:
         self._issuer = issuer
         self._outgoing = outgoing
         self._clock = clock
-        self._known: Known | None = None
+        self._known: CachedKeys | None = None
         self._failed: tuple[int, Problem] | None = None
         self._asking = asyncio.Lock()
 
@@ -73,7 +73,7 @@ class IssuerKeys:
             found = _pick(await self._fresh(REFRESH_INTERVAL_MS), kid, kind)
         return found
 
-    async def _fresh(self, life_ms: int) -> Known:
+    async def _fresh(self, life_ms: int) -> CachedKeys:
         async with self._asking:
             now = self._clock.monotonic_ms()
             known = self._known
@@ -81,7 +81,7 @@ class IssuerKeys:
                 return known
             if self._failed is None or now - self._failed[0] >= FAILURE_PAUSE_MS:
                 try:
-                    self._known = known = Known(await self._read(), now)
+                    self._known = known = CachedKeys(await self._read(), now)
                     self._failed = None
                     return known
                 except Problem as problem:
@@ -133,7 +133,7 @@ def _public(raw: dict[str, Any]) -> PublicKey | None:
     return key if isinstance(key, ECKey | OKPKey) else None
 
 
-def _pick(known: Known, kid: str | None, kind: str) -> PublicKey | None:
+def _pick(known: CachedKeys, kid: str | None, kind: str) -> PublicKey | None:
     fitting = [key for key in known.keys if key.key_type == kind]
     if kid is None:
         return fitting[0] if len(known.keys) == 1 and fitting else None

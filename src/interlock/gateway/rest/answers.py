@@ -28,7 +28,7 @@ def encode(value: Any) -> bytes:
     return _encoder.encode(value)
 
 
-class Answer:
+class HttpResponse:
     """A whole answer: status, headers as they are sent, and a body. It is an ASGI callable."""
 
     __slots__ = ("body", "headers", "status")
@@ -48,7 +48,7 @@ class Answer:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
 
 
-def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """Answer with a resource."""
     return raw_answer(encode(value), status, headers)
 
@@ -60,14 +60,14 @@ def _written(value: str) -> bytes:
 
 
 def raw_answer(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None,
-               media: bytes = b"application/json") -> Answer:
+               media: bytes = b"application/json") -> HttpResponse:
     """Answer with JSON that is bytes already."""
     given = {b"cache-control": b"no-store"}
     for name, value in headers.items() if headers is not None else ():
         given[_small(name)] = _written(value)
     given.setdefault(b"content-length", b"%d" % len(body))
     given.setdefault(b"content-type", media)
-    return Answer(body, status, [*given.items()])
+    return HttpResponse(body, status, [*given.items()])
 
 
 @lru_cache(NAMES_KEPT)
@@ -96,7 +96,7 @@ def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
     return document
 
 
-def problem_answer(problem: Problem, instance: str) -> Answer:
+def problem_answer(problem: Problem, instance: str) -> HttpResponse:
     """Answer with a refusal."""
     headers = dict(problem.headers)
     if problem.code == "Unauthorized":

@@ -38,19 +38,19 @@ from interlock.gateway.rest import (
     transcripts,
     webhooks,
 )
-from interlock.gateway.rest.answers import Answer, problem_answer, raw_answer
+from interlock.gateway.rest.answers import HttpResponse, problem_answer, raw_answer
 from interlock.gateway.rest.auth_failures import Denials, personal_of
-from interlock.gateway.rest.authentication import CREDENTIAL, HOPS, Gate, rates_beside
+from interlock.gateway.rest.authentication import CREDENTIAL, HOPS, Authentication, rates_beside
 from interlock.gateway.rest.console_pages import ASSETS, ConsolePages
 from interlock.gateway.rest.forwarder import Forwarding
-from interlock.gateway.rest.idempotency import Claim, Memory, Once, claim_of, key_of
+from interlock.gateway.rest.idempotency import IdempotentAnswers, Memory, RequestClaim, claim_of, key_of
 from interlock.gateway.rest.json_body import THREAD_BYTES, read, read_json, typed
 from interlock.gateway.rest.request_guard import allow, said
 from interlock.gateway.rest.routes import (
-    Call,
-    Found,
+    ApiRequest,
     Operation,
-    Table,
+    RouteMatch,
+    RouteTable,
     check_acceptable,
     media_ranges,
     reader_of,
@@ -59,7 +59,7 @@ from interlock.gateway.rest.routes import (
 from interlock.gateway.rest.service import Front
 from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.streams import SSE, EventStream
-from interlock.gateway.rest.uploads import Upload, receive
+from interlock.gateway.rest.uploads import ReceivedUpload, receive
 from interlock.ports import trips
 from interlock.ports.ledger import LedgerError, OutcomeUnknown
 from interlock.protocol.limits import MAX_BODY_BYTES
@@ -102,11 +102,11 @@ class RestApp:
 
     def __init__(self, front: Front) -> None:
         self._front = front
-        self._table = Table(OPERATIONS)
+        self._table = RouteTable(OPERATIONS)
         self._open_ones = {(one.method, one.path): one for one in OPERATIONS if one.public}
-        self._once = Once(front.desk.ledger)
+        self._once = IdempotentAnswers(front.desk.ledger)
         self._denials = Denials(front.desk.ledger, front.clock)
-        self._gate = Gate(front, self._denials)
+        self._gate = Authentication(front, self._denials)
         self._forwarding = Forwarding(front.ask)
         self._watching = health.Watching(front, self._gate)
         self._pages = ConsolePages(front.console or ASSETS)
@@ -135,7 +135,7 @@ class RestApp:
                     answer.lost = opening.lost
                     await answer(scope, receive, noting)
                 return
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, HttpResponse):
                 await answer(scope, receive, _without_body(noting) if scope["method"] == "HEAD" else noting)
                 return
         except ClientDisconnect:
@@ -203,7 +203,7 @@ class RestApp:
         await read_json(raw)
         body = typed(self._decoders[operation.body], raw)
         try:
-            return await operation.answer(Call(self._front, NOBODY, {}, request, body))
+            return await operation.answer(ApiRequest(self._front, NOBODY, {}, request, body))
         except Problem as problem:
             if problem.kind.status in (401, 429):
                 await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code, personal_of(request))
@@ -225,14 +225,14 @@ class RestApp:
                 _check_query(request, operation)
             if operation.body is not None:
                 return await self._changing(request, principal, path, found)
-            return await operation.answer(Call(self._front, principal, found.path, request))
+            return await operation.answer(ApiRequest(self._front, principal, found.path, request))
         except Problem as problem:
             if problem.code == "Forbidden":
                 await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code,
                                          personal_of(request))
             raise
 
-    async def _changing(self, request: Request, principal: Principal, path: str, found: Found) -> ASGIApp:
+    async def _changing(self, request: Request, principal: Principal, path: str, found: RouteMatch) -> ASGIApp:
         """Read the body once and answer once: syntax, key, fingerprint, in flight, done (M-1)."""
         operation, scope = found.operation, request.scope
         assert operation.body is not None
@@ -249,7 +249,7 @@ class RestApp:
         claim = claim_of(principal, scope["method"], path, key, form, secret=operation.secret)
         if "idempotency_key" in body.__struct_fields__ and body.idempotency_key is None:
             body = msgspec.structs.replace(body, idempotency_key=key)
-        call = Call(self._front, principal, found.path, request, body, Memory(claim, self._front.clock.now_ms()))
+        call = ApiRequest(self._front, principal, found.path, request, body, Memory(claim, self._front.clock.now_ms()))
         if self._forwarding.alone:
             answer = await self._answered_once(claim, operation, call)
         else:
@@ -259,20 +259,21 @@ class RestApp:
             self._front.metrics.waited(operation.name, spent)
         return answer if operation.then is None else await operation.then(call, answer)
 
-    async def _answered_once(self, claim: Claim, operation: Operation, call: Call) -> ASGIApp:
+    async def _answered_once(self, claim: RequestClaim, operation: Operation, call: ApiRequest) -> ASGIApp:
         """Answer once, with what the operation reads ahead."""
         return await self._once.answer(claim, lambda found: operation.answer(call._replace(ahead=found)),
                                        lambda: operation.ahead(call) if operation.ahead is not None else None)
 
-    async def _uploading(self, request: Request, principal: Principal, path: str, found: Found) -> ASGIApp:
+    async def _uploading(self, request: Request, principal: Principal, path: str, found: RouteMatch) -> ASGIApp:
         """Take a long body, and answer once as any change is answered (M-1). It is not passed on to another gateway:
         what would have to be is refused, and says where to send it."""
         key = key_of(said(request.scope).get(b"idempotency-key", ()), None)
-        with Upload() as upload:
+        with ReceivedUpload() as upload:
             await receive(request, upload)
             form = msgspec.json.encode([upload.sha256, sorted(request.query_params.items())])
             claim = claim_of(principal, request.scope["method"], path, key, form)
-            call = Call(self._front, principal, found.path, request, upload, Memory(claim, self._front.clock.now_ms()))
+            call = ApiRequest(self._front, principal, found.path, request, upload,
+                              Memory(claim, self._front.clock.now_ms()))
             try:
                 return await self._answered_once(claim, found.operation, call)
             except Elsewhere as there:

@@ -18,7 +18,7 @@ from interlock.gateway.rest.files import BINARY, disposition
 from interlock.gateway.rest.filtered_pages import contains, scan
 from interlock.gateway.rest.policy import explanation
 from interlock.gateway.rest.request_guard import APPROVERS, OPERATORS, READERS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.ports.ledger import StoredBallot
 from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, ProposedWidth
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
@@ -37,7 +37,7 @@ from interlock.protocol.resources import (
 LIST = "list/approvals"
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /approvals: the inbox with `state=pending`, what was decided with `decided=true`, everything without. A page
     of a search may have fewer items than asked for while `has_more` says that there are more."""
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
@@ -51,7 +51,7 @@ async def listing(call: Call) -> ASGIApp:
     return json_answer(ApprovalPage(items, following, after is not None))
 
 
-def _filter(call: Call) -> Callable[[ApprovalRecord], bool] | None:
+def _filter(call: ApiRequest) -> Callable[[ApprovalRecord], bool] | None:
     """Make the test of what the ledger does not filter by; None if nothing of that is asked for."""
     agent, session, by, wanted = (call.text(name) for name in ("agent", "session", "by", "q"))
     decided = call.choice("decided", ("true",)) is not None
@@ -70,12 +70,12 @@ def _filter(call: Call) -> Callable[[ApprovalRecord], bool] | None:
     return fits
 
 
-async def show(call: Call) -> ASGIApp:
+async def show(call: ApiRequest) -> ASGIApp:
     """GET /approvals/{id}."""
     return json_answer(await _find(call))
 
 
-async def voted_bytes(call: Call) -> ASGIApp:
+async def voted_bytes(call: ApiRequest) -> ASGIApp:
     """GET /approvals/{id}/input: the very bytes whose SHA-256 is the approval's digest, and so what a vote is about
     (P-2). `Repr-Digest` states their SHA-256 again (RFC 9530)."""
     approval = await _find(call)
@@ -90,7 +90,7 @@ async def voted_bytes(call: Call) -> ASGIApp:
         "Content-Security-Policy": "sandbox"}, BINARY.encode())
 
 
-async def vote(call: Call) -> ASGIApp:
+async def vote(call: ApiRequest) -> ASGIApp:
     """POST /approvals/{id}/grants: count a vote; the answer is the approval after it."""
     memory = call.memory
     assert memory is not None
@@ -104,12 +104,12 @@ async def vote(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-def ballot(call: Call) -> Awaitable[StoredBallot]:
+def ballot(call: ApiRequest) -> Awaitable[StoredBallot]:
     """Read the approval of the path with what a vote on it needs."""
     return call.front.desk.ballot(call.principal, call.path["approval_id"], guess=call.guess)
 
 
-async def answer(call: Call) -> ASGIApp:
+async def answer(call: ApiRequest) -> ASGIApp:
     """POST /approvals/{id}/answers: answer an agent's question in words (C-8); the answer is the approval after it."""
     memory = call.memory
     assert memory is not None
@@ -123,7 +123,7 @@ async def answer(call: Call) -> ASGIApp:
     return raw_answer(said.body, said.status, said.headers)
 
 
-async def withdraw(call: Call) -> ASGIApp:
+async def withdraw(call: ApiRequest) -> ASGIApp:
     """POST /approvals/{id}/withdrawals: take one's own vote back; the answer is the approval after it (P-3)."""
     memory = call.memory
     assert memory is not None
@@ -137,7 +137,7 @@ async def withdraw(call: Call) -> ASGIApp:
     return raw_answer(memory.record.body, memory.record.status, memory.record.headers)
 
 
-async def proposal(call: Call) -> ASGIApp:
+async def proposal(call: ApiRequest) -> ASGIApp:
     """GET /approvals/{id}/rule: the rule that a vote with `remember` would leave behind, before it is saved (A-9)."""
     record = await _record(call)
     scope = call.choice("scope", ("session", "rule")) or "session"
@@ -156,7 +156,7 @@ async def proposal(call: Call) -> ASGIApp:
     return json_answer(ProposedRule(plain(chosen), widths))
 
 
-async def explain(call: Call) -> ASGIApp:
+async def explain(call: ApiRequest) -> ASGIApp:
     """GET /approvals/{id}/explain: which of the rules that are in force now decides this call, on the facts that it was
     decided on, and why the ones before it do not (P-1)."""
     record = await _record(call)
@@ -164,11 +164,11 @@ async def explain(call: Call) -> ASGIApp:
     return json_answer(explanation(call.front.desk.policy, subject_of_approval(record), fell=fell))
 
 
-async def _find(call: Call) -> Approval:
+async def _find(call: ApiRequest) -> Approval:
     return (await _record(call)).approval
 
 
-async def _record(call: Call) -> ApprovalRecord:
+async def _record(call: ApiRequest) -> ApprovalRecord:
     approval_id = call.path["approval_id"]
     record = await call.front.desk.ledger.approval(approval_id, call.principal.tenant_id)
     if record is None:

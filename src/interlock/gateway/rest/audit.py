@@ -18,13 +18,13 @@ from interlock.command.canonical import MAX_INTEGER
 from interlock.command.note import ED25519, key_id, origin_of
 from interlock.gateway.rest import audit_proofs, audit_resume, cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.audit_filters import NAMES, Search, search_of
+from interlock.gateway.rest.audit_filters import NAMES, AuditSearch, search_of
 from interlock.gateway.rest.auth_failures import personal_of
 from interlock.gateway.rest.filtered_pages import scan
 from interlock.gateway.rest.request_guard import ADMINS, AUDITORS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.gateway.rest.service import Front
-from interlock.ports.ledger import Audit, Batch, EraseAudit, PutIdempotency
+from interlock.ports.ledger import AuditAppend, EraseAudit, PutIdempotency, WriteBatch
 from interlock.protocol.answers import AuditKey, AuditLine, AuditPage, ConsistencyProof, Erased, InclusionProof
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
@@ -36,7 +36,7 @@ NDJSON = "application/x-ndjson"
 ORDERS = ("oldest", "newest")
 
 
-async def reading(call: Call) -> ASGIApp:
+async def reading(call: ApiRequest) -> ASGIApp:
     """GET /audit: one page, oldest first, or with `order=newest` newest first. A read from the start is recorded; its
     following pages belong to the same read. A page of a search may have fewer records than asked for, or none, while
     `has_more` says that there are more."""
@@ -63,7 +63,7 @@ async def reading(call: Call) -> ASGIApp:
     return _page(shown, cursors.stream_cursor(_scope(tenant), last if after is None else after), after is not None)
 
 
-async def _newest_first(call: Call, search: Search, limit: int) -> ASGIApp:
+async def _newest_first(call: ApiRequest, search: AuditSearch, limit: int) -> ASGIApp:
     """Read the log from its end. The cursor is the number of the last record that was looked at."""
     ledger, tenant, since = call.front.desk.ledger, call.principal.tenant_id, call.query("since")
     scope = "newest/" + _scope(tenant)
@@ -87,7 +87,7 @@ def _page(records: list[AuditRecord], cursor: str, has_more: bool) -> ASGIApp:
     return json_answer(AuditPage([msgspec.Raw(record_line(record).rstrip()) for record in records], cursor, has_more))
 
 
-async def show(call: Call) -> ASGIApp:
+async def show(call: ApiRequest) -> ASGIApp:
     """GET /audit/records/{seq}: one record, byte by byte. Reading it is recorded."""
     text = call.path["seq"]
     seq = int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else 0
@@ -98,7 +98,7 @@ async def show(call: Call) -> ASGIApp:
     return raw_answer(record_line(found[0]).rstrip())
 
 
-async def key(call: Call) -> ASGIApp:
+async def key(call: ApiRequest) -> ASGIApp:
     """GET /audit/key: the public key that signs this log, and the name that its checkpoints carry. Whoever relies on it
     compares it with one that came another way: the same gateway sends both."""
     signer, tenant = call.front.signer, call.principal.tenant_id
@@ -111,7 +111,7 @@ async def key(call: Call) -> ASGIApp:
                                 note_key_id=key_id(origin, ED25519, signer.public_key).hex()))
 
 
-async def export(call: Call) -> ASGIApp:
+async def export(call: ApiRequest) -> ASGIApp:
     """GET /audit/export: NDJSON {seq, hash, personal, record} a line, then {checkpoint}."""
     await _record(call, "audit_export")
     line = await call.front.checkpoint(call.principal.tenant_id)
@@ -122,7 +122,7 @@ async def export(call: Call) -> ASGIApp:
     return _Export(call.front, call.principal.tenant_id)
 
 
-async def erase(call: Call) -> ASGIApp:
+async def erase(call: ApiRequest) -> ASGIApp:
     """POST /audit/erasures: forget personal data of some records, or of all that one actor caused (U-4)."""
     memory, body, tenant = call.memory, call.body, call.principal.tenant_id
     assert memory is not None
@@ -134,9 +134,9 @@ async def erase(call: Call) -> ASGIApp:
         found = [seq for seq in sorted(set(body.records)) if await _has_personal(call.front, tenant, seq)]
     erased = found[:MAX_REDACTED]
     meta: dict[str, Any] = {"records": erased} if body.who is None else {"records": erased, "of": body.who}
-    changes = [EraseAudit(tenant, tuple(erased)), Audit(_draft(call, "redact", meta))] if erased else []
+    changes = [EraseAudit(tenant, tuple(erased)), AuditAppend(_draft(call, "redact", meta))] if erased else []
     answer = memory.keep(200, encode(Erased(erased, len(found) > len(erased))), {})
-    await call.front.desk.ledger.commit(Batch([*changes, PutIdempotency(answer)]))
+    await call.front.desk.ledger.commit(WriteBatch([*changes, PutIdempotency(answer)]))
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
@@ -178,12 +178,12 @@ class _Export:
         return after
 
 
-async def _record(call: Call, action: str, meta: dict[str, Any] | None = None) -> None:
+async def _record(call: ApiRequest, action: str, meta: dict[str, Any] | None = None) -> None:
     """Write who reads before anything is read: where it cannot be written, the reading is refused (U-1)."""
-    await call.front.desk.ledger.commit(Batch([Audit(_draft(call, action, meta or {}))]))
+    await call.front.desk.ledger.commit(WriteBatch([AuditAppend(_draft(call, action, meta or {}))]))
 
 
-def _draft(call: Call, action: str, meta: dict[str, Any]) -> AuditDraft:
+def _draft(call: ApiRequest, action: str, meta: dict[str, Any]) -> AuditDraft:
     who = {"id": call.principal.actor.id, "role": call.principal.role}
     return AuditDraft(tenant_id=call.principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who, action=action,
                       meta=meta, personal=personal_of(call.request))

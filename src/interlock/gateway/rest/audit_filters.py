@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.command.audit import ACTIONS
-from interlock.gateway.rest.routes import Call
+from interlock.gateway.rest.routes import ApiRequest
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditRecord
@@ -35,7 +35,7 @@ class _Searched(msgspec.Struct):
 _searched = msgspec.json.Decoder(_Searched)
 
 
-class Search(NamedTuple):
+class AuditSearch(NamedTuple):
     """What is looked for; what is None does not matter. Times are Unix milliseconds, the end exclusive."""
 
     actor: str | None
@@ -72,14 +72,14 @@ class Search(NamedTuple):
         return (self.from_ms is None or at_ms >= self.from_ms) and (self.to_ms is None or at_ms < self.to_ms)
 
 
-def search_of(call: Call) -> Search:
+def search_of(call: ApiRequest) -> AuditSearch:
     """Read a search from the query. Raises Problem InvalidPayload."""
     action = call.text("action")
     if action is not None and action not in ACTIONS:
         raise Problem("InvalidPayload", f"There is no action {action!r} in the audit log.",
                       errors=(Place("action", "not a known action"),), hint=f"Known: {', '.join(sorted(ACTIONS))}.")
-    return Search(call.text("actor"), action, call.text("command"), call.text("session"), call.text("approval"),
-                  _instant(call, "from"), _instant(call, "to"))
+    return AuditSearch(call.text("actor"), action, call.text("command"), call.text("session"), call.text("approval"),
+                       _instant(call, "from"), _instant(call, "to"))
 
 
 def is_named(wanted: str, who: str) -> bool:
@@ -87,7 +87,7 @@ def is_named(wanted: str, who: str) -> bool:
     return who == wanted or (":" not in wanted and who.partition(":")[2] == wanted)
 
 
-def _instant(call: Call, name: str) -> int | None:
+def _instant(call: ApiRequest, name: str) -> int | None:
     text = call.text(name)
     if text is None:
         return None

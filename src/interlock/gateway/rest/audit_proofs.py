@@ -10,19 +10,19 @@ from interlock.command.audit_tree import consistency, inclusion, subtree
 from interlock.command.note import Checkpoint
 from interlock.gateway.checkpoints import compute
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.routes import Call
+from interlock.gateway.rest.routes import ApiRequest
 from interlock.protocol.answers import ConsistencyProof, InclusionProof
 from interlock.protocol.problems import Place, Problem
 
 MAX_SIZE = 999_999_999
 
 
-async def checkpoint(call: Call) -> ASGIApp:
+async def checkpoint(call: ApiRequest) -> ASGIApp:
     """GET /audit/checkpoint: how far the log goes, signed now, as a C2SP note."""
     return Response((await _newest(call)).note, media_type="text/plain", headers={"Cache-Control": "no-store"})
 
 
-async def inclusion_proof(call: Call) -> ASGIApp:
+async def inclusion_proof(call: ApiRequest) -> ASGIApp:
     """GET /audit/proof/inclusion: `size` is that of the newest checkpoint where it is not named."""
     if call.query("seq") is None:
         raise Problem("InvalidPayload", "`seq` names the record.", errors=(Place("seq", "missing"),))
@@ -37,7 +37,7 @@ async def inclusion_proof(call: Call) -> ASGIApp:
     return json_answer(InclusionProof(seq, size, record.hash, root.hex(), [one.hex() for one in proof]))
 
 
-async def consistency_proof(call: Call) -> ASGIApp:
+async def consistency_proof(call: ApiRequest) -> ASGIApp:
     """GET /audit/proof/consistency: `second` is the size of the newest checkpoint where it is not named."""
     if call.query("first") is None:
         raise Problem("InvalidPayload", "`first` is the size of the earlier checkpoint.",
@@ -53,7 +53,7 @@ async def consistency_proof(call: Call) -> ASGIApp:
     return json_answer(ConsistencyProof(first, second, roots[0].hex(), roots[1].hex(), [one.hex() for one in proof]))
 
 
-async def _size(call: Call, name: str) -> int:
+async def _size(call: ApiRequest, name: str) -> int:
     """Give the size that is named, else the newest checkpoint's. Raises Problem."""
     if call.query(name) is None:
         return (await _newest(call)).size
@@ -64,7 +64,7 @@ async def _size(call: Call, name: str) -> int:
     return size
 
 
-async def _newest(call: Call) -> Checkpoint:
+async def _newest(call: ApiRequest) -> Checkpoint:
     line = await call.front.checkpoint(call.principal.tenant_id)
     found = parse_checkpoint_line(line) if line is not None else None
     if found is None:

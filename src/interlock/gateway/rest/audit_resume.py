@@ -9,8 +9,8 @@ from starlette.types import ASGIApp
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner, NotStalled
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import AUDITORS
-from interlock.gateway.rest.routes import Call, Operation
-from interlock.ports.ledger import Audit, PutIdempotency, Write
+from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.ports.ledger import AuditAppend, LedgerWrite, PutIdempotency
 from interlock.protocol.answers import KeptCheckpoint, Resumed, SigningState
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
@@ -18,7 +18,7 @@ from interlock.protocol.records import AuditDraft
 from interlock.protocol.resources import AuditResumeBody
 
 
-async def show(call: Call) -> ASGIApp:
+async def show(call: ApiRequest) -> ASGIApp:
     """GET /audit/signing: no record is left of it, as a record would change what is shown."""
     tenant = call.principal.tenant_id
     try:
@@ -32,20 +32,20 @@ async def show(call: Call) -> ASGIApp:
               for where, one in kept]))
 
 
-async def resume(call: Call) -> ASGIApp:
+async def resume(call: ApiRequest) -> ASGIApp:
     """POST /audit/resume: accept the log as it is; earlier checkpoints are set aside, and a record says who did it."""
     memory, principal = call.memory, call.principal
     body: AuditResumeBody = call.body
     assert memory is not None
     answer = memory.keep(200, encode(Resumed(body.size)), {})
 
-    def sealed(reason: str) -> Sequence[Write]:
+    def sealed(reason: str) -> Sequence[LedgerWrite]:
         draft = AuditDraft(
             tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), action="audit_resume",
             who={"id": principal.actor.id, "role": principal.role},
             meta={"accepted": body.size, "root": body.root, "unsigned": reason},
             personal={"reason": body.reason} if body.reason else {})
-        return [Audit(draft), PutIdempotency(answer)]
+        return [AuditAppend(draft), PutIdempotency(answer)]
 
     try:
         await _signer(call).resume(principal.tenant_id, body.size, bytes.fromhex(body.root), sealed)
@@ -56,7 +56,7 @@ async def resume(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-def _signer(call: Call) -> CheckpointSigner:
+def _signer(call: ApiRequest) -> CheckpointSigner:
     if call.front.signer is None:
         raise Problem("NotFound", "This gateway signs no audit log.")
     return call.front.signer

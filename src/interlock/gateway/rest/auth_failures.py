@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 
 from interlock.command.redaction import SECRETS
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError
+from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft
 
@@ -49,7 +49,7 @@ class Denials:
         draft = AuditDraft(tenant_id=tenant_id, at=iso(self._clock.now_ms()), who={"id": who, "role": role},
                            action="auth_denied", meta={"code": code, "count": count}, personal=dict(personal))
         try:
-            await self._ledger.commit(Batch([Audit(draft)]))
+            await self._ledger.commit(WriteBatch([AuditAppend(draft)]))
         except LedgerError as error:
             log.warning("denial_not_recorded", error=str(error))
 

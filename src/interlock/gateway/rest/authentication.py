@@ -32,7 +32,7 @@ TICKET = "ticket"
 _NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, BROWSER_PREFIX, "eyJ")).encode())
 
 
-class Gate:
+class Authentication:
     """Tells who asks, and counts: refusals against their address, requests against principal and tenant."""
 
     def __init__(self, front: Front, denials: Denials) -> None:

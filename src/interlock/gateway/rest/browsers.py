@@ -11,7 +11,7 @@ from interlock.gateway.rest.authentication import CREDENTIAL
 from interlock.gateway.rest.browser_halves import check_same_origin, cookie_name, cookie_of, set_cookie
 from interlock.gateway.rest.keys import whoami_of
 from interlock.gateway.rest.request_guard import READERS, said
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.protocol.access import (
     BROWSER_IDLE_MS,
     BrowserCode,
@@ -30,7 +30,7 @@ from interlock.protocol.records import BrowserLoginRecord, IdempotencyRecord
 OWN = "me"
 
 
-async def offer(call: Call) -> ASGIApp:
+async def offer(call: ApiRequest) -> ASGIApp:
     """POST /browser-codes: 201 and a code that opens a browser session once, within 5 minutes; shown once."""
     memory = call.memory
     assert memory is not None
@@ -42,7 +42,7 @@ async def offer(call: Call) -> ASGIApp:
     return json_answer(code, 201)
 
 
-async def log_in(call: Call) -> ASGIApp:
+async def log_in(call: ApiRequest) -> ASGIApp:
     """POST /browser-sessions: 201, one half of the login, and the other as a cookie. The code or key is the credential.
 
     Every later request carries both, the cookie and the header `Interlock-Browser`."""
@@ -67,13 +67,13 @@ async def log_in(call: Call) -> ASGIApp:
     return json_answer(shown, 201, {"Set-Cookie": set_cookie(headers, name, opened.cookie)})
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /browser-sessions: one's own; those of the tenant for an admin."""
     records = await call.front.access.browsers.list(call.principal)
     return json_answer(BrowserSessionList([_shown(record, call) for record in records]))
 
 
-async def end(call: Call) -> ASGIApp:
+async def end(call: ApiRequest) -> ASGIApp:
     """DELETE /browser-sessions/{browser_session_id}: 200 and the session that has ended; `me` is the one that asks."""
     memory, current = call.memory, id_of(_token(call))
     assert memory is not None
@@ -95,11 +95,11 @@ async def end(call: Call) -> ASGIApp:
     return raw_answer(encode(_shown(record, call)), 200, headers)
 
 
-def _token(call: Call) -> str:
+def _token(call: ApiRequest) -> str:
     return call.request.scope[CREDENTIAL]
 
 
-def _shown(record: BrowserLoginRecord, call: Call) -> BrowserSession:
+def _shown(record: BrowserLoginRecord, call: ApiRequest) -> BrowserSession:
     return BrowserSession(
         id=record.id, principal=record.principal, roles=sorted(named_roles(record.role)), key_id=record.key_id,
         created_at=iso(record.created_ms), last_used_at=iso(record.last_used_ms), expires_at=iso(record.expires_ms),

@@ -6,11 +6,11 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import json_answer
 from interlock.gateway.rest.request_guard import READERS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.protocol.answers import BudgetList
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /budgets."""
     return json_answer(BudgetList(call.front.desk.budgets(call.principal.tenant_id)))
 

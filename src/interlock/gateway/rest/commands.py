@@ -16,9 +16,9 @@ from interlock.command.machine import TERMINAL
 from interlock.engine.router import Route
 from interlock.engine.stream_items import Durable, Item
 from interlock.gateway.rest import cursors, streams
-from interlock.gateway.rest.answers import Answer, encode, json_answer, raw_answer
+from interlock.gateway.rest.answers import HttpResponse, encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import OPERATORS, READERS, said
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.ports.ledger import CommandQuery
 from interlock.protocol.answers import CommandPage, StatusPage
 from interlock.protocol.identifiers import command_stream
@@ -32,7 +32,7 @@ PREFER = ("Prefer", {"type": "string"}, f"`wait=N`: answer once it has ended, or
           f"{WAIT_MAX_S} at most. Other wishes are passed over (RFC 7240).")
 
 
-async def find(call: Call) -> CommandRecord:
+async def find(call: ApiRequest) -> CommandRecord:
     """Find the command of the path; another tenant's and a missing one are the same NotFound (K-1)."""
     command_id = call.path["command_id"]
     record = await call.front.desk.ledger.command(command_id, call.principal.tenant_id)
@@ -41,7 +41,7 @@ async def find(call: Call) -> CommandRecord:
     return record
 
 
-async def submit(call: Call) -> ASGIApp:
+async def submit(call: ApiRequest) -> ASGIApp:
     """POST /commands: 202 and the command (C-0). `Interlock-Ignored-Fields` names fields that the gateway sets by
     itself, if the body carried any."""
     memory = call.memory
@@ -60,16 +60,16 @@ async def submit(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-def seek(call: Call) -> Awaitable[Route] | None:
+def seek(call: ApiRequest) -> Awaitable[Route] | None:
     """Find the session of a command while its kept answer is read."""
     return call.front.desk.seek(call.principal, call.body, guess=call.guess)
 
 
-async def waited(call: Call, answer: ASGIApp) -> ASGIApp:
+async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
     """`Prefer: wait=N` (RFC 7240): 200 once the command has ended within so many seconds. Raises Problem Timeout."""
     wishes = said(call.request.scope).get(b"prefer")
     wait_s = preferred_wait_s(wishes) if wishes else None
-    if wait_s is None or not isinstance(answer, Answer) or answer.status != 202:
+    if wait_s is None or not isinstance(answer, HttpResponse) or answer.status != 202:
         return answer
     location = answer.header(b"location")
     command_id = location.rpartition("/")[2]
@@ -104,7 +104,7 @@ def preferred_wait_s(wishes: Sequence[str]) -> int | None:
     return None
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /commands: newest first, filtered (C-5)."""
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
     before = call.query("cursor")
@@ -130,12 +130,12 @@ def _actor_id(text: str | None) -> str | None:
     return name if colon and kind in ("user", "agent") else text
 
 
-async def show(call: Call) -> ASGIApp:
+async def show(call: ApiRequest) -> ASGIApp:
     """GET /commands/{id}."""
     return json_answer((await find(call)).command)
 
 
-async def approval(call: Call) -> ASGIApp:
+async def approval(call: ApiRequest) -> ASGIApp:
     """GET /commands/{id}/approval, in the seed's shape (racp section 3)."""
     command = (await find(call)).command
     held = await call.front.desk.ledger.approval(command.approval_id) if command.approval_id else None
@@ -146,7 +146,7 @@ async def approval(call: Call) -> ASGIApp:
     return json_answer(CommandApproval(command_id=command.id, required=held.approval.required, grants=grants))
 
 
-async def status(call: Call) -> ASGIApp:
+async def status(call: ApiRequest) -> ASGIApp:
     """GET /commands/{id}/status, by poll or as server-sent events (S-1, S-2)."""
     record = await find(call)
     command_id = record.command.id
@@ -178,7 +178,7 @@ async def status(call: Call) -> ASGIApp:
     return streams.EventStream(joining, streams.each(render), beat, call.front.heartbeat_s, finished)
 
 
-async def _poll(call: Call, command_id: str, wanted: streams.Asked, over: bool) -> ASGIApp:
+async def _poll(call: ApiRequest, command_id: str, wanted: streams.StreamQuery, over: bool) -> ASGIApp:
     page = await streams.page(call, wanted, wait=not over)
     record = await call.front.desk.ledger.command(command_id)
     assert record is not None
@@ -193,7 +193,7 @@ async def _poll(call: Call, command_id: str, wanted: streams.Asked, over: bool) 
     ))
 
 
-async def _is_over(call: Call, command_id: str, after: int) -> bool:
+async def _is_over(call: ApiRequest, command_id: str, after: int) -> bool:
     """Tell whether the command has ended and nothing of its stream lies behind `after`."""
     ledger = call.front.desk.ledger
     record = await ledger.command(command_id)

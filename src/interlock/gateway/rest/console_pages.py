@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
-from interlock.gateway.rest.answers import Answer, problem_answer, raw_answer
+from interlock.gateway.rest.answers import HttpResponse, problem_answer, raw_answer
 from interlock.gateway.rest.request_guard import said
 from interlock.gateway.rest.routes import media_ranges
 from interlock.protocol.problems import Problem
@@ -62,7 +62,7 @@ ABSENT_PAGE = """<!doctype html>
 """
 
 
-class Page(NamedTuple):
+class ConsoleFile(NamedTuple):
     """One file as it is sent."""
 
     body: bytes
@@ -76,7 +76,7 @@ class ConsolePages:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._pages: dict[str, Page] = {}
+        self._pages: dict[str, ConsoleFile] = {}
         self._stamp: tuple[int, int] | None = None
 
     @staticmethod
@@ -87,7 +87,7 @@ class ConsolePages:
             return "text/html" in media_ranges(said(request.scope).get(b"accept", ()))
         return path == "/console" or path.startswith((BASE, "/a/"))
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> HttpResponse:
         """Answer with a file, the page of an application path, or a redirect. Raises Problem MethodNotAllowed."""
         path: str = request.scope["path"]
         if request.method not in ("GET", "HEAD"):
@@ -121,8 +121,8 @@ class ConsolePages:
             self._pages, self._stamp = _pages(self._directory), stamp
 
 
-def _pages(directory: Path) -> dict[str, Page]:
-    pages: dict[str, Page] = {}
+def _pages(directory: Path) -> dict[str, ConsoleFile]:
+    pages: dict[str, ConsoleFile] = {}
     for path in sorted(directory.rglob("*")):
         name = path.relative_to(directory).as_posix()
         hidden = any(part.startswith(".") for part in name.split("/"))
@@ -132,12 +132,12 @@ def _pages(directory: Path) -> dict[str, Page]:
             break
         body = path.read_bytes()
         small = path.suffix not in _COMPRESSED or len(body) < GZIP_FROM_BYTES
-        pages[name] = Page(body, None if small else gzip.compress(body, mtime=0), MEDIA.get(path.suffix, BINARY),
-                           f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+        pages[name] = ConsoleFile(body, None if small else gzip.compress(body, mtime=0), MEDIA.get(path.suffix, BINARY),
+                                  f'"{hashlib.sha256(body).hexdigest()[:32]}"')
     return pages
 
 
-def _sent(page: Page, request: Request, *, hashed: bool) -> Answer:
+def _sent(page: ConsoleFile, request: Request, *, hashed: bool) -> HttpResponse:
     headers = said(request.scope)
     sent = {**SECURITY_HEADERS, "ETag": page.etag, "Vary": "Accept-Encoding",
             "Cache-Control": "public, max-age=31536000, immutable" if hashed else "no-cache"}
@@ -151,11 +151,11 @@ def _sent(page: Page, request: Request, *, hashed: bool) -> Answer:
     return raw_answer(body, 200, sent, page.media.encode())
 
 
-def _redirect(to: str, status: int) -> Answer:
+def _redirect(to: str, status: int) -> HttpResponse:
     return raw_answer(b"", status, {**SECURITY_HEADERS, "Location": to})
 
 
-def _absent(path: str) -> Answer:
+def _absent(path: str) -> HttpResponse:
     answer = problem_answer(Problem("NotFound", f"The console has no file {path}."), path)
     headers = [*answer.headers, *((name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items())]
-    return Answer(answer.body, answer.status, headers)
+    return HttpResponse(answer.body, answer.status, headers)

@@ -6,17 +6,17 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import OPERATORS, READERS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.protocol.inbound import CronJobs, CronRunBody, Received
 from interlock.protocol.records import IdempotencyRecord
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /cron: the tenant's jobs of the config, with when each ran and when it is due next."""
     return json_answer(CronJobs(items=await call.front.crons.listing(call.principal.tenant_id)))
 
 
-async def run(call: Call) -> ASGIApp:
+async def run(call: ApiRequest) -> ASGIApp:
     """POST /cron/{job_id}/run: 202; tell the job to its agent now. When it is due next stays as it is."""
     memory = call.memory
     assert memory is not None

@@ -9,23 +9,23 @@ from starlette.types import ASGIApp
 from interlock.engine.drains import Drains
 from interlock.gateway.rest.answers import encode, raw_answer
 from interlock.gateway.rest.request_guard import ADMINS, OPERATORS, allow
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.protocol.answers import DrainList
 from interlock.protocol.drains import Drain, DrainBody
 from interlock.protocol.records import IdempotencyRecord
 
 
-async def drain(call: Call) -> ASGIApp:
+async def drain(call: ApiRequest) -> ASGIApp:
     """POST /drain: running turns finish, nothing new starts; a session by its operators, all else by admins."""
     return await _change(call, Drains.drain)
 
 
-async def undrain(call: Call) -> ASGIApp:
+async def undrain(call: ApiRequest) -> ASGIApp:
     """POST /undrain: what waits starts."""
     return await _change(call, Drains.undrain)
 
 
-async def _change(call: Call, change: Callable[..., Awaitable[None]]) -> ASGIApp:
+async def _change(call: ApiRequest, change: Callable[..., Awaitable[None]]) -> ASGIApp:
     memory, body = call.memory, call.body
     assert memory is not None
     assert isinstance(body, DrainBody)

@@ -11,7 +11,7 @@ from interlock.engine.stored_files import whole
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import json_answer
 from interlock.gateway.rest.request_guard import READERS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.gateway.rest.sessions import find_session
 from interlock.ports.objects import Objects, ObjectsError
 from interlock.protocol.answers import FilePage
@@ -28,7 +28,7 @@ SHOWN_AS_THEY_ARE = frozenset({
 """Media types that a browser may take at their word; whatever else an agent calls its file, goes out as bytes."""
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/files."""
     session_id = (await find_session(call)).session_id
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
@@ -40,7 +40,7 @@ async def listing(call: Call) -> ASGIApp:
     return json_answer(FilePage([_resource(record) for _, record in shown], following, has_more))
 
 
-async def content(call: Call) -> ASGIApp:
+async def content(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/files/{transfer_id}: the file's bytes."""
     session_id, transfer_id = (await find_session(call)).session_id, call.path["transfer_id"]
     desk = call.front.desk

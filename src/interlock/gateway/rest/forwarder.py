@@ -15,8 +15,8 @@ import msgspec
 import structlog
 from starlette.types import ASGIApp, Message, Scope
 
-from interlock.engine.membership import Elsewhere, Moved
-from interlock.gateway.rest.answers import Answer
+from interlock.engine.membership import Elsewhere, LaneMoved
+from interlock.gateway.rest.answers import HttpResponse
 from interlock.gateway.rest.authentication import CREDENTIAL, HOPS
 from interlock.gateway.rest.service import Ask
 from interlock.ports.bus import BusError, CutOff, LostOver
@@ -44,7 +44,7 @@ LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-e
 log = structlog.get_logger("interlock.gateway")
 
 
-class Sent(msgspec.Struct, array_like=True):
+class ForwardedRequest(msgspec.Struct, array_like=True):
     """A request as one gateway sends it to another."""
 
     method: str
@@ -64,7 +64,7 @@ class Answered(msgspec.Struct, array_like=True):
     body: bytes
 
 
-_sent = msgspec.msgpack.Decoder(Sent)
+_sent = msgspec.msgpack.Decoder(ForwardedRequest)
 _answered = msgspec.msgpack.Decoder(Answered)
 
 
@@ -92,7 +92,7 @@ class Forwarding:
         while loop.time() < until and hops < MAX_HOPS:
             try:
                 return await here(guess)
-            except Moved:
+            except LaneMoved:
                 continue
             except Elsewhere as there:
                 try:
@@ -113,11 +113,11 @@ class Forwarding:
             bytes(value) for name, value in scope["headers"] if bytes(name) == b"authorization"]
         headers += [(b"authorization", value) for value in shown]
         source = str(scope["client"][0]) if scope.get("client") else ""
-        sent = Sent(scope["method"], scope["path"], scope["query_string"], headers, source, body, hops)
+        sent = ForwardedRequest(scope["method"], scope["path"], scope["query_string"], headers, source, body, hops)
         raw = await ask(instance_id, WHAT, msgspec.msgpack.encode(sent), ANSWER_WAIT_MS)
         answered = _answered.decode(raw)
         headers = [(name, value) for name, value in answered.headers if name != b"content-length"]
-        return Answer(answered.body, answered.status, [*headers, (b"content-length", b"%d" % len(answered.body))])
+        return HttpResponse(answered.body, answered.status, [*headers, (b"content-length", b"%d" % len(answered.body))])
 
 
 def _unavailable(failed: BusError) -> Problem:

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.readiness import Ready
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.authentication import Gate
+from interlock.gateway.rest.authentication import Authentication
 from interlock.gateway.rest.request_guard import AUDITORS, OPERATORS, allow
 from interlock.gateway.rest.service import Front
 from interlock.ports.ledger import LedgerError
@@ -23,7 +23,7 @@ METRICS_READERS = OPERATORS | AUDITORS
 class Watching:
     """Answers those three paths."""
 
-    def __init__(self, front: Front, gate: Gate) -> None:
+    def __init__(self, front: Front, gate: Authentication) -> None:
         self._front = front
         self._gate = gate
         self._ready = Ready(front)

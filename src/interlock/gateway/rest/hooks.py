@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
-from interlock.gateway.rest.answers import Answer, raw_answer
+from interlock.gateway.rest.answers import HttpResponse, raw_answer
 from interlock.gateway.rest.auth_failures import Denials, personal_of
 from interlock.gateway.rest.authentication import HOPS, RATE_HEADERS
 from interlock.gateway.rest.forwarder import Forwarding
@@ -43,7 +43,7 @@ async def deliver(front: Front, denials: Denials, request: Request, forwarding: 
     if HOPS not in request.scope:
         request.scope[RATE_HEADERS] = front.access.rates.take(principal)
 
-    async def take(guess: bool) -> Answer:
+    async def take(guess: bool) -> HttpResponse:
         async with front.access.quotas.counted(principal):
             answer, again = await front.hooks.take(hook, headers, body, guess=guess)
         replayed = {"Idempotency-Replayed": "true"} if again else {}

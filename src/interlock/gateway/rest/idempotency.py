@@ -13,8 +13,8 @@ import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from starlette.types import ASGIApp
 
-from interlock.gateway.rest.answers import Answer, raw_answer
-from interlock.ports.ledger import Ledger, Taken
+from interlock.gateway.rest.answers import HttpResponse, raw_answer
+from interlock.ports.ledger import Ledger, NameTaken
 from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
@@ -24,7 +24,7 @@ NONCE_BYTES = 12
 _KEY = re.compile(rf"[\x21-\x7e]{{{IDEMPOTENCY_KEY_MIN},{IDEMPOTENCY_KEY_MAX}}}")
 
 
-class Claim(NamedTuple):
+class RequestClaim(NamedTuple):
     """One request under its key. `scope` names tenant, principal, method, path and key; both are SHA-256, hex."""
 
     scope: str
@@ -36,7 +36,7 @@ class Claim(NamedTuple):
 class Memory:
     """Holds the answer of one request: the engine stores it in its transaction, and the request is answered with it."""
 
-    def __init__(self, claim: Claim, now_ms: int) -> None:
+    def __init__(self, claim: RequestClaim, now_ms: int) -> None:
         self._claim = claim
         self._now_ms = now_ms
         self.record: IdempotencyRecord | None = None
@@ -71,23 +71,23 @@ def key_of(header_values: Sequence[str], body: Any) -> str:
 
 
 def claim_of(principal: Principal, method: str, path: str, key: str, form: bytes, *, secret: bool = False
-             ) -> Claim:
+             ) -> RequestClaim:
     """Name a request. `path` is the one asked for, without version: two resources never share an answer. `form` is the
     body's of RFC 8785."""
     actor = principal.actor
     scope = msgspec.json.encode([principal.tenant_id, actor.type, actor.id, method, path, key])
     seal = hashlib.sha256(b"answer\n" + scope).digest() if secret else None
-    return Claim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(form).hexdigest(), seal)
+    return RequestClaim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(form).hexdigest(), seal)
 
 
-class Once:
+class IdempotentAnswers:
     """Answers a request once: repeats get the same bytes, or a refusal that says why not."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._in_flight: dict[str, str] = {}
 
-    async def answer(self, claim: Claim, make: Callable[[Any], Awaitable[ASGIApp]],
+    async def answer(self, claim: RequestClaim, make: Callable[[Any], Awaitable[ASGIApp]],
                      ahead: Callable[[], Awaitable[Any] | None]) -> ASGIApp:
         """Return the answer of `make`, once. `ahead` may begin what `make` needs to read; that runs beside the read of
         the kept answer, and `make` gets what it returned. Raises Problem IdempotencyKeyReused or IdempotencyKeyInUse,
@@ -104,7 +104,7 @@ class Once:
                 raise found
             try:
                 return await make(found)
-            except Taken:
+            except NameTaken:
                 # Another gateway on the same ledger was quicker.
                 known = await self._ledger.idempotency(claim.scope)
                 if known is None:
@@ -113,7 +113,7 @@ class Once:
         finally:
             del self._in_flight[claim.scope]
 
-    async def _known(self, claim: Claim, reading: Awaitable[Any] | None) -> tuple[IdempotencyRecord | None, Any]:
+    async def _known(self, claim: RequestClaim, reading: Awaitable[Any] | None) -> tuple[IdempotencyRecord | None, Any]:
         """The kept answer, and what was read beside it: a result, or the error that it raised."""
         if reading is None:
             return await self._ledger.idempotency(claim.scope), None
@@ -123,7 +123,7 @@ class Once:
         return known, found
 
 
-def _replayed(known: IdempotencyRecord, claim: Claim) -> Answer:
+def _replayed(known: IdempotencyRecord, claim: RequestClaim) -> HttpResponse:
     if known.fingerprint != claim.fingerprint:
         raise _reused()
     body = known.body if claim.seal is None else _opened(claim.seal, known.body)

@@ -6,16 +6,16 @@ from collections.abc import Awaitable
 
 from starlette.types import ASGIApp
 
-from interlock.engine.chats import Message
+from interlock.engine.chats import ChatMessage
 from interlock.gateway.rest.answers import encode, raw_answer
 from interlock.gateway.rest.request_guard import OPERATORS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.protocol.inbound import Attachment, InboundBody, Received
 from interlock.protocol.records import IdempotencyRecord
 from interlock.session.chat_route import Chat
 
 
-async def arrive(call: Call) -> ASGIApp:
+async def arrive(call: ApiRequest) -> ASGIApp:
     """POST /inbound: 202; a message of a chat becomes a command of the session that its key names (R-4). The key of the
     message is made from `message_id`: what a channel delivers twice is answered twice, and done once."""
     memory, body = call.memory, call.body
@@ -32,19 +32,19 @@ async def arrive(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-def seek(call: Call) -> Awaitable[None] | None:
+def seek(call: ApiRequest) -> Awaitable[None] | None:
     """Find the gateway of a message's session while its kept answer is read."""
     return call.front.desk.chats.seek(call.principal, _message(call.body)) if call.guess else None
 
 
-def _message(body: InboundBody) -> Message:
+def _message(body: InboundBody) -> ChatMessage:
     # In a direct chat, who writes is who one talks with.
     peer = body.peer or (body.sender if body.chat_type == "direct" else None)
     chat = Chat(body.channel, body.chat_type, body.account_id, peer, body.group_id, body.thread_id, body.topic_id,
                 body.parent_peer, body.guild_id, body.team_id)
     described = {"subject": body.subject, "room": body.room, "space": body.space, "displayName": body.display_name}
-    return Message(chat, body.sender, body.text, [_part(one) for one in body.attachments], body.idempotency_key,
-                   {name: text for name, text in described.items() if text}, body.session_key)
+    return ChatMessage(chat, body.sender, body.text, [_part(one) for one in body.attachments], body.idempotency_key,
+                       {name: text for name, text in described.items() if text}, body.session_key)
 
 
 def _part(attachment: Attachment) -> dict[str, object]:

@@ -30,7 +30,7 @@ class _Twice(NamedTuple):
     key: str
 
 
-class Read(NamedTuple):
+class JsonBody(NamedTuple):
     """A body that was read: its value, and its form of RFC 8785."""
 
     value: Any
@@ -41,19 +41,20 @@ class Read(NamedTuple):
         return rfc8785.dumps({name: value for name, value in self.value.items() if name not in names})
 
 
-async def read_json(raw: bytes) -> Read:
+async def read_json(raw: bytes) -> JsonBody:
     """Read a body as I-JSON (RFC 7493). Raises Problem InvalidPayload with the places that are not."""
     return await asyncio.to_thread(read, raw) if len(raw) > THREAD_BYTES else read(raw)
 
 
-def read(raw: bytes) -> Read:
+def read(raw: bytes) -> JsonBody:
     """Do what `read_json` does, at once."""
     value = _plain(raw)
     if value is None:
         value = _with_care(raw)
-        return Read(value, rfc8785.dumps(value))
+        return JsonBody(value, rfc8785.dumps(value))
     # Names of ASCII are sorted alike by everybody; there are no floats in what is plain.
-    return Read(value, _sorted_encoder.encode(value) if raw.isascii() and b"\\u" not in raw else rfc8785.dumps(value))
+    return JsonBody(value,
+                    _sorted_encoder.encode(value) if raw.isascii() and b"\\u" not in raw else rfc8785.dumps(value))
 
 
 def parse_json(raw: bytes) -> Any:

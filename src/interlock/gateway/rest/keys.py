@@ -9,14 +9,14 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import ADMINS, EVERYBODY, OWNERS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.protocol.access import EmptyBody, Key, KeyBody, MadeKey, Tenant, TenantBody, Whoami, named_roles
 from interlock.protocol.answers import KeyList, TenantList
 from interlock.protocol.clock import iso
 from interlock.protocol.records import IdempotencyRecord, KeyRecord, Principal, TenantRecord
 
 
-async def whoami(call: Call) -> ASGIApp:
+async def whoami(call: ApiRequest) -> ASGIApp:
     """GET /whoami."""
     return json_answer(whoami_of(call.principal))
 
@@ -27,24 +27,24 @@ def whoami_of(principal: Principal) -> Whoami:
                   key_id=principal.key_id, driver=principal.driver)
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /keys: of one's own tenant; an owner may name another."""
     records = await call.front.access.keys.list(call.principal, call.query("tenant"))
     return json_answer(KeyList([_key(record) for record in records]))
 
 
-async def make(call: Call) -> ASGIApp:
+async def make(call: ApiRequest) -> ASGIApp:
     """POST /keys: 201 and the key, shown once."""
     return json_answer(await call.front.access.keys.make(call.principal, call.body, _keeping(call, 201)), 201)
 
 
-async def rotate(call: Call) -> ASGIApp:
+async def rotate(call: ApiRequest) -> ASGIApp:
     """POST /keys/{key_id}/rotate: 200 and the new secret, shown once."""
     rotated = await call.front.access.keys.rotate(call.principal, call.path["key_id"], _keeping(call, 200))
     return json_answer(rotated)
 
 
-async def revoke(call: Call) -> ASGIApp:
+async def revoke(call: ApiRequest) -> ASGIApp:
     """POST /keys/{key_id}/revoke: 200 and the key."""
 
     def remember(record: KeyRecord) -> IdempotencyRecord:
@@ -54,36 +54,36 @@ async def revoke(call: Call) -> ASGIApp:
     return json_answer(_key(record))
 
 
-async def tenants(call: Call) -> ASGIApp:
+async def tenants(call: ApiRequest) -> ASGIApp:
     """GET /tenants."""
     return json_answer(TenantList([_tenant(record) for record in await call.front.access.tenants.list(call.principal)]))
 
 
-async def make_tenant(call: Call) -> ASGIApp:
+async def make_tenant(call: ApiRequest) -> ASGIApp:
     """POST /tenants: 201 and the tenant."""
     keeping = _keeping(call, 201)
     record = await call.front.access.tenants.make(call.principal, call.body, lambda made: keeping(_tenant(made)))
     return json_answer(_tenant(record), 201)
 
 
-async def suspend(call: Call) -> ASGIApp:
+async def suspend(call: ApiRequest) -> ASGIApp:
     """POST /tenants/{tenant_id}/suspend: 200 and the tenant."""
     return await _suspend(call, suspended=True)
 
 
-async def restore(call: Call) -> ASGIApp:
+async def restore(call: ApiRequest) -> ASGIApp:
     """POST /tenants/{tenant_id}/restore: 200 and the tenant."""
     return await _suspend(call, suspended=False)
 
 
-async def _suspend(call: Call, *, suspended: bool) -> ASGIApp:
+async def _suspend(call: ApiRequest, *, suspended: bool) -> ASGIApp:
     keeping = _keeping(call, 200)
     record = await call.front.access.tenants.suspend(
         call.principal, call.path["tenant_id"], lambda changed: keeping(_tenant(changed)), suspended=suspended)
     return raw_answer(encode(_tenant(record)))
 
 
-def _keeping(call: Call, status: int) -> Callable[[Any], IdempotencyRecord]:
+def _keeping(call: ApiRequest, status: int) -> Callable[[Any], IdempotencyRecord]:
     memory = call.memory
     assert memory is not None
 

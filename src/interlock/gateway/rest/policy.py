@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission, Policy, Subject
+from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission, PolicySubject, RuleSet
 from interlock.command.register import bound
 from interlock.command.remembered_rule import plain
 from interlock.engine.bridge.policy_subjects import facts_of, request_subject, tool_subject
@@ -15,8 +15,8 @@ from interlock.engine.bridge.requests import request_from
 from interlock.engine.bridge.unapproved_tools import when_fallen
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import ADMINS, READERS
-from interlock.gateway.rest.routes import Call, Operation
-from interlock.ports.ledger import Audit, Batch, PutIdempotency, PutRule
+from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.ports.ledger import AuditAppend, PutIdempotency, PutRule, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.answers import Explanation, PolicyRules, RuleList
 from interlock.protocol.bodies import RevokeRuleBody
@@ -27,7 +27,7 @@ from interlock.protocol.records import AuditDraft, RuleRecord
 from interlock.protocol.resources import RememberedRule
 
 
-async def show(call: Call) -> ASGIApp:
+async def show(call: ApiRequest) -> ASGIApp:
     """GET /policy: every rule in force in the order in which they are asked."""
     tenant = call.principal.tenant_id
     rules = [{"source": source, **plain(rule)} for source, rule in call.front.desk.policy.listed()
@@ -35,18 +35,18 @@ async def show(call: Call) -> ASGIApp:
     return json_answer(PolicyRules(rules))
 
 
-async def decision(call: Call) -> ASGIApp:
+async def decision(call: ApiRequest) -> ASGIApp:
     """GET /policy/decision: what the rules say of a call that is described by the query (P-1)."""
     return json_answer(explanation(call.front.desk.policy, _described(call)))
 
 
-async def remembered(call: Call) -> ASGIApp:
+async def remembered(call: ApiRequest) -> ASGIApp:
     """GET /policy/rules: what people said always or never to, revoked ones too (A-9)."""
     records = await call.front.desk.ledger.rules(call.principal.tenant_id, revoked=True)
     return json_answer(RuleList([record.rule for record in records]))
 
 
-async def revoke(call: Call) -> ASGIApp:
+async def revoke(call: ApiRequest) -> ASGIApp:
     """POST /policy/rules/{id}/revoke: the rule decides nothing from now on; a revoked one stays so."""
     memory, desk, principal = call.memory, call.front.desk, call.principal
     assert memory is not None
@@ -61,15 +61,15 @@ async def revoke(call: Call) -> ASGIApp:
     if rule.revoked_at is None:
         rule = msgspec.structs.replace(rule, revoked_at=at, revoked_by=who["id"])
         changes = [PutRule(RuleRecord(rule=rule)),
-                   Audit(AuditDraft(tenant_id=principal.tenant_id, at=at, who=who, action="policy_change",
-                                    meta={"rule": rule.id, "change": "revoked", **bound(RuleRecord(rule=rule))}))]
+                   AuditAppend(AuditDraft(tenant_id=principal.tenant_id, at=at, who=who, action="policy_change",
+                                          meta={"rule": rule.id, "change": "revoked", **bound(RuleRecord(rule=rule))}))]
     answer = memory.keep(200, encode(rule), {})
-    await desk.ledger.commit(Batch([*changes, PutIdempotency(answer)]))
+    await desk.ledger.commit(WriteBatch([*changes, PutIdempotency(answer)]))
     await desk.learn_rules()
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-def explanation(policy: Policy, subject: Subject, *, fell: bool = False) -> Explanation:
+def explanation(policy: RuleSet, subject: PolicySubject, *, fell: bool = False) -> Explanation:
     """Say what policy decides, and how it came to it. `fell`: the agent used a tool without a yes before."""
     verdict = when_fallen(policy.decide(subject), fell=fell)
     steps: list[dict[str, str | None]] = [
@@ -79,7 +79,7 @@ def explanation(policy: Policy, subject: Subject, *, fell: bool = False) -> Expl
     return Explanation(verdict.effect, verdict.rule, verdict.required, verdict.reason, steps)
 
 
-def _described(call: Call) -> Subject:
+def _described(call: ApiRequest) -> PolicySubject:
     agent = call.query("agent") or ""
     if AGENT_ID.fullmatch(agent) is None:
         raise Problem("InvalidPayload", "`agent` names the agent that the call is of.",
@@ -94,7 +94,7 @@ def _described(call: Call) -> Subject:
     door = cast("Door", call.choice("door", get_args(Door)) or "tool")
     if door == "command":
         kind = call.choice("type", COMMAND_TYPES) or "execute"
-        return Subject(door="command", command_type=kind, workspace=call.query("workspace"), **known)
+        return PolicySubject(door="command", command_type=kind, workspace=call.query("workspace"), **known)
     known["trusted_kinds"] = call.query("kind") is not None
     given = call.query("subject")
     if given is not None:
@@ -103,7 +103,7 @@ def _described(call: Call) -> Subject:
                         tool_kind=call.query("kind"), **known)
 
 
-def _recorded(given: str, workspace: str, known: dict[str, Any]) -> Subject:
+def _recorded(given: str, workspace: str, known: dict[str, Any]) -> PolicySubject:
     """A whole permission request, as an approval shows it in `subject`: every fact of it counts."""
     try:
         msgspec.json.decode(given, type=p.InteractionSubject)
@@ -115,7 +115,7 @@ def _recorded(given: str, workspace: str, known: dict[str, Any]) -> Subject:
                            tool_kind=request.asked.kind, **known)
 
 
-def _input(call: Call) -> bytes:
+def _input(call: ApiRequest) -> bytes:
     """The tool's input: as JSON, or made from `command` and `path`."""
     given = call.query("input")
     if given is None:

@@ -7,13 +7,13 @@ from starlette.types import ASGIApp
 from interlock.gateway.credentials import owns_all
 from interlock.gateway.rest.answers import encode, json_answer
 from interlock.gateway.rest.request_guard import ADMINS
-from interlock.gateway.rest.routes import Call, Operation
-from interlock.ports.ledger import Batch, PutIdempotency
+from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.ports.ledger import PutIdempotency, WriteBatch
 from interlock.protocol.answers import Pruned
 from interlock.protocol.bodies import PruneBody
 
 
-async def prune(call: Call) -> ASGIApp:
+async def prune(call: ApiRequest) -> ASGIApp:
     """POST /prune: an admin's own tenant; an owner of the gateway's, every tenant."""
     memory, body, principal = call.memory, call.body, call.principal
     assert memory is not None
@@ -23,7 +23,7 @@ async def prune(call: Call) -> ASGIApp:
     if owns_all(principal):
         tenants = [record.tenant_id for record in await ledger.tenants()]
     pruned = await call.front.retention.prune(tenants, body.older_than_ms, principal.who, dry=body.dry_run)
-    await ledger.commit(Batch([PutIdempotency(memory.keep(200, encode(pruned), {}))]))
+    await ledger.commit(WriteBatch([PutIdempotency(memory.keep(200, encode(pruned), {}))]))
     return json_answer(pruned)
 
 

@@ -48,7 +48,7 @@ def said(scope: Scope) -> Said:
     return found
 
 
-class Door:
+class RequestGuard:
     """Host and origin of every request, WebSocket and plain (K-2)."""
 
     def __init__(self, config: GatewaySection) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from interlock.engine.replays import Reader
+from interlock.engine.replays import ReplayReader
 from interlock.gateway.rest.idempotency import Memory
 from interlock.gateway.rest.service import Front
 from interlock.protocol.problems import Place, Problem
@@ -19,12 +19,12 @@ FILTER_CHARS = 4_096
 """A longer filter finds nothing that there could be: paths are not longer."""
 
 
-def reader_of(principal: Principal) -> Reader:
+def reader_of(principal: Principal) -> ReplayReader:
     """Name a principal as a reader of streams."""
-    return Reader(principal.tenant_id, f"{principal.actor.type}:{principal.actor.id}")
+    return ReplayReader(principal.tenant_id, f"{principal.actor.type}:{principal.actor.id}")
 
 
-class Call(NamedTuple):
+class ApiRequest(NamedTuple):
     """One request that has passed the door: who asks, for what, with which body."""
 
     front: Front
@@ -41,7 +41,7 @@ class Call(NamedTuple):
     """What `Operation.ahead` has found."""
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> ReplayReader:
         """Whom a stream is read for: a reader's own streams share what it may have under way."""
         return reader_of(self.principal)
 
@@ -82,7 +82,7 @@ class Operation(NamedTuple):
     method: str
     path: str
     name: str
-    answer: Callable[[Call], Awaitable[ASGIApp]]
+    answer: Callable[[ApiRequest], Awaitable[ASGIApp]]
     roles: frozenset[str]
     query: tuple[str, ...] = ()
     body: type | None = None
@@ -105,21 +105,21 @@ class Operation(NamedTuple):
     """Codes of F-1 that it answers beside those that its form brings with it (`problem_forms.codes_of`)."""
     headers: tuple[tuple[str, dict[str, Any], str], ...] = ()
     """Headers that it reads beside those that its form brings with it: name, JSON Schema, what it says."""
-    ahead: Callable[[Call], Awaitable[Any] | None] | None = None
+    ahead: Callable[[ApiRequest], Awaitable[Any] | None] | None = None
     """Begins what `answer` needs to read, beside the read of the kept answer (M-1); None if it needs nothing. It
     changes nothing: what it raises is dropped if the answer is there already."""
-    then: Callable[[Call, ASGIApp], Awaitable[ASGIApp]] | None = None
+    then: Callable[[ApiRequest, ASGIApp], Awaitable[ASGIApp]] | None = None
     """What is done with the answer of a change, also with one that is given again (M-1)."""
 
 
-class Found(NamedTuple):
+class RouteMatch(NamedTuple):
     """A row with the values of its path."""
 
     operation: Operation
     path: dict[str, str]
 
 
-class Table:
+class RouteTable:
     """Finds operations; HEAD is found where GET is."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
@@ -129,11 +129,11 @@ class Table:
                        if "{" not in one.path and (found := self._search(one.method, one.path)).operation is one}
         """Paths without a name in them, which need no search."""
 
-    def find(self, method: str, path: str) -> Found:
+    def find(self, method: str, path: str) -> RouteMatch:
         """Raises Problem NotFound or MethodNotAllowed."""
         return self._fixed.get((method, path)) or self._search(method, path)
 
-    def _search(self, method: str, path: str) -> Found:
+    def _search(self, method: str, path: str) -> RouteMatch:
         fits = [(found, operation) for pattern, operation in self._rows if (found := pattern.fullmatch(path))]
         if not fits:
             raise Problem("NotFound", f"There is no such path: {path}")
@@ -141,7 +141,7 @@ class Table:
         fits = [(found, operation) for found, operation in fits if operation.path == path] or fits
         for found, operation in fits:
             if operation.method == method or (method == "HEAD" and operation.method == "GET"):
-                return Found(operation, found.groupdict())
+                return RouteMatch(operation, found.groupdict())
         allowed = {operation.method for _, operation in fits}
         allowed |= {"HEAD"} if "GET" in allowed else set()
         raise Problem("MethodNotAllowed", f"{path} does not take {method}.",

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import ADMINS, READERS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.protocol.answers import RunnerList
 from interlock.protocol.bodies import PairBody, PairingBody, RunnerBody
 from interlock.protocol.clock import iso
@@ -19,7 +19,7 @@ from interlock.protocol.resources import Node, PairingCode, Runner, RunnerToken
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /runners."""
     tenant = call.principal.tenant_id
     nodes = {node.node_id: node for node in await call.front.desk.nodes(tenant)}
@@ -27,7 +27,7 @@ async def listing(call: Call) -> ASGIApp:
     return json_answer(RunnerList([_shown(record, nodes.get(record.runner_id)) for record in records]))
 
 
-async def offer(call: Call) -> ASGIApp:
+async def offer(call: ApiRequest) -> ASGIApp:
     """POST /runners/pairings: 201 and a code, shown once."""
     memory, body = call.memory, call.body
     assert memory is not None
@@ -39,7 +39,7 @@ async def offer(call: Call) -> ASGIApp:
     return json_answer(code, 201)
 
 
-async def pair(call: Call) -> ASGIApp:
+async def pair(call: ApiRequest) -> ASGIApp:
     """POST /runners/pair: 201, runner id and token. The code is the credential; it answers once."""
     body: PairBody = call.body
     client = call.request.client
@@ -47,7 +47,7 @@ async def pair(call: Call) -> ASGIApp:
     return json_answer(token, 201)
 
 
-async def rotate(call: Call) -> ASGIApp:
+async def rotate(call: ApiRequest) -> ASGIApp:
     """POST /runners/{runner_id}/rotate: 200 and the new token, shown once."""
     memory = call.memory
     assert memory is not None
@@ -58,7 +58,7 @@ async def rotate(call: Call) -> ASGIApp:
     return json_answer(await call.front.pairings.rotate(call.principal, call.path["runner_id"], remember))
 
 
-async def revoke(call: Call) -> ASGIApp:
+async def revoke(call: ApiRequest) -> ASGIApp:
     """POST /runners/{runner_id}/revoke: 200 and the runner."""
     memory = call.memory
     assert memory is not None

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from interlock.command.policy import Policy
+from interlock.command.policy import RuleSet
 from interlock.engine.audit_readiness import Signing
-from interlock.engine.bridge.compaction import Asked
-from interlock.engine.chats import Chats
+from interlock.engine.bridge.compaction import RequestedCompaction
+from interlock.engine.chats import ChatInbox
 from interlock.engine.cron import Crons
 from interlock.engine.drains import Drains
-from interlock.engine.engine_status import Standing
+from interlock.engine.engine_status import EngineStatus
 from interlock.engine.router import Route
 from interlock.engine.setbacks import Setbacks
 from interlock.engine.transcript_desk import TranscriptDesk
@@ -24,7 +24,7 @@ from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairings import Pairings
 from interlock.gateway.retention import Retention
-from interlock.gateway.webhooks import Webhooks
+from interlock.gateway.webhooks import WebhookService
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger, StoredBallot
 from interlock.ports.objects import Objects
@@ -35,7 +35,7 @@ Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers the same request again; the engine writes it in the command's transaction (M-2)."""
 
 
-class Sessions(Protocol):
+class SessionService(Protocol):
     """What is done with sessions. Whatever is refused is a `Problem`; what is returned is durable."""
 
     def close(self, principal: Principal, session_id: str, reason: str, remember: Remember
@@ -56,7 +56,7 @@ class Sessions(Protocol):
                 ) -> Awaitable[SessionRecord]: ...
 
     def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
-                ) -> Awaitable[Asked]: ...
+                ) -> Awaitable[RequestedCompaction]: ...
 
     def shown(self, record: SessionRecord) -> Session: ...
 
@@ -71,7 +71,7 @@ class Desk(Protocol):
     def objects(self) -> Objects | None: ...
 
     @property
-    def chats(self) -> Chats: ...
+    def chats(self) -> ChatInbox: ...
 
     @property
     def viewers(self) -> Viewers: ...
@@ -82,7 +82,7 @@ class Desk(Protocol):
         ...
 
     @property
-    def sessions(self) -> Sessions: ...
+    def sessions(self) -> SessionService: ...
 
     def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Awaitable[Route] | None: ...
 
@@ -95,7 +95,7 @@ class Desk(Protocol):
              stored: StoredBallot | None = None) -> Awaitable[Approval]: ...
 
     @property
-    def policy(self) -> Policy: ...
+    def policy(self) -> RuleSet: ...
 
     def withdraw(self, principal: Principal, approval_id: str, remember: Remember, stored: StoredBallot | None = None
                  ) -> Awaitable[Approval]: ...
@@ -119,10 +119,10 @@ class Desk(Protocol):
 
     def nodes(self, tenant_id: str) -> Awaitable[list[Node]]: ...
 
-    def standing(self) -> Standing: ...
+    def standing(self) -> EngineStatus: ...
 
 
-class Facts(NamedTuple):
+class GatewayFacts(NamedTuple):
     """What `GET /v1/status` tells of the gateway itself (N-3)."""
 
     gateway_id: str
@@ -146,12 +146,12 @@ class Front(NamedTuple):
 
     desk: Desk
     clock: Clock
-    facts: Facts
+    facts: GatewayFacts
     checkpoint: NewestCheckpoint
     heartbeat_s: float
     pairings: Pairings
     access: Access
-    webhooks: Webhooks
+    webhooks: WebhookService
     metrics: Metrics
     retention: Retention
     hooks: Hooks

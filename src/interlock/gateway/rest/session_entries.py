@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import OPERATORS, READERS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.gateway.rest.sessions import change, find_session
 from interlock.protocol.answers import SessionHistory
 from interlock.protocol.bodies import ArchiveBody, EntryBody, RestoreBody, StartOverBody
@@ -22,7 +22,7 @@ from interlock.session.entry import is_known
 from interlock.session.store_view import is_the_entrys
 
 
-async def patch(call: Call) -> ASGIApp:
+async def patch(call: ApiRequest) -> ASGIApp:
     """PATCH /sessions/{session_id}: set fields of its entry; null clears one, and what is left out stays."""
     body, desk = call.body, call.front.desk
     assert isinstance(body, EntryBody)
@@ -40,7 +40,7 @@ async def patch(call: Call) -> ASGIApp:
     return answer
 
 
-async def reset(call: Call) -> ASGIApp:
+async def reset(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{session_id}/reset: end its work, and begin a new session under its key; answers the new one."""
     memory, desk = call.memory, call.front.desk
     assert memory is not None
@@ -58,7 +58,7 @@ async def reset(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-async def archive(call: Call) -> ASGIApp:
+async def archive(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{session_id}/archive: end its work and put it away; it stays readable, and its key begins anew.
 
     DELETE /sessions/{session_id} is the same: nothing that is recorded is taken away by a person's word (V-2)."""
@@ -70,7 +70,7 @@ async def archive(call: Call) -> ASGIApp:
     return answer
 
 
-async def restore(call: Call) -> ASGIApp:
+async def restore(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{session_id}/restore: take an archived session back."""
     desk = call.front.desk
     answer = await change(call, lambda session_id, remember: desk.sessions.restore(
@@ -80,7 +80,7 @@ async def restore(call: Call) -> ASGIApp:
     return answer
 
 
-async def history(call: Call) -> ASGIApp:
+async def history(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{session_id}/history: the sessions that its key has had, newest first; the first is the current."""
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
     known, desk = await find_session(call), call.front.desk
@@ -88,7 +88,7 @@ async def history(call: Call) -> ASGIApp:
     return json_answer(SessionHistory([desk.sessions.shown(record) for record in records]))
 
 
-async def _kept(call: Call) -> Mapping[str, Any]:
+async def _kept(call: ApiRequest) -> Mapping[str, Any]:
     """The entry as the ledger has it now: a verb looks at its own effect before it answers (V-2)."""
     return call.front.desk.sessions.shown(await find_session(call)).entry
 

@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.engine.bridge.compaction import Asked
-from interlock.engine.stream_items import Durable, Item, Shared
+from interlock.engine.bridge.compaction import RequestedCompaction
+from interlock.engine.stream_items import Durable, Item, SharedItems
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.filtered_pages import contains, scan
 from interlock.gateway.rest.request_guard import OPERATORS, RAW_VIEWERS, READERS, allow
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.gateway.rest.service import Remember
-from interlock.gateway.rest.views import View, deliver
+from interlock.gateway.rest.views import StreamViewFilter, deliver
 from interlock.ports.ledger import SessionFilter
 from interlock.protocol.answers import FeedPage, FramePage, SessionPage
 from interlock.protocol.bodies import CloseBody, CompactBody, ReleaseBody
@@ -35,7 +35,7 @@ ACTIVE_MAX = 525_600
 VIEWS = ("delivered", "raw")
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /sessions: newest activity first; with `active` those of the last minutes alone. A page of a search may have
     fewer items than asked for while `has_more` says that there are more."""
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
@@ -63,14 +63,14 @@ async def listing(call: Call) -> ASGIApp:
     return json_answer(SessionPage(items, following, after is not None))
 
 
-async def show(call: Call) -> ASGIApp:
+async def show(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}."""
     record, desk = await find_session(call), call.front.desk
     waiting = sum(one.approval.state == "pending" for one in await desk.ledger.live_approvals(record.session_id))
     return json_answer(_counted(desk.sessions.shown(record), waiting))
 
 
-async def _waiting(call: Call) -> Counter[str]:
+async def _waiting(call: ApiRequest) -> Counter[str]:
     """Count the approvals that wait for a person, by session: the newest PAGE_MAX of them."""
     pending = await call.front.desk.ledger.approvals(call.principal.tenant_id, "pending", None, PAGE_MAX)
     return Counter(record.approval.session_id for record in pending)
@@ -80,21 +80,21 @@ def _counted(session: Session, waiting: int) -> Session:
     return msgspec.structs.replace(session, waiting=waiting)
 
 
-async def close(call: Call) -> ASGIApp:
+async def close(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{id}/close: end the agent; the session stays readable."""
     desk = call.front.desk
     return await change(call, lambda session_id, remember: desk.sessions.close(
         call.principal, session_id, call.body.reason, remember))
 
 
-async def release(call: Call) -> ASGIApp:
+async def release(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{id}/release: ask the runner to hand control to another gateway (D-5)."""
     desk = call.front.desk
     return await change(call, lambda session_id, remember: desk.sessions.release(
         call.principal, session_id, call.body.to, remember))
 
 
-async def change(call: Call, change: Callable[[str, Remember], Awaitable[SessionRecord]]) -> ASGIApp:
+async def change(call: ApiRequest, change: Callable[[str, Remember], Awaitable[SessionRecord]]) -> ASGIApp:
     """Change a session by one of the desk's verbs, and answer with it as it is then."""
     memory = call.memory
     assert memory is not None
@@ -111,13 +111,13 @@ async def change(call: Call, change: Callable[[str, Remember], Awaitable[Session
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-async def compact(call: Call) -> ASGIApp:
+async def compact(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{id}/compact: 202; the session's stream tells what became of it (T-6)."""
     memory = call.memory
     assert memory is not None
     session_id = (await find_session(call)).session_id
 
-    def remember(asked: Asked) -> IdempotencyRecord:
+    def remember(asked: RequestedCompaction) -> IdempotencyRecord:
         cursor = cursors.stream_cursor(session_stream(session_id), asked.n)
         told = Compaction(session_id=session_id, request_id=asked.request_id, message_id=asked.message_id,
                           cursor=cursor)
@@ -128,7 +128,7 @@ async def compact(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-async def frames(call: Call) -> ASGIApp:
+async def frames(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/frames: both directions, notices and deltas, in the delivered or the raw view (S-1, S-6)."""
     view = call.choice("view", VIEWS) or "delivered"
     if view == "raw":
@@ -144,7 +144,7 @@ async def frames(call: Call) -> ASGIApp:
     return json_answer(FramePage([msgspec.Raw(frame_event(item)) for item in seen], page.next_cursor, page.has_more))
 
 
-def frames_rendering(stream: str, see: View) -> streams.Render:
+def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
     """Make what writes the elements of a session's stream as server-sent events, as `see` shows them."""
     # Nearly all elements are frames in one line: all that differs from one to the next is put into this.
     form = b'id: %b%%d\nevent: frame\ndata: {"n":%%d,"kind":"C","frame":%%b}\n\n' % cursors.lead(stream).encode()
@@ -175,7 +175,7 @@ def frames_rendering(stream: str, see: View) -> streams.Render:
     one_by_one = streams.each(render)
 
     def render_burst(burst: Sequence[Item]) -> list[bytes]:
-        if not isinstance(burst, Shared):
+        if not isinstance(burst, SharedItems):
             return write_all(burst) if see.sees_all else one_by_one(burst)
         if not see.passes(burst):
             return one_by_one(burst)
@@ -186,7 +186,7 @@ def frames_rendering(stream: str, see: View) -> streams.Render:
     return render_burst
 
 
-async def feed(call: Call) -> ASGIApp:
+async def feed(call: ApiRequest) -> ASGIApp:
     """GET /events: what changed in the tenant, and where to read it."""
     wanted = await streams.asked(call, tenant_stream(call.principal.tenant_id), "/v1/commands")
 
@@ -222,12 +222,12 @@ def _sort(item: Durable) -> str:
     return item.kind if item.kind in ("notice", "refused") else "frame"
 
 
-def _open(call: Call, wanted: streams.Asked, render: streams.Render) -> ASGIApp:
+def _open(call: ApiRequest, wanted: streams.StreamQuery, render: streams.Render) -> ASGIApp:
     joining = call.front.desk.viewers.join(wanted.stream, wanted.after, reader=call.reader)
     return streams.EventStream(joining, render, lambda: streams.KEEP_ALIVE, call.front.heartbeat_s, streams.never)
 
 
-async def find_session(call: Call) -> SessionRecord:
+async def find_session(call: ApiRequest) -> SessionRecord:
     """The session that the path names. Raises Problem NotFound, also for another tenant's (K-1)."""
     session_id = call.path["session_id"]
     record = await call.front.desk.ledger.session(session_id, call.principal.tenant_id)

@@ -11,8 +11,8 @@ from interlock.command.register import bound
 from interlock.command.signature import key_id_of, read_public_key
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import ADMINS, APPROVERS, READERS
-from interlock.gateway.rest.routes import Call, Operation
-from interlock.ports.ledger import Audit, Batch, PutIdempotency, PutSigningKey
+from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.ports.ledger import AuditAppend, PutIdempotency, PutSigningKey, WriteBatch
 from interlock.protocol.answers import SigningKeyList
 from interlock.protocol.bodies import RevokeKeyBody
 from interlock.protocol.clock import iso
@@ -24,13 +24,13 @@ KEYS_A_PERSON = 20
 """Signing keys of one person that are good at one time; one more is answered 429 QuotaExceeded."""
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /signing-keys."""
     records = await call.front.desk.ledger.signing_keys(call.principal.tenant_id)
     return json_answer(SigningKeyList([record.key for record in records]))
 
 
-async def create(call: Call) -> ASGIApp:
+async def create(call: ApiRequest) -> ASGIApp:
     """POST /signing-keys: 201 and the key, registered for the one who asks."""
     body: SigningKeyBody = call.body
     principal, ledger = call.principal, call.front.desk.ledger
@@ -52,7 +52,7 @@ async def create(call: Call) -> ASGIApp:
     return await _keep(call, key, 201, "registered")
 
 
-async def revoke(call: Call) -> ASGIApp:
+async def revoke(call: ApiRequest) -> ASGIApp:
     """POST /signing-keys/{key_id}/revoke: votes that it signs are refused from now on; its owner, or an admin."""
     principal = call.principal
     record = await call.front.desk.ledger.signing_key(call.path["key_id"], principal.tenant_id)
@@ -67,7 +67,7 @@ async def revoke(call: Call) -> ASGIApp:
     return await _keep(call, revoked, 200, "revoked")
 
 
-async def _keep(call: Call, key: SigningKey, status: int, change: str | None) -> ASGIApp:
+async def _keep(call: ApiRequest, key: SigningKey, status: int, change: str | None) -> ASGIApp:
     memory, principal = call.memory, call.principal
     assert memory is not None
     answer = memory.keep(status, encode(key), {})
@@ -77,9 +77,9 @@ async def _keep(call: Call, key: SigningKey, status: int, change: str | None) ->
         meta = {"signing_key": key.key_id, "change": change, "public_key": key.public_key,
                 **bound(SigningKeyRecord(key=key))}
         writes += [PutSigningKey(SigningKeyRecord(key=key)),
-                   Audit(AuditDraft(tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who,
-                                    action="key_rotate", meta=meta))]
-    await call.front.desk.ledger.commit(Batch(writes))
+                   AuditAppend(AuditDraft(tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who,
+                                          action="key_rotate", meta=meta))]
+    await call.front.desk.ledger.commit(WriteBatch(writes))
     return raw_answer(answer.body, answer.status, answer.headers)
 
 

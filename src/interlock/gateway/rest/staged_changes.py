@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 from interlock.command.staged_choice import chosen_input
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import APPROVERS, OPERATORS, READERS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.gateway.rest.sessions import change, find_session
 from interlock.protocol.answers import StagedChanges
 from interlock.protocol.bodies import DiscardBody, LandBody
@@ -30,7 +30,7 @@ class _Machine(msgspec.Struct):
 _machine = msgspec.json.Decoder(_Machine)
 
 
-async def show(call: Call) -> ASGIApp:
+async def show(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{session_id}/changes: what is staged, as the runner reported it last."""
     session = await find_session(call)
     report = await _report(call, session)
@@ -42,7 +42,7 @@ async def show(call: Call) -> ASGIApp:
         files=report.files if report is not None else [], refused=report.refused if report is not None else []))
 
 
-async def land(call: Call) -> ASGIApp:
+async def land(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{session_id}/land: vote that what is staged lands, all of it or the named files."""
     memory, body = call.memory, call.body
     assert memory is not None
@@ -68,7 +68,7 @@ async def land(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-async def discard(call: Call) -> ASGIApp:
+async def discard(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{session_id}/discard: have the runner throw staged changes away; the session's stream says what
     became of them."""
     desk, body = call.front.desk, call.body
@@ -77,7 +77,7 @@ async def discard(call: Call) -> ASGIApp:
         call.principal, session_id, body.files, remember))
 
 
-async def _report(call: Call, session: SessionRecord) -> ChangesReport | None:
+async def _report(call: ApiRequest, session: SessionRecord) -> ChangesReport | None:
     number = _machine.decode(session.machine).staged_n
     if not number:
         return None
@@ -86,7 +86,7 @@ async def _report(call: Call, session: SessionRecord) -> ChangesReport | None:
     return payload if isinstance(payload, ChangesReport) else None
 
 
-async def _question(call: Call, session: SessionRecord) -> Approval | None:
+async def _question(call: ApiRequest, session: SessionRecord) -> Approval | None:
     live = await call.front.desk.ledger.live_approvals(session.session_id)
     return next((one.approval for one in live if one.approval.state == "pending"
                  and one.approval.tool_name == LANDING and one.approval.invocation_id is None), None)

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import json_answer
 from interlock.gateway.rest.request_guard import AUDITORS, OPERATORS, READERS
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.gateway.rest.service import Front
 from interlock.ports.ledger import CommandQuery, LedgerError
 from interlock.protocol.answers import NodeList, Status
@@ -57,7 +57,7 @@ def _seen(task: asyncio.Task[ASGIApp]) -> None:
         task.exception()
 
 
-async def show(call: Call) -> ASGIApp:
+async def show(call: ApiRequest) -> ASGIApp:
     """GET /status."""
     desk, facts, tenant = call.front.desk, call.front.facts, call.principal.tenant_id
     counts: dict[str, int] = {}
@@ -79,7 +79,7 @@ async def show(call: Call) -> ASGIApp:
     ))
 
 
-async def nodes(call: Call) -> ASGIApp:
+async def nodes(call: ApiRequest) -> ASGIApp:
     """GET /edge/nodes."""
     return json_answer(NodeList(await call.front.desk.nodes(call.principal.tenant_id)))
 

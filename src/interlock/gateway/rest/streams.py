@@ -13,10 +13,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from interlock.engine.stream_items import Durable, Item
-from interlock.engine.viewers import Behind, Viewer
+from interlock.engine.viewers import Behind, StreamViewer
 from interlock.gateway.rest import cursors
-from interlock.gateway.rest.routes import Call, media_ranges
-from interlock.gateway.rest.views import PRIME_EVENTS, View, prime
+from interlock.gateway.rest.routes import ApiRequest, media_ranges
+from interlock.gateway.rest.views import PRIME_EVENTS, StreamViewFilter, prime
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
 from interlock.protocol.problems import Problem
 
@@ -50,7 +50,7 @@ def each(render: Callable[[Item], bytes | None]) -> Render:
     return lambda burst: [part for item in burst if (part := render(item)) is not None]
 
 
-class Asked(NamedTuple):
+class StreamQuery(NamedTuple):
     """Where and how a reader wants a stream."""
 
     stream: str
@@ -60,7 +60,7 @@ class Asked(NamedTuple):
     sse: bool
 
 
-async def asked(call: Call, stream: str, snapshot: str) -> Asked:
+async def asked(call: ApiRequest, stream: str, snapshot: str) -> StreamQuery:
     """Read cursor and form from a request; Last-Event-ID beats `since` (S-1). Raises Problem InvalidPayload, or
     CursorExpired with the path of the `snapshot` when the cursor lies behind what is kept."""
     headers = call.request.headers
@@ -76,11 +76,11 @@ async def asked(call: Call, stream: str, snapshot: str) -> Asked:
         if not first or first[0].n != after + 1:
             raise Problem("CursorExpired", f"What follows the cursor is no longer kept; the snapshot is {snapshot}.",
                           hint=f"Start again from {snapshot}.", headers={"Link": f'<{snapshot}>; rel="alternate"'})
-    return Asked(stream, after, call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX),
-                 call.number("wait", 0, 0, WAIT_MAX_S), sse)
+    return StreamQuery(stream, after, call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX),
+                       call.number("wait", 0, 0, WAIT_MAX_S), sse)
 
 
-async def primed(call: Call, view: View, wanted: Asked) -> View:
+async def primed(call: ApiRequest, view: StreamViewFilter, wanted: StreamQuery) -> StreamViewFilter:
     """Let a view see what stands just before the cursor."""
     if wanted.after:
         start = max(0, wanted.after - PRIME_EVENTS)
@@ -89,7 +89,7 @@ async def primed(call: Call, view: View, wanted: Asked) -> View:
     return view
 
 
-class Page(NamedTuple):
+class StreamPage(NamedTuple):
     """A page by poll: transient items stand only at the end of the last page."""
 
     items: Sequence[Item]
@@ -97,7 +97,7 @@ class Page(NamedTuple):
     has_more: bool
 
 
-async def page(call: Call, wanted: Asked, *, wait: bool = True) -> Page:
+async def page(call: ApiRequest, wanted: StreamQuery, *, wait: bool = True) -> StreamPage:
     """Gather a page; with no durable event there, wait for the first one as long as asked (S-1)."""
     items: Sequence[Item] = await _gather(call, wanted)
     if wait and wanted.wait_s and not _durables(items):
@@ -108,10 +108,10 @@ async def page(call: Call, wanted: Asked, *, wait: bool = True) -> Page:
     if has_more:
         items = durables[:wanted.limit]
     last = max((item.n for item in _durables(items)), default=wanted.after)
-    return Page(items, cursors.stream_cursor(wanted.stream, last), has_more)
+    return StreamPage(items, cursors.stream_cursor(wanted.stream, last), has_more)
 
 
-async def _gather(call: Call, wanted: Asked) -> list[Item]:
+async def _gather(call: ApiRequest, wanted: StreamQuery) -> list[Item]:
     """Take what there is now, up to one durable event more than a page."""
     items: list[Item] = []
     async with call.front.desk.viewers.join(wanted.stream, wanted.after, wanted.limit + 1, call.reader) as viewer:
@@ -123,7 +123,7 @@ async def _gather(call: Call, wanted: Asked) -> list[Item]:
     return items
 
 
-async def _first_durable(call: Call, wanted: Asked) -> None:
+async def _first_durable(call: ApiRequest, wanted: StreamQuery) -> None:
     async with call.front.desk.viewers.join(wanted.stream, wanted.after, reader=call.reader) as viewer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wanted.wait_s):
@@ -149,7 +149,7 @@ class EventStream:
 
     def __init__(
         self,
-        joining: AbstractAsyncContextManager[Viewer],
+        joining: AbstractAsyncContextManager[StreamViewer],
         render: Render,
         beat: Callable[[], bytes],
         interval_s: float,

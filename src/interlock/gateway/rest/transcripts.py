@@ -12,13 +12,13 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from interlock.engine.transcript_desk import Added, Begun, Repaired, Source, Text, TranscriptDesk
+from interlock.engine.transcript_desk import Added, Begun, ImportSource, Repaired, Text, TranscriptDesk
 from interlock.gateway.rest import cursors
-from interlock.gateway.rest.answers import Answer, encode, json_answer, raw_answer
+from interlock.gateway.rest.answers import HttpResponse, encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import ADMINS, OPERATORS, RAW_VIEWERS, allow
-from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.gateway.rest.sessions import find_session
-from interlock.gateway.rest.uploads import Upload
+from interlock.gateway.rest.uploads import ReceivedUpload
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord
@@ -56,7 +56,7 @@ class _Role(msgspec.Struct):
     role: str | None = None
 
 
-async def transcript(call: Call) -> ASGIApp:
+async def transcript(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/transcript: entries by the page; `last` begins so many before the end."""
     record = await find_session(call)
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
@@ -75,7 +75,7 @@ async def transcript(call: Call) -> ASGIApp:
     return json_answer(TranscriptPageAnswer(list(map(_as_json, lines)), following, until < entries))
 
 
-async def tree(call: Call) -> ASGIApp:
+async def tree(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/tree."""
     found = await _desk(call).tree(await find_session(call))
     return raw_answer(await asyncio.to_thread(_tree_answer, found))
@@ -90,7 +90,7 @@ def _tree_answer(found: Tree) -> bytes:
     return encode(TreeAnswer(nodes, found.nodes[-1].id if nodes else None, len(found.nodes), first > 0))
 
 
-async def context(call: Call) -> ASGIApp:
+async def context(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/context."""
     found = await _desk(call).context(await find_session(call))
     model = ModelName(*found.model) if found.model is not None else None
@@ -101,7 +101,7 @@ async def context(call: Call) -> ASGIApp:
     return raw_answer(await asyncio.to_thread(written))
 
 
-async def export(call: Call) -> ASGIApp:
+async def export(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/export: the file, or the path to the leaf for people to read; redacted, unless an admin asks
     for the raw view (K-4)."""
     if (raw := call.choice("view", VIEWS) == "raw"):
@@ -134,19 +134,19 @@ def _readable(lines: list[bytes], media: str) -> bytes:
     return (markdown(found) if media == MARKDOWN else page(found)).encode("utf-8", "replace")
 
 
-async def doctor(call: Call) -> ASGIApp:
+async def doctor(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/doctor: what is wrong with the transcript's file (X-4)."""
     return json_answer(await _desk(call).examine(await find_session(call)))
 
 
-async def label(call: Call) -> ASGIApp:
+async def label(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{id}/labels."""
     record = await find_session(call)
     added = await _desk(call).label(call.principal, record, call.body.entry_id, call.body.label, _keeper(call, _added))
     return _answer(call, _added(call, added))
 
 
-async def branch(call: Call) -> ASGIApp:
+async def branch(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{id}/branches."""
     record = await find_session(call)
     added = await _desk(call).branch(call.principal, record, call.body.entry_id, call.body.summary,
@@ -154,19 +154,19 @@ async def branch(call: Call) -> ASGIApp:
     return _answer(call, _added(call, added))
 
 
-async def fork(call: Call) -> ASGIApp:
+async def fork(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{id}/fork."""
     record = await find_session(call)
     begun = await _desk(call).fork(call.principal, record, call.body.entry_id, _keeper(call, _begun))
     return _answer(call, _begun(call, begun))
 
 
-async def take_in(call: Call) -> ASGIApp:
+async def take_in(call: ApiRequest) -> ASGIApp:
     """POST /sessions/import: the transcript in a JSON body, or as the body itself, application/x-ndjson of up to 1 GiB;
     then the query says for which agent."""
     body = call.body
-    source: Source
-    if isinstance(body, Upload):
+    source: ImportSource
+    if isinstance(body, ReceivedUpload):
         agent_id = call.query("agent_id")
         if not agent_id:
             raise Problem("InvalidPayload", "`agent_id` is missing: it names the agent that the session is for.",
@@ -180,7 +180,7 @@ async def take_in(call: Call) -> ASGIApp:
     return _answer(call, _begun(call, begun))
 
 
-async def repair(call: Call) -> ASGIApp:
+async def repair(call: ApiRequest) -> ASGIApp:
     """POST /sessions/{id}/repair: a whole file in the place of a damaged one, which is kept."""
     repaired = await _desk(call).repair(call.principal, await find_session(call), _keeper(call, _repaired))
     return _answer(call, _repaired(call, repaired))
@@ -190,7 +190,7 @@ Shown = tuple[int, bytes, dict[str, str]]
 """Status, body and headers of an answer."""
 
 
-def _keeper(call: Call, show: Any) -> Any:
+def _keeper(call: ApiRequest, show: Any) -> Any:
     """Make what keeps an answer under the request's key (M-2)."""
     memory = call.memory
     assert memory is not None
@@ -201,27 +201,27 @@ def _keeper(call: Call, show: Any) -> Any:
     return remember
 
 
-def _answer(call: Call, shown: Shown) -> Answer:
+def _answer(call: ApiRequest, shown: Shown) -> HttpResponse:
     kept = call.memory.record if call.memory is not None else None
     return raw_answer(kept.body, kept.status, kept.headers) if kept is not None else raw_answer(
         shown[1], shown[0], shown[2])
 
 
-def _added(_: Call, added: Added) -> Shown:
+def _added(_: ApiRequest, added: Added) -> Shown:
     return 201, encode(AddedEntry(*added)), {"Location": f"/v1/sessions/{added.session_id}/transcript"}
 
 
-def _begun(call: Call, begun: Begun) -> Shown:
+def _begun(call: ApiRequest, begun: Begun) -> Shown:
     session = call.front.desk.sessions.shown(begun.record)
     return 201, encode(BegunSession(session, begun.entries, begun.report)), {
         "Location": f"/v1/sessions/{begun.record.session_id}"}
 
 
-def _repaired(_: Call, repaired: Repaired) -> Shown:
+def _repaired(_: ApiRequest, repaired: Repaired) -> Shown:
     return 200, encode(RepairedTranscript(repaired.report, repaired.kept)), {}
 
 
-def _desk(call: Call) -> TranscriptDesk:
+def _desk(call: ApiRequest) -> TranscriptDesk:
     desk = call.front.desk.transcripts
     if desk is None:
         raise Problem("NotFound", "This gateway keeps no transcripts.")

@@ -19,7 +19,7 @@ SPOOL_BYTES = 1024 * 1024
 """So much is written at once, on a thread."""
 
 
-class Upload:
+class ReceivedUpload:
     """What came, as a file that is gone when it is closed. Use it as a context manager."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Upload:
         self._digest = hashlib.sha256()
         self.size = 0
 
-    def __enter__(self) -> Upload:
+    def __enter__(self) -> ReceivedUpload:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,7 +56,7 @@ class Upload:
         return self._file.read()
 
 
-async def receive(request: Request, upload: Upload) -> None:
+async def receive(request: Request, upload: ReceivedUpload) -> None:
     """Take a request's body. Raises Problem PayloadTooLarge, Unavailable where it cannot be kept; ClientDisconnect."""
     held = bytearray()
     more, dropped = True, 0

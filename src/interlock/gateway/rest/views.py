@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from interlock.engine.stream_items import Durable, Item, Shared, Transient
+from interlock.engine.stream_items import Durable, Item, SharedItems, TransientItem
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.session.silence import MARK, MAX_REMEMBERED, SILENT, Delivered, emptied, is_silent, plain_speech
 
 
-class View(Protocol):
+class StreamViewFilter(Protocol):
     """What a viewer sees. Items must come in order, from the start of each open block."""
 
     sees_all: bool
@@ -23,7 +23,7 @@ class View(Protocol):
         """Give what is seen of an item, or None."""
         ...
 
-    def passes(self, run: Shared) -> bool:
+    def passes(self, run: SharedItems) -> bool:
         """Take a run that is seen unaltered; False where it is to be taken item by item."""
         ...
 
@@ -32,12 +32,12 @@ PRIME_EVENTS = 64
 """Events before the cursor that a view reads first, so that a block which goes on finds the verdict of its start."""
 
 
-def deliver(view: str, stream: str) -> View:
+def deliver(view: str, stream: str) -> StreamViewFilter:
     """Make the view of one viewer. Only a session's frames have two views."""
     return _SilencedFrames() if view == "delivered" and stream.startswith("s/") else _Whole()
 
 
-def prime(view: View, items: Sequence[Item]) -> None:
+def prime(view: StreamViewFilter, items: Sequence[Item]) -> None:
     """Let a view see what was given out before."""
     for item in items:
         view(item)
@@ -49,7 +49,7 @@ class _Whole:
     def __call__(self, item: Item) -> Item | None:
         return item
 
-    def passes(self, run: Shared) -> bool:
+    def passes(self, run: SharedItems) -> bool:
         return True
 
 
@@ -67,9 +67,9 @@ class _SilencedFrames:
         shown = self._delivered.delta(item.frame)
         if shown is None or shown is item.frame:
             return item if shown is not None else None
-        return Transient(frames.encode(shown), shown)
+        return TransientItem(frames.encode(shown), shown)
 
-    def passes(self, run: Shared) -> bool:
+    def passes(self, run: SharedItems) -> bool:
         if run.spoken is msgspec.UNSET:
             run.spoken = _spoken(run)
         if run.spoken is None:
@@ -106,11 +106,11 @@ def _emptied(item: Durable) -> Durable:
     return Durable(item.n, item.kind, msgspec.json.encode(whole), item.at_ms)
 
 
-def _spoken(run: Shared) -> list[str] | None:
+def _spoken(run: SharedItems) -> list[str] | None:
     """Name the blocks that a run closes, the last of them, or None where a view must look at each item."""
     spoken: list[str] = []
     for item in run:
-        if isinstance(item, Transient):
+        if isinstance(item, TransientItem):
             if item.frame.type == "agent.text.delta" or SILENT in item.frame.metadata:
                 return None
             continue

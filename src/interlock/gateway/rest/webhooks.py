@@ -8,27 +8,27 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import ADMINS
-from interlock.gateway.rest.routes import Call, Operation
-from interlock.ports.ledger import Batch, PutIdempotency
+from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.ports.ledger import PutIdempotency, WriteBatch
 from interlock.protocol.answers import Arrived, DeliveryList, WebhookList
 from interlock.protocol.bodies import WebhookBody
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.resources import Delivery, DeliveryState
 
 
-async def listing(call: Call) -> ASGIApp:
+async def listing(call: ApiRequest) -> ASGIApp:
     """GET /webhooks."""
     return json_answer(WebhookList(await call.front.webhooks.listing(call.principal.tenant_id)))
 
 
-async def deliveries(call: Call) -> ASGIApp:
+async def deliveries(call: ApiRequest) -> ASGIApp:
     """GET /webhooks/deliveries: with `state=dead` the dead-letter list."""
     state = call.choice("state", get_args(DeliveryState))
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
     return json_answer(DeliveryList(await call.front.webhooks.deliveries(call.principal.tenant_id, state, limit)))
 
 
-async def retry(call: Call) -> ASGIApp:
+async def retry(call: ApiRequest) -> ASGIApp:
     """POST /webhooks/deliveries/{id}/retry: send what never arrived again, from the first try."""
     memory, webhooks = call.memory, call.front.webhooks
     assert memory is not None
@@ -38,13 +38,13 @@ async def retry(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-async def test(call: Call) -> ASGIApp:
+async def test(call: ApiRequest) -> ASGIApp:
     """POST /webhooks/{name}/test: 200 once the receiver took a message that asks nothing, else UpstreamError."""
     memory = call.memory
     assert memory is not None
     await call.front.webhooks.test(call.principal.tenant_id, call.path["name"])
     answer = memory.keep(200, encode(Arrived(arrived=True)), {})
-    await call.front.desk.ledger.commit(Batch([PutIdempotency(answer)]))
+    await call.front.desk.ledger.commit(WriteBatch([PutIdempotency(answer)]))
     return raw_answer(answer.body, answer.status, answer.headers)
 
 

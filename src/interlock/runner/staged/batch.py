@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
-from interlock.runner.staged.entries import FILE, PIECE_BYTES, Change, Remark, below, entry, split, status
-from interlock.runner.staged.file_moves import AFTERWARDS, MEANWHILE, Refused, gone, move, temporary_name, tidy
+from interlock.runner.staged.entries import FILE, PIECE_BYTES, FileChange, Remark, below, entry, split, status
+from interlock.runner.staged.file_moves import AFTERWARDS, MEANWHILE, LandingRefused, gone, move, temporary_name, tidy
 
 MAX_BATCH_FILES = 128
 """Files, and so descriptors, of one batch; as many more are open for their directories at most."""
@@ -41,14 +41,14 @@ class Goal(NamedTuple):
 
 
 class _Written(NamedTuple):
-    change: Change
+    change: FileChange
     goal: Goal
     descriptor: int
 
 
-def batches(changes: Iterable[Change]) -> Generator[list[Change]]:
+def batches(changes: Iterable[FileChange]) -> Generator[list[FileChange]]:
     """Divide files, in their order, so that a batch is bounded."""
-    batch: list[Change] = []
+    batch: list[FileChange] = []
     size = 0
     for change in changes:
         if batch and (len(batch) == MAX_BATCH_FILES or size + change.new.size > MAX_BATCH_BYTES):
@@ -60,7 +60,7 @@ def batches(changes: Iterable[Change]) -> Generator[list[Change]]:
         yield batch
 
 
-class Batch:
+class LandingBatch:
     """Lands files of one batch. `done` and `refused` hold what became of each."""
 
     def __init__(self, source: int, root: int, token: str, after: Callable[[str], None]) -> None:
@@ -69,19 +69,19 @@ class Batch:
         self._token = token
         self._after = after
         self._parents: dict[str, int] = {}
-        self.done: list[Change] = []
+        self.done: list[FileChange] = []
         self.refused: list[Remark] = []
 
-    def land(self, changes: list[Change]) -> None:
+    def land(self, changes: list[FileChange]) -> None:
         """Write all, sync all, move all: a file that is refused at one step does not hold up the others. What finds no
         room beside the others' new files is tried again alone, when these have replaced the old ones."""
         crowded = self._land(changes, alone=len(changes) == 1)
         for change in crowded:
             self._land([change], alone=True)
 
-    def _land(self, changes: list[Change], *, alone: bool) -> list[Change]:
+    def _land(self, changes: list[FileChange], *, alone: bool) -> list[FileChange]:
         written: list[_Written] = []
-        crowded: list[Change] = []
+        crowded: list[FileChange] = []
         with ExitStack() as stack:
             for change in changes:
                 with self._judged(change, None if alone else crowded):
@@ -99,10 +99,10 @@ class Batch:
         return crowded
 
     @contextmanager
-    def _judged(self, change: Change, crowded: list[Change] | None = None) -> Generator[None]:
+    def _judged(self, change: FileChange, crowded: list[FileChange] | None = None) -> Generator[None]:
         try:
             yield
-        except Refused as refused:
+        except LandingRefused as refused:
             self.refused.append(Remark(change.path, str(refused)))
         except OSError as error:
             if crowded is not None and error.errno in _NO_ROOM:
@@ -110,7 +110,7 @@ class Batch:
                 return
             self.refused.append(Remark(change.path, f"it could not be written: {error.strerror}"))
 
-    def _write(self, stack: ExitStack, change: Change) -> _Written | None:
+    def _write(self, stack: ExitStack, change: FileChange) -> _Written | None:
         """Write a file beside its goal, and have the kernel begin to write it back; None if it stands there already."""
         directory, name = split(change.path)
         goal = Goal(self._parent(stack, directory), directory, name, temporary_name(self._token, change.path))
@@ -119,7 +119,7 @@ class Batch:
         if found == change.new:
             return None
         if change.base.kind == "unknown" or found != change.base:
-            raise Refused(MEANWHILE)
+            raise LandingRefused(MEANWHILE)
         with ExitStack() as part:
             part.callback(_tidied, goal)
             descriptor = os.open(goal.temporary, _NEW, 0o600, dir_fd=goal.parent)
@@ -169,7 +169,7 @@ class Batch:
             raise gone(goal.directory)
 
 
-def _copy(source: int, goal: Goal, writing: int, change: Change) -> None:
+def _copy(source: int, goal: Goal, writing: int, change: FileChange) -> None:
     """Copy what is staged, if it still is what was approved. Raises Refused or OSError."""
     digest, size = hashlib.sha256(), 0
     was = status(goal.parent, goal.name)
@@ -181,7 +181,7 @@ def _copy(source: int, goal: Goal, writing: int, change: Change) -> None:
             while rest:
                 rest = rest[os.write(writing, rest):]
     if (size, digest.hexdigest()) != (change.new.size, change.new.sha256):
-        raise Refused(AFTERWARDS)
+        raise LandingRefused(AFTERWARDS)
     if was is not None:
         with suppress(PermissionError):  # The file's owner stays, if the runner may set it.
             os.fchown(writing, was.st_uid, was.st_gid)
@@ -195,7 +195,7 @@ def _staged(source: int, path: str) -> Generator[int]:
         with below(source, directory) as above:
             reading = os.open(name, FILE, dir_fd=above)
     except OSError as error:
-        raise Refused(AFTERWARDS) from error
+        raise LandingRefused(AFTERWARDS) from error
     try:
         yield reading
     finally:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.runner.staged.entries import ABSENT, Change, Entry, Remark, below, entry, names, opened, status
+from interlock.runner.staged.entries import ABSENT, FileChange, FileEntry, Remark, below, entry, names, opened, status
 
 _OPAQUE = "user.overlay.opaque"
 """On a directory of the upper tree: what the workspace has there is hidden but for what the upper tree has, too."""
@@ -25,9 +25,9 @@ class Difference(NamedTuple):
     """What the agent changed, sorted by path, and what of it can never land. `bases` is to be kept: what each path that
     the agent has touched was when it did."""
 
-    changes: list[Change]
+    changes: list[FileChange]
     left_out: list[Remark]
-    bases: dict[str, Entry]
+    bases: dict[str, FileEntry]
 
     @property
     def digest(self) -> str:
@@ -35,12 +35,12 @@ class Difference(NamedTuple):
         return digest_of(self.changes)
 
 
-def digest_of(changes: list[Change]) -> str:
+def digest_of(changes: list[FileChange]) -> str:
     """SHA-256 over changes in their order, hex."""
     return hashlib.sha256(_encoder.encode(changes)).hexdigest()
 
 
-def difference(upper: Path, lower: Path, bases: Mapping[str, Entry], since_ns: int) -> Difference:
+def difference(upper: Path, lower: Path, bases: Mapping[str, FileEntry], since_ns: int) -> Difference:
     """Compare. `bases` is what the last comparison kept; a path that it does not name was touched by the agent after
     `since_ns`, in nanoseconds since the epoch: if the user's file is newer, what the agent began from is not known.
     Raises OSError if one of the two trees cannot be read."""
@@ -52,12 +52,12 @@ def difference(upper: Path, lower: Path, bases: Mapping[str, Entry], since_ns: i
 
 
 class _Comparison:
-    def __init__(self, bases: Mapping[str, Entry], since_ns: int) -> None:
+    def __init__(self, bases: Mapping[str, FileEntry], since_ns: int) -> None:
         self._known = bases
         self._since_ns = since_ns
-        self.changes: list[Change] = []
+        self.changes: list[FileChange] = []
         self.left_out: list[Remark] = []
-        self.bases: dict[str, Entry] = {}
+        self.bases: dict[str, FileEntry] = {}
 
     def directory(self, above: int, under: int | None, prefix: str, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -117,7 +117,7 @@ class _Comparison:
             for inner in names(beneath):
                 self._removed(beneath, inner, f"{path}/{inner}")
 
-    def _changed(self, under: int | None, name: str, path: str, was: os.stat_result | None, new: Entry) -> None:
+    def _changed(self, under: int | None, name: str, path: str, was: os.stat_result | None, new: FileEntry) -> None:
         current = ABSENT if under is None or was is None else entry(under, name, was)
         known = self._known.get(path)
         if known is None and current != new and was is not None and current.kind != "directory" \
@@ -125,7 +125,7 @@ class _Comparison:
             known = msgspec.structs.replace(current, kind="unknown")
         base = self.bases[path] = known if known is not None else current
         if new not in (current, base):
-            self.changes.append(Change(path, base, new))
+            self.changes.append(FileChange(path, base, new))
 
 
 def opaque(directory: int) -> bool:

@@ -23,7 +23,7 @@ FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 Kind = Literal["absent", "file", "link", "directory", "other", "unknown"]
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """What stands at a path. `sha256` (hex) and `size` are of a file's content, or of a link's target. `other` is
     neither file, link nor directory; `unknown` is what the user changed while the agent worked on it."""
 
@@ -33,12 +33,12 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     sha256: str = ""
 
 
-class Change(msgspec.Struct, frozen=True):
+class FileChange(msgspec.Struct, frozen=True):
     """One path that the agent changed: what stood there when it began, and what stands there for the agent now."""
 
     path: str
-    base: Entry
-    new: Entry
+    base: FileEntry
+    new: FileEntry
 
     @property
     def what(self) -> Literal["added", "modified", "deleted", "mode"]:
@@ -58,7 +58,7 @@ class Remark(msgspec.Struct, frozen=True):
     why: str
 
 
-ABSENT = Entry("absent")
+ABSENT = FileEntry("absent")
 
 
 @contextmanager
@@ -99,19 +99,19 @@ def names(directory: int) -> list[str]:
         return sorted(one.name for one in found)
 
 
-def entry(parent: int, name: str, known: os.stat_result | None = None) -> Entry:
+def entry(parent: int, name: str, known: os.stat_result | None = None) -> FileEntry:
     """Read what stands at a name. Raises OSError if a file cannot be read."""
     found = known or status(parent, name)
     if found is None:
         return ABSENT
     mode = stat.S_IMODE(found.st_mode)
     if stat.S_ISDIR(found.st_mode):
-        return Entry("directory", mode)
+        return FileEntry("directory", mode)
     if stat.S_ISLNK(found.st_mode):
         target = os.fsencode(os.readlink(name, dir_fd=parent))
-        return Entry("link", 0, len(target), hashlib.sha256(target).hexdigest())
+        return FileEntry("link", 0, len(target), hashlib.sha256(target).hexdigest())
     if not stat.S_ISREG(found.st_mode):
-        return Entry("other", mode)
+        return FileEntry("other", mode)
     descriptor = os.open(name, FILE, dir_fd=parent)
     try:
         found = os.fstat(descriptor)
@@ -123,7 +123,7 @@ def entry(parent: int, name: str, known: os.stat_result | None = None) -> Entry:
             size += len(piece)
     finally:
         os.close(descriptor)
-    return Entry("file", stat.S_IMODE(found.st_mode), size, digest.hexdigest())
+    return FileEntry("file", stat.S_IMODE(found.st_mode), size, digest.hexdigest())
 
 
 def remove(parent: int, name: str) -> None:

@@ -7,7 +7,7 @@ import errno
 import hashlib
 import os
 
-from interlock.runner.staged.entries import Entry, below, entry, names, status
+from interlock.runner.staged.entries import FileEntry, below, entry, names, status
 
 RENAME_NOREPLACE = 1
 RENAME_EXCHANGE = 2
@@ -17,13 +17,13 @@ NOT_ALONE = "it holds files that are not part of this"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Refused(Exception):
+class LandingRefused(Exception):
     """This change does not land; the text says why."""
 
 
-def gone(directory: str) -> Refused:
+def gone(directory: str) -> LandingRefused:
     """The refusal of a change whose directory is missing, or is another one by now."""
-    return Refused(f"the directory {directory or '.'} is not there any more")
+    return LandingRefused(f"the directory {directory or '.'} is not there any more")
 
 
 def temporary_name(token: str, path: str) -> str:
@@ -31,17 +31,17 @@ def temporary_name(token: str, path: str) -> str:
     return f".interlock-{token[:16]}-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
 
 
-def check(parent: int, name: str, base: Entry) -> None:
+def check(parent: int, name: str, base: FileEntry) -> None:
     """Raise Refused unless a name is what the agent began from. Raises OSError."""
     if base.kind == "unknown" or entry(parent, name) != base:
-        raise Refused(MEANWHILE)
+        raise LandingRefused(MEANWHILE)
 
 
-def move(parent: int, temporary: str, name: str, new: Entry, base: Entry) -> None:
+def move(parent: int, temporary: str, name: str, new: FileEntry, base: FileEntry) -> None:
     """Put what is whole into its place, by one call of the kernel. Raises Refused or OSError."""
     check(parent, name, base)
     if base.kind == "directory" and holds(parent, name):
-        raise Refused(NOT_ALONE)
+        raise LandingRefused(NOT_ALONE)
     if base.kind == "absent" and new.kind == "file":
         _add(parent, temporary, name)
     elif "directory" in (new.kind, base.kind) and base.kind != "absent":
@@ -60,7 +60,7 @@ def _add(parent: int, temporary: str, name: str) -> None:
                 raise
             os.link(temporary, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
     except FileExistsError:
-        raise Refused(MEANWHILE) from None
+        raise LandingRefused(MEANWHILE) from None
 
 
 def _renameat2(parent: int, temporary: str, name: str, flag: int) -> None:

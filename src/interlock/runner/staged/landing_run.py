@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.runner.staged.batch import Batch, batches
-from interlock.runner.staged.entries import Change, Remark, below, entry, opened, split, status
+from interlock.runner.staged.batch import LandingBatch, batches
+from interlock.runner.staged.entries import FileChange, Remark, below, entry, opened, split, status
 from interlock.runner.staged.file_moves import (
     AFTERWARDS,
     NOT_ALONE,
-    Refused,
+    LandingRefused,
     check,
     gone,
     holds,
@@ -28,10 +28,10 @@ from interlock.runner.staged.file_moves import (
 )
 
 
-class Report(NamedTuple):
+class LandingReport(NamedTuple):
     """What became of each change."""
 
-    done: list[Change]
+    done: list[FileChange]
     refused: list[Remark]
 
 
@@ -39,24 +39,24 @@ def _nothing(_step: str) -> None:
     pass
 
 
-def land(upper: Path, workspace: Path, changes: Iterable[Change], token: str,
-         after: Callable[[str], None] = _nothing) -> Report:
+def land(upper: Path, workspace: Path, changes: Iterable[FileChange], token: str,
+         after: Callable[[str], None] = _nothing) -> LandingReport:
     """Write changes into the workspace, in an order in which every directory is there before what it holds. `token`
     names this landing in its temporary files, the same when it is resumed. `after` is called after each step with its
     name. Raises OSError if a tree cannot be opened, or a directory cannot be synced."""
-    report = Report([], [])
+    report = LandingReport([], [])
     ordered = in_order(changes)
     with opened(upper) as source, opened(workspace) as root:
         for change in (one for one in ordered if one.new.kind != "file"):
             try:
                 _land(source, root, change, token, after)
                 report.done.append(change)
-            except Refused as refused:
+            except LandingRefused as refused:
                 report.refused.append(Remark(change.path, str(refused)))
             except OSError as error:
                 report.refused.append(Remark(change.path, f"it could not be written: {error.strerror}"))
         for files in batches(one for one in ordered if one.new.kind == "file"):
-            batch = Batch(source, root, token, after)
+            batch = LandingBatch(source, root, token, after)
             batch.land(files)
             report.done.extend(batch.done)
             report.refused.extend(batch.refused)
@@ -76,9 +76,9 @@ def _sync(root: int, directory: str) -> None:
         return
 
 
-def in_order(changes: Iterable[Change]) -> list[Change]:
+def in_order(changes: Iterable[FileChange]) -> list[FileChange]:
     """Removals come first, the deepest before what holds it; then directories, the shallow ones first; then files."""
-    def place(change: Change) -> tuple[int, int, str]:
+    def place(change: FileChange) -> tuple[int, int, str]:
         depth = change.path.count("/")
         if change.new.kind == "absent":
             return 0, -depth, change.path
@@ -87,7 +87,7 @@ def in_order(changes: Iterable[Change]) -> list[Change]:
     return sorted(changes, key=place)
 
 
-def chosen(changes: Sequence[Change], names: Iterable[str]) -> list[Change]:
+def chosen(changes: Sequence[FileChange], names: Iterable[str]) -> list[FileChange]:
     """Return the changes at or below the named paths, with the new directories that they need."""
     wanted = {name.strip("/") for name in names}
     picked = {change.path for change in changes if any(above in wanted for above in _upwards(change.path))}
@@ -101,7 +101,7 @@ def _upwards(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
-def _land(source: int, root: int, change: Change, token: str, after: Callable[[str], None]) -> None:
+def _land(source: int, root: int, change: FileChange, token: str, after: Callable[[str], None]) -> None:
     """Land what is no file."""
     directory, name = split(change.path)
     try:
@@ -131,12 +131,12 @@ def _is_swapped(root: int, directory: str) -> bool:
     return False
 
 
-def _put(source: int, parent: int, name: str, temporary: str, change: Change, after: Callable[[str], None]) -> None:
+def _put(source: int, parent: int, name: str, temporary: str, change: FileChange, after: Callable[[str], None]) -> None:
     new, base = change.new, change.base
     if new.kind == "absent":
         if base.kind == "directory":
             if holds(parent, name):
-                raise Refused(NOT_ALONE)
+                raise LandingRefused(NOT_ALONE)
             os.rmdir(name, dir_fd=parent)
         else:
             os.unlink(name, dir_fd=parent)
@@ -156,13 +156,13 @@ def _put(source: int, parent: int, name: str, temporary: str, change: Change, af
     after("moved")
 
 
-def _copy_link(source: int, parent: int, temporary: str, change: Change) -> None:
+def _copy_link(source: int, parent: int, temporary: str, change: FileChange) -> None:
     directory, last = split(change.path)
     try:
         with below(source, directory) as above:
             target = os.readlink(last, dir_fd=above)
     except OSError as error:
-        raise Refused(AFTERWARDS) from error
+        raise LandingRefused(AFTERWARDS) from error
     if hashlib.sha256(os.fsencode(target)).hexdigest() != change.new.sha256:
-        raise Refused(AFTERWARDS)
+        raise LandingRefused(AFTERWARDS)
     os.symlink(target, temporary, dir_fd=parent)

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from interlock.agents.unasked_later import unasked_later
-from interlock.ports.agent import Answer, Option, Question
+from interlock.ports.agent import AgentQuestion, InteractionAnswer, Option
 from interlock.protocol import payloads as p
 from interlock.protocol.box import LANDING
 from interlock.runner.staged.difference import Difference, digest_of
-from interlock.runner.staged.entries import FILE, Change, Remark, below, opened, split
-from interlock.runner.staged.landing_run import Report
+from interlock.runner.staged.entries import FILE, FileChange, Remark, below, opened, split
+from interlock.runner.staged.landing_run import LandingReport
 
 MAX_LISTED_BYTES = 96 * 1024
 """Paths with their digests in one question or report, as JSON; the rest is counted, and covered by the digest."""
@@ -34,7 +34,7 @@ class _Chosen(msgspec.Struct):
     path: str
 
 
-def question(found: Difference, upper: Path, workspace: Path) -> Question:
+def question(found: Difference, upper: Path, workspace: Path) -> AgentQuestion:
     """Ask whether what is staged lands."""
     changes = _in_view(found.changes)
     listed = files_of(changes)
@@ -47,12 +47,12 @@ def question(found: Difference, upper: Path, workspace: Path) -> Question:
     if found.left_out:
         asked["neverLands"] = [f"{one.path}: {one.why}" for one in found.left_out[:20]]
     shown = list(_shown(changes[:len(listed)], upper, workspace))
-    return Question(
+    return AgentQuestion(
         None, LANDING, f"land {len(found.changes)} staged changes in {workspace}", msgspec.json.encode(asked),
         list(OPTIONS), "edit", takes_input=True, content_json=msgspec.json.encode(shown) if shown else None)
 
 
-def picked_by(answer: Answer, found: Difference) -> list[str] | None:
+def picked_by(answer: InteractionAnswer, found: Difference) -> list[str] | None:
     """Return the paths that a person chose, None for all. Raises ValueError if they do not fit what was asked."""
     if answer.updated_input is None:
         return None
@@ -64,7 +64,8 @@ def picked_by(answer: Answer, found: Difference) -> list[str] | None:
         raise ValueError("the changed input's files are not a list of objects with a path; nothing landed") from None
 
 
-def report(event: str, found: Difference | None, done: Sequence[Change], refused: Sequence[Remark]) -> dict[str, Any]:
+def report(event: str, found: Difference | None, done: Sequence[FileChange], refused: Sequence[Remark]) -> dict[str,
+                                                                                                                Any]:
     """Return the fields of ChangesReport."""
     changes = _in_view(done)
     return {"event": event, "digest": found.digest if found is not None else digest_of(list(done)),
@@ -72,12 +73,12 @@ def report(event: str, found: Difference | None, done: Sequence[Change], refused
             "refused": _bounded([p.StagedFile(path=one.path, why=one.why) for one in refused])}
 
 
-def landed(done: Report) -> dict[str, Any]:
+def landed(done: LandingReport) -> dict[str, Any]:
     """Return the fields of ChangesReport for a landing."""
     return report("landed", None, done.done, done.refused)
 
 
-def files_of(changes: Sequence[Change]) -> list[p.StagedFile]:
+def files_of(changes: Sequence[FileChange]) -> list[p.StagedFile]:
     """Return as many changes as are listed, as the protocol has them."""
     return _bounded(_file(change) for change in changes)
 
@@ -93,7 +94,7 @@ def _bounded(files: Sequence[p.StagedFile] | Iterator[p.StagedFile]) -> list[p.S
     return found
 
 
-def _file(change: Change) -> p.StagedFile:
+def _file(change: FileChange) -> p.StagedFile:
     new = change.new
     kind = "other" if new.kind == "unknown" else new.kind
     return p.StagedFile(path=change.path, change=change.what, kind=kind, sha256=new.sha256, size=new.size,
@@ -102,12 +103,12 @@ def _file(change: Change) -> p.StagedFile:
                         unasked=_unasked(change))
 
 
-def _in_view(changes: Sequence[Change]) -> list[Change]:
+def _in_view(changes: Sequence[FileChange]) -> list[FileChange]:
     """Put what runs programs later first, so that it is listed however many others there are."""
     return sorted(changes, key=lambda change: not _unasked(change))
 
 
-def _unasked(change: Change) -> str:
+def _unasked(change: FileChange) -> str:
     return unasked_later(change.path, change.new.kind) or ""
 
 
@@ -115,7 +116,7 @@ def _listed(file: p.StagedFile) -> dict[str, Any]:
     return {name: value for name, value in msgspec.to_builtins(file).items() if value not in ("", None)}
 
 
-def _shown(changes: Sequence[Change], upper: Path, workspace: Path) -> Iterator[dict[str, Any]]:
+def _shown(changes: Sequence[FileChange], upper: Path, workspace: Path) -> Iterator[dict[str, Any]]:
     """Yield what the question shows of each file: its two texts if they are small, else their difference."""
     left = MAX_SHOWN_BYTES
     with opened(upper) as above, opened(workspace) as under:
@@ -136,7 +137,7 @@ def _shown(changes: Sequence[Change], upper: Path, workspace: Path) -> Iterator[
                 yield one
 
 
-def _text(root: int, change: Change, kind: str) -> str | None:
+def _text(root: int, change: FileChange, kind: str) -> str | None:
     """The text of one side, "" if there is none; None if it is not shown as text."""
     if kind in ("absent", "directory"):
         return "" if kind == "absent" else None

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from interlock.runner.staged.difference import Difference, difference, digest_of, opaque
-from interlock.runner.staged.entries import Change, Entry, Remark, below, names, opened, remove, split, status
-from interlock.runner.staged.landing_run import Report, chosen, land
+from interlock.runner.staged.entries import FileChange, FileEntry, Remark, below, names, opened, remove, split, status
+from interlock.runner.staged.landing_run import LandingReport, chosen, land
 
 NAME_CHARS = 32
 
@@ -27,14 +27,14 @@ class _Kept(msgspec.Struct):
     session_id: str
     workspace: str
     since_ns: int
-    bases: dict[str, Entry] = {}
+    bases: dict[str, FileEntry] = {}
 
 
 class _Landing(msgspec.Struct):
     """`landing.json`: what a yes covers, written before its first step."""
 
     digest: str
-    changes: list[Change]
+    changes: list[FileChange]
 
 
 class Staged:
@@ -84,13 +84,14 @@ class Staged:
         self._keep(_Kept(self._session_id, str(self.workspace), now_ns, found.bases))
         return found
 
-    def land(self, changes: Sequence[Change], now_ns: int, after: Callable[[str], None] = lambda _step: None) -> Report:
+    def land(self, changes: Sequence[FileChange], now_ns: int,
+             after: Callable[[str], None] = lambda _step: None) -> LandingReport:
         """Land what was approved. From the first line on, a kill is made good by `resume`. Raises OSError."""
         _write(self._journal, _Landing(digest_of(list(changes)), list(changes)))
         after("journal written")
         return self._land(now_ns, after)
 
-    def resume(self, now_ns: int) -> Report | None:
+    def resume(self, now_ns: int) -> LandingReport | None:
         """Finish the landing that a kill broke off; None if there is none. Raises OSError."""
         return self._land(now_ns, lambda _step: None) if self._journal.exists() else None
 
@@ -98,7 +99,7 @@ class Staged:
         """Forget the last landing: what became of it is durable elsewhere."""
         self._journal.unlink(missing_ok=True)
 
-    def discard(self, paths: Iterable[str] | None, now_ns: int) -> Report:
+    def discard(self, paths: Iterable[str] | None, now_ns: int) -> LandingReport:
         """Throw staged changes away, those at or below `paths`, or all. No agent may run. Raises OSError."""
         found = self.look(now_ns)
         if paths is None:
@@ -106,8 +107,8 @@ class Staged:
                 remove_tree(directory)
                 directory.mkdir(mode=0o700)
             self._keep(_Kept(self._session_id, str(self.workspace), now_ns))
-            return Report(found.changes, [])
-        report = Report([], [])
+            return LandingReport(found.changes, [])
+        report = LandingReport([], [])
         with opened(self.upper) as above:
             for name in dict.fromkeys(name.strip("/") for name in paths):
                 changes = [one for one in found.changes if one.path == name or one.path.startswith(f"{name}/")]
@@ -128,7 +129,7 @@ class Staged:
         remove_tree(self.directory)
         return True
 
-    def _land(self, now_ns: int, after: Callable[[str], None]) -> Report:
+    def _land(self, now_ns: int, after: Callable[[str], None]) -> LandingReport:
         landing = msgspec.json.decode(self._journal.read_bytes(), type=_Landing)
         report = land(self.upper, self.workspace, landing.changes, landing.digest, after)
         kept = self._read()
@@ -147,7 +148,7 @@ class Staged:
         _write(self._bases, kept)
 
 
-def picked(changes: Sequence[Change], paths: Iterable[str] | None) -> list[Change]:
+def picked(changes: Sequence[FileChange], paths: Iterable[str] | None) -> list[FileChange]:
     """Return the changes that land: all, or the named ones with the directories that they need."""
     return list(changes) if paths is None else chosen(changes, paths)
 

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Protocol
 
-from interlock.ports.agent import Answer, Question, TurnOutcome
+from interlock.ports.agent import AgentQuestion, InteractionAnswer, TurnOutcome
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.runner.journal import Journal
@@ -15,10 +15,10 @@ from interlock.runner.staged.question import landed, picked_by, question, report
 from interlock.runner.staged.store import Staged, picked
 
 
-class Asker(Protocol):
+class LandingApproval(Protocol):
     """What asks people in a turn."""
 
-    async def ask(self, question: Question) -> Answer: ...
+    async def ask(self, question: AgentQuestion) -> InteractionAnswer: ...
 
     async def warn(self, code: str, message: str) -> None: ...
 
@@ -50,14 +50,14 @@ class StagedTurns:
         with suppress(OSError):  # The look at the turn's end reports it.
             await asyncio.to_thread(lambda: self.staged.look(self.staged.moment()))
 
-    async def settle(self, asker: Asker, outcome: TurnOutcome) -> None:
+    async def settle(self, asker: LandingApproval, outcome: TurnOutcome) -> None:
         """Report what the turn staged, and ask whether it lands. Never raises for what the disk does."""
         try:
             await self._settle(asker, asks=outcome.stop_reason not in ("cancelled", "error", "tool_use"))
         except (OSError, ValueError) as error:
             await asker.warn(Code.INTERNAL, f"The staged changes did not land: {getattr(error, 'strerror', error)}.")
 
-    async def _settle(self, asker: Asker, *, asks: bool) -> None:
+    async def _settle(self, asker: LandingApproval, *, asks: bool) -> None:
         staged = self.staged
         found = await self._look()
         if not asks or not found.changes:

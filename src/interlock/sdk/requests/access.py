@@ -18,71 +18,72 @@ from interlock.protocol.access import (
 )
 from interlock.protocol.answers import BrowserSessionList, KeyList, TenantList
 from interlock.protocol.resources import Actor
-from interlock.sdk.exchange import Ask
+from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import delete, get, post, segment
 
 
-def whoami() -> Ask[Whoami]:
+def whoami() -> RequestSpec[Whoami]:
     """Who the key of this gateway stands for."""
     return get("/v1/whoami", Whoami)
 
 
-def keys(*, tenant: str | None = None) -> Ask[KeyList]:
+def keys(*, tenant: str | None = None) -> RequestSpec[KeyList]:
     """Every key that was ever made in the tenant."""
     return get("/v1/keys", KeyList, tenant=tenant)
 
 
 def make_key(principal: Actor, roles: Sequence[str], *, label: str = "", ttl_ms: int | None = None,
              tenant_id: str | None = None, driver: str | None = None, idempotency_key: str | None = None
-             ) -> Ask[MadeKey]:
+             ) -> RequestSpec[MadeKey]:
     """Make a key; its secret is shown this once. `driver` is the person who drives the agent that it is for."""
     body = KeyBody(principal=principal, driver=driver, roles=list(roles), label=label, ttl_ms=ttl_ms,
                    tenant_id=tenant_id)
     return post("/v1/keys", MadeKey, body, idempotency_key)
 
 
-def rotate_key(key_id: str, *, idempotency_key: str | None = None) -> Ask[MadeKey]:
+def rotate_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[MadeKey]:
     """Another secret for a key."""
     return post(f"/v1/keys/{segment(key_id)}/rotate", MadeKey, EmptyBody(), idempotency_key)
 
 
-def revoke_key(key_id: str, *, idempotency_key: str | None = None) -> Ask[Key]:
+def revoke_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Key]:
     """End a key."""
     return post(f"/v1/keys/{segment(key_id)}/revoke", Key, EmptyBody(), idempotency_key)
 
 
-def make_browser_code(*, roles: Sequence[str] | None = None, idempotency_key: str | None = None) -> Ask[BrowserCode]:
+def make_browser_code(*, roles: Sequence[str] | None = None,
+                      idempotency_key: str | None = None) -> RequestSpec[BrowserCode]:
     """Make a one-time code that opens a browser session of the console, as oneself with `roles` at most. It is shown
     this once and is good for five minutes."""
     body = BrowserCodeBody(roles=list(roles) if roles is not None else None)
     return post("/v1/browser-codes", BrowserCode, body, idempotency_key)
 
 
-def browser_sessions() -> Ask[BrowserSessionList]:
+def browser_sessions() -> RequestSpec[BrowserSessionList]:
     """The browser sessions that are open: one's own; those of the tenant for an admin."""
     return get("/v1/browser-sessions", BrowserSessionList)
 
 
-def end_browser_session(browser_session_id: str, *, idempotency_key: str | None = None) -> Ask[BrowserSession]:
+def end_browser_session(browser_session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[BrowserSession]:
     """End a browser session; its streams end with it."""
     return delete(f"/v1/browser-sessions/{segment(browser_session_id)}", BrowserSession, EmptyBody(), idempotency_key)
 
 
-def tenants() -> Ask[TenantList]:
+def tenants() -> RequestSpec[TenantList]:
     """The tenants of the gateway."""
     return get("/v1/tenants", TenantList)
 
 
-def make_tenant(tenant_id: str, *, name: str = "", idempotency_key: str | None = None) -> Ask[Tenant]:
+def make_tenant(tenant_id: str, *, name: str = "", idempotency_key: str | None = None) -> RequestSpec[Tenant]:
     """Make a tenant."""
     return post("/v1/tenants", Tenant, TenantBody(tenant_id=tenant_id, name=name), idempotency_key)
 
 
-def suspend_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> Ask[Tenant]:
+def suspend_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Tenant]:
     """Have none of a tenant's credentials accepted."""
     return post(f"/v1/tenants/{segment(tenant_id)}/suspend", Tenant, EmptyBody(), idempotency_key)
 
 
-def restore_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> Ask[Tenant]:
+def restore_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Tenant]:
     """Have a suspended tenant's credentials accepted again."""
     return post(f"/v1/tenants/{segment(tenant_id)}/restore", Tenant, EmptyBody(), idempotency_key)

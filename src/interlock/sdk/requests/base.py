@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from interlock.protocol.access import EmptyBody
-from interlock.sdk.exchange import Ask
+from interlock.sdk.exchange import RequestSpec
 
 T = TypeVar("T")
 
@@ -26,35 +26,36 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def get(path: str, kind: type[T], **query: object) -> Ask[T]:
+def get(path: str, kind: type[T], **query: object) -> RequestSpec[T]:
     """Ask for a resource; parameters that are None are left out."""
-    return Ask("GET", path, _decoder(kind).decode, query=written(query))
+    return RequestSpec("GET", path, _decoder(kind).decode, query=written(query))
 
 
 def post(path: str, kind: type[T], body: msgspec.Struct | None = None, key: str | None = None, *, keyed: bool = True
-         ) -> Ask[T]:
+         ) -> RequestSpec[T]:
     """Ask for a change."""
     return _change("POST", path, kind, body, key, keyed=keyed)
 
 
-def patch(path: str, kind: type[T], body: msgspec.Struct, key: str | None = None) -> Ask[T]:
+def patch(path: str, kind: type[T], body: msgspec.Struct, key: str | None = None) -> RequestSpec[T]:
     """Ask for a change of some fields."""
     return _change("PATCH", path, kind, body, key, keyed=True)
 
 
-def delete(path: str, kind: type[T], body: msgspec.Struct, key: str | None = None) -> Ask[T]:
+def delete(path: str, kind: type[T], body: msgspec.Struct, key: str | None = None) -> RequestSpec[T]:
     """Ask for something to be put away."""
     return _change("DELETE", path, kind, body, key, keyed=True)
 
 
 def _change(method: str, path: str, kind: type[T], body: msgspec.Struct | None, key: str | None, *, keyed: bool
-            ) -> Ask[T]:
-    return Ask(method, path, _decoder(kind).decode, body=_encoder.encode(body or EmptyBody()), key=key, keyed=keyed)
+            ) -> RequestSpec[T]:
+    return RequestSpec(method, path, _decoder(kind).decode, body=_encoder.encode(body or EmptyBody()), key=key,
+                       keyed=keyed)
 
 
-def raw(path: str, accept: str, **query: object) -> Ask[bytes]:
+def raw(path: str, accept: str, **query: object) -> RequestSpec[bytes]:
     """Ask for something that is not JSON."""
-    return Ask("GET", path, bytes, query=written(query), accept=accept)
+    return RequestSpec("GET", path, bytes, query=written(query), accept=accept)
 
 
 def written(query: dict[str, object]) -> dict[str, str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from interlock.protocol.inbound import InboundBody, Received
-from interlock.sdk.exchange import Ask
+from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import post
 
 
-def receive(message: InboundBody, *, idempotency_key: str | None = None) -> Ask[Received]:
+def receive(message: InboundBody, *, idempotency_key: str | None = None) -> RequestSpec[Received]:
     """Pass a chat's message on: it becomes a command of the session that its chat names. One with a `message_id` is
     taken once however often it is delivered."""
     return post("/v1/inbound", Received, message, idempotency_key or message.idempotency_key)

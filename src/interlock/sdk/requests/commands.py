@@ -23,7 +23,7 @@ from interlock.protocol.resources import (
     Target,
     UserMessage,
 )
-from interlock.sdk.exchange import Ask
+from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
 from interlock.sdk.requests.base import get, post, segment, written
 
@@ -48,7 +48,7 @@ def submit(
     reason: str | None = None,
     wait_s: int | None = None,
     idempotency_key: str | None = None,
-) -> Ask[Command]:
+) -> RequestSpec[Command]:
     """Ask an agent to work; the command as it was taken. `approvals` asks for at least so many yeses before it starts;
     `tools` are the only ones that it may use; policy decides on each as ever. With `wait_s` the answer comes when the
     command has ended; Timeout is raised where that takes longer (30 s at most), and the command goes on."""
@@ -68,33 +68,33 @@ def _said(text: str, tools: Sequence[str]) -> ExecutePayload:
 
 
 def cancel(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
-           idempotency_key: str | None = None) -> Ask[Command]:
+           idempotency_key: str | None = None) -> RequestSpec[Command]:
     """End a command; the cancel, which is a command itself (C-2)."""
     return _steer("cancel", command_id, reason, wait_s, idempotency_key)
 
 
 def pause(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
-          idempotency_key: str | None = None) -> Ask[Command]:
+          idempotency_key: str | None = None) -> RequestSpec[Command]:
     """Have a command stand still, its clocks too (C-6)."""
     return _steer("pause", command_id, reason, wait_s, idempotency_key)
 
 
 def resume(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
-           idempotency_key: str | None = None) -> Ask[Command]:
+           idempotency_key: str | None = None) -> RequestSpec[Command]:
     """Have a paused command go on."""
     return _steer("resume", command_id, reason, wait_s, idempotency_key)
 
 
 def _steer(kind: CommandType, command_id: str, reason: str | None, wait_s: int | None, key: str | None
-           ) -> Ask[Command]:
+           ) -> RequestSpec[Command]:
     return _given(CommandBody(type=kind, target=Target(command_id=command_id), reason=reason), wait_s, key)
 
 
-def _given(body: CommandBody, wait_s: int | None, key: str | None) -> Ask[Command]:
+def _given(body: CommandBody, wait_s: int | None, key: str | None) -> RequestSpec[Command]:
     return replace(post("/v1/commands", Command, body, key), wait_s=wait_s)
 
 
-def show(command_id: str) -> Ask[Command]:
+def show(command_id: str) -> RequestSpec[Command]:
     """A command as it is."""
     return get(f"/v1/commands/{segment(command_id)}", Command)
 
@@ -102,19 +102,19 @@ def show(command_id: str) -> Ask[Command]:
 def listing(
     *, state: CommandState | None = None, agent: str | None = None, session: str | None = None,
     actor: str | None = None, kind: CommandType | None = None, cursor: str | None = None, limit: int | None = None,
-) -> Ask[CommandPage]:
+) -> RequestSpec[CommandPage]:
     """A page of commands, newest first; `kind` is their type."""
     return get("/v1/commands", CommandPage, state=state, agent=agent, session=session, actor=actor, type=kind,
                cursor=cursor, limit=limit)
 
 
-def approval(command_id: str) -> Ask[CommandApproval]:
+def approval(command_id: str) -> RequestSpec[CommandApproval]:
     """What a command's approval needs and has."""
     return get(f"/v1/commands/{segment(command_id)}/approval", CommandApproval)
 
 
 def status(command_id: str, *, since: str | None = None, limit: int | None = None, wait: int | None = None
-           ) -> Ask[StatusPage]:
+           ) -> RequestSpec[StatusPage]:
     """A page of a command's status events; `wait` seconds for the first one."""
     return get(f"/v1/commands/{segment(command_id)}/status", StatusPage, since=since, limit=limit, wait=wait)
 

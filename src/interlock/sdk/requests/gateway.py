@@ -42,96 +42,96 @@ from interlock.protocol.resources import (
     Runner,
     RunnerToken,
 )
-from interlock.sdk.exchange import Ask
+from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import get, post, raw, segment
 
 
-def status() -> Ask[Status]:
+def status() -> RequestSpec[Status]:
     """How the gateway and the tenant are."""
     return get("/v1/status", Status)
 
 
-def alive() -> Ask[Health]:
+def alive() -> RequestSpec[Health]:
     """Whether the gateway's process answers."""
     return get("/healthz", Health)
 
 
-def ready() -> Ask[Readiness]:
+def ready() -> RequestSpec[Readiness]:
     """Whether the gateway can work: its ledger writes, its lanes are up, and whether it is being drained. One that is
     not ready says so here, and nothing is raised."""
     return replace(get("/readyz", Readiness), also=frozenset({503}))
 
 
-def description() -> Ask[dict[str, Any]]:
+def description() -> RequestSpec[dict[str, Any]]:
     """The OpenAPI document."""
     return get("/openapi.json", dict[str, Any])
 
 
 def drain(scope: DrainScope, *, id: str | None = None, reason: str | None = None,  # noqa: A002 - the API's name
-          idempotency_key: str | None = None) -> Ask[DrainList]:
+          idempotency_key: str | None = None) -> RequestSpec[DrainList]:
     """Let what runs finish and start nothing new, in the tenant, a runner, an agent or a session (C-5)."""
     return post("/v1/drain", DrainList, DrainBody(scope=scope, id=id, reason=reason), idempotency_key)
 
 
 def undrain(scope: DrainScope, *, id: str | None = None,  # noqa: A002 - the API's name
-            idempotency_key: str | None = None) -> Ask[DrainList]:
+            idempotency_key: str | None = None) -> RequestSpec[DrainList]:
     """Have what waits start."""
     return post("/v1/undrain", DrainList, DrainBody(scope=scope, id=id), idempotency_key)
 
 
-def budgets() -> Ask[BudgetList]:
+def budgets() -> RequestSpec[BudgetList]:
     """The budgets, and what today has used of them (P-7)."""
     return get("/v1/budgets", BudgetList)
 
 
 # --- runners ---
-def nodes() -> Ask[NodeList]:
+def nodes() -> RequestSpec[NodeList]:
     """The runners as they are now: online, their agents, their roots."""
     return get("/v1/edge/nodes", NodeList)
 
 
-def runners() -> Ask[RunnerList]:
+def runners() -> RequestSpec[RunnerList]:
     """Every runner that was ever paired."""
     return get("/v1/runners", RunnerList)
 
 
-def offer_pairing(*, device_name: str = "", idempotency_key: str | None = None) -> Ask[PairingCode]:
+def offer_pairing(*, device_name: str = "", idempotency_key: str | None = None) -> RequestSpec[PairingCode]:
     """A code that pairs one runner."""
     return post("/v1/runners/pairings", PairingCode, PairingBody(device_name=device_name), idempotency_key)
 
 
-def pair(code: str, *, device_name: str = "") -> Ask[RunnerToken]:
+def pair(code: str, *, device_name: str = "") -> RequestSpec[RunnerToken]:
     """Use a pairing code. It answers once, so this is never sent a second time."""
     return post("/v1/runners/pair", RunnerToken, PairBody(code=code, device_name=device_name), keyed=False)
 
 
-def rotate_runner(runner_id: str, *, idempotency_key: str | None = None) -> Ask[RunnerToken]:
+def rotate_runner(runner_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RunnerToken]:
     """Another token for a runner."""
     return post(f"/v1/runners/{segment(runner_id)}/rotate", RunnerToken, RunnerBody(), idempotency_key)
 
 
-def revoke_runner(runner_id: str, *, idempotency_key: str | None = None) -> Ask[Runner]:
+def revoke_runner(runner_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Runner]:
     """Shut a runner out for good."""
     return post(f"/v1/runners/{segment(runner_id)}/revoke", Runner, RunnerBody(), idempotency_key)
 
 
 # --- policy ---
-def policy() -> Ask[PolicyRules]:
+def policy() -> RequestSpec[PolicyRules]:
     """Every rule in force, in the order in which they are asked."""
     return get("/v1/policy", PolicyRules)
 
 
-def decide(agent: str, **subject: str | int | None) -> Ask[Explanation]:
+def decide(agent: str, **subject: str | int | None) -> RequestSpec[Explanation]:
     """What the rules say of a call; `subject` takes the parameters of `GET /v1/policy/decision`."""
     return get("/v1/policy/decision", Explanation, agent=agent, **subject)
 
 
-def remembered_rules() -> Ask[RuleList]:
+def remembered_rules() -> RequestSpec[RuleList]:
     """What people said always or never to."""
     return get("/v1/policy/rules", RuleList)
 
 
-def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> Ask[RememberedRule]:
+def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RememberedRule]:
     """Have a remembered rule decide nothing any more."""
     return post(f"/v1/policy/rules/{segment(rule_id)}/revoke", RememberedRule, RevokeRuleBody(), idempotency_key)
 
@@ -139,84 +139,85 @@ def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> Ask[Reme
 # --- audit ---
 def audit(*, since: str | None = None, limit: int | None = None, order: Literal["oldest", "newest"] | None = None,
           actor: str | None = None, action: str | None = None, command: str | None = None, session: str | None = None,
-          approval: str | None = None, from_: str | None = None, to: str | None = None) -> Ask[AuditPage]:
+          approval: str | None = None, from_: str | None = None, to: str | None = None) -> RequestSpec[AuditPage]:
     """A page of the audit log, oldest first unless `order` says otherwise. `from_` and `to` are ISO 8601 instants. A
     page of a search may be short, or empty, while `has_more` says that there are more."""
     return get("/v1/audit", AuditPage, since=since, limit=limit, order=order, actor=actor, action=action,
                command=command, session=session, approval=approval, to=to, **{"from": from_})
 
 
-def audit_record(seq: int) -> Ask[AuditLine]:
+def audit_record(seq: int) -> RequestSpec[AuditLine]:
     """One record of the audit log."""
     return get(f"/v1/audit/records/{seq}", AuditLine)
 
 
-def audit_key() -> Ask[AuditKey]:
+def audit_key() -> RequestSpec[AuditKey]:
     """The public key that signs the audit log. Compare it with one that came another way."""
     return get("/v1/audit/key", AuditKey)
 
 
-def export_audit() -> Ask[bytes]:
+def export_audit() -> RequestSpec[bytes]:
     """The whole log and its signed checkpoint as NDJSON, piece by piece; `interlock audit verify` checks it."""
     return raw("/v1/audit/export", "application/x-ndjson")
 
 
-def checkpoint() -> Ask[bytes]:
+def checkpoint() -> RequestSpec[bytes]:
     """How far the log goes, signed now, as a C2SP note."""
     return raw("/v1/audit/checkpoint", "text/plain")
 
 
-def prove_inclusion(seq: int, *, size: int | None = None) -> Ask[InclusionProof]:
+def prove_inclusion(seq: int, *, size: int | None = None) -> RequestSpec[InclusionProof]:
     """That a record is in the tree of `size` records."""
     return get("/v1/audit/proof/inclusion", InclusionProof, seq=seq, size=size)
 
 
-def prove_consistency(first: int, *, second: int | None = None) -> Ask[ConsistencyProof]:
+def prove_consistency(first: int, *, second: int | None = None) -> RequestSpec[ConsistencyProof]:
     """That one tree is the beginning of another."""
     return get("/v1/audit/proof/consistency", ConsistencyProof, first=first, second=second)
 
 
 def erase(*, records: Sequence[int] | None = None, who: str | None = None, idempotency_key: str | None = None
-          ) -> Ask[Erased]:
+          ) -> RequestSpec[Erased]:
     """Forget the personal data of some records, or of all that one person caused."""
     body = AuditErasureBody(records=list(records) if records is not None else None, who=who)
     return post("/v1/audit/erasures", Erased, body, idempotency_key)
 
 
-def signing() -> Ask[SigningState]:
+def signing() -> RequestSpec[SigningState]:
     """How far the log goes, and why it cannot be signed, if so."""
     return get("/v1/audit/signing", SigningState)
 
 
 def resume_signing(size: int, root: str, *, reason: str | None = None, idempotency_key: str | None = None
-                   ) -> Ask[Resumed]:
+                   ) -> RequestSpec[Resumed]:
     """Accept the first `size` records of a log that cannot be signed, under this root, and have it signed again."""
     body = AuditResumeBody(size=size, root=root, reason=reason)
     return post("/v1/audit/resume", Resumed, body, idempotency_key)
 
 
-def prune(older_than_ms: int, *, dry_run: bool | None = None, idempotency_key: str | None = None) -> Ask[Pruned]:
+def prune(older_than_ms: int, *, dry_run: bool | None = None,
+          idempotency_key: str | None = None) -> RequestSpec[Pruned]:
     """Forget frames, events and files of sessions whose last turn is older; with `dry_run` only count them."""
     body = PruneBody(older_than_ms=older_than_ms, dry_run=bool(dry_run))
     return post("/v1/prune", Pruned, body, idempotency_key)
 
 
 # --- webhooks ---
-def webhooks() -> Ask[WebhookList]:
+def webhooks() -> RequestSpec[WebhookList]:
     """The webhooks of the config."""
     return get("/v1/webhooks", WebhookList)
 
 
-def deliveries(*, state: DeliveryState | None = None, limit: int | None = None) -> Ask[DeliveryList]:
+def deliveries(*, state: DeliveryState | None = None, limit: int | None = None) -> RequestSpec[DeliveryList]:
     """What went out; `state="dead"` is what never arrived."""
     return get("/v1/webhooks/deliveries", DeliveryList, state=state, limit=limit)
 
 
-def retry_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> Ask[Delivery]:
+def retry_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Delivery]:
     """Send what never arrived again."""
     return post(f"/v1/webhooks/deliveries/{segment(delivery_id)}/retry", Delivery, WebhookBody(), idempotency_key)
 
 
-def try_webhook(name: str, *, idempotency_key: str | None = None) -> Ask[Arrived]:
+def try_webhook(name: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
     """Send a message that asks nothing."""
     return post(f"/v1/webhooks/{segment(name)}/test", Arrived, WebhookBody(), idempotency_key)

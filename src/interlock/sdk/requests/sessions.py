@@ -28,7 +28,7 @@ from interlock.protocol.bodies import (
     StartOverBody,
 )
 from interlock.protocol.resources import Approval, Compaction, FeedEvent, Session
-from interlock.sdk.exchange import Ask
+from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
 from interlock.sdk.requests.base import delete as delete_at
 from interlock.sdk.requests.base import get, post, raw, segment, written
@@ -43,41 +43,41 @@ _feed = msgspec.json.Decoder(FeedEvent)
 def listing(*, cursor: str | None = None, limit: int | None = None, active: int | None = None,
             state: str | None = None, agent: str | None = None, runner: str | None = None,
             workspace: str | None = None, key: str | None = None, waiting: bool = False, q: str | None = None
-            ) -> Ask[SessionPage]:
+            ) -> RequestSpec[SessionPage]:
     """A page of sessions, newest activity first; with `active` those of the last so many minutes, with `waiting` those
     that wait for a person, with `q` those with this text in title, key, id, agent or directory."""
     return get("/v1/sessions", SessionPage, cursor=cursor, limit=limit, active=active, state=state, agent=agent,
                runner=runner, workspace=workspace, key=key, waiting="true" if waiting else None, q=q)
 
 
-def show(session_id: str) -> Ask[Session]:
+def show(session_id: str) -> RequestSpec[Session]:
     """A session as it is."""
     return get(_path(session_id), Session)
 
 
-def close(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> Ask[Session]:
+def close(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
     """End the session's agent; the session stays readable."""
     return post(_path(session_id, "/close"), Session, CloseBody(reason=reason), idempotency_key)
 
 
 def compact(session_id: str, *, instructions: str | None = None, idempotency_key: str | None = None
-            ) -> Ask[Compaction]:
+            ) -> RequestSpec[Compaction]:
     """Have the agent compact its context; the session's frames tell what became of it, from the answer's cursor on."""
     return post(_path(session_id, "/compact"), Compaction, CompactBody(instructions=instructions), idempotency_key)
 
 
-def release(session_id: str, to: str, *, idempotency_key: str | None = None) -> Ask[Session]:
+def release(session_id: str, to: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Ask the runner to hand control of the session to another gateway."""
     return post(_path(session_id, "/release"), Session, ReleaseBody(to=to), idempotency_key)
 
 
-def changes(session_id: str) -> Ask[StagedChanges]:
+def changes(session_id: str) -> RequestSpec[StagedChanges]:
     """What the session's agent staged and what has not landed (H-17)."""
     return get(_path(session_id, "/changes"), StagedChanges)
 
 
 def land(session_id: str, files: list[str] | None = None, *, digest: str | None = None, comment: str | None = None,
-         idempotency_key: str | None = None) -> Ask[Approval]:
+         idempotency_key: str | None = None) -> RequestSpec[Approval]:
     """Vote that what is staged lands, all of it or these files; the approval after the vote. With `digest`, that of the
     approval which was shown, nothing lands if it is another one by now. If no question waits, submit
     `ExecutePayload(messages=[], land=True)` first: its turn asks about nothing else."""
@@ -85,43 +85,44 @@ def land(session_id: str, files: list[str] | None = None, *, digest: str | None 
                 idempotency_key)
 
 
-def discard(session_id: str, files: list[str] | None = None, *, idempotency_key: str | None = None) -> Ask[Session]:
+def discard(session_id: str, files: list[str] | None = None, *,
+            idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Throw away what is staged, all of it or these files; the session's frames say what became of them."""
     return post(_path(session_id, "/discard"), Session, DiscardBody(files=files), idempotency_key)
 
 
-def patch(session_id: str, fields: EntryBody, *, idempotency_key: str | None = None) -> Ask[Session]:
+def patch(session_id: str, fields: EntryBody, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Set fields of the session's entry; one that is None is cleared, and one that is left out stays (I-4)."""
     return change(_path(session_id), Session, fields, idempotency_key)
 
 
-def reset(session_id: str, *, idempotency_key: str | None = None) -> Ask[Session]:
+def reset(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
     """End the session's work and begin a new one under its key; the new one."""
     return post(_path(session_id, "/reset"), Session, StartOverBody(), idempotency_key)
 
 
-def archive(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> Ask[Session]:
+def archive(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
     """End the session's work and put it away: it stays readable, and its key begins anew."""
     return post(_path(session_id, "/archive"), Session, ArchiveBody(reason=reason), idempotency_key)
 
 
-def delete(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> Ask[Session]:
+def delete(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Do the same: a session is put away, never taken out of the record."""
     return delete_at(_path(session_id), Session, ArchiveBody(reason=reason), idempotency_key)
 
 
-def restore(session_id: str, *, idempotency_key: str | None = None) -> Ask[Session]:
+def restore(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Take an archived session back."""
     return post(_path(session_id, "/restore"), Session, RestoreBody(), idempotency_key)
 
 
-def history(session_id: str, *, limit: int | None = None) -> Ask[SessionHistory]:
+def history(session_id: str, *, limit: int | None = None) -> RequestSpec[SessionHistory]:
     """The sessions that this one's key has had, newest first."""
     return get(_path(session_id, "/history"), SessionHistory, limit=limit)
 
 
 def frames(session_id: str, *, since: str | None = None, view: View | None = None, limit: int | None = None,
-           wait: int | None = None) -> Ask[FramePage]:
+           wait: int | None = None) -> RequestSpec[FramePage]:
     """A page of the session's stream: frames of both directions and notices."""
     return get(_path(session_id, "/frames"), FramePage, since=since, view=view, limit=limit, wait=wait)
 
@@ -132,17 +133,17 @@ def follow(session_id: str, *, since: str | None = None, view: View | None = Non
                      since)
 
 
-def files(session_id: str, *, cursor: str | None = None, limit: int | None = None) -> Ask[FilePage]:
+def files(session_id: str, *, cursor: str | None = None, limit: int | None = None) -> RequestSpec[FilePage]:
     """A page of the files that travelled in the session."""
     return get(_path(session_id, "/files"), FilePage, cursor=cursor, limit=limit)
 
 
-def download(session_id: str, transfer_id: str) -> Ask[bytes]:
+def download(session_id: str, transfer_id: str) -> RequestSpec[bytes]:
     """A file's bytes, piece by piece."""
     return raw(_path(session_id, f"/files/{segment(transfer_id)}"), "*/*")
 
 
-def events(*, since: str | None = None, limit: int | None = None, wait: int | None = None) -> Ask[FeedPage]:
+def events(*, since: str | None = None, limit: int | None = None, wait: int | None = None) -> RequestSpec[FeedPage]:
     """A page of the tenant's feed: what changed, and where to read it."""
     return get("/v1/events", FeedPage, since=since, limit=limit, wait=wait)
 
@@ -152,7 +153,7 @@ def follow_events(*, since: str | None = None) -> Following[FeedEvent]:
     return Following("/v1/events", lambda _event, data: _feed.decode(data), written({}), since)
 
 
-def ticket(path: str, *, idempotency_key: str | None = None) -> Ask[StreamTicket]:
+def ticket(path: str, *, idempotency_key: str | None = None) -> RequestSpec[StreamTicket]:
     """A ticket that opens the stream at `path` once, for who cannot send a header (K-2)."""
     return post("/v1/stream-tickets", StreamTicket, TicketBody(path=path), idempotency_key)
 
