@@ -17,6 +17,7 @@
 | `slack-sdk`  | the package `slack-sdk` can be imported                             | `pip install '.[slack]'`  |
 | `console`    | the package holds a build of the console                            | `CONSOLE=1 pip install .` |
 | `unshare`    | Linux, and PATH has it                                              | the machine (util-linux)  |
+| `git`        | PATH has it                                                         | the machine               |
 
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
 so a machine that must have everything cannot pass without it. `-m needs` selects exactly these tests: what a run
@@ -148,6 +149,12 @@ def find_unshare() -> Path | None:
     return Path(found) if found else None
 
 
+def find_git() -> Path | None:
+    """git's command-line program."""
+    found = shutil.which("git")
+    return Path(found) if found else None
+
+
 FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "claude-sdk": (find_claude_sdk, EXTRA_REMEDY),
     "claude": (find_claude, EXTRA_REMEDY),
@@ -160,6 +167,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "slack-sdk": (find_slack_sdk, "pip install '.[slack]'"),
     "toktok": (find_toktok, "pip install '.[tokens]'"),
     "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),
+    "git": (find_git, "Debian: apt install git"),
     "unshare": (find_unshare, "walls need Linux; Debian: apt install util-linux"),
     "chromium": (find_chromium, f"pip install '.[dev]', and {CI_REMEDY} or Debian: apt install chromium"),
     "console": (find_console, "CONSOLE=1 pip install ."),

@@ -260,6 +260,7 @@ async def test_an_agent_signals_what_it_started_and_nothing_beside_it(kind: Kind
 
 
 @pytest.mark.req("H-15")
+@pytest.mark.needs("unshare")
 async def test_a_sandbox_of_the_agents_own_mounts_inside_a_namespace(kind: Kind, place: Path) -> None:
     if kind == "landlock":
         return  # Behind Landlock nothing is mounted; the page says so.

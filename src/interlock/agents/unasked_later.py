@@ -1,8 +1,8 @@
 """Files of a workspace that make a tool run programs later without asking: hooks and settings (H-17).
 
 Whether staged changes land is asked about once; what such a file starts afterwards, when the user commits, opens an
-editor or starts an agent, is not. So the question marks them. A directory of hooks that only `core.hooksPath` names is
-not known here.
+editor or starts an agent, is not. So the question marks them. Here are those that are known by their path;
+`git_programs` finds those that git's settings name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from interlock.agents.workspace_files import ANYTHING, READS
 
 _GIT = "git reads it: settings can name programs that git runs"
 _HOOK = "git runs it as a hook"
+_HOOKS = "it names programs that git's hooks run, if its tool is installed here"
 _PLACES: Mapping[str, str] = {
     ".git": "git takes another repository's hooks and settings from it",
     ".git/hooks/": _HOOK,
@@ -21,6 +22,18 @@ _PLACES: Mapping[str, str] = {
     ".git/config.worktree": _GIT,
     ".git/commondir": _GIT,
     ".husky/": _HOOK,
+    ".huskyrc": _HOOKS,
+    ".huskyrc.js": _HOOKS,
+    ".huskyrc.json": _HOOKS,
+    ".lefthook/": _HOOK,
+    ".lefthook.yml": _HOOKS,
+    ".overcommit.yml": _HOOKS,
+    ".pre-commit-config.yaml": _HOOKS,
+    "lefthook.json": _HOOKS,
+    "lefthook.toml": _HOOKS,
+    "lefthook.yaml": _HOOKS,
+    "lefthook.yml": _HOOKS,
+    "lefthook-local.yml": _HOOKS,
     ".githooks/": _HOOK,
     ".vscode/tasks.json": "an editor runs its tasks, some when the folder is opened",
     ".vscode/settings.json": "an editor reads it: settings can name programs that it runs",

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from interlock.agents.unasked_later import unasked_later
 from interlock.ports.agent import AgentQuestion, InteractionAnswer, Option
 from interlock.protocol import payloads as p
 from interlock.protocol.box import LANDING
 from interlock.runner.staged.difference import Difference, digest_of
 from interlock.runner.staged.entries import FILE, FileChange, Remark, below, opened, split
 from interlock.runner.staged.landing_run import LandingReport
+from interlock.runner.staged.later import marks
 
 MAX_LISTED_BYTES = 96 * 1024
 """Paths with their digests in one question or report, as JSON; the rest is counted, and covered by the digest."""
@@ -35,15 +35,16 @@ class _Chosen(msgspec.Struct):
 
 
 def question(found: Difference, upper: Path, workspace: Path) -> AgentQuestion:
-    """Ask whether what is staged lands."""
-    changes = _in_view(found.changes)
-    listed = files_of(changes)
+    """Ask whether what is staged lands. Blocks."""
+    later = marks(found.changes, upper, workspace)
+    changes = _in_view(found.changes, later)
+    listed = files_of(changes, later)
     asked: dict[str, Any] = {"workspace": str(workspace), "digest": found.digest, "changes": len(found.changes),
                              "files": [_listed(one) for one in listed]}
     if len(listed) < len(found.changes):
         asked["notListed"] = len(found.changes) - len(listed)
-    if (later := sum(bool(_unasked(change)) for change in changes)) > 0:
-        asked["runsUnasked"] = later
+    if later:
+        asked["runsUnasked"] = len(later)
     if found.left_out:
         asked["neverLands"] = [f"{one.path}: {one.why}" for one in found.left_out[:20]]
     shown = list(_shown(changes[:len(listed)], upper, workspace))
@@ -64,23 +65,23 @@ def picked_by(answer: InteractionAnswer, found: Difference) -> list[str] | None:
         raise ValueError("the changed input's files are not a list of objects with a path; nothing landed") from None
 
 
-def report(event: str, found: Difference | None, done: Sequence[FileChange], refused: Sequence[Remark]) -> dict[str,
-                                                                                                                Any]:
-    """Return the fields of ChangesReport."""
-    changes = _in_view(done)
+def report(event: str, found: Difference | None, done: Sequence[FileChange], refused: Sequence[Remark],
+           later: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of ChangesReport. `later`: why a path makes a tool run programs unasked, see `marks`."""
+    changes = _in_view(done, later)
     return {"event": event, "digest": found.digest if found is not None else digest_of(list(done)),
-            "count": len(changes), "files": files_of(changes), "refused_count": len(refused),
+            "count": len(changes), "files": files_of(changes, later), "refused_count": len(refused),
             "refused": _bounded([p.StagedFile(path=one.path, why=one.why) for one in refused])}
 
 
-def landed(done: LandingReport) -> dict[str, Any]:
+def landed(done: LandingReport, later: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of ChangesReport for a landing."""
-    return report("landed", None, done.done, done.refused)
+    return report("landed", None, done.done, done.refused, later)
 
 
-def files_of(changes: Sequence[FileChange]) -> list[p.StagedFile]:
+def files_of(changes: Sequence[FileChange], later: Mapping[str, str]) -> list[p.StagedFile]:
     """Return as many changes as are listed, as the protocol has them."""
-    return _bounded(_file(change) for change in changes)
+    return _bounded(_file(change, later.get(change.path, "")) for change in changes)
 
 
 def _bounded(files: Sequence[p.StagedFile] | Iterator[p.StagedFile]) -> list[p.StagedFile]:
@@ -94,22 +95,18 @@ def _bounded(files: Sequence[p.StagedFile] | Iterator[p.StagedFile]) -> list[p.S
     return found
 
 
-def _file(change: FileChange) -> p.StagedFile:
+def _file(change: FileChange, unasked: str) -> p.StagedFile:
     new = change.new
     kind = "other" if new.kind == "unknown" else new.kind
     return p.StagedFile(path=change.path, change=change.what, kind=kind, sha256=new.sha256, size=new.size,
                         mode=f"{new.mode:o}" if new.kind in ("file", "directory") else "",
                         why="changed in the workspace meanwhile" if change.base.kind == "unknown" else None,
-                        unasked=_unasked(change))
+                        unasked=unasked)
 
 
-def _in_view(changes: Sequence[FileChange]) -> list[FileChange]:
+def _in_view(changes: Sequence[FileChange], later: Mapping[str, str]) -> list[FileChange]:
     """Put what runs programs later first, so that it is listed however many others there are."""
-    return sorted(changes, key=lambda change: not _unasked(change))
-
-
-def _unasked(change: FileChange) -> str:
-    return unasked_later(change.path, change.new.kind) or ""
+    return sorted(changes, key=lambda change: change.path not in later)
 
 
 def _listed(file: p.StagedFile) -> dict[str, Any]:

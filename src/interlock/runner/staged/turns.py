@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -11,6 +12,8 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.runner.journal import Journal
 from interlock.runner.staged.difference import Difference
+from interlock.runner.staged.entries import FileChange
+from interlock.runner.staged.later import marks
 from interlock.runner.staged.question import landed, picked_by, question, report
 from interlock.runner.staged.store import Staged, picked
 
@@ -42,7 +45,7 @@ class StagedTurns:
             return
         done = await asyncio.to_thread(self.staged.resume, self.staged.moment())
         if done is not None:
-            await self._report(landed(done))
+            await self._report(landed(done, await self._later(done.done)))
             await asyncio.to_thread(self.staged.reported)
 
     async def begin(self) -> None:
@@ -66,8 +69,9 @@ class StagedTurns:
         if not answer.allow:
             return
         changes = picked(found.changes, picked_by(answer, found))
+        later = await self._later(changes)  # Before: what they change in git's attributes shows only now.
         done = await asyncio.to_thread(lambda: staged.land(changes, staged.moment()))
-        await self._report(landed(done))
+        await self._report(landed(done, later))
         await asyncio.to_thread(staged.reported)
         await self._left()
 
@@ -75,7 +79,7 @@ class StagedTurns:
         """Throw away what is staged at or below `paths`, or all. No agent may run. Raises OSError."""
         staged = self.staged
         done = await asyncio.to_thread(lambda: staged.discard(paths, staged.moment()))
-        await self._report(report("discarded", None, done.done, done.refused))
+        await self._report(report("discarded", None, done.done, done.refused, await self._later(done.done)))
         await self._left()
 
     async def report(self) -> None:
@@ -86,15 +90,22 @@ class StagedTurns:
     async def _look(self) -> Difference:
         found = await asyncio.to_thread(lambda: self.staged.look(self.staged.moment()))
         if found.digest != self._shown and (found.changes or found.left_out or self._shown):
-            await self._report(report("staged", found, found.changes, found.left_out))
+            await self._report_staged(found)
             self._shown = found.digest
         return found
 
     async def _left(self) -> None:
         """Report what is still staged after some of it landed or went."""
         found = await asyncio.to_thread(lambda: self.staged.look(self.staged.moment()))
-        await self._report(report("staged", found, found.changes, found.left_out))
+        await self._report_staged(found)
         self._shown = found.digest
+
+    async def _report_staged(self, found: Difference) -> None:
+        later = await self._later(found.changes)
+        await self._report(report("staged", found, found.changes, found.left_out, later))
+
+    async def _later(self, changes: Sequence[FileChange]) -> dict[str, str]:
+        return await asyncio.to_thread(marks, changes, self.staged.upper, self.staged.workspace)
 
     async def _report(self, fields: dict[str, Any]) -> None:
         await self._journal.write(self._journal.frame("x-interlock.changes.report", p.ChangesReport(**fields)))
