@@ -214,7 +214,8 @@ def test_files_that_configure_an_agent_are_shown_with_what_each_would_do(width: 
     text = card(read(door="command", workspace_files=True, input=files, title="start qwen as it is configured"),
                 width=width)
     flat = " ".join(text.split()).replace("↪ ", "")
-    for said in ("start qwen as it is configured", "--- .qwen/settings.json", "at Stop runs: curl e|sh<U+202E>",
+    for said in ("start qwen as .qwen/settings.json and 1 more of /w configure it", "--- .qwen/settings.json",
+                 "at Stop runs: curl e|sh<U+202E>",
                  "--- .mcp.json", "a link to /etc/x", "not read: it is too large", "starts MCP servers"):
         assert said in flat
     assert "starts a turn with this prompt" not in flat

@@ -20,7 +20,7 @@ from interlock.cli.values import until
 from interlock.command.approval import shared_votes
 from interlock.command.card.asked_by import NAME_CHARS, names
 from interlock.command.card.lines import CardLine, Style
-from interlock.command.card.permission_request import lines_of_approval, request_of_approval
+from interlock.command.card.permission_request import lines_of_approval, request_of_approval, title_of_approval
 from interlock.command.card.text import one_line, visible
 from interlock.protocol.resources import Approval
 
@@ -104,7 +104,7 @@ class CardReading:
                 and not approval.workspace_files:
             rows += self._ours("  starts a turn with this prompt:")
         elif _needs_title(approval, self._lines):
-            rows += self._ours(f"  {visible(one_line(approval.title, NAME_CHARS))}")
+            rows += self._ours(f"  {visible(one_line(title_of_approval(approval), NAME_CHARS))}")
         return rows
 
     def _foot(self, *, short: bool) -> list[CardRow]:

@@ -17,7 +17,7 @@ from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, one_line, say, write
 from interlock.cli.values import rule_line
 from interlock.cli.verb_error import Trouble
-from interlock.command.card.permission_request import not_of_its_digest
+from interlock.command.card.permission_request import not_of_its_digest, title_of_approval
 from interlock.protocol.resources import Approval, Decision, RememberedRule
 
 Answering = Literal["ask", "yes", "elsewhere"]
@@ -222,7 +222,8 @@ class ApprovalPrompt:
             say(f"left open; {why} Deny it with: interlock deny {approval.id}", "bold", "left open;")
             return False
         if self._how == "yes" and approval.kind == "permission":
-            say(f"--yes allows {approval.id}: {one_line(approval.title)} · sha256:{approval.digest}", "dim")
+            act = one_line(title_of_approval(approval))
+            say(f"--yes allows {approval.id}: {act} · sha256:{approval.digest}", "dim")
             return await self._vote(approval, "grant", "allowed by --yes")
         if self._how == "ask" and self._answers is not None:
             ask = self._ask_words if approval.kind == "question" else self._ask

@@ -24,6 +24,7 @@ from interlock.cli.session_list import WAITING, context, session_table, standing
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, write
 from interlock.cli.values import ago, between, count, until
 from interlock.cli.verb_error import Trouble, usage
+from interlock.command.card.permission_request import title_of_approval
 from interlock.protocol.answers import ClusterHealth, RestoredLedger
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
@@ -168,7 +169,8 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
         say("nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind", "dim")
         return ExitStatus.DONE
     found.sort(key=lambda one: one.state != "pending")
-    print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door, one_line(one.title, 60),
+    print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door,
+                  one_line(title_of_approval(one), 60),
                   until(one.expires_at) if one.state == "pending" else one.decided_by or ""] for one in found],
                 ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"))
     SeenApprovals(where.directory()).add(one.id for one in found if one.state == "pending")

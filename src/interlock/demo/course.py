@@ -12,6 +12,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.sse import SseEvent, SseStream
 from interlock.cli.terminal import one_line
 from interlock.cli.values import count
+from interlock.command.card.permission_request import title_of_approval
 from interlock.demo import audit, files
 from interlock.demo.agent import Chosen
 from interlock.demo.figures import DemoFigures, check_permissions, compare_text, count_frames
@@ -210,7 +211,7 @@ class Course:
                 await self._watch_held(viewer, interaction_id)
             approval = await self._vote(viewer.reading.held[interaction_id], decision)
             verb = "granted" if decision == "grant" else "denied, since one is enough here"
-            self._tell(f"A tool call was held, and is {verb}: {one_line(approval.title)}")
+            self._tell(f"A tool call was held, and is {verb}: {one_line(title_of_approval(approval))}")
 
     # --- the end ---
     async def _count(self, command_id: str, viewer: DemoViewer, proxy: Proxy, export: Path) -> None:

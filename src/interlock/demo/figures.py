@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.command.card.permission_request import title_of_approval
 from interlock.demo.audit import Checked
 from interlock.demo.outbox_file import OutboxState
 from interlock.demo.stream_view import StreamView
@@ -85,7 +86,7 @@ def check_permissions(figures: DemoFigures, history: StreamView, approvals: list
         figures.noticed.append(f"A tool ran that nobody had allowed: {title}")
     for approval in approvals:
         if any(vote.decision == "grant" for vote in approval.votes) and approval.id not in on_record:
-            figures.noticed.append(f"The audit log has no record of the yes to: {approval.title}")
+            figures.noticed.append(f"The audit log has no record of the yes to: {title_of_approval(approval)}")
 
 
 def check_audit(figures: DemoFigures, checked: Checked) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from interlock.command.card.permission_request import lines_of_approval, redacted
+from interlock.command.card.permission_request import lines_of_approval, redacted, title_of_approval
 from interlock.command.card.text import visible
 from interlock.command.record_seal import BrokenRecord, changed_approval, read
 from interlock.ports.channel import ApprovalNotice, Channel, NotAsked
@@ -141,7 +141,7 @@ class Notifier:
         text = visible(bytes(shown.input).decode("utf-8", "replace"))
         lines = self.redact("\n".join(line.text for line in lines_of_approval(shown)))
         by = approval.requested_by
-        return ApprovalNotice(approval_id=approval.id, title=visible(shown.title), digest=approval.digest,
+        return ApprovalNotice(approval_id=approval.id, title=title_of_approval(shown), digest=approval.digest,
                               agent_title=visible(shown.agent_title), agent_id=approval.agent_id,
                               runner_id=approval.runner_id or "", workspace=visible(shown.workspace or ""),
                               requested_by=f"{by.type}:{by.id}" if by is not None else "",

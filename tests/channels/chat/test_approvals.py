@@ -97,10 +97,11 @@ async def test_what_is_not_decided_in_a_chat_has_a_link_and_a_press_on_it_decide
 
 @pytest.mark.req("O-13")
 async def test_a_press_below_another_message_decides_nothing(gateway: Gateway) -> None:
-    digest = hashlib.sha256(b"{}").hexdigest()
-    await gateway.desk.add_approval("apr_1", door="tool", digest=digest)
+    held = b'{"command":"rm -rf build"}'
+    digest = hashlib.sha256(held).hexdigest()
+    await gateway.desk.add_approval("apr_1", door="tool", digest=digest, input=msgspec.Raw(held))
     async with bot_api() as api, asked(gateway, api, Places()) as approvals:
-        message = await api.until_said(ANN, "run it")
+        message = await api.until_said(ANN, "rm -rf build")
         for chat, number in ((ANN, message["message_id"] + 1), (ANN + 1, message["message_id"])):
             press = ButtonPress(f"{chat}/{number}", ANN, f"g:apr_1:{digest[:DIGEST_SHOWN]}", Spot(chat), number)
             await approvals.pressed(press)

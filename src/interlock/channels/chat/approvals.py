@@ -14,7 +14,12 @@ from interlock.channels.chat.places import Asked, Places
 from interlock.channels.chat.question import Question, question, short_question, why_elsewhere
 from interlock.channels.notice import link_to
 from interlock.command.card.asked_by import names
-from interlock.command.card.permission_request import not_of_its_digest, request_of_approval
+from interlock.command.card.permission_request import (
+    not_of_its_digest,
+    redacted,
+    request_of_approval,
+    title_of_approval,
+)
 from interlock.command.card.text import one_line
 from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, ChatService, Id, Spot
 from interlock.protocol.limits import PAGE_MAX
@@ -103,7 +108,7 @@ class Approvals:
         shorter, with a link; an approval that no chat takes is kept as undelivered."""
         if approval.id in self._places.asked:
             return
-        asked = self._places.asked[approval.id] = Asked(self._redact(approval.title))
+        asked = self._places.asked[approval.id] = Asked(title_of_approval(redacted(approval, self._redact)))
         try:
             async with self._showing:
                 await self._show_everywhere(approval, asked)

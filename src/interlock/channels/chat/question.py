@@ -12,6 +12,7 @@ from interlock.command.card.permission_request import (
     not_of_its_digest,
     redacted,
     request_of_approval,
+    title_of_approval,
 )
 from interlock.command.card.text import one_line, visible
 from interlock.ports.chat_service import Button, ChatLimits
@@ -107,7 +108,7 @@ def _head(approval: Approval, redact: _Redact) -> list[str]:
     if request.changed:
         head.append("changed since it was announced: this is what would run")
     if approval.kind == "permission":
-        head.append(f"{QUOTE}{one_line(approval.title, TITLE_CHARS)}")
+        head.append(f"{QUOTE}{one_line(title_of_approval(approval), TITLE_CHARS)}")
         head.append("starts a turn with this prompt:" if approval.door == "command" and approval.verb is None
                     and approval.budget is None and not approval.workspace_files else "in full:")
     return head

@@ -11,6 +11,7 @@ from interlock.command.card.landing_request import UNASKED_LATER, LandingFile, L
 from interlock.command.card.request import FileEdit, Parts, ReceivedRequest, labelled, parts
 from interlock.command.card.text import one_line, visible
 from interlock.protocol.payloads import WorkspaceFiles
+from interlock.protocol.resources import BudgetHold
 
 TITLE_CHARS = 160
 WORDS_CHARS = 200
@@ -63,6 +64,20 @@ def prompt_text(payload: bytes) -> str:
                          if part.get("contentType") == "text" and isinstance(part["value"], str))
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return ""
+
+
+def workspace_title(files: WorkspaceFiles) -> str:
+    """Ask whether an agent may start as files of its workspace configure it."""
+    first, more = files.files[0].path if files.files else "files", len(files.files) - 1
+    others = f" and {more} more" if more > 0 else ""
+    return one_line(f"start {files.agent_id} as {first}{others} of {files.directory} configure it", TITLE_CHARS)
+
+
+def budget_title(hold: BudgetHold) -> str:
+    """Ask whether a command may go on past a budget."""
+    unit = "USD of today" if hold.measure == "usd_per_day" else "tokens of this turn"
+    return one_line(f"budget {hold.name} is used up ({hold.used} of {hold.limit} {unit}): go on with {hold.raise_by} "
+                    "more?", TITLE_CHARS)
 
 
 def agents_words(asked: ReceivedRequest) -> str:
@@ -237,9 +252,12 @@ __all__ = [
     "ReceivedRequest",
     "Style",
     "agents_words",
+    "budget_title",
     "lines",
+    "one_line",
     "prompt_text",
     "prompt_title",
     "title",
     "workspace_lines",
+    "workspace_title",
 ]

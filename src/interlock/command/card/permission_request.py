@@ -13,7 +13,7 @@ from interlock.command.card import lines as card
 from interlock.command.card.request import ReceivedRequest
 from interlock.command.card.text import visible
 from interlock.protocol import payloads as p
-from interlock.protocol.resources import Approval
+from interlock.protocol.resources import Approval, BudgetHold
 
 _SUBJECT = msgspec.json.Decoder(p.InteractionSubject)
 _FILES = msgspec.json.Decoder(p.WorkspaceFiles)
@@ -84,6 +84,41 @@ def with_input(request: PermissionRequest, changed: bytes) -> PermissionRequest:
     read = msgspec.structs.replace(_SUBJECT.decode(request.subject), input=msgspec.Raw(changed), content=msgspec.UNSET,
                                    described=False, changed=True, resolved_paths={})
     return request_from(msgspec.json.encode(read))
+
+
+def title_of_approval(approval: Approval) -> str:
+    """Name what an approval asks, from the bytes that its digest covers (Y-1). `Approval.title` is the gateway's own
+    word and outside of them: a row that was changed, or a gateway that lies, could name another act."""
+    raw = bytes(approval.input)
+    if approval.workspace_files and (files := workspace_files(raw)) is not None:
+        return card.workspace_title(files)
+    if approval.kind == "question":
+        shown = lines_of_approval(approval)
+        return card.one_line(shown[0].text, card.TITLE_CHARS) if shown else approval.agent_id
+    if approval.door == "tool" or isinstance(approval.subject, msgspec.Raw):
+        return request_of_approval(approval).title
+    if approval.budget is not None and (hold := _budget_hold(raw)) is not None:
+        return card.budget_title(hold)
+    if card.prompt_text(raw):
+        return card.prompt_title(approval.agent_id, raw)
+    return _verb_title(raw) or request_of_approval(approval).title
+
+
+def _verb_title(raw: bytes) -> str | None:
+    """Name a held verb by what is voted on: the verb, then each other member."""
+    members = _object(raw)
+    verb = members.pop("verb", None) if members is not None else None
+    if members is None or not isinstance(verb, str):
+        return None
+    others = (f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in members.items())
+    return card.one_line(f"{verb} {', '.join(others)}".strip(), card.TITLE_CHARS)
+
+
+def _budget_hold(raw: bytes) -> BudgetHold | None:
+    try:
+        return msgspec.json.decode(raw, type=BudgetHold)
+    except msgspec.MsgspecError:
+        return None
 
 
 def lines_of_approval(approval: Approval) -> list[card.CardLine]:

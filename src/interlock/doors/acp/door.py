@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from interlock import __version__
+from interlock.command.card.permission_request import title_of_approval
 from interlock.doors.acp.open_session import OpenSession, PromptFailed
 from interlock.doors.acp.permission import Permissions
 from interlock.doors.acp.prompt import payload_of, slash_command
@@ -288,7 +289,7 @@ class AcpDoor:
         waiting = [one async for one in client.approvals.every(state="pending") if one.session_id == session_id]
         lines = [f"Agent {shown.agent_id} on {shown.runner_id} in {shown.workspace}: {shown.state}"
                  f"{', at work' if shown.turn_id else ''}; {shown.total_tokens} tokens."]
-        lines += [f"Waits for approval: {one.title} (interlock approve {one.id})" for one in waiting]
+        lines += [f"Waits for approval: {title_of_approval(one)} (interlock approve {one.id})" for one in waiting]
         return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.card.permission_request import not_of_its_digest, request_of_approval
+from interlock.command.card.permission_request import not_of_its_digest, request_of_approval, title_of_approval
 from interlock.doors.acp.view import of_subject, text_content
 from interlock.jsonrpc import PeerLost, Rpc, RpcError
 from interlock.protocol.resources import Approval, Remembering, RuleMatch
@@ -113,7 +113,7 @@ class Permissions:
 
 def tool_call(approval: Approval) -> dict[str, Any]:
     """Return an approval as an ACP tool call: the act itself as its title, and everything that a yes covers."""
-    found: dict[str, Any] = {"toolCallId": approval.invocation_id or approval.id, "title": approval.title,
+    found: dict[str, Any] = {"toolCallId": approval.invocation_id or approval.id, "title": title_of_approval(approval),
                              "status": "pending"}
     if isinstance(approval.subject, msgspec.Raw):
         found |= of_subject(bytes(approval.subject))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.command.budget import DAY_MS, BudgetRule, BudgetUse, Measure, Pot, dollars, grown, place_of
+from interlock.command.card.lines import budget_title
 from interlock.command.policy import duration_ms
 from interlock.engine.bridge.approvals import open_approval
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -151,10 +152,9 @@ def _ask(lane: Lane, record: CommandRecord, one: UsedUp) -> bool:
         name=budget.name, measure=one.measure, limit=words(one.limit), used=words(one.used),
         raise_by=words(one.amount), scope=one.place.scope, resets_at=iso(next_day_ms(lane.now)) if by_day else None,
     )
-    unit = "USD of today" if by_day else "tokens of this turn"
     open_approval(
-        lane, door="command", title=f"budget {budget.name} is used up ({hold.used} of {hold.limit} {unit}): go on with "
-        f"{hold.raise_by} more?", input_bytes=msgspec.json.encode(hold), rule=f"budget:{budget.name}",
+        lane, door="command", title=budget_title(hold), input_bytes=msgspec.json.encode(hold),
+        rule=f"budget:{budget.name}",
         required=budget.required, ttl_ms=duration_ms(budget.ttl) if budget.ttl else lane.limits.approval_ttl_ms,
         requested_by=record.command.actor, driver=record.driver, self_approval=budget.self_approval,
         command_id=record.command.id, groups=[Quorum(role=group.role, min=group.min) for group in budget.groups],

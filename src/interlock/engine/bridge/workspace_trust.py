@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlock.command.card.lines import workspace_title
 from interlock.command.card.permission_request import workspace_files
-from interlock.command.card.text import one_line
 from interlock.command.policy import PolicySubject, PolicyVerdict, Rule, RuleSet
 from interlock.command.register import bound
 from interlock.command.remembered_rule import plain
@@ -33,7 +33,6 @@ from interlock.protocol.resources import Actor, Approval, RememberedRule
 
 TRUSTED_MS = 365 * 86_400_000
 """How long a yes holds for files that do not change."""
-TITLE_CHARS = 160
 
 
 class TrustRequester(NamedTuple):
@@ -74,8 +73,8 @@ def found(lane: Lane, payload: p.SessionError, policy: RuleSet) -> bool:
     if pending is not None:
         pending.deadline_ms = lane.now + ttl_ms
     approval = open_approval(
-        lane, door="command", title=title(files), input_bytes=raw, rule=verdict.rule, required=verdict.required,
-        ttl_ms=ttl_ms, requested_by=asker.actor, driver=asker.driver,
+        lane, door="command", title=workspace_title(files), input_bytes=raw, rule=verdict.rule,
+        required=verdict.required, ttl_ms=ttl_ms, requested_by=asker.actor, driver=asker.driver,
         self_approval=verdict.self_approval, command_id=asker.command_id, groups=quorums(verdict),
         deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         require_independent=verdict.require_independent, workspace_files=True,
@@ -142,13 +141,6 @@ def _denied(lane: Lane, asker: TrustRequester, sentence: str, verdict: PolicyVer
     if asker.command is None:
         compaction.failed(lane, denied)
     termination.begin(lane, Code.WORKSPACE_NOT_TRUSTED, denied)
-
-
-def title(files: p.WorkspaceFiles) -> str:
-    """Name the question in one line."""
-    first, more = files.files[0].path if files.files else "files", len(files.files) - 1
-    others = f" and {more} more" if more > 0 else ""
-    return one_line(f"start {files.agent_id} as {first}{others} of {files.directory} configure it", TITLE_CHARS)
 
 
 def remember(lane: Lane, approval: Approval, by: str, who: dict[str, str], remembered: int, limit: int) -> Approval:

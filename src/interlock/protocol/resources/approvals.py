@@ -73,7 +73,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     """An approval with either door (racp section 3).
 
     `digest` (SHA-256, hex) covers the bytes of `subject`, and of `input` if there is no subject. `title` names the act
-    itself and is made from these bytes; `agent_title` is what the agent says of it (Y-1).
+    itself; it is the gateway's word and outside of the digest, so Interlock's own clients make theirs from these bytes.
+    `agent_title` is what the agent says of it (Y-1).
     """
 
     id: str
