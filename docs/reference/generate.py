@@ -423,6 +423,8 @@ MEANING = {
     "rule.require_independent": "count no vote that the asker could have cast, and no two that one person could have: "
                                 "with their own key, or one that they made",
     "rule.below": "a program of a boxed agent that is allowed may start whatever it wants (`hold = \"programs\"`)",
+    "rule.dangerous": "with `effect = \"ask\"`: people decide on the whole card each time, so a chat shows a link "
+                      "instead of buttons, and no \"always\" passes it",
     "rule.required": "how many different people must say yes",
     "rule.groups": "roles of which at least `min` must say yes, all of them needed",
     "rule.deny_threshold": "how many must say no",

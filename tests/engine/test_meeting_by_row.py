@@ -190,7 +190,8 @@ async def test_an_interrupt_under_a_drain_ends_nothing_until_it_may_run_itself()
 
 
 @pytest.mark.req("P-1")
-@pytest.mark.parametrize("what", [{"required": 2}, {"groups": True}, {"signed": True}, {"self_approval": False}])
+@pytest.mark.parametrize("what", [
+    {"required": 2}, {"groups": True}, {"signed": True}, {"self_approval": False}, {"dangerous": True}])
 def test_every_kind_of_quorum_is_asked_before_what_is_remembered_and_a_plain_ask_is_not(what: dict[str, Any]) -> None:
     fields = {**what, **({"groups": [QuorumGroup(role="admin")]} if "groups" in what else {})}
     always = Rule(name="always", effect="allow", tool="shell")

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import QuorumGroup, Rule, RuleSet
+from interlock.command.record_seal import changed_approval, read
 from interlock.command.signature import Statement, key_id_of
 from interlock.engine.bridge import votes
 from interlock.ports.ledger import PutSigningKey, WriteBatch
@@ -141,6 +142,28 @@ async def test_what_is_remembered_must_cover_the_call_and_may_not_stand_for_a_qu
     two = Table(TWO)
     with pytest.raises(Problem, match="cannot replace it"):
         await cast(two, await held(two), remember=Remembering(scope="session"))
+
+
+@pytest.mark.req("O-12", "H-5")
+async def test_what_a_rule_marks_as_dangerous_is_stated_bound_and_never_remembered() -> None:
+    table = Table(Policy([Rule(name="production", effect="ask", tool="shell", dangerous=True)]))
+    approval_id = await held(table)
+    assert (await shown(table, approval_id)).dangerous
+    with pytest.raises(Problem, match="marked dangerous"):
+        await cast(table, approval_id, remember=Remembering(scope="session"))
+    record = await table.ledger.approval(approval_id)
+    assert record is not None
+    harmless = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, dangerous=False))
+    found = read(await table.ledger.audit_about("default", record.approval.command_id or approval_id))
+    assert (changed_approval(record, found), changed_approval(harmless, found)) == (
+        None, "its dangerous is not the recorded one")
+    assert (await cast(table, approval_id)).state == "granted"
+
+
+@pytest.mark.parametrize("effect", ["allow", "deny"])
+def test_only_what_people_are_asked_about_is_marked_dangerous(effect: Any) -> None:
+    with pytest.raises(ValueError, match="dangerous: it marks what people are asked about"):
+        Rule(name="x", effect=effect, tool="shell", dangerous=True)
 
 
 @pytest.mark.req("P-1")

@@ -275,7 +275,7 @@ class ApprovalPrompt:
         """One person's always can stand for a plain yes of one person, and for nothing else (A-9). A yes to files that
         configure an agent is remembered by itself (H-13)."""
         plain = approval.required == 1 and not approval.groups and not approval.signed and approval.self_approval
-        return plain and not approval.require_independent and approval.kind == "permission" \
+        return plain and not approval.require_independent and not approval.dangerous and approval.kind == "permission" \
             and not approval.workspace_files
 
     async def _agreed(self, approval: Approval, scope: str, answers: Answers) -> dict[str, Any] | None:

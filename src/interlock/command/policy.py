@@ -208,10 +208,10 @@ def _before_rules(subject: PolicySubject) -> PolicyVerdict | None:
 
 
 def _goes_first(rule: Rule) -> bool:
-    """Denials and quorums: what nobody's "always" may pass by."""
+    """Denials, quorums and what is marked dangerous: no "always" of a person passes by these."""
     return rule.effect == "deny" or (
         rule.effect == "ask" and (rule.required > 1 or bool(rule.groups) or rule.signed or rule.require_independent
-                                   or not rule.self_approval)
+                                   or rule.dangerous or not rule.self_approval)
     )
 
 

@@ -60,7 +60,8 @@ def terms(record: ApprovalRecord) -> dict[str, Any]:
     return {
         "required": approval.required, "groups": [[group.role, group.min] for group in approval.groups],
         "deny_threshold": approval.deny_threshold, "signed": approval.signed,
-        "require_independent": approval.require_independent, "self_approval": approval.self_approval,
+        "require_independent": approval.require_independent, "dangerous": approval.dangerous,
+        "self_approval": approval.self_approval,
         "requested_by": _name(approval.requested_by), "driver": _name(approval.driver), "kind": approval.kind,
         "interaction_id": approval.interaction_id or "", "supersedes": approval.supersedes or "",
         "verb": approval.verb or "", "workspace_files": approval.workspace_files, "expires_ms": record.expires_ms,

@@ -70,6 +70,9 @@ def rule_of(approval: Approval, subject: PolicySubject, decision: Decision, wish
             not approval.self_approval):
         raise Problem("Conflict", f"the rule {approval.rule} wants more than one person's plain yes each time; "
                       "one person's always cannot replace it", hint="Vote without remember.")
+    if approval.dangerous:
+        raise Problem("Conflict", f"the rule {approval.rule} is marked dangerous, so each time is decided by itself",
+                      hint="Vote without remember.")
     if approval.workspace_files:
         raise malformed("/remember", "a yes to these files is remembered by itself until they change")
     if approval.kind == "question":

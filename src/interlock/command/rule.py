@@ -97,6 +97,8 @@ class PolicyVerdict(NamedTuple):
     require_independent: bool = False
     below: bool = False
     """A program that it lets start may start whatever it wants (H-16)."""
+    dangerous: bool = False
+    """It is decided on its whole card: a chat shows a link instead of buttons (O-12)."""
 
 
 class RuleStep(NamedTuple):
@@ -120,7 +122,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     that name it concern: an allow rule must fit every file, another one needs one (H-13). `ttl` is "90s", "15m", "24h"
     or "2d". With `signed` only votes by signature count, with `require_independent` no two that one person could have
     cast and none that the one who asked could have. With `below` a program of a boxed agent that an allow rule lets
-    start may start whatever it wants (H-16). An allow rule that says something of the input must cover all of it (H-6).
+    start may start whatever it wants (H-16). An ask rule marked `dangerous` is decided on the whole card, by no button
+    in a chat and by no "always" (O-12). An allow rule that says something of the input must cover all of it (H-6).
     Raises ValueError with one sentence that begins with the field's name.
     """
 
@@ -161,6 +164,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     signed: bool = False
     require_independent: bool = False
     below: bool = False
+    dangerous: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -170,6 +174,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ValueError("required: at least one vote is needed, for a yes as for a no")
         if self.below and (self.effect != "allow" or self.door == "command"):
             raise ValueError("below: it lets an allowed program start others; use it with effect = \"allow\"")
+        if self.dangerous and self.effect != "ask":
+            raise ValueError("dangerous: it marks what people are asked about; use it with effect = \"ask\"")
         self._check_input()
         if self.workspace_files is not None and self.door != "workspace":
             raise ValueError('workspace_files: they are asked about at a door of their own; add door = "workspace"')
@@ -211,6 +217,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             self.signed,
             self.require_independent,
             self.below,
+            self.dangerous,
         )
 
     def missed(self, subject: PolicySubject) -> str | None:

@@ -75,7 +75,7 @@ def buttons_of(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("O-13", "P-4")
-@pytest.mark.parametrize("fields", [{"required": 2}, {"signed": True}, {"input": msgspec.Raw(
+@pytest.mark.parametrize("fields", [{"required": 2}, {"signed": True}, {"dangerous": True}, {"input": msgspec.Raw(
     msgspec.json.encode({"command": "echo x\n" * 5_000}))}])
 async def test_what_is_not_decided_in_a_chat_has_a_link_and_a_press_on_it_decides_nothing(
         gateway: Gateway, fields: dict[str, Any]) -> None:

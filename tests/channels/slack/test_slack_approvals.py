@@ -159,6 +159,7 @@ async def test_a_press_that_is_replayed_or_comes_after_the_decision_changes_noth
 @pytest.mark.parametrize(("fields", "sentence"), [
     ({"required": 2}, "needs more than one person"),
     ({"signed": True}, "Only signed votes count"),
+    ({"dangerous": True}, "marked dangerous"),
     ({"input": msgspec.Raw(msgspec.json.encode({"command": "echo x\n" * 3_000}))}, "more lines"),
 ])
 async def test_what_is_not_decided_in_a_chat_has_a_link_instead_of_buttons(

@@ -79,6 +79,8 @@ def why_elsewhere(approval: Approval) -> str | None:
         return "Only signed votes count."
     if approval.required > 1 or approval.groups:
         return "It needs more than one person."
+    if approval.dangerous:
+        return "Its rule is marked dangerous."
     return None
 
 

@@ -50,7 +50,7 @@ def ask_people(lane: Lane, record: CommandRecord, on: PolicySubject, verdict: Po
         required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
         command_id=command.id, requested_by=command.actor, driver=record.driver, self_approval=verdict.self_approval,
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
-        require_independent=verdict.require_independent, holding=holding,
+        require_independent=verdict.require_independent, dangerous=verdict.dangerous, holding=holding,
         judged=judged(on, expected_box(lane.state)),
     )
 

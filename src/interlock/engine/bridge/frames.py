@@ -279,7 +279,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         self_approval=verdict.self_approval, command_id=command_id, interaction_id=asked.interaction_id,
         invocation_id=asked.context.invocation_id, tool_name=asked.context.tool_name,
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
-        require_independent=verdict.require_independent,
+        require_independent=verdict.require_independent, dangerous=verdict.dangerous,
         kind="question" if question else "permission",
         driver=record.driver if record is not None else None, options=_offered(asked),
         judged=None if question else judged(subject, stated_box(lane.state), fell=lane.state.fell),

@@ -105,7 +105,7 @@ def _wait_for(lane: Lane, verb: LaneVerb, verdict: PolicyVerdict, written: bytes
             rule=verdict.rule, required=verdict.required, ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
             requested_by=verb.principal.actor, driver=verb.principal.driver,
             self_approval=verdict.self_approval, groups=quorums(verdict), deny_threshold=verdict.deny_threshold,
-            signed=verdict.signed, require_independent=verdict.require_independent,
+            signed=verdict.signed, require_independent=verdict.require_independent, dangerous=verdict.dangerous,
             verb=verb.name, agent_id=verb.agent_id,
             judged=judged(_subject(lane, verb, hashlib.sha256(written).hexdigest())))
     else:

@@ -39,7 +39,7 @@ class Booth(NamedTuple):
 
 
 _TERMS = ("rule", "required", "groups", "deny_threshold", "self_approval", "signed",
-          "require_independent")
+          "require_independent", "dangerous")
 """What an approval asks of its voters, and the rule that does."""
 MAX_REMEMBERED_RULES = 1_000
 """Remembered rules of a tenant that are in force at one time: every call is held against them."""
@@ -189,10 +189,11 @@ def _terms(old: Approval, verdict: PolicyVerdict) -> dict[str, Any]:
         "deny_threshold": min(old.deny_threshold, verdict.deny_threshold),
         "self_approval": old.self_approval and verdict.self_approval, "signed": old.signed or verdict.signed,
         "require_independent": old.require_independent or verdict.require_independent,
+        "dangerous": old.dangerous or verdict.dangerous,
     }
     now = {**both, "required": verdict.required, "groups": quorums(verdict), "deny_threshold": verdict.deny_threshold,
            "self_approval": verdict.self_approval, "signed": verdict.signed,
-           "require_independent": verdict.require_independent}
+           "require_independent": verdict.require_independent, "dangerous": verdict.dangerous}
     if both == now:
         return both
     return {**both, "rule": old.rule if {**both, "rule": old.rule} == before else f"{old.rule} and {verdict.rule}"}

@@ -77,7 +77,7 @@ def found(lane: Lane, payload: p.SessionError, policy: RuleSet) -> bool:
         required=verdict.required, ttl_ms=ttl_ms, requested_by=asker.actor, driver=asker.driver,
         self_approval=verdict.self_approval, command_id=asker.command_id, groups=quorums(verdict),
         deny_threshold=verdict.deny_threshold, signed=verdict.signed,
-        require_independent=verdict.require_independent, workspace_files=True,
+        require_independent=verdict.require_independent, dangerous=verdict.dangerous, workspace_files=True,
         judged=judged(subject))
     _no_longer(lane, approval)
     return True
@@ -145,10 +145,11 @@ def _denied(lane: Lane, asker: TrustRequester, sentence: str, verdict: PolicyVer
 
 def remember(lane: Lane, approval: Approval, by: str, who: dict[str, str], remembered: int, limit: int) -> Approval:
     """Keep a yes as a rule for this agent, runner and directory while the files stay the same. One that several people
-    must give, or sign, is asked for at each start: no rule replaces it. Raises Problem if too many are kept."""
+    must give, or sign, or that a rule marks as dangerous, is asked for at each start: no rule replaces it. Raises
+    Problem if too many are kept."""
     files = workspace_files(bytes(approval.input))
     if files is None or approval.required > 1 or approval.groups or approval.signed or (
-            approval.require_independent or not approval.self_approval):
+            approval.require_independent or approval.dangerous or not approval.self_approval):
         return approval
     if remembered >= limit:
         raise Problem("QuotaExceeded", f"{limit} rules are remembered already",

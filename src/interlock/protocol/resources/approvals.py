@@ -122,6 +122,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     """Only votes that are signed count (P-4)."""
     require_independent: bool = False
     """Votes by keys that the one who asked has made, directly or by keys that they made, do not count (H-5)."""
+    dangerous: bool = False
+    """Its rule is marked dangerous: it is decided on its whole card, and by no button in a chat (O-12)."""
     supersedes: str | None = None
     """The approval whose input was changed into this one's (P-2)."""
     superseded_by: str | None = None

@@ -1,0 +1,156 @@
+"""No chat lets a person do what their key may not do over REST: each role of each tenant, through each service (O-12,
+O-13)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.rest.test_rest_inbound import chatting
+from interlock.channels.chat.approvals import Approvals
+from interlock.channels.chat.bridge import Bridge, Settings
+from interlock.channels.chat.messages import DIGEST_SHOWN
+from interlock.channels.chat.places import Asked, Places, PlacesFile
+from interlock.channels.slack.blocks import LIMITS as SLACK
+from interlock.channels.telegram.updates import LIMITS as TELEGRAM
+from interlock.ports.chat_service import (
+    Button,
+    ButtonPress,
+    ChatLimits,
+    ChatMessage,
+    ChatService,
+    FileWanted,
+    Id,
+    Spot,
+)
+from interlock.sdk import AsyncInterlock
+from interlock.sdk.problems import Refused
+from small_gateway.running import Gateway, running
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("O-12", "O-13", "P-3")]
+ROLES = ("owner", "admin", "operator", "approver", "viewer", "auditor")
+TENANTS = ("default", "other")
+COMMAND = b'{"command":"make"}'
+DIGEST = hashlib.sha256(COMMAND).hexdigest()
+CARD, SPOT = 5, Spot(1)
+PERSON = 7
+
+
+class PaperChat(ChatService):
+    """A service in which one message waits, and of which the replies are kept."""
+
+    def __init__(self, name: str, limits: ChatLimits, *incoming: ChatMessage) -> None:
+        self._incoming: list[ChatMessage | ButtonPress] = [*incoming]
+        self.handled = asyncio.Event()
+        """Set when everything that waited was handled."""
+        self.name = name
+        self.limits = limits
+        self.answers: list[str] = []
+        self.sent: list[str] = []
+
+    async def connect(self) -> str:
+        return "bot"
+
+    async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
+        if wait:
+            self.handled.set()
+            await asyncio.Event().wait()
+        found, self._incoming = self._incoming, []
+        return found
+
+    async def open_chat(self, chat_id: Id) -> Id:
+        return chat_id
+
+    async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
+        self.sent.append(text)
+        return len(self.sent)
+
+    async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
+        return
+
+    async def show_typing(self, spot: Spot) -> None:
+        return
+
+    async def answer_press(self, press: ButtonPress, text: str) -> None:
+        self.answers.append(text)
+
+    async def fetch(self, wanted: FileWanted, limit_bytes: int) -> bytes | None:
+        return None
+
+    async def close(self) -> None:
+        return
+
+
+SERVICES = [("telegram", TELEGRAM), ("slack", SLACK)]
+
+
+async def hold(gateway: Gateway, name: str, **fields: Any) -> None:
+    await gateway.desk.add_approval(name, door="tool", input=msgspec.Raw(COMMAND), digest=DIGEST, **fields)
+
+
+async def over_rest(key: AsyncInterlock, name: str, decision: Any) -> str:
+    """What a key's vote comes to: the approval's state, or the refusal's code."""
+    try:
+        return (await key.approvals.vote(name, decision, digest=DIGEST)).state
+    except Refused as no:
+        return no.problem
+
+
+@pytest.mark.parametrize(("service", "limits"), SERVICES)
+@pytest.mark.parametrize("decision", ["grant", "deny"])
+async def test_a_press_decides_what_the_same_key_decides_over_rest(service: str, limits: ChatLimits, decision: str
+                                                                  ) -> None:
+    differing, outcomes = list[str](), set[str]()
+    async with running(30.0) as gateway:
+        for role in ROLES:
+            for tenant in TENANTS:
+                rest, chat = f"apr_{tenant}_{role}_rest", f"apr_{tenant}_{role}_chat"
+                await hold(gateway, rest)
+                await hold(gateway, chat)
+                async with AsyncInterlock(gateway.base, f"ilk_{tenant}_{role}") as key:
+                    expected = await over_rest(key, rest, decision)
+                    bot, places = PaperChat(service, limits), Places(asked={chat: Asked("make", [(SPOT, CARD)])})
+                    approvals = Approvals(key, bot, {PERSON: key}, [], places, lambda: None, str)
+                    await approvals.pressed(ButtonPress(
+                        chat, PERSON, f"{decision[0]}:{chat}:{DIGEST[:DIGEST_SHOWN]}", SPOT, CARD))
+                record = await gateway.desk.ledger.approval(chat)
+                assert record is not None
+                outcomes.add(expected)
+                if record.approval.state != (expected if expected in ("granted", "denied") else "pending"):
+                    differing.append(f"{tenant} {role}: {expected} over REST, {record.approval.state} in {service}")
+                if (expected in ("granted", "denied")) == bot.answers[0].startswith("✖️"):
+                    differing.append(f"{tenant} {role}: {bot.answers[0]}")
+    assert differing == []
+    assert outcomes == {"granted" if decision == "grant" else "denied", "Forbidden", "NotFound"}
+
+
+@pytest.mark.parametrize(("service", "limits"), SERVICES)
+async def test_a_message_starts_what_the_same_key_starts_over_rest(service: str, limits: ChatLimits, tmp_path: Path
+                                                                  ) -> None:
+    differing, outcomes = list[str](), set[bool]()
+    async with chatting() as (gateway, _):
+        for role in ROLES:
+            async with AsyncInterlock(gateway.base, f"ilk_default_{role}") as key:
+                said = ChatMessage(SPOT, PERSON, role, "make it", True, None, None, (), service)
+                try:
+                    await key.chats.receive(msgspec.structs.replace(said.body("bot", []), message_id=f"{role}-rest"))
+                    expected = True
+                except Refused:
+                    expected = False
+                bot = PaperChat(service, limits, said)
+                bridge = Bridge(bot, key, PlacesFile(tmp_path / f"{role}.json"), Settings({PERSON: key}, [], str))
+                running_one = asyncio.ensure_future(bridge.run())
+                await bot.handled.wait()
+                running_one.cancel()
+                await asyncio.gather(running_one, return_exceptions=True)
+                rejected = any(text.startswith("✖️") for text in bot.sent)
+                outcomes.add(expected)
+                if rejected == expected:
+                    differing.append(f"{role}: accepted over REST is {expected}, and in {service}: {bot.sent}")
+    assert (differing, outcomes) == ([], {True, False})
