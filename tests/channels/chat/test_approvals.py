@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,11 +12,13 @@ import msgspec
 import pytest
 
 from bot_api.server import TOKEN, BotApi, bot_api
+from channels.chat.paper_chat import PaperChat
 from interlock.channels.chat.approvals import Approvals
 from interlock.channels.chat.messages import DIGEST_SHOWN
 from interlock.channels.chat.places import Places
 from interlock.channels.telegram.bot import TelegramBot
-from interlock.ports.chat_service import ButtonPress, Spot
+from interlock.channels.telegram.updates import LIMITS
+from interlock.ports.chat_service import Button, ButtonPress, Id, Spot
 from interlock.sdk import AsyncInterlock
 from small_gateway.running import Gateway, running
 
@@ -123,3 +125,31 @@ async def test_a_message_that_telegram_rejects_is_sent_again_shorter_and_then_co
             while not places.undelivered:
                 await asyncio.sleep(0)
     assert "message is too long" in places.undelivered["apr_1"]
+
+
+class SlowChat(PaperChat):
+    """Never has a reply to what is sent."""
+
+    async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
+        self.handled.set()
+        await asyncio.Event().wait()
+        return 0
+
+
+@pytest.mark.req("O-12", "O-13", "P-5")
+async def test_a_bridge_that_stops_while_a_card_is_sent_shows_it_after_its_restart(gateway: Gateway) -> None:
+    await gateway.desk.add_approval("apr_1", door="tool", digest=hashlib.sha256(b"{}").hexdigest())
+    places = Places()
+    async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
+        slow, quick = SlowChat("paper", LIMITS), PaperChat("paper", LIMITS)
+        following = asyncio.ensure_future(Approvals(ann, slow, {}, [ANN], places, lambda: None, str).follow())
+        await slow.handled.wait()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        assert places.asked == {}
+        following = asyncio.ensure_future(
+            Approvals(ann, quick, {}, [ANN], Places(), quick.handled.set, str).follow())
+        await quick.handled.wait()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    assert "run it" in quick.sent[0]
