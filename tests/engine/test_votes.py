@@ -146,7 +146,7 @@ async def test_what_is_remembered_must_cover_the_call_and_may_not_stand_for_a_qu
 
 @pytest.mark.req("O-12", "H-5")
 async def test_what_a_rule_marks_as_dangerous_is_stated_bound_and_never_remembered() -> None:
-    table = Table(Policy([Rule(name="production", effect="ask", tool="shell", dangerous=True)]))
+    table = Table(RuleSet([Rule(name="production", effect="ask", tool="shell", dangerous=True)]))
     approval_id = await held(table)
     assert (await shown(table, approval_id)).dangerous
     with pytest.raises(Problem, match="marked dangerous"):
