@@ -152,4 +152,4 @@ async def test_a_bridge_that_stops_while_a_card_is_sent_shows_it_after_its_resta
         await quick.handled.wait()
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
-    assert "run it" in quick.sent[0]
+    assert "rule: ask" in quick.sent[0]
