@@ -282,7 +282,7 @@ async def test_the_key_is_the_agents_alone(model_server: ModelServer, tmp_path: 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = asking.Patience
+    usual = asking.ModelTimeouts
     monkeypatch.setattr("interlock.agents.builtin.model_request.ModelTimeouts",
                         lambda: usual(first_event_s=0.25, idle_s=0.25, again_s=0.01))
 

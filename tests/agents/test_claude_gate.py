@@ -33,20 +33,20 @@ class Person(Ear):
         return self._answers.pop(0)
 
 
-async def opened(person: Person) -> gates.Gate:
+async def opened(person: Person) -> gates.PermissionGate:
     """A gate in a turn in which the call t1 was announced."""
-    updates = hearing.Updates(None)
+    updates = hearing.ClaudeUpdates(None)
     updates.begin(person)
     await updates.take(sdk.AssistantMessage(content=[sdk.ToolUseBlock("t1", "Bash", LS)], model="m", message_id="m1"))
-    return gates.Gate(updates)
+    return gates.PermissionGate(updates)
 
 
-async def before(gate: gates.Gate, name: str = "Bash", tool_input: dict[str, Any] = LS) -> Any:
+async def before(gate: gates.PermissionGate, name: str = "Bash", tool_input: dict[str, Any] = LS) -> Any:
     told: Any = {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": tool_input}
     return await gate.before(told, "t1", {"signal": None})
 
 
-async def callback(gate: gates.Gate, tool_input: dict[str, Any] = LS) -> Any:
+async def callback(gate: gates.PermissionGate, tool_input: dict[str, Any] = LS) -> Any:
     return await gate.can_use_tool("Bash", tool_input, types.ToolPermissionContext(tool_use_id="t1"))
 
 
@@ -88,11 +88,11 @@ async def test_a_no_is_the_hooks_own() -> None:
 
 @pytest.mark.req("A-5")
 async def test_outside_a_turn_nothing_is_allowed() -> None:
-    gate = gates.Gate(hearing.Updates(None))
+    gate = gates.PermissionGate(hearing.ClaudeUpdates(None))
     assert decided(await before_unannounced(gate))[0] == "deny"
 
 
-async def before_unannounced(gate: gates.Gate) -> Any:
+async def before_unannounced(gate: gates.PermissionGate) -> Any:
     told: Any = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": LS}
     return await gate.before(told, None, {"signal": None})
 
@@ -114,7 +114,7 @@ async def test_reads_are_left_to_its_own_rules() -> None:
 
 @pytest.mark.req("A-5")
 def test_a_hook_that_fails_or_is_late_blocks_and_its_clock_fits_31_bits() -> None:
-    matcher = gates.Gate(hearing.Updates(None)).hooks()["PreToolUse"][0]
+    matcher = gates.PermissionGate(hearing.ClaudeUpdates(None)).hooks()["PreToolUse"][0]
     assert (matcher.matcher, matcher.on_failure, matcher.timeout) == (None, "block", gates.HOLD_S)
     assert gates.HOLD_S * 1000 < 2**31
 

@@ -80,7 +80,7 @@ def assistant(*blocks: Any, message_id: str = "m1", parent: str | None = None, e
 
 
 async def hear(*messages: Any) -> list[tuple[Any, ...]]:
-    updates, ear = hearing.Updates(None), Ear()
+    updates, ear = hearing.ClaudeUpdates(None), Ear()
     updates.begin(ear)
     for message in messages:
         await updates.take(message)
@@ -187,7 +187,7 @@ async def test_a_compaction_is_reported_with_its_summary(told: str, requested: b
     async def relay(kind: str, payload: Any, metadata: dict[str, Any]) -> None:
         relayed.append((kind, payload))
 
-    updates = hearing.Updates(relay)
+    updates = hearing.ClaudeUpdates(relay)
     updates.requested = requested
     metadata = {"trigger": told, "pre_tokens": 171, "post_tokens": 20}
     await updates.take(sdk.SystemMessage(subtype="compact_boundary", data={"compact_metadata": metadata}))

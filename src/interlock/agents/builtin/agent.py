@@ -47,8 +47,8 @@ class BuiltinAgent:
             choice = choose(opening.spec, opening.keys)
             # The import takes seconds: the runner's other sessions go on meanwhile.
             module, asking = await asyncio.to_thread(_load)
-            self._conversation = await asyncio.to_thread(module.Conversation, opening, self._spawn, choice,
-                                                         asking.Patience())
+            self._conversation = await asyncio.to_thread(module.BuiltinConversation, opening, self._spawn, choice,
+                                                         asking.ModelTimeouts())
         except ModelUnavailable as error:
             raise AgentStartFailed(str(error)) from None
         # The transcript is its memory: the gateway sends it, however often the agent is opened anew.

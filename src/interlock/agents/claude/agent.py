@@ -53,7 +53,7 @@ class ClaudeAgent:
         module: Any = await asyncio.to_thread(_load)
         start = launch(opening, module.BUNDLED)
         process = self._process = await self._spawn(start.argv, start.environment, opening.workspace)
-        conversation: late.ClaudeConversation = module.Conversation(process, opening)
+        conversation: late.ClaudeConversation = module.ClaudeConversation(process, opening)
         self._conversation = conversation
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
