@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ import pytest
 from clusters.street import CAPABILITIES, House, Street, eventually, street
 from engine.conversation import USAGE
 from gateway.raw_runner import PATIENCE_S, Runner, warning
+from interlock.backends.bus_local.bus import Hub, LocalBus
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.engine.cluster import cluster
 from interlock.engine.cluster.relay import StreamNote
@@ -21,7 +23,7 @@ from interlock.engine.cron import CronJob
 from interlock.engine.membership import Elsewhere
 from interlock.engine.stream_items import Durable, Item, TransientItem
 from interlock.gateway.hooks import ConfiguredHook
-from interlock.ports.bus import BusError
+from interlock.ports.bus import BusError, Subscription
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import Append, Fenced, WriteBatch
 from interlock.protocol import payloads as p
@@ -639,3 +641,60 @@ async def test_whoever_waits_for_an_answer_of_a_gateway_that_dies_over_it_waits_
     with pytest.raises(BusError, match="died over it"):
         await asyncio.wait_for(asking, PATIENCE_S)
     await serving.end()
+
+
+class LateHints(LocalBus):
+    """Hears hints only once they are let through: notes of streams come before them, or are lost meanwhile."""
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__(hub)
+        self._late: list[Callable[[], None]] | None = None
+        self._loses = False
+
+    async def subscribe(self, subject: str, told: Callable[[bytes], None]) -> Subscription:
+        def later(body: bytes) -> None:
+            if self._late is None:
+                told(body)
+            elif subject.endswith(".hint"):
+                self._late.append(partial(told, body))
+            elif not self._loses:
+                told(body)
+
+        return await super().subscribe(subject, later)
+
+    def hold(self, *, lose_notes: bool) -> None:
+        """Hold hints back from here on."""
+        self._late, self._loses = [], lose_notes
+
+    def let_through(self) -> None:
+        """Hear those that were held back, and all later ones."""
+        late, self._late = self._late or [], None
+        for hear in late:
+            hear()
+
+
+@pytest.mark.req("S-1", "S-3", "C-4")
+@pytest.mark.parametrize("is_closed", [True, False], ids=["its link there is closed", "its link there is half open"])
+@pytest.mark.parametrize("hint", ["first", "after the note", "after a note that was lost"])
+async def test_a_viewer_where_a_runner_was_sees_what_it_says_at_another_gateway(is_closed: bool, hint: str) -> None:
+    hub = Hub()
+    late = LateHints(hub)
+    async with street(buses=[late, LocalBus(hub), LocalBus(hub)]) as town, contextlib.AsyncExitStack() as stack:
+        a, b, _ = town.houses
+        former = await stack.enter_async_context(contextlib.AsyncExitStack())
+        _, session_id = await former.enter_async_context(turn(a, link_number=1))
+        stream = f"s/{session_id}"
+        (reader,) = await stack.enter_async_context(reading(stream, a))
+        if is_closed:
+            await former.aclose()
+        if hint != "first":
+            late.hold(lose_notes="lost" in hint)
+        known = p.HelloSession(session_id=session_id, last_seq_sent=2, control_seq=2, state="running")
+        again = await stack.enter_async_context(b.attached(known, link_number=2))
+        again.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="error"), session_id=session_id, seq=3)
+        again.say("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)
+        await again.acked(4)
+        await settled(town)
+        late.let_through()
+        head = await town.ledger.head(stream)
+        await eventually(lambda: _all([reader.numbers == list(range(1, head + 1))]))

@@ -269,8 +269,10 @@ class StreamRelay:
         followed = self._followed.get(stream)
         if followed is None:
             return
-        if followed.session_id is not None and (told := self._beside.told_of(followed.session_id)) is not None:
+        if followed.session_id is not None and (told := self._beside.told_of(followed.session_id)) is not None \
+                and (self._beside.epoch_of(followed.session_id) or 0) >= followed.epoch:
             # What its lane writes here it tells itself; what was written elsewhere before, nobody here may have heard.
+            # A lane that another gateway has replaced writes nothing more, although it is not let go yet.
             n = min(n, told)
         async with followed.turn:
             while (at := self._viewers.at(stream)) < n:
@@ -349,12 +351,18 @@ class StreamRelay:
     async def look(self) -> None:
         """Look at the heads of what is followed: a lost note only delays."""
         for stream, followed in list(self._followed.items()):
-            try:
-                head = await self._ledger.head(stream)
-            except LedgerError:
+            if not await self._look_at(stream, followed):
                 return
-            if head > self._viewers.at(stream):
-                self._take(stream, followed, 0, [head])
+
+    async def _look_at(self, stream: str, followed: _Followed) -> bool:
+        """Read one stream to its head; False if the ledger does not answer."""
+        try:
+            head = await self._ledger.head(stream)
+        except LedgerError:
+            return False
+        if head > self._viewers.at(stream):
+            self._take(stream, followed, 0, [head])
+        return True
 
     def lost(self, session_stream: str) -> None:
         """The session is another gateway's now: what is open is as far as it is known there."""
@@ -362,6 +370,8 @@ class StreamRelay:
         if followed is None:
             self._viewers.unfollow(session_stream, blocks=False)
         else:
+            # Notes of its new writer may have come before the lane was let go, and been taken for the lane's own.
+            _keep(asyncio.ensure_future(self._look_at(session_stream, followed)))
             self._ask(session_stream, followed)
 
     async def stop(self) -> None:
