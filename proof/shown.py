@@ -22,22 +22,28 @@ from typing import Any
 import msgspec
 
 from interlock.channels.chat import question as chat_card
-from interlock.channels.telegram.updates import LIMITS
+from interlock.channels.notice import CUT, text_of
+from interlock.channels.ntfy import MESSAGE_BYTES
+from interlock.channels.slack.blocks import LIMITS as SLACK
+from interlock.channels.slack.blocks import message_blocks
+from interlock.channels.telegram.updates import LIMITS as TELEGRAM
 from interlock.cli import approval_card, decide
 from interlock.command.card import lines as card
 from interlock.command.card import permission_request
 from interlock.engine.notifier import Notifier
+from interlock.ports.chat_service import ChatLimits
 from interlock.protocol.resources import Actor, Approval
 from proof.shown_terminal import watch
 
 WIDTHS = (40, 80, 200)
-SURFACES = (*(f"terminal {width}" for width in WIDTHS), "REST", "webhook", "Telegram")
+CHATS = {"Telegram": TELEGRAM, "Slack": SLACK}
+SURFACES = (*(f"terminal {width}" for width in WIDTHS), "REST", "webhook", "ntfy", *CHATS)
 TYPED_EVERY = 12
 """One request in so many is answered in a real terminal; in the full run."""
 LONG_LINES = 5_000
 PARTS = ("visible", "pages", "buttons")
-"""visible: characters are shown as they are · pages: the first page counts as the whole · buttons: Telegram shows a
-part and offers a yes."""
+"""visible: characters are shown as they are · pages: the first page counts as the whole · buttons: a chat shows a part
+and offers a yes."""
 MARK = "the-end-of-it"
 PADDING = (0, 1, 5, 20, 40, 70, 100, 400)
 ATTACKS: dict[str, str] = {
@@ -104,24 +110,37 @@ def attack(tried: list[tuple[str, Approval]]) -> dict[str, list[str]]:
     for name, approval in tried:
         for width in WIDTHS:
             misses[f"terminal {width}"] += [f"{name}: {why}" for why in _terminal(approval, width)]
-        shown = chat_card.question(approval, LIMITS, str)
-        text = "\n".join(shown.messages)
-        why = _hidden(text) + [f"margin {row[:40]!r}" for row in text.split("\n") if row.startswith(("approval", MARK))]
-        if any(one.label == "Allow" for one in shown.buttons) and MARK not in text:
-            why.append("a yes to what was not shown")
-        if len(shown.messages) > LIMITS.card_messages or any(
-                LIMITS.units(one) > LIMITS.message_units for one in shown.messages):
-            why.append("Telegram would refuse it")
-        misses["Telegram"] += [f"{name}: {one}" for one in why]
+        for service, limits in CHATS.items():
+            misses[service] += [f"{name}: {why}" for why in _chat(approval, service, limits)]
         sent = notifier._asking(approval)
         whole = sent.is_cut or MARK in sent.lines
         misses["webhook"] += [f"{name}: {one}" for one in (
             *_hidden(sent.lines + sent.title + sent.agent_title + sent.input), *([] if whole else ["cut, not said"]))]
+        notice = text_of(sent, None, details=True, max_bytes=MESSAGE_BYTES)
+        misses["ntfy"] += [f"{name}: {one}" for one in (
+            *_hidden(notice), *([] if MARK in notice or notice.endswith(CUT) else ["cut, not said"]),
+            *([] if len(notice.encode()) <= MESSAGE_BYTES else ["longer than a message"]))]
         misses["REST"] += [f"{name}: {one}" for one in _hidden(approval.title)]
         raw = approval.subject if isinstance(approval.subject, msgspec.Raw) else approval.input
         if hashlib.sha256(bytes(raw)).hexdigest() != approval.digest:
             misses["REST"].append(f"{name}: another digest")
     return misses
+
+
+def _chat(approval: Approval, service: str, limits: ChatLimits) -> list[str]:
+    """Return what a chat's card misses; of Slack, what its blocks show."""
+    shown = chat_card.question(approval, limits, str)
+    text = "\n".join(shown.messages)
+    if service == "Slack":
+        blocks = [message_blocks(one, shown.buttons) for one in shown.messages]
+        text = "\n".join(block["text"]["text"] for one in blocks for block in one if block["type"] == "section")
+    why = _hidden(text) + [f"margin {row[:40]!r}" for row in text.split("\n") if row.startswith(("approval", MARK))]
+    if any(one.label == "Allow" for one in shown.buttons) and MARK not in text:
+        why.append("a yes to what was not shown")
+    if len(shown.messages) > limits.card_messages or any(
+            limits.units(one) > limits.message_units for one in shown.messages):
+        why.append(f"{service} would refuse it")
+    return why
 
 
 def typed(tried: list[tuple[str, Approval]], width: int) -> list[str]:
