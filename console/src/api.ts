@@ -4,6 +4,8 @@ import type {components} from './api.generated';
 
 export type Approval = components['schemas']['Approval'];
 export type Whoami = components['schemas']['Whoami'];
+export type AuditKey = components['schemas']['AuditKey'];
+export type AuditLine = components['schemas']['AuditLine'];
 type Opened = components['schemas']['OpenedBrowserSession'];
 type Problem = components['schemas']['Problem'];
 
@@ -16,8 +18,13 @@ export class Refused extends Error {
   }
 }
 
+/** This tab's half of the login, for a worker that sends requests itself. */
+export function half(): string | null {
+  return sessionStorage.getItem(HALF);
+}
+
 export function isLoggedIn(): boolean {
-  return sessionStorage.getItem(HALF) !== null;
+  return half() !== null;
 }
 
 /** Who this tab is logged in as, by the login's answer. */
@@ -28,14 +35,22 @@ export function who(): Whoami | null {
 
 async function send(path: string, options: RequestInit = {}): Promise<Response> {
   const headers = new Headers(options.headers);
-  const half = sessionStorage.getItem(HALF);
-  if (half !== null) headers.set('Interlock-Browser', half);
+  const sent = half();
+  if (sent !== null) headers.set('Interlock-Browser', sent);
   const answer = await fetch(path, {...options, headers, credentials: 'same-origin', cache: 'no-store'});
   if (answer.ok) return answer;
   const problem = await answer.json().catch(() => null) as Problem | null;
-  if (answer.status === 401 && half !== null) forget();
+  if (answer.status === 401 && sent !== null) forget();
   throw new Refused(answer.status, problem?.code ?? '', problem?.detail ?? answer.statusText);
 }
+
+/** Read a resource of the API.
+ *
+ * Raises: Refused. */
+export async function read<T>(path: string): Promise<T> {
+  return await (await send(path)).json() as T;
+}
+read.raw = (path: string): Promise<Response> => send(path);
 
 function post(path: string, body: unknown): Promise<Response> {
   return send(path, {method: 'POST', body: JSON.stringify(body), headers: {

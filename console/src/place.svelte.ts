@@ -1,23 +1,30 @@
-/** Which view the URL names: `/console/` is the inbox, `/console/a/ID` one approval. */
+/** Which view the URL names: `/console/` is the inbox, `/console/a/ID` one approval, others are in `views`. */
 const APPROVAL = /^\/console\/a\/([A-Za-z0-9_]{1,64})$/;
 
 class Place {
   path = $state(location.pathname);
+  search = $state(location.search);
   approval = $derived(APPROVAL.exec(this.path)?.[1] ?? null);
 
   go(path: string): void {
     history.pushState(null, '', path);
-    this.path = path;
+    this.read();
     scrollTo(0, 0);
+  }
+
+  /** Follow the browser's address. */
+  read(): void {
+    this.path = location.pathname;
+    this.search = location.search;
   }
 }
 
 export const place = new Place();
-addEventListener('popstate', () => { place.path = location.pathname; });
+addEventListener('popstate', () => { place.read(); });
 
 /** Take the login code out of the URL, so that it is in no history entry and no screenshot. */
 export function takeCode(): string {
   const code = location.hash.slice(1);
-  if (code !== '') history.replaceState(null, '', location.pathname);
+  if (code !== '') history.replaceState(null, '', location.pathname + location.search);
   return code;
 }

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from proof.house import House
-
-from installed import require
+from tests.console.pages import PHONE, asked, interlock, link, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
-PHONE = {"width": 360, "height": 740}
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--no-first-run"]
-PATIENCE_MS = 20_000
 HOSTILE = (
     "<script>window.ran=1</script>", "<img src=x onerror=window.ran=1>", "<svg onload=window.ran=1>",
     "<iframe srcdoc='<script>parent.ran=1</script>'>", "<a href=javascript:window.ran=1>x</a>",
@@ -31,74 +22,6 @@ HOSTILE = (
     "<meta http-equiv=refresh content='0;url=http://127.0.0.2:9'>", "<template><script>ran=1</script></template>",
     "‮ gpj.exe", "a​b", "<details open ontoggle=window.ran=1>",
 )
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    """A gateway and a runner with the shell agent."""
-    house = House(tmp_path_factory.mktemp("console"), "")
-    try:
-        house.up()
-        yield house
-    finally:
-        house.down()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A real browser, with its security as it ships."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=str(require("chromium")), args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-def interlock(house: House, *words: str) -> str:
-    run = subprocess.run([sys.executable, "-m", "interlock", *words, "--state", str(house.state), "--url", house.url],
-                         capture_output=True, text=True, cwd=house.workspace, check=True)
-    return run.stdout.strip()
-
-
-def link(house: House) -> str:
-    return next(word for word in interlock(house, "console", "--no-open").split() if word.startswith("http"))
-
-
-@contextmanager
-def page_of(browser: Any, house: House) -> Iterator[Any]:
-    """A phone's page, logged in; what it asked of other origins, and its errors, must be nothing."""
-    context = browser.new_context(viewport=PHONE)
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    elsewhere: list[str] = []
-    errors: list[str] = []
-    page.on("request", lambda one: None if one.url.startswith(origin(house)) else elsewhere.append(one.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(link(house))
-    page.get_by_role("heading", name="Waiting for you").wait_for()
-    try:
-        yield page
-        assert elsewhere == []
-        assert errors == []
-        assert page.evaluate("window.ran") is None
-    finally:
-        context.close()
-
-
-def origin(house: House) -> str:
-    return house.url.replace("127.0.0.1", "localhost")
-
-
-def asked(house: House, line: str, session: str) -> str:
-    """Have the shell ask for one line; the approval's id."""
-    interlock(house, "run", "shell", line, "--detach", "--session", session)
-    found: list[str] = []
-    house.until(lambda: bool(found) or found.extend(
-        one["id"] for one in house.get("/v1/approvals?state=pending")["items"] if one["session_id"] in {
-            each["session_id"] for each in house.get("/v1/sessions")["items"]
-            if each["session_key"] == f"agent:shell:{session}"}) or bool(found))
-    return found[0]
 
 
 @pytest.mark.req("J-10", "J-15", "J-16")

@@ -1,0 +1,20 @@
+/** The views beside approvals: each has a URL and is loaded when it is opened. */
+import type {Component} from 'svelte';
+
+import type {Word} from './words';
+
+export interface View {
+  path: string;
+  name: Word;
+  /** Only people with one of these roles see it; everybody if there are none. */
+  roles: readonly string[];
+  load: () => Promise<{default: Component}>;
+}
+
+export const views: readonly View[] = [
+  {path: '/console/audit', name: 'audit', roles: ['auditor', 'admin', 'owner'], load: () => import('./audit/Audit.svelte')},
+];
+
+export function viewAt(path: string): View | null {
+  return views.find((view) => view.path === path.replace(/\/$/, '')) ?? null;
+}
