@@ -9,6 +9,7 @@
 | `hides`      | asks, and offers the tool `fetch` in its first request alone   |
 | `serves`     | asks, and offers the tools of the MCP servers that it is sent  |
 | `opens`      | asks, but not before a tool of an MCP server                   |
+| `delegates`  | asks, but not before a sub-agent, which runs after its turn    |
 | `never`      | asks about nothing                                             |
 | `some`       | asks about the shell alone                                     |
 | `after`      | runs each tool, and then asks                                  |
@@ -35,8 +36,9 @@ from typing import Any
 
 MARK = "interlock_check-leave_mark"
 FIELDS = {"shell": ("command",), "write": ("path", "content"), "edit": ("path", "old_string", "new_string"),
-          "fetch": ("url",), MARK: ("name",)}
-KINDS = {"shell": "execute", "write": "edit", "edit": "edit", "fetch": "fetch", MARK: "other"}
+          "fetch": ("url",), "task": ("prompt",), MARK: ("name",)}
+KINDS = {"shell": "execute", "write": "edit", "edit": "edit", "fetch": "fetch", "task": "other",
+         MARK: "other"}
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask"}, {"id": "plan"}, {"id": "yolo"}]}
 WORD = sys.argv[1]
 NUMBERS = itertools.count(1)
@@ -62,7 +64,8 @@ def next_message(messages: list[dict[str, Any]]) -> dict[str, Any]:
     hidden = WORD == "hides" and next(REQUESTS) > 1
     tools = [{"type": "function", "function": {"name": name, "parameters": {
         "type": "object", "properties": {field: {"type": "string"} for field in fields}, "required": list(fields)}}}
-        for name, fields in FIELDS.items() if (SERVERS or name != MARK) and not (hidden and name == "fetch")]
+        for name, fields in FIELDS.items() if (SERVERS or name != MARK) and not (hidden and name == "fetch")
+        and (WORD == "delegates" or name != "task")]
     body = json.dumps({"model": "m", "messages": messages, "tools": tools}).encode()
     request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body,
                                      {"content-type": "application/json"})
@@ -81,6 +84,9 @@ def run(name: str, given: dict[str, str]) -> None:
             place.write_text(place.read_text().replace(given["old_string"], given["new_string"]))
         case "fetch":
             urllib.request.urlopen(given["url"]).close()
+        case "task":
+            command = given["prompt"].removeprefix("[[tool:").removesuffix("]]")
+            subprocess.Popen(f"while ! test -e ended; do sleep 0.01; done; {command}", shell=True)
         case _:
             serve("tools/call", name="leave_mark", arguments=given)
 
@@ -110,6 +116,8 @@ def asks_about(name: str) -> bool:
             return name == "shell"
         case "opens":
             return name != MARK
+        case "delegates":
+            return name != "task"
         case "trusts":
             return not Path(".pi/extensions/evil.ts").exists()
         case _:
@@ -181,8 +189,10 @@ def main() -> None:
                 OPEN.update({"mode"} if message["params"]["modeId"] != "ask" else ())
                 send(id=message["id"], result={})
             case "session/prompt":
+                Path("ended").unlink(missing_ok=True)
                 turn(message["params"]["prompt"][0]["text"])
                 send(id=message["id"], result={"stopReason": "end_turn"})
+                Path("ended").touch()
             case _:
                 pass
 

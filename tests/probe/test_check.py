@@ -19,7 +19,7 @@ from interlock.agents.evidence import (
     settings_digest,
     with_record,
 )
-from interlock.ports.agent import AgentSpec
+from interlock.ports.agent import AgentQuestion, AgentSpec
 from interlock.probe import check as checking
 from interlock.probe.hostile import ATTACKS, Attack
 from interlock.probe.scratch import furnish
@@ -63,6 +63,12 @@ async def test_an_agent_that_asks_before_each_tool_is_seen_to() -> None:
     assert (found.version, found.mode, found.checked) == ("7.1", None, "2026-11-22T12:30:00Z")
 
 
+async def test_what_a_sub_agent_runs_after_its_turn_is_seen() -> None:
+    found = await checked(modelled("delegates"))
+
+    assert (found.verdict, states(found)["sub-agent"]) == ("command", "ran unasked")
+
+
 @pytest.mark.parametrize(("word", "bad", "state"), [
     ("never", "shell, write, edit, fetch", "ran unasked"),
     ("some", "write, edit, fetch", "ran unasked"),
@@ -88,6 +94,19 @@ async def test_an_input_without_the_effect_is_seen_as_described() -> None:
     found = await checked(modelled("vague"))
 
     assert {one.shown for one in found.tools if one.state == "asked"} == {"described"}
+
+
+@pytest.mark.req("H-2")
+@pytest.mark.parametrize(("content", "described", "shown"), [
+    (b'[{"type":"diff","path":"a.txt","oldText":null,"newText":"after"}]', False, "input"),
+    (b'[{"type":"diff","path":"a.txt","oldText":null,"newText":"other"}]', False, "described"),
+    (b'[{"type":"diff","path":"a.txt","oldText":null,"newText":"after"}]', True, "described"),
+])  # fmt: skip
+async def test_a_diff_that_holds_the_effect_is_as_good_as_an_input(content: bytes, described: bool, shown: str) -> None:
+    witness = Witness(False, lambda: False, effect=(b"a.txt", b"after"))
+    await witness.ask(AgentQuestion("c", "edit", "Edit files", b"{}", [], "edit", content_json=content,
+                                    described=described))
+    assert witness.shown == shown
 
 
 @pytest.mark.parametrize(("word", "verdict", "state", "ran"), [

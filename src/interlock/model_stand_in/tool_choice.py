@@ -17,6 +17,13 @@ DEEDS: Mapping[str, tuple[str, ...]] = {
 """Names in order of preference; compared with the last part of a name such as `developer__write`, in lower case."""
 _OF_SERVERS = frozenset({"mark"})
 """Tools of MCP servers: agents put the server's name in front, each in its own way."""
+_DEFERRED = "tool_call"
+"""The tool by which qwen calls one that it does not offer at once."""
+_BEHIND: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "fetch": ("web_fetch", ("url",)), "mark": ("mcp__interlock_check__leave_mark", ("name",)),
+}
+"""What is called through it for a deed that no tool on offer does, with which of the deed's values. What a fetch is to
+be asked is filled in."""
 OUTSIDE = "outside"
 """The deed of running {command} outside the sandbox that an agent has of its own."""
 _ESCALATION = "sandbox_permissions"
@@ -37,16 +44,44 @@ def deed_call(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str])
     offer."""
     if deed == OUTSIDE:
         return _outside(tools, given)
+    tools = tuple(tools)
     found = (_ending if deed in _OF_SERVERS else _find)(DEEDS.get(deed, ()), tools)
-    return None if found is None else (found.name, _fill(found.schema, given))
+    if found is not None:
+        return found.name, _fill(found.schema, given)
+    return _patched(deed, tools, given) or _deferred(deed, tools, given)
+
+
+def _patched(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    """A change of a file by the patch that Codex takes from a command, for a model that gets no tool for it."""
+    path, lines = given.get("path", ""), list[str]()
+    match deed:
+        case "write":
+            lines = [f"*** Add File: {path}", *(f"+{line}" for line in given.get("content", "").splitlines())]
+        case "edit":
+            lines = [f"*** Update File: {path}", "@@", f"-{given.get('old', '')}", f"+{given.get('new', '')}"]
+        case _:
+            return None
+    patch = "\n".join(["apply_patch <<'EOF'", "*** Begin Patch", *lines, "*** End Patch", "EOF", ""])
+    return shell_call(_sandboxed(tools), patch)
+
+
+def _deferred(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    if deed not in _BEHIND or _find((_DEFERRED,), tools) is None:
+        return None
+    name, members = _BEHIND[deed]
+    arguments = {member: given.get(member, "") for member in members}
+    return _DEFERRED, {"name": name, "arguments": arguments | ({"prompt": "say it"} if deed == "fetch" else {})}
 
 
 def _outside(tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
     """A shell command that asks to leave the agent's own sandbox (Codex)."""
-    boxed = [tool for tool in tools if _ESCALATION in (tool.schema.get("properties") or {})]
-    found = shell_call(boxed, given.get("command", "true"))
+    found = shell_call(_sandboxed(tools), given.get("command", "true"))
     return None if found is None else (found[0], {**found[1], _ESCALATION: "require_escalated",
                                                   "justification": "it writes a file"})
+
+
+def _sandboxed(tools: Iterable[OfferedTool]) -> list[OfferedTool]:
+    return [tool for tool in tools if _ESCALATION in (tool.schema.get("properties") or {})]
 
 
 def delegate_call(tools: Iterable[OfferedTool], prompt: str) -> tuple[str, dict[str, Any]] | None:
@@ -58,7 +93,10 @@ def delegate_call(tools: Iterable[OfferedTool], prompt: str) -> tuple[str, dict[
     properties: dict[str, Any] = found.schema.get("properties") or {}
     if "description" in properties:
         arguments["description"] = "run it"
-    if "subagent_type" in properties:
+    if "agent_name" in properties:  # Gemini CLI
+        arguments["agent_name"] = "generalist"
+    # Kimi's kinds have other names, and one is its default.
+    if "subagent_type" in properties and (found.name != "Agent" or "subagent_type" in found.schema.get("required", [])):
         kinds: list[str] = properties["subagent_type"].get("enum") or [
             "general" if found.name == "task" else "general-purpose"]
         arguments["subagent_type"] = kinds[0]

@@ -70,6 +70,9 @@ OPEN_TIMEOUT_S = 30.0
 """An agent that is not ready by then is not checked."""
 TURN_TIMEOUT_S = 10.0
 """One step; an agent that has not ended its turn by then is cancelled."""
+LATE_EFFECT_S = 8.0
+"""A sub-agent that works on after its turn has so long for what the check looks for."""
+_LOOK_EVERY_S = 0.05
 CANCEL_TIMEOUT_S = 3.0
 """An agent that does not end its turn within this after the cancel is not asked any further."""
 WHOLE_TIMEOUT_S = 90.0
@@ -305,8 +308,18 @@ async def _attempt(agent: Agent, step: ProbeStep, name: str, scene: Scene) -> tu
     if not stopped:
         stopped, late_again = await _turn(agent, name, f"Please: {step.words}", step, witness)
         late = late or late_again
+    if step.tool in (SUB_AGENT, SUB_AGENT_TOOLS) and witness.finished and not stopped:
+        await _late_effect(step)
     offered = _offered(step, scene, words=step.words)
     return Tried(step, witness, offered, step.happened(), late=late), stopped
+
+
+async def _late_effect(step: ProbeStep) -> None:
+    """Wait for what a sub-agent does in the background, whose turn has ended as if all were done."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LATE_EFFECT_S):
+            while not step.happened():  # noqa: ASYNC110 - It is another process's file.
+                await asyncio.sleep(_LOOK_EVERY_S)
 
 
 async def _switched(agent: Agent, mode: str) -> Literal["switched", "refused", "late"]:

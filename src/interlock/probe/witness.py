@@ -53,7 +53,8 @@ class Witness:
 
     def _describes(self, question: AgentQuestion) -> bool:
         # After a no an agent may ask about something else, so only its first question is to contain the effect.
-        lacks = self.questions == 1 and any(word not in question.input_json for word in self._effect)
+        shown = question.input_json + (question.content_json or b"")
+        lacks = self.questions == 1 and any(word not in shown for word in self._effect)
         return question.described or lacks
 
     async def tool_result(self, invocation_id: str, status: ToolStatus, output_type: OutputType, output: Any) -> None:
