@@ -80,6 +80,13 @@ async def until_kept(place: Path, reached: Callable[[Places], bool]) -> None:
             await asyncio.sleep(0)
 
 
+def look_again(place: Path) -> None:
+    """Have the next bridge list what waits, as after an expired cursor; this gateway's approvals are in no feed."""
+    kept = PlacesFile(place)
+    kept.now.feed = None
+    kept.save()
+
+
 async def state(gateway: Gateway, name: str = "apr_1") -> str:
     async with AsyncInterlock(gateway.base, "ilk_default_owner") as owner:
         return (await owner.approvals.get(name)).state
@@ -223,6 +230,40 @@ async def test_a_card_that_slack_rejects_is_sent_again_shorter_with_a_link(gatew
     assert labels_of(card) == ["Read and decide"]
     assert "interlock approve apr_1" in text_of(card)
     assert PlacesFile(tmp_path / "slack.json").now.undelivered == {}
+
+
+async def test_a_session_whose_thread_is_gone_gets_another_one(gateway: Gateway, api: SlackApi, tmp_path: Path
+                                                               ) -> None:
+    await permission(gateway)
+    async with bridged(gateway, api, tmp_path / "slack.json"):
+        await until_kept(tmp_path / "slack.json", lambda now: bool(now.asked and now.asked["apr_1"].messages))
+    api.refusals = [Refusal("chat.postMessage", "thread_not_found")]
+    await permission(gateway, "apr_2")
+    look_again(tmp_path / "slack.json")
+    async with bridged(gateway, api, tmp_path / "slack.json"):
+        await api.until_said(ROOM, "interlock approve apr_2")
+        await until_kept(tmp_path / "slack.json", lambda now: "apr_2" in now.asked)
+    await permission(gateway, "apr_3")
+    look_again(tmp_path / "slack.json")
+    async with bridged(gateway, api, tmp_path / "slack.json"):
+        await until_kept(tmp_path / "slack.json", lambda now: "apr_3" in now.asked)
+    assert sum(text.startswith("Approvals of session s1") for text in api.said(ROOM)) == 2
+    assert labels_of(list(api.messages[ROOM].values())[-1]) == ["Allow", "Deny"]
+
+
+async def test_a_file_is_not_fetched_and_that_is_said(gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
+    async with bridged(gateway, api, tmp_path / "slack.json"):
+        await api.write("DANN", ANN, "look", subtype="file_share", files=[{"id": "F1", "mimetype": "image/png"}])
+        await api.until_said("DANN", "Files do not come along from Slack")
+
+
+async def test_a_socket_without_tls_is_not_opened(api: SlackApi) -> None:
+    api._socket_url = "ws://slack.example"
+    app = apps.SlackApp(apps.SlackTokens(BOT_TOKEN, APP_TOKEN), api.url)
+    await app.connect()
+    with pytest.raises(ChatRefused, match="without TLS"):
+        await app.receive(wait=True)
+    await app.close()
 
 
 async def test_an_approval_that_no_chat_takes_is_kept_as_undelivered(gateway: Gateway, api: SlackApi,

@@ -129,6 +129,8 @@ class Approvals:
                 asked.messages.append((spot, await self._show(spot, card)))
             except ChatRefused as refusal:
                 log.warning("card_rejected", chat_id=chat_id, approval=approval.id, error=str(refusal))
+                # Its thread may be what is gone: the session's next card begins another one.
+                self._places.threads.pop(_thread_name(chat_id, approval), None)
                 why = await self._show_short(chat_id, approval, asked, link) or why
         if not asked.messages:
             self._places.undelivered[approval.id] = why or "the config names no chat"
@@ -153,7 +155,7 @@ class Approvals:
         its own, whose thread is its answer."""
         if not self._bot.limits.threads or approval.kind == "question" or not approval.session_id:
             return Spot(chat_id)
-        name = f"{chat_id} {approval.session_id}"
+        name = _thread_name(chat_id, approval)
         if name not in self._places.threads:
             shown = one_line(self._redact(" · ".join(names(approval))), THREAD_CHARS)
             self._places.threads[name] = await self._bot.send(
@@ -243,3 +245,6 @@ class Approvals:
                 return True
         return False
 
+
+def _thread_name(chat_id: Id, approval: Approval) -> str:
+    return f"{chat_id} {approval.session_id}"
