@@ -16,7 +16,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from interlock.runner.staged.entries import FILE, PIECE_BYTES, FileChange, Remark, below, entry, split, status
-from interlock.runner.staged.file_moves import AFTERWARDS, MEANWHILE, LandingRefused, gone, move, temporary_name, tidy
+from interlock.runner.staged.file_moves import (
+    AFTERWARDS,
+    MEANWHILE,
+    LandingRefused,
+    go_on,
+    gone,
+    move,
+    temporary_name,
+    tidy,
+)
 
 MAX_BATCH_FILES = 128
 """Files, and so descriptors, of one batch; as many more are open for their directories at most."""
@@ -114,7 +123,7 @@ class LandingBatch:
         """Write a file beside its goal, and have the kernel begin to write it back; None if it stands there already."""
         directory, name = split(change.path)
         goal = Goal(self._parent(stack, directory), directory, name, temporary_name(self._token, change.path))
-        tidy(goal.parent, goal.temporary)
+        go_on(goal.parent, goal.temporary, name, change)
         found = entry(goal.parent, name)
         if found == change.new:
             return None
@@ -154,7 +163,7 @@ class LandingBatch:
     def _move(self, one: _Written) -> None:
         goal = one.goal
         self._stands(goal)
-        move(goal.parent, goal.temporary, goal.name, one.change.new, one.change.base)
+        move(goal.parent, goal.temporary, goal.name, one.change, self._after)
         self._after("moved")
         tidy(goal.parent, goal.temporary)
 

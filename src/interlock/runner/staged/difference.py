@@ -125,6 +125,9 @@ class _Comparison:
             known = msgspec.structs.replace(current, kind="unknown")
         base = self.bases[path] = known if known is not None else current
         if new not in (current, base):
+            if new.kind == "file" and new.mode & (stat.S_ISUID | stat.S_ISGID):
+                self.left_out.append(Remark(path, "whoever runs it would become its owner (set-user-id)"))
+                return
             self.changes.append(FileChange(path, base, new))
 
 

@@ -16,6 +16,8 @@ import msgspec
 
 PIECE_BYTES = 1024 * 1024
 """Files are read and copied in pieces of this."""
+MAX_FILE_BYTES = 4 * 1024**3
+"""A larger file is neither staged nor compared: reading it would hold up the end of each turn."""
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Without O_NONBLOCK a FIFO would hold up whoever opens it."""
@@ -117,13 +119,23 @@ def entry(parent: int, name: str, known: os.stat_result | None = None) -> FileEn
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EAGAIN, "it was replaced while it was read")
-        digest, size = hashlib.sha256(), 0
-        while piece := os.read(descriptor, PIECE_BYTES):
-            digest.update(piece)
-            size += len(piece)
+        digest, size = _digest(descriptor, found.st_size)
     finally:
         os.close(descriptor)
-    return FileEntry("file", stat.S_IMODE(found.st_mode), size, digest.hexdigest())
+    return FileEntry("file", stat.S_IMODE(found.st_mode), size, digest)
+
+
+def _digest(descriptor: int, size: int) -> tuple[str, int]:
+    """SHA-256 (hex) and length of what is read. Raises OSError: EFBIG past MAX_FILE_BYTES, by the size that a file of
+    holes has, or by what is read of one that something writes to all the time."""
+    digest, read = hashlib.sha256(), 0
+    while size <= MAX_FILE_BYTES and (piece := os.read(descriptor, PIECE_BYTES)):
+        digest.update(piece)
+        read += len(piece)
+        size = max(size, read)
+    if size > MAX_FILE_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {MAX_FILE_BYTES} bytes")
+    return digest.hexdigest(), read
 
 
 def remove(parent: int, name: str) -> None:

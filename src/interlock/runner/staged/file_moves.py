@@ -6,14 +6,17 @@ import ctypes
 import errno
 import hashlib
 import os
+from collections.abc import Callable
 
-from interlock.runner.staged.entries import FileEntry, below, entry, names, status
+from interlock.runner.staged.entries import FileChange, FileEntry, below, entry, names, status
 
 RENAME_NOREPLACE = 1
 RENAME_EXCHANGE = 2
 MEANWHILE = "it was changed in the workspace meanwhile"
 AFTERWARDS = "the agent changed it after it was shown"
 NOT_ALONE = "it holds files that are not part of this"
+_UNKNOWN = (errno.EINVAL, errno.ENOSYS)
+"""The file system has no such renaming."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -37,34 +40,90 @@ def check(parent: int, name: str, base: FileEntry) -> None:
         raise LandingRefused(MEANWHILE)
 
 
-def move(parent: int, temporary: str, name: str, new: FileEntry, base: FileEntry) -> None:
-    """Put what is whole into its place, by one call of the kernel. Raises Refused or OSError."""
+def move(parent: int, temporary: str, name: str, change: FileChange, after: Callable[[str], None]) -> None:
+    """Put what is whole into its place, by one call of the kernel. What stood there is looked at once more when it is
+    out of the way: an editor may have saved in this very moment. Raises LandingRefused or OSError."""
+    base = change.base
     check(parent, name, base)
     if base.kind == "directory" and holds(parent, name):
         raise LandingRefused(NOT_ALONE)
-    if base.kind == "absent" and new.kind == "file":
-        _add(parent, temporary, name)
-    elif "directory" in (new.kind, base.kind) and base.kind != "absent":
+    after("checked")
+    if base.kind == "absent":
+        _add(parent, temporary, name, change.new)
+        return
+    try:
         _renameat2(parent, temporary, name, RENAME_EXCHANGE)
-    else:
+    except FileNotFoundError:
+        raise LandingRefused(MEANWHILE) from None
+    except OSError as error:
+        if error.errno not in _UNKNOWN or "directory" in (change.new.kind, base.kind):
+            raise
         os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        return
+    after("exchanged")
+    if not _is_old(parent, temporary, base):
+        _put_back(parent, temporary, name)
+        raise LandingRefused(MEANWHILE if base.kind != "directory" else NOT_ALONE)
 
 
-def _add(parent: int, temporary: str, name: str) -> None:
-    """Give a new file its name. A plain rename would replace what the user makes there in this very moment."""
+def take_away(parent: int, temporary: str, name: str, base: FileEntry, after: Callable[[str], None]) -> None:
+    """Remove a file or a link, unless it is another one by now. Raises LandingRefused or OSError."""
+    after("checked")
+    try:
+        _renameat2(parent, name, temporary, RENAME_NOREPLACE)
+    except OSError as error:
+        if error.errno not in _UNKNOWN:
+            raise
+        os.unlink(name, dir_fd=parent)
+        return
+    after("taken away")
+    if not _is_old(parent, temporary, base):
+        _put_back(parent, temporary, name)
+        raise LandingRefused(MEANWHILE)
+
+
+def go_on(parent: int, temporary: str, name: str, change: FileChange) -> None:
+    """Remove what a landing that was killed left at a temporary name, or put it back if it is the user's. Raises
+    OSError."""
+    if status(parent, temporary) is None:
+        return
+    landed = entry(parent, name) == change.new
+    if landed and change.base.kind != "absent" and not _is_old(parent, temporary, change.base):
+        _put_back(parent, temporary, name)
+    tidy(parent, temporary)
+
+
+def _is_old(parent: int, name: str, base: FileEntry) -> bool:
+    return entry(parent, name) == base and not (base.kind == "directory" and holds(parent, name))
+
+
+def _put_back(parent: int, temporary: str, name: str) -> None:
+    """Give what the user has its name again; what stands there goes to the temporary one."""
+    try:
+        _renameat2(parent, temporary, name, RENAME_EXCHANGE)
+    except FileNotFoundError:
+        _renameat2(parent, temporary, name, RENAME_NOREPLACE)
+
+
+def _add(parent: int, temporary: str, name: str, new: FileEntry) -> None:
+    """Give what is new its name. A plain rename would replace what the user makes there in this very moment."""
     try:
         try:
             _renameat2(parent, temporary, name, RENAME_NOREPLACE)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOSYS):  # Network file systems know links alone.
+            if error.errno not in _UNKNOWN:
                 raise
+            if new.kind == "directory":
+                os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+                return
+            # Network file systems know links alone.
             os.link(temporary, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
     except FileExistsError:
         raise LandingRefused(MEANWHILE) from None
 
 
-def _renameat2(parent: int, temporary: str, name: str, flag: int) -> None:
-    if _libc.renameat2(parent, os.fsencode(temporary), parent, os.fsencode(name), flag) < 0:
+def _renameat2(parent: int, old: str, new: str, flag: int) -> None:
+    if _libc.renameat2(parent, os.fsencode(old), parent, os.fsencode(new), flag) < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

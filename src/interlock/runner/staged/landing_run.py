@@ -20,9 +20,11 @@ from interlock.runner.staged.file_moves import (
     NOT_ALONE,
     LandingRefused,
     check,
+    go_on,
     gone,
     holds,
     move,
+    take_away,
     temporary_name,
     tidy,
 )
@@ -107,7 +109,7 @@ def _land(source: int, root: int, change: FileChange, token: str, after: Callabl
     try:
         with below(root, directory) as parent:
             temporary = temporary_name(token, change.path)
-            tidy(parent, temporary)
+            go_on(parent, temporary, name, change)
             if entry(parent, name) == change.new:
                 return
             check(parent, name, change.base)
@@ -139,11 +141,11 @@ def _put(source: int, parent: int, name: str, temporary: str, change: FileChange
                 raise LandingRefused(NOT_ALONE)
             os.rmdir(name, dir_fd=parent)
         else:
-            os.unlink(name, dir_fd=parent)
+            take_away(parent, temporary, name, base, after)
         after("removed")
         return
     if new.kind == "directory" and base.kind == "directory":
-        os.chmod(name, new.mode, dir_fd=parent)
+        _set_mode(parent, name, new.mode)
         after("mode set")
         return
     if new.kind == "directory":
@@ -152,8 +154,17 @@ def _put(source: int, parent: int, name: str, temporary: str, change: FileChange
     else:
         _copy_link(source, parent, temporary, change)
     after("temporary written")
-    move(parent, temporary, name, new, base)
+    move(parent, temporary, name, change, after)
     after("moved")
+
+
+def _set_mode(parent: int, name: str, mode: int) -> None:
+    """Set a directory's mode, whatever it is now; never that of what a link leads to."""
+    directory = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        Path(f"/proc/self/fd/{directory}").chmod(mode)
+    finally:
+        os.close(directory)
 
 
 def _copy_link(source: int, parent: int, temporary: str, change: FileChange) -> None:
