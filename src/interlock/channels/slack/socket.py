@@ -23,6 +23,8 @@ MAX_ENVELOPE_BYTES = 1_048_576
 PAUSE_S = 0.5
 PAUSE_MAX_S = 30.0
 BATCH = 50
+CLOSE_S = 1.0
+"""Slack leaves the TCP connection open after the close handshake; a longer wait would be a gap without a connection."""
 
 log = structlog.get_logger("interlock.slack")
 
@@ -79,7 +81,7 @@ class SlackSocket:
         while True:
             url = await self._open_url()
             try:
-                async with connect(url, max_size=MAX_ENVELOPE_BYTES) as connection:
+                async with connect(url, max_size=MAX_ENVELOPE_BYTES, close_timeout=CLOSE_S) as connection:
                     self._connection = connection
                     if await self._read(connection):
                         pause_s = PAUSE_S
