@@ -72,6 +72,18 @@ def test_new_settings_that_run_programs_are_named() -> None:
     assert str(new_programs([], listed(**{f"alias__a{one}": "!x" for one in range(7)}))).endswith("alias.a4 and 2 more")
 
 
+def test_a_key_that_an_agent_wrote_is_shown_short_and_without_control_characters() -> None:
+    hostile = GitSetting("filter.\x1b[2J\u202e\udcff" + "x" * 100_000 + ".clean", "./run", TOP)
+    found = GitPrograms([hostile], TOP, "/home/ada")
+    drivers = found.switched_on("", f"* filter={hostile.parts[1]}")
+
+    for why in (new_programs([], [hostile]), found.why(f"{TOP}/run"), drivers):
+        assert why is not None
+        assert why.isprintable()
+        assert "filter.?[2J??xxx" in why
+        assert len(why.encode()) < 250
+
+
 def test_what_git_prints_is_read_with_the_place_that_relative_paths_start_from() -> None:
     printed = (b"file:.git/config\0core.fsmonitor\nx\ny\0command line:\0safe.directory\n*\0"
                b"file:/home/ada/.gitconfig\0a.b\0")

@@ -6,9 +6,11 @@ import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from interlock.runner.staged.later import marks
+from interlock.runner.staged.question import question
 from runner.staged_overlay import Overlay, after_now
 
 pytestmark = [pytest.mark.req("H-17", "H-13"), pytest.mark.needs("git")]
@@ -103,3 +105,16 @@ def test_without_git_only_paths_count(over: Overlay, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", "/nonexistent")
 
     assert found(over) == {".husky/pre-commit": "git runs it as a hook"}
+
+
+def test_settings_of_a_hostile_agent_neither_fill_the_question_nor_break_it(over: Overlay) -> None:
+    git(over.workspace, "init", "-q")
+    over.begin(a_txt="one\n")
+    over.wrote(".git/config", b'[filter "\xff\x1b[2J' + b"x" * 100_000 + b'"]\n\tclean = ./run\n')
+    over.wrote("run", "#!/bin/sh\n", 0o755)
+    over.wrote("b.txt", "two\n")
+
+    asked = msgspec.json.decode(question(over.staged.look(after_now()), over.staged.upper, over.workspace).input_json)
+    assert asked["runsUnasked"] == 2
+    assert "notListed" not in asked
+    assert {one["path"] for one in asked["files"] if "unasked" in one} == {".git/config", "run"}

@@ -35,6 +35,8 @@ _DRIVERS = {("filter", "clean"), ("filter", "process"), ("filter", "smudge"), ("
 _ATTRIBUTE = re.compile(r"(?:^|\s)(filter|diff|merge)=(\S+)")
 MAX_NAMED = 5
 """Settings that one reason names."""
+MAX_KEY_CHARS = 60
+"""Of a setting's key in a reason: with longer ones fewer files would be listed."""
 
 
 class GitSetting(NamedTuple):
@@ -51,6 +53,12 @@ class GitSetting(NamedTuple):
         section, _, rest = self.key.partition(".")
         subsection, _, variable = rest.rpartition(".")
         return section, subsection, variable
+
+    @property
+    def shown(self) -> str:
+        """The key as a person is shown it: an agent may have written it."""
+        text = "".join(one if one.isprintable() else "?" for one in self.key)
+        return text if len(text) <= MAX_KEY_CHARS else f"{text[:MAX_KEY_CHARS]}…"
 
     @property
     def is_program(self) -> bool:
@@ -110,9 +118,9 @@ class GitPrograms:
             self.files[self._path(one.value, one.directory)] = f"{section}.path"
         elif one.is_program:
             for word in _words(one.value):
-                self._programs.setdefault(self._path(word, self._top), one.key)
+                self._programs.setdefault(self._path(word, self._top), one.shown)
         if (section, variable) in _DRIVERS and subsection:
-            self._drivers[section, subsection] = one.key
+            self._drivers[section, subsection] = one.shown
 
     def _path(self, value: str, directory: str) -> str:
         if value == "~" or value.startswith("~/"):
@@ -146,7 +154,7 @@ class GitPrograms:
 def new_programs(old: Sequence[GitSetting], new: Sequence[GitSetting]) -> str | None:
     """Return why a changed file of settings runs programs: the settings that are new in it. None if none is."""
     before = {(one.key, one.value) for one in old}
-    keys = list(dict.fromkeys(one.key for one in new if (one.key, one.value) not in before
+    keys = list(dict.fromkeys(one.shown for one in new if (one.key, one.value) not in before
                               and (one.is_program or one.is_settings or one.key in _DIRECTORIES)))
     if not keys:
         return None
