@@ -6,6 +6,9 @@ export type Approval = components['schemas']['Approval'];
 export type Whoami = components['schemas']['Whoami'];
 export type AuditKey = components['schemas']['AuditKey'];
 export type AuditLine = components['schemas']['AuditLine'];
+export type Command = components['schemas']['Command'];
+export type CommandPage = components['schemas']['CommandPage'];
+export type StatusEvent = components['schemas']['StatusEvent'];
 type Opened = components['schemas']['OpenedBrowserSession'];
 type Problem = components['schemas']['Problem'];
 
@@ -31,6 +34,13 @@ export function isLoggedIn(): boolean {
 export function who(): Whoami | null {
   const text = sessionStorage.getItem(WHO);
   return text === null ? null : (JSON.parse(text) as Whoami);
+}
+
+const AUDITORS: ReadonlySet<string> = new Set(['auditor', 'admin', 'owner']);
+
+/** Whether this person may read the audit log. */
+export function isAuditor(): boolean {
+  return who()?.roles.some((role) => AUDITORS.has(role)) ?? false;
 }
 
 async function send(path: string, options: RequestInit = {}): Promise<Response> {

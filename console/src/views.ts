@@ -8,13 +8,15 @@ export interface View {
   name: Word;
   /** Only people with one of these roles see it; everybody if there are none. */
   roles: readonly string[];
-  load: () => Promise<{default: Component}>;
+  /** `version` grows with each change of the tenant. */
+  load: () => Promise<{default: Component<{version: number}>}>;
 }
 
 export const views: readonly View[] = [
+  {path: '/console/commands', name: 'commands', roles: [], load: () => import('./commands/Commands.svelte')},
   {path: '/console/audit', name: 'audit', roles: ['auditor', 'admin', 'owner'], load: () => import('./audit/Audit.svelte')},
 ];
 
 export function viewAt(path: string): View | null {
-  return views.find((view) => view.path === path.replace(/\/$/, '')) ?? null;
+  return views.find((view) => path === view.path || path.startsWith(`${view.path}/`)) ?? null;
 }

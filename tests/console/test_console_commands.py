@@ -1,0 +1,47 @@
+"""The view of commands in real Chromium: a command's steps as they happen, each with its audit record (J-6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from proof.house import House
+from tests.console.pages import asked, interlock, origin, page_of
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
+
+
+def steps(page: Any) -> list[str]:
+    """The names of the steps that are shown."""
+    return page.locator(".timeline strong").all_inner_texts()
+
+
+@pytest.mark.req("J-6")
+def test_a_commands_steps_appear_as_they_happen_and_lead_to_their_records(browser: Any, house: House) -> None:
+    approval = asked(house, "true timeline", "timeline")
+    command = house.get(f"/v1/approvals/{approval}")["command_id"]
+    with page_of(browser, house) as page:
+        page.get_by_role("link", name="Commands").click()
+        page.locator(f"a[href='/console/commands/{command}']").click()
+        page.get_by_text("Waits for approval", exact=True).wait_for()
+        assert steps(page)[:3] == ["Submitted", "Sent to the runner", "Running"]
+        interlock(house, "approve", approval, "--yes")
+        page.get_by_role("heading", name="Succeeded: execute shell").wait_for()
+        page.get_by_text("Audit record").nth(5).wait_for()
+        said = steps(page)
+        assert said[said.index("Waits for approval"):][:3] == ["Waits for approval", "Allowed", "Used: the tool ran"]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        allowed = page.locator(".timeline li", has_text="Allowed").get_by_role("link", name="Audit record")
+        seq = int(allowed.inner_text().split()[-1])
+        record = house.get(f"/v1/audit/records/{seq}")["record"]
+        assert (record["action"], record["approval_id"], record["command_id"]) == ("approve", approval, command)
+        allowed.click()
+        page.wait_for_url(f"**/console/audit?command={command}&record={seq}")
+        page.locator(".records details[open] pre", has_text='"action": "approve"').wait_for()
+
+
+@pytest.mark.req("J-6")
+def test_a_command_that_is_not_there_is_one_sentence(browser: Any, house: House) -> None:
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/commands/cmd_00000000000000000000000000")
+        page.get_by_text("There is no such command.").wait_for()
