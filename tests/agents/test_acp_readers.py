@@ -222,6 +222,7 @@ async def test_opencodes_command_comes_with_the_directory_in_which_it_begins(
 @pytest.mark.parametrize(("title", "kind", "asked_for", "began"), [
     ("task", "think", {"description": "list"}, {"description": "list", "prompt": "rm -rf all", "subagent_type": "x"}),
     ("chk_mark", "other", {}, {"name": "a.txt"}),
+    ("webfetch", "fetch", {"url": "http://a/", "format": "markdown"}, {"url": "http://a/"}),
 ])  # fmt: skip
 async def test_opencodes_sub_agents_and_mcp_tools_are_asked_about_with_the_input_that_follows_their_request(
     title: str, kind: str, asked_for: dict[str, Any], began: dict[str, Any]
@@ -232,7 +233,7 @@ async def test_opencodes_sub_agents_and_mcp_tools_are_asked_about_with_the_input
                      rawInput=began)
     for steps in ([begins, request, follows, None], [request, begins, follows, None]):
         question, _ = await asked(OPEN_CODE, *steps)
-        assert (inputs(question), question.described, question.changed) == (began, False, False)
+        assert (inputs(question), question.described, question.changed) == ({**began, **asked_for}, False, False)
 
 
 @pytest.mark.req("H-3")
@@ -242,6 +243,12 @@ async def test_opencodes_request_whose_input_does_not_follow_is_described(monkey
     assert (inputs(question), question.described) == ({"command": "ls"}, True), "its directory is not known"
     assert compared(question, b'{"command":"ls","workdir":"sub"}') is None
     assert compared(question, b'{"command":"rm -rf x","workdir":"sub"}') == "RAN_OTHER_THAN_ALLOWED"
+
+
+async def test_opencodes_command_whose_id_was_announced_twice_is_described() -> None:
+    steps = open_code("ls", {"command": "ls", "cwd": "/w"}, before=True)
+    question, _ = await asked(OPEN_CODE, steps[0], *steps)
+    assert (inputs(question), question.described) == ({"command": "ls"}, True)
 
 
 async def test_opencodes_request_for_a_directory_is_one_of_its_own_and_does_not_change_the_command() -> None:

@@ -88,6 +88,8 @@ async def test_a_file_change_is_read_whole(name: str, opened: Opener) -> None:
     ("kimi", ("TaskStop", {"task_id": "bash-1"}), None),
     ("opencode", ("bash", {"command": "touch a", "workdir": "sub", "description": "x"}), None),
     ("opencode", ("task", {"description": "list", "prompt": "say hello", "subagent_type": "general"}), None),
+    ("opencode", ("webfetch", {"url": "http://127.0.0.1:9/x"}),
+     {"url": "http://127.0.0.1:9/x", "format": "markdown"}),
     ("kilo", ("bash", {"command": "touch a", "workdir": "sub", "description": "x"}), None),
     ("kilo", ("task", {"description": "list", "prompt": "say hello", "subagent_type": "general"}), None),
 ])  # fmt: skip

@@ -69,10 +69,11 @@ def _open_code(request: RequestRead) -> Effect | None:
     whole = json_object(request.announced.announced_json)
     if asked is None or whole is None or not request.announced.begun:
         return Effect(own, partial=True)
-    if any(name not in whole or whole[name] != value for name, value in asked.items()):
-        # About a directory outside of the workspace that the call needs, or not about the call that was reported.
-        return None if own.kind == "other" else Effect(own, partial=True)
-    return Effect(with_input(own, whole)) if whole else None
+    if own.kind == "other" and not asked.keys() <= whole.keys():
+        return None  # About a directory outside of the workspace that the call needs.
+    if any(whole.get(name, value) != value for name, value in asked.items()):
+        return Effect(own, partial=True)  # Not about the call that was reported.
+    return Effect(with_input(own, {**whole, **asked})) if whole or asked else None  # The request may add defaults.
 
 
 def _codex(request: RequestRead) -> Effect | None:
@@ -140,5 +141,8 @@ def reader_of(agent: Implementation) -> Reader | None:
 
 def read(reader: Reader | None, request: RequestRead) -> Effect:
     """The request with its effect, as far as it can be read."""
-    found = None if reader is None or request.announced.repeated else reader.read(request)
-    return found or Effect(request.own)
+    if reader is None:
+        return Effect(request.own)
+    if request.announced.repeated:
+        return Effect(request.own, partial=True)
+    return reader.read(request) or Effect(request.own)
