@@ -152,8 +152,8 @@ FILES = (
 @pytest.mark.req("H-17", "Y-1")
 def test_staged_changes_are_a_list_of_files_and_then_their_differences() -> None:
     long = {"type": "content", "content": {"type": "text", "text": "--- mine\n@@ -1 +1 @@\n-x\n+y"}}
-    request_ = asked("land_changes", landing(*FILES, neverLands=["pipe: it is no file"]) | {
-        "changes": 9, "notListed": 3}, content=content(diff("a.py", "one\n", "two\nthree\n"), long))
+    request_ = asked("land_changes", landing(*FILES, neverLands=["pipe: it is no file", "a\nin /tmp: it is no file"])
+                     | {"changes": 9, "notListed": 3}, content=content(diff("a.py", "one\n", "two\nthree\n"), long))
 
     assert title(request_) == "land 9 changes (+3 −2) in /srv/work"
     assert agents_words(request_._replace(title="land 9 staged changes in /srv/work")) == ""
@@ -166,10 +166,19 @@ def test_staged_changes_are_a_list_of_files_and_then_their_differences() -> None
         "modified mine · +1 −1, mode 644, does not land: changed meanwhile",
         "and 3 more that are not listed",
         "never lands: pipe: it is no file",
+        "never lands: a<U+000A>in /tmp: it is no file",
         f"in /srv/work · sha256 {'f' * 64}",
         "--- a.py", "@@ -1 +1,2 @@", "-one", "+two", "+three",
         "--- mine", "@@ -1 +1 @@", "-x", "+y",
     ]
+
+
+@pytest.mark.req("H-17", "H-4")
+def test_a_files_name_brings_no_line_of_its_own_into_its_difference() -> None:
+    file = {"path": "a\n+forged", "change": "modified", "sha256": "d" * 64, "mode": "644"}
+    request_ = asked("land_changes", landing(file), content=content(diff("a\n+forged", "one\n", "two\n")))
+    assert [line.text for line in lines(request_) if "forged" in line.text] == [
+        "modified a<U+000A>+forged · +1 −1, mode 644", "--- a<U+000A>+forged"]
 
 
 HOOK = {"path": ".git/hooks/pre-commit", "change": "added", "kind": "file", "sha256": "e" * 64, "size": 20,

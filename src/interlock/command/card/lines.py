@@ -150,14 +150,14 @@ def _landing_lines(landing: LandingRequest, edits: list[FileEdit]) -> list[CardL
     rows += [CardLine(_landing_row(file, shown.get(file.path))) for file in landing.files]
     if landing.not_listed:
         rows.append(CardLine(f"and {landing.not_listed:,} more that are not listed", "note"))
-    rows += [line for text in landing.never_lands for line in _split(f"never lands: {text}", "note")]
-    rows += _split(f"in {landing.workspace} · sha256 {landing.digest}")
+    rows += [CardLine(_row(f"never lands: {text}"), "note") for text in landing.never_lands]
+    rows.append(CardLine(_row(f"in {landing.workspace} · sha256 {landing.digest}")))
     return [*rows, *(line for edit in edits for line in _edit(edit))]
 
 
 def _warning(file: LandingFile) -> CardLine:
     text = f"{UNASKED_LATER}: {file.path} ({file.unasked})"
-    return CardLine(visible(text).replace("\n", "<U+000A>"), "note")
+    return CardLine(_row(text), "note")
 
 
 def _landing_row(file: LandingFile, edit: FileEdit | None) -> str:
@@ -170,7 +170,12 @@ def _landing_row(file: LandingFile, edit: FileEdit | None) -> str:
     about += [f"mode {file.mode}"] if file.mode else []
     about += [f"does not land: {file.why}"] if file.why else []
     row = f"{file.change:<8} {file.path}" + (f" · {', '.join(about)}" if about else "")
-    return visible(row).replace("\n", "<U+000A>")  # A name with a line break is one row all the same.
+    return _row(row)
+
+
+def _row(text: str) -> str:
+    """A name with a line break is one row all the same."""
+    return visible(text).replace("\n", "<U+000A>")
 
 
 def _landing_edits(found: Parts) -> list[FileEdit]:
@@ -200,7 +205,7 @@ def _commands(found: Parts) -> Iterator[CardLine]:
 
 
 def _edit(edit: FileEdit) -> Iterator[CardLine]:
-    yield from _split(f"--- {edit.path}", "place")
+    yield CardLine(_row(f"--- {edit.path}"), "place")
     if edit.patch:
         for line in edit.new.split("\n"):
             yield from _split(line, _patch_style(line))

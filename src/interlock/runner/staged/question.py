@@ -126,8 +126,8 @@ def _shown(changes: Sequence[FileChange], upper: Path, workspace: Path) -> Itera
                 text = "\n".join([f"--- {change.path}", *list(difflib.unified_diff(
                     old.split("\n"), new.split("\n"), lineterm=""))[2:]])
                 one = {"type": "content", "content": {"type": "text", "text": text}}
-                if len(text) > MAX_TEXT_BYTES:
-                    continue
+                if len(text) > MAX_TEXT_BYTES or "\n" in change.path:
+                    continue  # The first line is the name: one with a line break would bring lines of its own.
             size = len(msgspec.json.encode(one)) + 1
             if size <= left:
                 left -= size
