@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -9,6 +10,10 @@ import pytest
 
 from agents.scripted_acp import SESSION, Recorder, content, opened, permission, prompted, update
 from interlock.agents.acp import updates
+from interlock.agents.acp.choices import Choices
+from interlock.agents.acp.readers import reader_of
+from interlock.agents.acp.usage import Tokens
+from interlock.agents.acp.wire import Implementation, LoadedSession
 from interlock.command.card.request import same_effect
 from interlock.command.facts.request import AgentRequest, facts
 from interlock.ports.agent import AgentQuestion, InteractionAnswer
@@ -249,6 +254,25 @@ async def test_opencodes_command_whose_id_was_announced_twice_is_described() -> 
     steps = open_code("ls", {"command": "ls", "cwd": "/w"}, before=True)
     question, _ = await asked(OPEN_CODE, steps[0], *steps)
     assert (inputs(question), question.described) == ({"command": "ls"}, True)
+
+
+async def test_opencodes_request_is_asked_only_when_its_whole_input_is_there() -> None:
+    name, version = OPEN_CODE
+    reader = reader_of(Implementation(name, version=version))
+    heard, recorder = updates.AcpUpdates(SESSION, Choices(LoadedSession()), Tokens(""), reader, "/w"), Asked()
+    began = {"command": "ls", "workdir": "sub"}
+    first, request, report = [step for step in open_code("ls", began) if step is not None]
+    heard.begin(recorder)
+    await heard.take(msgspec.json.encode(first["params"]))
+    inquiry = await heard.inquiry(request["method"], msgspec.json.encode(request["params"]))
+    assert inquiry is not None
+    replying = asyncio.create_task(inquiry.reply())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert recorder.questions == [], "the directory is not known yet"
+    await heard.take(msgspec.json.encode(report["params"]))
+    await replying
+    assert [inputs(one) for one in recorder.questions] == [began]
 
 
 async def test_opencodes_request_for_a_directory_is_one_of_its_own_and_does_not_change_the_command() -> None:
