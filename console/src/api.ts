@@ -9,6 +9,8 @@ export type AuditLine = components['schemas']['AuditLine'];
 export type Command = components['schemas']['Command'];
 export type CommandPage = components['schemas']['CommandPage'];
 export type StatusEvent = components['schemas']['StatusEvent'];
+export type Explanation = components['schemas']['Explanation'];
+export type RememberedRule = components['schemas']['RememberedRule'];
 type Opened = components['schemas']['OpenedBrowserSession'];
 type Problem = components['schemas']['Problem'];
 
@@ -41,6 +43,13 @@ const AUDITORS: ReadonlySet<string> = new Set(['auditor', 'admin', 'owner']);
 /** Whether this person may read the audit log. */
 export function isAuditor(): boolean {
   return who()?.roles.some((role) => AUDITORS.has(role)) ?? false;
+}
+
+const ADMINS: ReadonlySet<string> = new Set(['admin', 'owner']);
+
+/** Whether this person may change keys, runners and rules. */
+export function isAdmin(): boolean {
+  return who()?.roles.some((role) => ADMINS.has(role)) ?? false;
 }
 
 async function send(path: string, options: RequestInit = {}): Promise<Response> {
@@ -86,6 +95,13 @@ export async function logOut(): Promise<void> {
   } finally {
     forget();
   }
+}
+
+/** Revoke a remembered rule.
+ *
+ * Raises: Refused. */
+export async function revokeRule(id: string): Promise<void> {
+  await post(`/v1/policy/rules/${encodeURIComponent(id)}/revoke`, {});
 }
 
 /** All approvals that wait, oldest first. */

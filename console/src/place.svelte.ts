@@ -6,10 +6,10 @@ class Place {
   search = $state(location.search);
   approval = $derived(APPROVAL.exec(this.path)?.[1] ?? null);
 
-  go(path: string): void {
+  go(path: string, {keepScroll = false} = {}): void {
     history.pushState(null, '', path);
     this.read();
-    scrollTo(0, 0);
+    if (!keepScroll) scrollTo(0, 0);
   }
 
   /** Follow the browser's address. */

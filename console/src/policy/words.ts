@@ -1,0 +1,79 @@
+/** Sentences of the policy view, loaded with it. */
+import {words} from '../language.svelte';
+
+const english = {
+  agent: 'Agent',
+  allow: 'Allowed',
+  anything: 'anything',
+  ask: 'Asked for',
+  askMore: 'Asked for: {0} must say yes',
+  byRule: 'by the rule {0}',
+  command: 'Command line',
+  config: 'from the config',
+  deny: 'Denied',
+  fits: 'fits',
+  inForce: 'in force',
+  loading: 'Loading…',
+  missed: 'does not fit: {0}',
+  nothing: 'Nothing is remembered. An approval with “always” adds a rule.',
+  order: 'The first rule that fits decides. A call that none fits is asked for.',
+  path: 'Path',
+  remembered: 'Remembered rules',
+  rememberedSource: 'remembered',
+  revoke: 'Revoke',
+  revokeSure: 'Revoke it: such calls are asked for again',
+  revoked: 'revoked by {0}',
+  rules: 'Rules in force, in order',
+  said: 'from {0}, {1}',
+  title: 'Policy',
+  tool: 'Tool',
+  tryHint: 'Nothing is run.',
+  tryIt: 'Try a call',
+  trySend: 'Which rule decides?',
+  workspace: 'Directory',
+};
+
+const korean: Record<keyof typeof english, string> = {
+  agent: '에이전트',
+  allow: '허용됨',
+  anything: '모든 것',
+  ask: '물어봄',
+  askMore: '물어봄: {0}명이 승인해야 함',
+  byRule: '규칙 {0}',
+  command: '명령줄',
+  config: '설정에서',
+  deny: '거부됨',
+  fits: '맞음',
+  inForce: '적용 중',
+  loading: '불러오는 중…',
+  missed: '맞지 않음: {0}',
+  nothing: '기억된 규칙이 없습니다. 승인할 때 “항상”을 고르면 규칙이 생깁니다.',
+  order: '처음 맞는 규칙이 결정합니다. 맞는 규칙이 없으면 물어봅니다.',
+  path: '경로',
+  remembered: '기억된 규칙',
+  rememberedSource: '기억됨',
+  revoke: '철회',
+  revokeSure: '철회하면 다시 물어봅니다',
+  revoked: '{0} 철회함',
+  rules: '적용 중인 규칙 (순서대로)',
+  said: '{0}, {1}',
+  title: '정책',
+  tool: '도구',
+  tryHint: '아무것도 실행되지 않습니다.',
+  tryIt: '호출 시험',
+  trySend: '어느 규칙이 결정하나요?',
+  workspace: '디렉터리',
+};
+
+export type PolicyWord = keyof typeof english;
+
+/** The sentence, with values put in for {0} and {1}. */
+export function say(word: PolicyWord, ...values: (string | number)[]): string {
+  return (words.language === 'ko' ? korean : english)[word]
+    .replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
+}
+
+/** An effect of a rule in words. */
+export function effectOf(effect: string): string {
+  return effect === 'allow' || effect === 'deny' || effect === 'ask' ? say(effect) : effect;
+}

@@ -1,0 +1,42 @@
+"""The view of policy in real Chromium: the rules in order, what they say of a call, and revoking one (J-8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from proof.house import House
+from tests.console.pages import asked, interlock, origin, page_of
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.mark.req("J-8")
+def test_a_call_is_tried_and_the_rule_that_decides_is_shown(browser: Any, house: House) -> None:
+    expected = house.get("/v1/policy/decision", agent="shell", command="ls", tool="shell", workspace="/tmp")
+    with page_of(browser, house) as page:
+        page.get_by_role("link", name="Policy").click()
+        page.locator("#rules li").first.wait_for()
+        assert page.locator("#rules li").count() == len(house.get("/v1/policy")["rules"])
+        for label, value in (("Agent", "shell"), ("Tool", "shell"), ("Command line", "ls"), ("Directory", "/tmp")):
+            page.get_by_label(label, exact=True).fill(value)
+        page.get_by_role("button", name="Which rule decides?").press("Enter")
+        page.locator(".notice", has_text=f"by the rule {expected['rule']}").wait_for()
+        assert page.url.endswith("/console/policy?agent=shell&tool=shell&command=ls&workspace=%2Ftmp")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.goto(f"{origin(house)}/console/policy?agent=Not%20an%20agent")
+        page.get_by_role("alert").wait_for()
+        assert "agent" in page.get_by_role("alert").inner_text()
+
+
+@pytest.mark.req("J-8", "A-9")
+def test_a_remembered_rule_is_revoked_after_a_second_press(browser: Any, house: House) -> None:
+    approval = asked(house, "true remembered", "remembered")
+    interlock(house, "deny", approval, "--always", "session", "--yes")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/policy")
+        page.get_by_role("button", name="Revoke").click()
+        assert "revoked_at" not in house.get("/v1/policy/rules")["rules"][0]
+        page.get_by_role("button", name="such calls are asked for again").click()
+        page.get_by_text("revoked by user:owner").wait_for()
+        assert house.get("/v1/policy/rules")["rules"][0]["revoked_by"] == "user:owner"
