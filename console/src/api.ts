@@ -3,6 +3,7 @@
 import type {components} from './api.generated';
 
 export type Approval = components['schemas']['Approval'];
+export type Session = components['schemas']['Session'];
 export type Whoami = components['schemas']['Whoami'];
 export type AuditKey = components['schemas']['AuditKey'];
 export type AuditLine = components['schemas']['AuditLine'];
@@ -71,7 +72,7 @@ export async function read<T>(path: string): Promise<T> {
 }
 read.raw = (path: string): Promise<Response> => send(path);
 
-function post(path: string, body: unknown): Promise<Response> {
+export function post(path: string, body: unknown): Promise<Response> {
   return send(path, {method: 'POST', body: JSON.stringify(body), headers: {
     'Content-Type': 'application/json', 'Idempotency-Key': `console-${crypto.randomUUID()}`}});
 }
@@ -135,54 +136,7 @@ export async function vote(
   return await (await post(`/v1/approvals/${encodeURIComponent(id)}/grants`, body)).json() as Approval;
 }
 
-const RETRY_FIRST_MS = 500;
-const RETRY_MOST_MS = 10_000;
-
-/** Call `changed` when anything of the tenant changed, over one WebSocket, until `stop` is called. `online` says
- * whether it is open. */
-export function follow(changed: () => void, online: (isOpen: boolean) => void): () => void {
-  let stopped = false;
-  let socket: WebSocket | null = null;
-  let retry_ms = RETRY_FIRST_MS;
-  let since: string | undefined;
-
-  async function open(): Promise<void> {
-    if (stopped) return;
-    try {
-      const {ticket} = await (await post('/v1/stream-tickets', {path: '/v1/stream'})).json() as
-        components['schemas']['StreamTicket'];
-      if (stopped) return;
-      const url = new URL(`/v1/stream?ticket=${encodeURIComponent(ticket)}`, location.href);
-      url.protocol = url.protocol.replace('http', 'ws');
-      socket = new WebSocket(url);
-      socket.onopen = () => {
-        retry_ms = RETRY_FIRST_MS;
-        socket?.send(JSON.stringify({op: 'subscribe', ref: 'feed', path: '/v1/events', ...(since ? {since} : {})}));
-        online(true);
-        changed();
-      };
-      socket.onmessage = (message) => {
-        const told = JSON.parse(String(message.data)) as {events?: {id?: string}[]};
-        since = told.events?.at(-1)?.id ?? since;
-        if (told.events !== undefined) changed();
-      };
-      socket.onclose = again;
-    } catch (error) {
-      if (error instanceof Refused && error.status === 401) changed();
-      else again();
-    }
-  }
-
-  function again(): void {
-    if (stopped) return;
-    online(false);
-    setTimeout(() => void open(), retry_ms * (0.5 + Math.random()));
-    retry_ms = Math.min(retry_ms * 2, RETRY_MOST_MS);
-  }
-
-  void open();
-  return () => {
-    stopped = true;
-    socket?.close();
-  };
+/** Submit a command: a prompt, or a control command about one. */
+export async function submit(body: Partial<components['schemas']['CommandBody']>): Promise<Command> {
+  return await (await post('/v1/commands', body)).json() as Command;
 }

@@ -241,3 +241,28 @@ async def test_the_raw_view_is_for_operators_auditors_and_admins(gateway: Gatewa
     async with gateway.as_role(role) as asking:
         assert (await asking.get(FRAMES, params={"view": "raw"})).status_code == (200 if may else 403)
         assert (await asking.get(FRAMES)).status_code == 200
+
+
+@pytest.mark.req("S-1", "J-4")
+async def test_a_stream_is_read_from_so_many_events_before_its_end(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    for seq in range(1, 8):
+        await gateway.desk.frame(end(seq))
+
+    async def numbers(query: str) -> list[int]:
+        return [event["n"] for event in (await gateway.http.get(f"{FRAMES}?{query}")).json()["events"]]
+
+    assert await numbers("last=2") == [6, 7]
+    assert await numbers("last=6&limit=3") == [2, 3, 4]
+    assert await numbers("last=0") == []
+    assert await numbers("last=1000000") == list(range(1, 8))
+    at_end = (await gateway.http.get(f"{FRAMES}?last=0")).json()["next_cursor"]
+    await gateway.desk.frame(end(8))
+    assert await numbers(f"since={at_end}") == [8]
+    async with gateway.sse(f"{FRAMES}?last=1") as sse:
+        newest = await sse.next()
+    assert newest is not None
+    assert json.loads(newest[2])["n"] == 8
+    both = await gateway.http.get(f"{FRAMES}?last=1&since={at_end}")
+    assert (both.status_code, both.json()["errors"][0]["pointer"]) == (400, "last")
+    assert (await gateway.http.get(f"{FRAMES}?last=1000001")).status_code == 400

@@ -9,6 +9,7 @@ from interlock.command.remembered_rule import Width
 from interlock.gateway.rest.audit_proofs import MAX_SIZE
 from interlock.gateway.rest.cursors import CURSOR_CHARS
 from interlock.gateway.rest.sessions import ACTIVE_MAX, VIEWS
+from interlock.gateway.rest.streams import LAST_EVENTS_MAX
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
 from interlock.protocol.resources import ApprovalState, CommandState, CommandType, Decision, DeliveryState
@@ -42,6 +43,8 @@ PARAMETERS: dict[str, Parameter] = {
     "active": Parameter(_whole(1, ACTIVE_MAX), "Only what changed in so many minutes."),
     "cursor": Parameter(_CURSOR, "`next_cursor` of the page before, as it was given."),
     "since": Parameter(_CURSOR, "A cursor, exclusive; left out, it begins at the start. `Last-Event-ID` beats it."),
+    "last": Parameter(_whole(0, LAST_EVENTS_MAX), "Begin so many events before the end, with 0 at the end; not with "
+                      "`since`. `Last-Event-ID` beats it."),
     "wait": Parameter(_whole(0, WAIT_MAX_S, 0), "Seconds that a poll waits for something to come."),
     "view": Parameter(_one_of(*VIEWS), "What silence leaves, or all; `raw` is for operators, auditors and admins."),
     "agent": Parameter(_TEXT, "The agent's id."),

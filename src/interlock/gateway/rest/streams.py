@@ -18,7 +18,7 @@ from interlock.gateway.rest import cursors
 from interlock.gateway.rest.routes import ApiRequest, media_ranges
 from interlock.gateway.rest.views import PRIME_EVENTS, StreamViewFilter, prime
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Place, Problem
 
 SEND_STALL_S = 15
 """A viewer for whom a write waits this long is let go: it resumes from its cursor (S-4). On a busy stream that is less
@@ -26,7 +26,9 @@ than 30 s after it stopped to read: what the kernel keeps for it is bounded, and
 RETRY_MS = 1_000
 """After a lost connection a browser reconnects this soon."""
 SSE = "text/event-stream"
-QUERY = ("since", "limit", "wait")
+QUERY = ("since", "last", "limit", "wait")
+LAST_EVENTS_MAX = 1_000_000
+"""How far before its end a stream can be begun with `last`."""
 KEEP_ALIVE = b": hb\n\n"
 BEHIND = b'event: behind\ndata: {"code":"Behind","detail":"Too slow to keep up; resume from your cursor."}\n\n'
 
@@ -61,14 +63,21 @@ class StreamQuery(NamedTuple):
 
 
 async def asked(call: ApiRequest, stream: str, snapshot: str) -> StreamQuery:
-    """Read cursor and form from a request; Last-Event-ID beats `since` (S-1). Raises Problem InvalidPayload, or
-    CursorExpired with the path of the `snapshot` when the cursor lies behind what is kept."""
+    """Read cursor and form from a request; Last-Event-ID beats `since` and `last` (S-1). `last=N` begins N events
+    before the end, or with the first that is kept. Raises Problem InvalidPayload, or CursorExpired with the path of
+    the `snapshot` when the cursor lies behind what is kept."""
     headers = call.request.headers
     sse = call.request.method == "GET" and SSE in media_ranges(headers.getlist("accept"))
     last = headers.get("last-event-id") if sse else None
     since = last or call.query("since")
     after = cursors.number(stream, since) if since else 0
     head = await call.front.desk.ledger.head(stream)
+    if call.query("last") is not None and not last:
+        if since:
+            raise Problem("InvalidPayload", "`last` begins before the end, `since` behind an event; send one of them.",
+                          errors=(Place("last", "not with `since`"),))
+        return StreamQuery(stream, max(0, head - call.number("last", 0, 0, LAST_EVENTS_MAX)),
+                           call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX), call.number("wait", 0, 0, WAIT_MAX_S), sse)
     if after > head:
         raise Problem("InvalidPayload", "The cursor lies past the end of the stream.")
     if after and after < head:

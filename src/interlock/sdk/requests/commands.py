@@ -113,10 +113,10 @@ def approval(command_id: str) -> RequestSpec[CommandApproval]:
     return get(f"/v1/commands/{segment(command_id)}/approval", CommandApproval)
 
 
-def status(command_id: str, *, since: str | None = None, limit: int | None = None, wait: int | None = None
-           ) -> RequestSpec[StatusPage]:
+def status(command_id: str, *, since: str | None = None, last: int | None = None, limit: int | None = None,
+           wait: int | None = None) -> RequestSpec[StatusPage]:
     """A page of a command's status events; `wait` seconds for the first one."""
-    return get(f"/v1/commands/{segment(command_id)}/status", StatusPage, since=since, limit=limit, wait=wait)
+    return get(f"/v1/commands/{segment(command_id)}/status", StatusPage, since=since, last=last, limit=limit, wait=wait)
 
 
 def follow(command_id: str, *, since: str | None = None) -> Following[StatusEvent | Heartbeat]:

@@ -121,10 +121,10 @@ def history(session_id: str, *, limit: int | None = None) -> RequestSpec[Session
     return get(_path(session_id, "/history"), SessionHistory, limit=limit)
 
 
-def frames(session_id: str, *, since: str | None = None, view: View | None = None, limit: int | None = None,
-           wait: int | None = None) -> RequestSpec[FramePage]:
+def frames(session_id: str, *, since: str | None = None, last: int | None = None, view: View | None = None,
+           limit: int | None = None, wait: int | None = None) -> RequestSpec[FramePage]:
     """A page of the session's stream: frames of both directions and notices."""
-    return get(_path(session_id, "/frames"), FramePage, since=since, view=view, limit=limit, wait=wait)
+    return get(_path(session_id, "/frames"), FramePage, since=since, last=last, view=view, limit=limit, wait=wait)
 
 
 def follow(session_id: str, *, since: str | None = None, view: View | None = None) -> Following[FrameEvent]:
@@ -143,9 +143,10 @@ def download(session_id: str, transfer_id: str) -> RequestSpec[bytes]:
     return raw(_path(session_id, f"/files/{segment(transfer_id)}"), "*/*")
 
 
-def events(*, since: str | None = None, limit: int | None = None, wait: int | None = None) -> RequestSpec[FeedPage]:
+def events(*, since: str | None = None, last: int | None = None, limit: int | None = None,
+           wait: int | None = None) -> RequestSpec[FeedPage]:
     """A page of the tenant's feed: what changed, and where to read it."""
-    return get("/v1/events", FeedPage, since=since, limit=limit, wait=wait)
+    return get("/v1/events", FeedPage, since=since, last=last, limit=limit, wait=wait)
 
 
 def follow_events(*, since: str | None = None) -> Following[FeedEvent]:

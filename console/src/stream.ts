@@ -1,0 +1,99 @@
+/** Streams of the API over one WebSocket of this tab: each goes on behind its last event after a lost connection. */
+import {post, Refused} from './api';
+import type {components} from './api.generated';
+
+const RETRY_FIRST_MS = 500;
+const RETRY_MOST_MS = 10_000;
+
+interface Subscription {
+  path: string;
+  since: string;
+  take: (data: unknown) => void;
+}
+
+interface Message {
+  ref: string;
+  events?: {id?: string | null; data: unknown}[];
+  end?: string;
+  problem?: unknown;
+}
+
+const subscriptions = new Map<string, Subscription>();
+let socket: WebSocket | null = null;
+let last = 0;
+
+function begin(ref: string): void {
+  const wanted = subscriptions.get(ref);
+  if (wanted === undefined || socket?.readyState !== WebSocket.OPEN) return;
+  const {path, since} = wanted;
+  socket.send(JSON.stringify({op: 'subscribe', ref, path: since === '' ? `${path}?last=0` : path, ...(since === '' ? {} : {since})}));
+}
+
+/** Follow a stream from behind the cursor `since`, or from now on if it is "". Returns what ends it. */
+export function subscribe(path: string, since: string, take: (data: unknown) => void): () => void {
+  last += 1;
+  const ref = `s${last}`;
+  subscriptions.set(ref, {path, since, take});
+  begin(ref);
+  return () => {
+    subscriptions.delete(ref);
+    if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({op: 'unsubscribe', ref}));
+  };
+}
+
+function receive(text: string): void {
+  const message = JSON.parse(text) as Message;
+  const wanted = subscriptions.get(message.ref);
+  if (wanted === undefined) return;
+  for (const event of message.events ?? []) {
+    if (event.id) wanted.since = event.id;
+    wanted.take(event.data);
+  }
+  if (message.end === 'behind') begin(message.ref);
+}
+
+/** Keep the socket open until the returned function is called. `changed` is called when it opens, since anything may
+ * have changed meanwhile, and for each event of the tenant's feed; `online` with whether it is open. */
+export function connect(changed: () => void, online: (isOpen: boolean) => void): () => void {
+  let stopped = false;
+  let retry_ms = RETRY_FIRST_MS;
+  const leave = subscribe('/v1/events', '', changed);
+
+  async function open(): Promise<void> {
+    if (stopped) return;
+    try {
+      const {ticket} = await (await post('/v1/stream-tickets', {path: '/v1/stream'})).json() as
+        components['schemas']['StreamTicket'];
+      if (stopped) return;
+      const url = new URL(`/v1/stream?ticket=${encodeURIComponent(ticket)}`, location.href);
+      url.protocol = url.protocol.replace('http', 'ws');
+      const opened = socket = new WebSocket(url);
+      opened.onopen = () => {
+        retry_ms = RETRY_FIRST_MS;
+        for (const ref of subscriptions.keys()) begin(ref);
+        online(true);
+        changed();
+      };
+      opened.onmessage = (message) => { receive(String(message.data)); };
+      opened.onclose = again;
+    } catch (error) {
+      if (error instanceof Refused && error.status === 401) changed();
+      else again();
+    }
+  }
+
+  function again(): void {
+    if (stopped) return;
+    online(false);
+    setTimeout(() => void open(), retry_ms * (0.5 + Math.random()));
+    retry_ms = Math.min(retry_ms * 2, RETRY_MOST_MS);
+  }
+
+  void open();
+  return () => {
+    stopped = true;
+    leave();
+    socket?.close();
+    socket = null;
+  };
+}

@@ -1,0 +1,110 @@
+"""Sessions in real Chromium: the list, one session streamed, a prompt from the page, a gateway that dies (J-3, J-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+from proof.house import House
+
+from console.test_console_page import ARGUMENTS, HOSTILE, asked, interlock, origin, page_of
+from installed import require
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    """A gateway and a runner with the shell agent."""
+    house = House(tmp_path_factory.mktemp("sessions"), "")
+    try:
+        house.up()
+        yield house
+    finally:
+        house.down()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real browser, with its security as it ships."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(require("chromium")), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+def session_of(house: House, name: str) -> str:
+    """The id of the session with this key of the shell."""
+    return next(one["session_id"] for one in house.get("/v1/sessions")["items"] if one["session_key"] == f"agent:shell:{name}")
+
+
+@pytest.mark.req("J-3", "J-11")
+def test_the_list_shows_what_waits_first_and_keeps_its_filter_in_the_address(browser: Any, house: House) -> None:
+    asked(house, "echo first", "list-waits")
+    with page_of(browser, house) as page:
+        page.get_by_role("link", name="Sessions").click()
+        page.wait_for_url("**/console/sessions")
+        assert page.get_by_role("heading", level=2).first.inner_text() == "Waiting for you"
+        page.get_by_text("list-waits").wait_for()
+        page.get_by_label("Search title").fill("nothing has this name")
+        page.get_by_text("There is no such session.").wait_for()
+        assert "q=nothing+has+this+name" in page.url
+        page.go_back()
+        page.get_by_text("list-waits").click()
+        page.wait_for_url(f"**/console/sessions/{session_of(house, 'list-waits')}")
+
+
+@pytest.mark.req("J-4")
+def test_a_prompt_from_the_page_is_answered_there_and_its_output_streams(browser: Any, house: House) -> None:
+    asked(house, "echo begun", "stream")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session_of(house, 'stream')}")
+        page.get_by_role("link", name="Open the approval").click()
+        page.get_by_role("button", name="Allow once", disabled=False).click()
+        page.get_by_text("Decided by").wait_for()
+        page.go_back()
+        page.get_by_label("Output").get_by_text("begun").wait_for()
+        page.get_by_label("Write to the agent").fill("for n in 1 2 3; do echo line-$n; done")
+        page.get_by_role("button", name="Send").click()
+        page.get_by_role("link", name="Open the approval").click()
+        page.get_by_role("button", name="Allow once", disabled=False).click()
+        page.get_by_text("Decided by").wait_for()
+        page.go_back()
+        page.get_by_text("line-3").wait_for()
+        assert page.get_by_label("Output").last.inner_text().split() == ["line-1", "line-2", "line-3"]
+
+
+@pytest.mark.req("J-4", "J-16")
+def test_what_an_agent_prints_is_shown_and_never_run(browser: Any, house: House) -> None:
+    lines = "\n".join(HOSTILE)
+    (house.workspace / "hostile").write_text(lines)
+    approval = asked(house, "cat hostile", "hostile-output")
+    interlock(house, "approve", approval, "--yes")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session_of(house, 'hostile-output')}")
+        page.get_by_label("Output").wait_for()
+        page.get_by_role("button", name="Show earlier").click()
+        shown = page.get_by_label("Output").inner_text()
+        assert HOSTILE[0] in shown
+        assert "<U+202E> gpj.exe" in shown
+        page.wait_for_load_state("networkidle")
+
+
+@pytest.mark.req("J-4", "J-18")
+def test_after_a_killed_gateway_the_open_page_has_the_whole_text(browser: Any, house: House) -> None:
+    approval = asked(house, "seq -f tick-%g 1 5; until [ -e go ]; do sleep 0.05; done; seq -f tick-%g 6 40", "killed")
+    interlock(house, "approve", approval, "--yes")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session_of(house, 'killed')}")
+        page.get_by_text("tick-5").wait_for()
+        house.kill("gateway")
+        page.get_by_text("The gateway cannot be reached").wait_for()
+        house.start("gateway")
+        (house.workspace / "go").touch()
+        page.get_by_text("tick-40").wait_for()
+        page.get_by_role("button", name="Show earlier").last.click()
+        assert page.get_by_label("Output").inner_text().split() == [f"tick-{n}" for n in range(1, 41)]
+    assert interlock(house, "status")
