@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 from proof.house import House
-
-from console.test_console_page import ARGUMENTS, HOSTILE, asked, interlock, origin, page_of
-from installed import require
+from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.test_console_page import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    """A gateway and a runner with the shell agent."""
-    house = House(tmp_path_factory.mktemp("sessions"), "")
-    try:
-        house.up()
-        yield house
-    finally:
-        house.down()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A real browser, with its security as it ships."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=str(require("chromium")), args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
 def session_of(house: House, name: str) -> str:
     """The id of the session with this key of the shell."""
-    return next(one["session_id"] for one in house.get("/v1/sessions")["items"] if one["session_key"] == f"agent:shell:{name}")
+    return next(one["session_id"] for one in house.get("/v1/sessions")["items"]
+                if one["session_key"] == f"agent:shell:{name}")
 
 
 @pytest.mark.req("J-3", "J-11")
