@@ -70,7 +70,7 @@ def test_what_an_agent_prints_is_shown_and_never_run(browser: Any, house: House)
         page.wait_for_load_state("networkidle")
 
 
-@pytest.mark.req("J-4", "J-18")
+@pytest.mark.req("J-4")
 def test_after_a_killed_gateway_the_open_page_has_the_whole_text(browser: Any, house: House) -> None:
     approval = asked(house, "seq -f tick-%g 1 5; until [ -e go ]; do sleep 0.05; done; seq -f tick-%g 6 40", "killed")
     interlock(house, "approve", approval, "--yes")
