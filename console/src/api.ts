@@ -12,6 +12,9 @@ export type CommandPage = components['schemas']['CommandPage'];
 export type StatusEvent = components['schemas']['StatusEvent'];
 export type Explanation = components['schemas']['Explanation'];
 export type RememberedRule = components['schemas']['RememberedRule'];
+export type Node = components['schemas']['Node'];
+export type Drain = components['schemas']['Drain'];
+export type PairingCode = components['schemas']['PairingCode'];
 type Opened = components['schemas']['OpenedBrowserSession'];
 type Problem = components['schemas']['Problem'];
 
@@ -75,6 +78,13 @@ read.raw = (path: string): Promise<Response> => send(path);
 export function post(path: string, body: unknown): Promise<Response> {
   return send(path, {method: 'POST', body: JSON.stringify(body), headers: {
     'Content-Type': 'application/json', 'Idempotency-Key': `console-${crypto.randomUUID()}`}});
+}
+
+/** Change something by one request, which is not repeated.
+ *
+ * Raises: Refused. */
+export async function change<T>(path: string, body: unknown): Promise<T> {
+  return await (await post(path, body)).json() as T;
 }
 
 function forget(): void {

@@ -15,6 +15,7 @@ export interface View {
 export const views: readonly View[] = [
   {path: '/console/sessions', name: 'sessions', roles: [], load: () => import('./sessions/Sessions.svelte')},
   {path: '/console/commands', name: 'commands', roles: [], load: () => import('./commands/Commands.svelte')},
+  {path: '/console/runners', name: 'runners', roles: [], load: () => import('./runners/Runners.svelte')},
   {path: '/console/policy', name: 'policy', roles: [], load: () => import('./policy/Policy.svelte')},
   {path: '/console/audit', name: 'audit', roles: ['auditor', 'admin', 'owner'], load: () => import('./audit/Audit.svelte')},
 ];
