@@ -21,7 +21,7 @@ from interlock.backends.jsonl.view_files import ViewFile
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.chats import ChatMessage, ChatSettings
+from interlock.engine.chats import ChatSettings, InboundMessage
 from interlock.protocol import payloads as p
 from interlock.protocol.records import IdempotencyRecord
 from interlock.session.chat_route import Chat, Naming
@@ -54,7 +54,7 @@ class Desk(Table):
             return IdempotencyRecord(scope=f"m-{self.said}", fingerprint="", status=202, headers={}, body=b"",
                                      created_ms=0)
 
-        message = ChatMessage(Chat("irc", "direct", peer=peer), peer, text, [], None, {})
+        message = InboundMessage(Chat("irc", "direct", peer=peer), peer, text, [], None, {})
         return (await self.engine.chats.arrive(OWNER, message, remember)).session_id
 
     async def look(self, times: int = 2) -> list[str]:

@@ -74,7 +74,7 @@ def test_a_vector_that_begins_anywhere_in_a_page_is_read_to_its_end() -> None:
 def test_each_page_of_a_process_is_read_once_and_unmapped_memory_is_empty() -> None:
     text = ctypes.create_string_buffer(b"before")
     address = ctypes.addressof(text)
-    held = memory.Memory(os.getpid())
+    held = memory.ProcessMemory(os.getpid())
     try:
         assert text_at(held, address, PAGE) == b"before"
         text.value = b"later"

@@ -16,7 +16,7 @@ from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge import archive, entries
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.chats import ChatMessage, ChatSettings, SystemMessage
+from interlock.engine.chats import ChatSettings, InboundMessage, SystemMessage
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.inbound import InboundBody, Received
@@ -48,7 +48,7 @@ class Room(Table):
                                  created_ms=0)
 
     async def hear(self, text: str, chat: Chat = ANN, *attachments: dict[str, Any]) -> Received:
-        message = ChatMessage(chat, "ann", text, list(attachments), None, {"displayName": "Ann"})
+        message = InboundMessage(chat, "ann", text, list(attachments), None, {"displayName": "Ann"})
         return await self.engine.chats.arrive(OWNER, message, self.remember)
 
     async def system(self, text: str, key: str = "agent:shell:main", origin: Any = "cron") -> Any:
@@ -322,10 +322,10 @@ async def test_words_are_answered_by_silence_where_that_is_the_policy() -> None:
 async def test_a_message_may_name_its_session_itself() -> None:
     room = Room(naming=Naming("per-peer"), default_agent="shell")
     for named, key in (("Main", "agent:shell:main"), ("agent:SHELL:work", "agent:shell:work")):
-        message = ChatMessage(ANN, "ann", "hello", [], None, {}, named)
+        message = InboundMessage(ANN, "ann", "hello", [], None, {}, named)
         assert (await room.engine.chats.arrive(OWNER, message, room.remember)).session_key == key
     with pytest.raises(Problem, match="/session_key: a session key has"):
-        await room.engine.chats.arrive(OWNER, ChatMessage(ANN, "ann", "hello", [], None, {}, "a b"), room.remember)
+        await room.engine.chats.arrive(OWNER, InboundMessage(ANN, "ann", "hello", [], None, {}, "a b"), room.remember)
 
 
 @pytest.mark.req("I-4")

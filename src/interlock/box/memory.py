@@ -25,7 +25,7 @@ class Unreadable(Exception):
         self.number = number
 
 
-class Memory:
+class ProcessMemory:
     """The memory of one thread's process. Each page is read once, since a compiler's hundred arguments and
     variables lie on a few pages. Call it as a `Read`, and close it."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from interlock.box import kernel
-from interlock.box.memory import Memory, Unreadable, text_at, vector_at
+from interlock.box.memory import ProcessMemory, Unreadable, text_at, vector_at
 
 MAX_PATH_BYTES = 4096
 MAX_INTERPRETERS = 5
@@ -144,7 +144,7 @@ class ProgramReader:
     def read(self, at: bool, arguments: tuple[int, ...]) -> Program:
         """Read the call: `at` tells execveat from execve. Raises Unreadable, and OSError if the process is gone."""
 
-        def whole(memory: Memory, file: int, found: bytes, started: StartedProgram) -> Program:
+        def whole(memory: ProcessMemory, file: int, found: bytes, started: StartedProgram) -> Program:
             image = self._image(file)
             own_view = self._view is not None and view_of(self.tid) != self._view
             name = os.readlink(f"/proc/self/fd/{file}".encode()) if own_view else self._name(found, file, image)
@@ -158,9 +158,9 @@ class ProgramReader:
         return self._opened(at, arguments, lambda _memory, _file, _found, started: started)
 
     def _opened(self, at: bool, arguments: tuple[int, ...],
-                result: Callable[[Memory, int, bytes, StartedProgram], T]) -> T:
+                result: Callable[[ProcessMemory, int, bytes, StartedProgram], T]) -> T:
         dirfd, address, argv_at, flags = (*arguments[:3], arguments[4]) if at else (-100, *arguments[:2], 0)
-        memory = Memory(self.tid)
+        memory = ProcessMemory(self.tid)
         try:
             self._root = os.open(f"/proc/{self.tid}/root", os.O_PATH | os.O_CLOEXEC)
             path = text_at(memory, address, MAX_PATH_BYTES)

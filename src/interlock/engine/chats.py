@@ -74,7 +74,7 @@ class ChatSettings(NamedTuple):
     models: frozenset[str] = frozenset()
 
 
-class ChatMessage(NamedTuple):
+class InboundMessage(NamedTuple):
     """What came in: who said it in which chat, its text, and its content parts as an execute takes them."""
 
     chat: Chat
@@ -120,7 +120,7 @@ class ChatInbox:
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """New session → what ends the work of the one before it, where a gateway ended in between."""
 
-    async def seek(self, principal: Principal, message: ChatMessage | SystemMessage) -> None:
+    async def seek(self, principal: Principal, message: InboundMessage | SystemMessage) -> None:
         """Raise Elsewhere if the runner of a message's session is known to be attached to another gateway. Otherwise
         messages of one key at several gateways would take the key from each other, each to find the session elsewhere.
         """
@@ -129,7 +129,7 @@ class ChatInbox:
         else:
             await self._router.follow_key(principal, *self._named(message), self.settings.workspace)
 
-    async def arrive(self, principal: Principal, message: ChatMessage, remember: Remember) -> Received:
+    async def arrive(self, principal: Principal, message: InboundMessage, remember: Remember) -> Received:
         """Take a message: its command waits in the session of its key, or nothing runs where policy keeps silent."""
         agent_id, key = self._named(message)
         word = read_word(message.text) if not message.attachments else None
@@ -211,7 +211,7 @@ class ChatInbox:
 
     # --- words for the gateway (V-1) ---
     async def _answer(
-        self, principal: Principal, message: ChatMessage, agent_id: str, key: str, word: Word, remember: Remember,
+        self, principal: Principal, message: InboundMessage, agent_id: str, key: str, word: Word, remember: Remember,
         hold: Hold | None,
     ) -> Received:
         """Answer a word that is not for the agent: it begins no session, moves no clock, and is not in a transcript."""
@@ -239,7 +239,7 @@ class ChatInbox:
         return await (await self._shell(Route(record.session_id, None, record.runner_id), hold)).call(decide)
 
     async def _compact(
-        self, principal: Principal, session_id: str, message: ChatMessage, key: str, instructions: str,
+        self, principal: Principal, session_id: str, message: InboundMessage, key: str, instructions: str,
         remember: Remember
     ) -> Received:
         """Have the conversation compacted; where that cannot be, the answer says why."""
@@ -256,7 +256,7 @@ class ChatInbox:
         return told
 
     # --- which session ---
-    def _named(self, message: ChatMessage) -> tuple[str, str]:
+    def _named(self, message: InboundMessage) -> tuple[str, str]:
         """The agent that answers a message, and the key of its session (R-1, R-3). Raises Problem."""
         settings = self.settings
         if message.session_key is not None:
@@ -300,7 +300,7 @@ class ChatInbox:
 
     # --- what becomes of the message ---
     async def _say(
-        self, principal: Principal, message: ChatMessage, key: str, route: Route, begin: _Begin, remember: Remember
+        self, principal: Principal, message: InboundMessage, key: str, route: Route, begin: _Begin, remember: Remember
     ) -> Received:
         text = begin.asked.text if begin.asked is not None else message.text
         silent = not text.strip() and not message.attachments

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -387,10 +387,10 @@ class StreamRelay:
                 await followed.subscription.end()
 
 
-_kept = set[asyncio.Future[None]]()
+_kept = set[asyncio.Future[Any]]()
 
 
-def _keep(task: asyncio.Future[None]) -> None:
+def _keep(task: asyncio.Future[Any]) -> None:
     """Hold on to a task that nobody waits for."""
     _kept.add(task)
     task.add_done_callback(_kept.discard)

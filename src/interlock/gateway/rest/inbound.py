@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from starlette.types import ASGIApp
 
-from interlock.engine.chats import ChatMessage
+from interlock.engine.chats import InboundMessage
 from interlock.gateway.rest.answers import encode, raw_answer
 from interlock.gateway.rest.request_guard import OPERATORS
 from interlock.gateway.rest.routes import ApiRequest, Operation
@@ -37,14 +37,14 @@ def seek(call: ApiRequest) -> Awaitable[None] | None:
     return call.front.desk.chats.seek(call.principal, _message(call.body)) if call.guess else None
 
 
-def _message(body: InboundBody) -> ChatMessage:
+def _message(body: InboundBody) -> InboundMessage:
     # In a direct chat, who writes is who one talks with.
     peer = body.peer or (body.sender if body.chat_type == "direct" else None)
     chat = Chat(body.channel, body.chat_type, body.account_id, peer, body.group_id, body.thread_id, body.topic_id,
                 body.parent_peer, body.guild_id, body.team_id)
     described = {"subject": body.subject, "room": body.room, "space": body.space, "displayName": body.display_name}
-    return ChatMessage(chat, body.sender, body.text, [_part(one) for one in body.attachments], body.idempotency_key,
-                       {name: text for name, text in described.items() if text}, body.session_key)
+    return InboundMessage(chat, body.sender, body.text, [_part(one) for one in body.attachments], body.idempotency_key,
+                          {name: text for name, text in described.items() if text}, body.session_key)
 
 
 def _part(attachment: Attachment) -> dict[str, object]:
