@@ -26,7 +26,7 @@ from pathlib import Path
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.agent import AgentSpec
-from interlock.runner.gateways import Pairing
+from interlock.runner.gateways import PairedGateway
 from interlock.runner.main import RunnerConfig, run_runner
 url, state, root, bad = sys.argv[1:]
 spec = AgentSpec(adapter="acp", command=sys.executable, args=["-I", "-S", bad])
@@ -34,7 +34,7 @@ async def main():
     Path(state).mkdir(exist_ok=True)
     outbox = SqliteOutbox(Path(state) / "outbox.db")
     try:
-        await run_runner(RunnerConfig(gateways=[Pairing(url=u, token="t", runner_id=f"main-{state}-{n}")
+        await run_runner(RunnerConfig(gateways=[PairedGateway(url=u, token="t", runner_id=f"main-{state}-{n}")
                                                 for n, u in enumerate(url.split(","))],
                                       runner_id="main-" + state, state_dir=Path(state),
                                       roots=[root], agents={"bad": spec}, device_name="here"), outbox,

@@ -31,7 +31,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.ports.outbox import Piece
+from interlock.ports.outbox import TransientText
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import StateChanged
 
@@ -45,7 +45,7 @@ async def main():
                       message_id=name, session_id=sys.argv[2], timestamp="2026-11-21T10:00:00.000Z")
         (stored,) = await outbox.write([frame])
         print("frame", stored.seq, name, flush=True)
-        await outbox.write([Piece(sys.argv[2], "b" + sys.argv[3], offset, "x")])
+        await outbox.write([TransientText(sys.argv[2], "b" + sys.argv[3], offset, "x")])
         offset += 1
         print("piece", offset, flush=True)
 

@@ -228,7 +228,8 @@ async def test_a_batch_that_fails_does_not_take_the_others_of_its_group_with_it(
         ledger.commit(WriteBatch([PutFact("a", "b")], [("s/never", 1)])),
         ledger.commit(WriteBatch([append("x" * 3), append()])), return_exceptions=True)
     kinds = [type(one).__name__ if isinstance(one, LedgerError) else one for one in results]
-    assert kinds == [([1, 1], []), "Fenced", "Taken", ([2], [1]), "Taken", "LedgerError", "Fenced", ([1, 3], [])]
+    assert kinds == [([1, 1], []), "Fenced", "NameTaken", ([2], [1]), "NameTaken", "LedgerError", "Fenced",
+                     ([1, 3], [])]
     assert await ledger.head("s/1") == 3
     assert await ledger.fact("a") is None
 
