@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from benchmarks.websocket import RECEIVE_BYTES
 
 WINDOW = 2_048
-"""Messages under way at most: what a runner has sent and nobody has confirmed."""
+"""Messages under way at most: what a runner has sent and no one has confirmed."""
 SEND_BYTES = 64 * 1024
 STALL_S = 30
 """A round in which nothing moves for so long has lost something."""

@@ -33,7 +33,7 @@ from interlock.protocol.payloads import TextDone
 from interlock.protocol.records import SessionRecord
 
 FRAMES = 2_000
-"""Frames of a round: fewer bytes than a viewer's outbox holds, so that nobody is sent back to the ledger."""
+"""Frames of a round: fewer bytes than a viewer's outbox holds, so that no one is sent back to the ledger."""
 A_TELLING = 64
 VIEWERS = 100
 SESSION = "00000000-0000-4000-8000-000000000001"

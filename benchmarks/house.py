@@ -79,12 +79,7 @@ def run() -> Report:
     tests = list((ROOT / "tests").rglob("*.py"))
     source_lines, test_lines = _lines(trees), _lines(tests)
     gerunds = [name for name in map(_dotted, trees) if is_gerund(name.rpartition(".")[2])]
-    prose = Counter[str]()
-    words = 0
-    for text in _prose(trees):
-        words += len(text.split())
-        for expression, pattern in DIALECT.items():
-            prose[expression] += len(re.findall(pattern, text, re.MULTILINE))
+    words, prose = _count_prose(trees)
     subjects, bodies = _commits()
     mirrored = [path for path in trees if path.name != "__init__.py" and _mirror(path).exists()]
     named = [path for path in trees if path.name != "__init__.py"]
@@ -98,6 +93,12 @@ def run() -> Report:
         subjects_too_long=sum(len(each) > SUBJECT_CHARACTERS for each in subjects), subjects_with_body=bodies,
         paths=path_trace.run(),
     )
+
+
+def prose_rates() -> dict[str, float]:
+    """Return how often each expression of `DIALECT` occurs per 10,000 words of docstrings, comments and pages."""
+    words, prose = _count_prose({path: ast.parse(path.read_bytes()) for path in sorted(SOURCE.rglob("*.py"))})
+    return {each: prose[each] * 10_000 / words for each in DIALECT}
 
 
 def is_gerund(name: str) -> bool:
@@ -180,6 +181,16 @@ def _single_importer(trees: dict[Path, ast.Module]) -> int:
                 for alias in each.names:
                     importers.setdefault(alias.name, set()).add(_dotted(path))
     return sum(len(importers.get(name, ())) == 1 for name in names)
+
+
+def _count_prose(trees: dict[Path, ast.Module]) -> tuple[int, Counter[str]]:
+    """Count words, and the expressions of `DIALECT` among them."""
+    found, words = Counter[str](), 0
+    for text in _prose(trees):
+        words += len(text.split())
+        for expression, pattern in DIALECT.items():
+            found[expression] += len(re.findall(pattern, text, re.MULTILINE))
+    return words, found
 
 
 def _prose(trees: dict[Path, ast.Module]) -> Iterator[str]:

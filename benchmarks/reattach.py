@@ -75,7 +75,7 @@ async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_i
     linking = asyncio.create_task(link.run())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            # The link ends by itself only where it failed, and then nobody need wait.
+            # The link ends by itself only where it failed, and then no one need wait.
             acked = asyncio.create_task(outbox.all_acked.wait())
             await asyncio.wait((acked, linking), return_when=asyncio.FIRST_COMPLETED)
             if not acked.done():

@@ -74,7 +74,7 @@ def start(stack: contextlib.ExitStack, folder: Path, gateways: int, store: str, 
 
 
 def attach(stack: contextlib.ExitStack, place: Place) -> Side:
-    """Attach the runners to its gateways in turn. A runner that nobody drives answers no ping: so this comes when all
+    """Attach the runners to its gateways in turn. A runner that no one drives answers no ping: so this comes when all
     gateways have started."""
     runners: list[ScriptedRunner] = []
     for number in range(RUNNERS):

@@ -110,7 +110,7 @@ def _alone(which: str, path: Path) -> dict[str, float]:
 
 
 def opened(path: Path) -> dict[str, float]:
-    """Open a file, build its context, and then make its index, which nobody waits for: {open_s, context_s, index_s,
+    """Open a file, build its context, and then make its index, which no one waits for: {open_s, context_s, index_s,
     memory_bytes, messages}. The memory is the process's peak before the index is made, and after."""
     before = time.perf_counter()
     with Indexed(path) as file:
@@ -161,7 +161,7 @@ async def turns(state: Path, compacted: Path) -> dict[str, float]:
     began = time.perf_counter()
     leaf, taken = await store.leaf("S", "shell"), await store.trunk("S", "shell")
     found = {"first_s": time.perf_counter() - began, "entries": float(len(taken.nodes))}
-    await store.close()  # The index is made when nobody waits for it.
+    await store.close()  # The index is made when no one waits for it.
     store = JsonlTranscripts(state, _Clock())
     leaf = await store.leaf("S", "shell")
     for name, read in (("turn_s", store.trunk), ("whole_s", store.tree)):

@@ -12,11 +12,11 @@ from proof.trio import Trio
 
 PATIENCE_S = 60.0
 http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=30)
-"""Whoever is asked may be killed: each request has a connection of its own."""
+"""Anyone who is asked may be killed: each request has a connection of its own."""
 
 
 def insist(ask: Callable[[], httpx2.Response]) -> httpx2.Response:
-    """Ask until it is answered for good, by whoever is there."""
+    """Ask until it is answered for good, by anyone who is there."""
     until = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(httpx2.TransportError):
@@ -42,7 +42,7 @@ def execute(house: Trio, lane: int, prompt: str, key: str, timeout_ms: int) -> s
 
 
 def state_of(house: Trio, command_id: str, at: str | None = None) -> str:
-    """A command's state, as one gateway shows it, or whoever is there."""
+    """A command's state, as one gateway shows it, or anyone who is there."""
     return str(insist(lambda: http.get(f"{at or house.url}/v1/commands/{command_id}", headers=house.headers)
                       ).json()["state"])
 

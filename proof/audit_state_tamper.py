@@ -156,7 +156,7 @@ def _count(state: Path) -> int:
 
 
 def rewrite(state: Path, dice: random.Random) -> str:
-    """Write signed records anew, and some more or fewer."""
+    """Write signed records again, and some more or fewer."""
     count = _count(state)
     write_log(state, dice.randrange(count), max(1, count + dice.randrange(-1, 3)))
     return "rewritten"

@@ -95,7 +95,7 @@ class _Lane:
         places = [at]
 
         def ask() -> httpx2.Response:
-            # Who was drawn may just have been killed: then whoever is there.
+            # Who was drawn may just have been killed: then anyone who is there.
             place = places.pop() if places else self._house.url
             return http.post(f"{place}/v1/commands", json=body,
                              headers={**self._house.headers, "Idempotency-Key": key})

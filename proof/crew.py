@@ -1,6 +1,7 @@
 """Writers, a voter and viewers around one house, each with a file of its own for what it was acknowledged or shown.
 
-A line is noted and synced before its writer goes on, so that what stands in a file was acknowledged, whoever died.
+A line is noted and synced before its writer goes on, so that what stands in a file was acknowledged, no matter who
+died.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Pace(NamedTuple):
 
 
 class Crew:
-    """Whoever works on a house while it is killed. `start`, then any mischief, then `stop` and `settle`."""
+    """Anyone who works on a house while it is killed. `start`, then any mischief, then `stop` and `settle`."""
 
     def __init__(self, house: House, seed: int, pace: Pace) -> None:
         self.house = house
@@ -93,7 +94,7 @@ class Crew:
             thread.start()
 
     def stop(self) -> None:
-        """Let the writers end; whoever votes and views goes on."""
+        """Let the writers end; anyone who votes and views goes on."""
         self._stopping.set()
         for thread in self._threads:
             thread.join(60)

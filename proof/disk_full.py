@@ -56,7 +56,7 @@ class Findings(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Nothing lost, nothing but 503 while it lasted, nobody died, and all went on in time."""
+        """Nothing lost, nothing but 503 while it lasted, no one died, and all went on in time."""
         return not self.wrong and self.reckoned.passed
 
     @property

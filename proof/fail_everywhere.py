@@ -1,6 +1,6 @@
 """R4: a process dies at each of the named failpoints, 25 times at each, and the invariants of the design hold.
 
-Gateway and runner are both armed, each at a point of its own; whoever dies comes back armed at the next one.
+Gateway and runner are both armed, each at a point of its own; anyone who dies comes back armed at the next one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from proof.swift import Swift
 
 TIMES = 25
 REACH_TIMEOUT_S = 20.0
-"""A point that nobody came to in this time is put back behind the others."""
+"""A point that no one came to in this time is put back behind the others."""
 GIVEN_UP = 20
-"""So often in a row nobody came to any point: then the house stands still, and that is what is wrong."""
+"""So often in a row no one came to any point: then the house stands still, and that is what is wrong."""
 SETTLE_TIMEOUT_S = 120.0
 PACE = Pace(writers=8, sessions=4, pieces=4, pause_ms=15, rest_s=0.3)
 
@@ -98,7 +98,7 @@ def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: 
 
 
 def _look(house: House, plan: _Plan, deaths: Counter[str]) -> None:
-    """Take one that died back; put a point back that nobody comes to."""
+    """Take one that died back; put a point back that no one comes to."""
     if house.processes[plan.part].poll() is not None:
         if plan.left:
             deaths[f"{plan.part}, {plan.left.pop()}"] += 1

@@ -220,7 +220,7 @@ def _one_more(house: House, path: str) -> Reader:
 
 
 def _read_along(readers: list[Reader]) -> None:
-    """Read until each is shown what was said within this second: what follows is live, and nobody reads it."""
+    """Read until each is shown what was said within this second: what follows is live, and no one reads it."""
     behind = {one.socket.fileno(): one for one in readers}
     deadline = time.monotonic() + CAUGHT_UP_S
     while behind:

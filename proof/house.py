@@ -170,7 +170,7 @@ class House:
         return {}
 
     def stay(self) -> None:
-        """Keep connections from here on: nobody is killed any more, and there is much to ask."""
+        """Keep connections from here on: no one is killed any more, and there is much to ask."""
         self._http = _asking(keep=1)
 
     def lines(self, path: str) -> Iterator[bytes]:

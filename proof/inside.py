@@ -16,7 +16,7 @@ INSIDE = (
     "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "2002:7f00:1::",
     "2002:a9fe:a9fe::1", "2001:db8::1",
 )
-"""Addresses that nobody outside has: loopback, private, shared, link-local, metadata, documentation, multicast,
+"""Addresses that no one outside has: loopback, private, shared, link-local, metadata, documentation, multicast,
 reserved, and IPv4 hidden in IPv6."""
 
 MISWRITTEN = (

@@ -1,7 +1,7 @@
 """R5: three gateways, 8 runners, 2,000 commands; for each tenth of them a gateway is killed, for another one stopped.
 
-No command is started twice, whoever owned its session when; what an owner tries to write that was replaced while it
-slept is refused, and it comes back as another. Each command writes its own name to a file once: that is counted.
+No command is started twice, no matter who owned its session when; what an owner tries to write that was replaced while
+it slept is refused, and it comes back as another. Each command writes its own name to a file once: that is counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Findings(NamedTuple):
     started: Counter[int]
     """How often a command's line was found in its file, and of how many commands that is so."""
     lost: list[str]
-    """Acknowledged commands that nobody knows any more, or that did not end."""
+    """Acknowledged commands that no one knows any more, or that did not end."""
     refused: int
     """Lanes that a gateway let go since a write of its was refused."""
     came_back: int

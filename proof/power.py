@@ -106,7 +106,7 @@ class Disk:
         self._noted = [one for one in self._noted if not (isinstance(one, Named) and one.directory == directory)]
 
     def cut(self, draw: random.Random) -> None:
-        """Take back what is not synced, and end this process. Nobody writes any more once this holds `turn`."""
+        """Take back what is not synced, and end this process. No one writes any more once this holds `turn`."""
         self.turn.acquire()
         noted, torn = self._noted, draw.random() < 0.5
         for one in reversed(noted):

@@ -1,4 +1,4 @@
-"""What became of everything that a crew was acknowledged: read over REST, and from the transcript files (R2 to R4)."""
+"""The outcome of everything that a crew was acknowledged: read over REST, and from the transcript files (R2 to R4)."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Ways:
                 params={"limit": limit, **({"since": cursor} if cursor else {})}).raise_for_status().content)
             cursor = msgspec.json.decode(page["next_cursor"], type=str)
             events = _events.decode(page["events"])
-            # A page has one cursor, that of its end: whoever is cut within it reads it again.
+            # A page has one cursor, that of its end: anyone who is cut within it reads it again.
             seen += [Seen(bytes(event), cursor) for event in events]
         return seen
 

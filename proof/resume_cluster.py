@@ -32,7 +32,7 @@ def resume(place: Path, seed: int, events: int) -> tuple[Findings, Counter[int]]
 
     try:
         session_id = one_session(house, seed)
-        for number in range(GATEWAYS):  # Whoever has the session would not know of what is written beside it.
+        for number in range(GATEWAYS):  # Anyone who has the session would not know of what is written beside it.
             gateways.kill(number)
         asyncio.run(lengthen(gateways.home(0), session_id, events))
         for number in range(GATEWAYS):

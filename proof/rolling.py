@@ -1,6 +1,6 @@
 """Every gateway of a cluster is restarted in turn, behind one address, under people who give commands and look at them.
 
-A restart that was planned must cost nobody an answer. A person's client repeats what was cut, and a 503 that says when
+A restart that was planned must cost no one an answer. A person's client repeats what was cut, and a 503 that says when
 to come again; anything else that is not 2xx is a fault, and so is a command that was not taken, lost or run twice.
 """
 

@@ -90,7 +90,7 @@ class Swift:
 
 
 def main() -> None:
-    """Fork what is asked for, until nobody asks any more."""
+    """Fork what is asked for, until no one asks any more."""
     link = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
     for name in LOADED:
         importlib.import_module(name)

@@ -82,7 +82,7 @@ class Edit(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What became of the edits of one column."""
+    """The outcome of the edits of one column."""
 
     edits: int = 0
     same: int = 0

@@ -105,7 +105,7 @@ async def furnish(inside: Inside) -> None:
 
 
 def paths(operation: Operation) -> Iterator[tuple[str, str]]:
-    """Give the path with the rival's ids, and with ids of the same length that nobody has."""
+    """Give the path with the rival's ids, and with ids of the same length that no one has."""
     if "{" not in operation.path:
         yield operation.path, operation.path
         return
@@ -191,7 +191,7 @@ class Trial:
 
 
 def _nobodys(text: str) -> str:
-    """Put ids that nobody has in place of the rival's."""
+    """Put ids that no one has in place of the rival's."""
     return text.replace("RIVAL", "NOBDY").replace("rival", "nobdy")
 
 

@@ -1,8 +1,8 @@
 """R9: timeouts of 1 to 5 s are never early and at most 250 ms late, whatever the machine's clock and the gateway do.
 
 The engine is the real one over a SQLite ledger. Meanwhile the wall clock jumps an hour to and fro and the engine is
-started anew, each time from its ledger alone. What is measured is the time on the monotonic clock from the turn's start
-to the cancel that the runner is sent.
+started again, each time from its ledger alone. What is measured is the time on the monotonic clock from the turn's
+start to the cancel that the runner is sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHORTEST_MS, LONGEST_MS = 1_000, 5_000
 LATE_MS = 250
 HOUR_MS = 3_600_000
 TURMOIL_S = (0.7, 1.6, 2.5, 3.4)
-"""When, after the last start, the clock jumps; at every second one the engine is started anew as well."""
+"""When, after the last start, the clock jumps; at every second one the engine is started again as well."""
 PATIENCE_S = 20.0
 
 
@@ -84,8 +84,8 @@ class Ringing:
 
 
 async def return_to(table: Any, ringing: Ringing) -> None:
-    """Come back to a gateway that was started anew, as a runner does: it says how far it has the control frames of each
-    session, and is sent the rest. A cancel that was committed and not yet sent would be lost otherwise (D-7)."""
+    """Come back to a gateway that was started again, as a runner does: it says how far it has the control frames of
+    each session, and is sent the rest. A cancel that was committed and not yet sent would be lost otherwise (D-7)."""
     from interlock.engine.bridge.lane import Lane
     from interlock.engine.bridge.links import attach
 

@@ -13,7 +13,7 @@ pytest_plugins = ["installed", "agents.third_party", "servers.fixtures"]
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
-# Whoever is started in the background of a script is born deaf to Ctrl-C, and so is all that it starts; but some of
+# Anyone who is started in the background of a script is born deaf to Ctrl-C, and so is all that it starts; but some of
 # the tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -15,7 +15,7 @@ class _Later:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("_"):  # Whoever looks for tests asks everything what it is.
+        if attribute.startswith("_"):  # Anyone who looks for tests asks everything what it is.
             raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)
 

@@ -29,7 +29,7 @@ def identity(prefix: int = nkeys.PREFIX_BYTE_USER) -> Identity:
 
 
 class Operator:
-    """Whoever runs the servers; it has one account."""
+    """Anyone who runs the servers; it has one account."""
 
     def __init__(self) -> None:
         self._own, self._account = identity(nkeys.PREFIX_BYTE_OPERATOR), identity(nkeys.PREFIX_BYTE_ACCOUNT)

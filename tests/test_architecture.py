@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
+from benchmarks.house import SOURCE, is_gerund, prose_rates, repeated_classes
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).parent.parent
@@ -25,3 +27,24 @@ def test_no_module_grows_into_the_place_where_things_go() -> None:
         if (count := path.read_text().count("\n")) > 500
     }
     assert long == {}
+
+
+def test_modules_and_classes_have_names_of_their_own() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+    named = [path.stem for path in trees]
+    assert sum(map(is_gerund, named)) <= len(named) * 0.01, [name for name in named if is_gerund(name)]
+    assert set(repeated_classes(trees)) == {"Heartbeat"}  # A frame's payload and a stream's event: the wire names both.
+
+
+@pytest.mark.parametrize(("expression", "limit"), [
+    ("tell, told", 18.7), ("hear, heard", 3.3), ("stands in, stands for", 5.6), ("headless who", 2.1), ("anew", 0.2),
+    ("nobody", 0.3), ("whoever", 0.1), ("is no", 7.0), ("what becomes of", 0.2),
+])
+def test_a_private_expression_gets_no_more_frequent(expression: str, limit: float, prose: dict[str, float]) -> None:
+    """Per 10,000 words of docstrings, comments and pages. The limits are what there is, and only fall."""
+    assert prose[expression] <= limit
+
+
+@pytest.fixture(scope="module")
+def prose() -> dict[str, float]:
+    return prose_rates()

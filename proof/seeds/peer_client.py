@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 Tap = Callable[[str, str, Answer], Answer]
-"""A relay between: what becomes of an answer on its way."""
+"""A relay between: the outcome of an answer on its way."""
 
 
 def honest(_method: str, _path: str, answer: Answer) -> Answer:

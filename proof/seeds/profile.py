@@ -23,7 +23,7 @@ Tap = Callable[[Frame], Iterable[Frame]]
 
 
 class Relay(Protocol):
-    """What stands between the two sides: what becomes of a frame on its way to the peer, or of one of the peer's."""
+    """What stands between the two sides: the outcome of a frame on its way to the peer, or of one of the peer's."""
 
     def to_peer(self, frame: Frame) -> Iterable[Frame]: ...
 

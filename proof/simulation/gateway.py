@@ -126,7 +126,7 @@ class Gateway:
         self.store.gone = self.leases.gone = self.transcripts.gone = True
 
     def end(self) -> None:
-        """Have nothing of it go on, alive or dead: what it still does fails, and is cancelled by whoever ends it."""
+        """Have nothing of it go on, alive or dead: what it still does fails, and is cancelled by anyone who ends it."""
         self.die()
         self.shared.loop.wake(self.place)
 

@@ -212,7 +212,7 @@ class Reached:
         if answered_s is not None:
             await _until(loop, answered_s)
             return
-        # Whoever was first arrives first: a ledger takes the calls of one gateway in their order.
+        # Anyone who was first arrives first: a ledger takes the calls of one gateway in their order.
         self._last_s = max(self._last_s + 1e-7, loop.time() + self._draw.uniform(*STORE_S) / 2)
         await _until(loop, self._last_s)
 

@@ -64,7 +64,7 @@ class Viewer:
             async with gateway.viewers.join(self.stream, self.cursor) as viewer:
                 async for burst in viewer:
                     if self.gateway is not gateway or self.leave.is_set():
-                        return  # What a gateway that was left still says is heard by nobody.
+                        return  # What a gateway that was left still says is heard by no one.
                     for item in burst:
                         self._look(item)
         except (LedgerError, Behind):

@@ -24,7 +24,7 @@ AGENT = "sim"
 STAMP = "2027-01-15T08:00:00.000Z"
 QUOTA = {"limit": -1, "used": 0, "unit": "USD"}
 AGAIN_S = (0.2, 2.0)
-"""Before a link that ended is opened anew."""
+"""Before a link that ended is opened again."""
 WELCOME_S = 8.0
 """A gateway that has not welcomed by then is left for another."""
 BEAT_S = 15.0

@@ -1,4 +1,4 @@
-"""Time that nobody waits for: an event loop whose clock jumps to the next timer, and gateways that can stand still."""
+"""Time that no one waits for: an event loop whose clock jumps to the next timer, and gateways that can stand still."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACE: contextvars.ContextVar[Place | None] = contextvars.ContextVar("place", de
 
 
 class StandsStill(RuntimeError):
-    """Nothing is ready and no timer is set: whoever is waited for never comes."""
+    """Nothing is ready and no timer is set: anyone who is waited for never comes."""
 
 
 class Place:

@@ -283,7 +283,7 @@ class Town:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # All at once: what one of them waits for is often another's to do, and would be begun anew for as long as any
+        # All at once: what one of them waits for is often another's to do, and would be begun again for as long as any
         # of them works.
         everyone = (*self.gateways, *self.gone)
         for gateway in everyone:

@@ -77,7 +77,7 @@ def counted(town: Town) -> Counter[str]:
 
 
 def _complain(failed: list[str], context: dict[str, Any]) -> None:
-    """Take what a task raised and nobody looked at. A store that refuses is no surprise to whoever asked it last."""
+    """Take what a task raised and no one looked at. A store that refuses is no surprise to anyone who asked it last."""
     error = context.get("exception")
     if error is not None and not isinstance(error, LedgerError):
         where = traceback.extract_tb(error.__traceback__)[-1]

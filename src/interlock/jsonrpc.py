@@ -1,8 +1,8 @@
 """JSON-RPC 2.0 over a pair of pipes, one message a line: to an agent that a runner drives, or from an editor.
 
 The SDK's own connection starts a task for every message: it reads without bound, and a prompt's answer can overtake the
-updates before it. Here messages are taken one after another, so whoever takes them slowly slows the agent down (D-3),
-and what stood before an answer has been dealt with when the answer is seen.
+updates before it. Here messages are taken one after another, so anyone who takes them slowly slows the agent down
+(D-3), and what stood before an answer has been dealt with when the answer is seen.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Rpc:
         self.garbage = 0
         """Lines that were not JSON-RPC: passed over, and counted (A-8)."""
         self.too_long: LineTooLong | None = None
-        """The last line above the cap; whoever deals with it sets it back."""
+        """The last line above the cap; anyone who deals with it sets it back."""
         self.overflowed = asyncio.Event()
 
     async def run(self) -> None:

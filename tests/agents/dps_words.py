@@ -18,7 +18,7 @@ Standard library only: it runs under `python -I -S`. Words, each with its argume
 | `subagent`            | a call of "Task" and one beneath it                                                   |
 | `usage`               | usage in mid-turn                                                                     |
 | `compact:TRIGGER`     | `session.compacted`                                                                   |
-| `vendor`              | `x-acme.progress` and `agent.mood`, types that nobody knows                           |
+| `vendor`              | `x-acme.progress` and `agent.mood`, types that no one knows                           |
 | `error:SEVERITY:CODE` | `agent.error`                                                                         |
 | `fatal:CODE`          | `session.error`, fatal                                                                |
 | `stop:REASON`         | the stop reason of the turn's end; `tool_use` is followed by another turn             |

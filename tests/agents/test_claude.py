@@ -198,8 +198,9 @@ async def test_a_subagents_call_is_held_like_any_other(claude: ThirdParty, decis
         task, call = scene.all("tool.invoke.request")
         assert (task.payload.tool_name in {"Task", "Agent"}, call.payload.tool_name) == (True, "Bash")
         assert call.payload.parent_invocation_id == task.payload.invocation_id
+        kind = json.loads(bytes(task.payload.input)).get("subagent_type", task.payload.tool_name)
         assert call.metadata["delegation_chain"] == [
-            {"agent_id": "general-purpose", "invocation_id": task.payload.invocation_id}]  # fmt: skip
+            {"agent_id": kind, "invocation_id": task.payload.invocation_id}]  # fmt: skip
         assert asked.payload.context.invocation_id == call.payload.invocation_id
         await scene.answer(asked, decision)
         assert (await scene.next("tool.invoke.result")).payload.status == status

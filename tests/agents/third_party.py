@@ -46,7 +46,7 @@ class ThirdParty:
 
 
 def goose_environment(home: Path, model_url: str) -> dict[str, str]:
-    """goose asks before every tool call, keeps its secrets out of the machine's keyring, and reports to nobody."""
+    """goose asks before every tool call, keeps its secrets out of the machine's keyring, and reports to no one."""
     return {
         "HOME": str(home),
         "GOOSE_PROVIDER": "openai",

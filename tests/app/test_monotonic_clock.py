@@ -1,4 +1,4 @@
-"""The line that clocks run by: jumps and restarts change nothing, a boot or a clock's first setting begins anew."""
+"""The line that clocks run by: jumps and restarts change nothing, a boot or a clock's first setting begins again."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ async def test_an_old_text_takes_nothing_back_that_changed_since(desk: Desk) -> 
     await desk.engine.sessions.patch(OWNER, opened[KEY]["sessionId"], {"label": "theirs", "subject": "s"},
                                     lambda _record: IdempotencyRecord(scope="p", fingerprint="", status=200, headers={},
                                                                       body=b"", created_ms=0))
-    # The editor had the file open since before, and saves before it was written anew.
+    # The editor had the file open since before, and saves before it was written again.
     opened[KEY]["thinkingLevel"] = "high"
     desk.put(json.dumps(opened))
     assert await desk.look() == []
@@ -321,7 +321,7 @@ async def test_what_was_edited_while_no_gateway_ran_is_taken_at_the_start(desk: 
     await desk.views.find()
     await desk.look()
     assert (await desk.entry())["label"] == "offline"
-    # A file that nobody touched is no edit, though rows have moved on since it was written.
+    # A file that no one touched is no edit, though rows have moved on since it was written.
     await desk.hear("bob", "/new")
     desk.begin_views()
     await desk.views.find()

@@ -107,7 +107,7 @@ class BotApi:
             raise AssertionError("the Bot API of the tests failed") from self.fault
 
     async def close(self) -> None:
-        """Let go of whoever waits for updates."""
+        """Let go of anyone who waits for updates."""
         self.closing = True
         async with self._changed:
             self._changed.notify_all()

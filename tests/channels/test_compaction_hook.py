@@ -1,4 +1,4 @@
-"""A hook is asked before a conversation is compacted: what it may say, and what becomes of one that says nothing
+"""A hook is asked before a conversation is compacted: what it may say, and the outcome of one that says nothing
 (Z-6)."""
 
 from __future__ import annotations

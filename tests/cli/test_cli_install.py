@@ -29,7 +29,7 @@ def test_a_unit_quotes_what_systemd_would_expand(tmp_path: Path) -> None:
 def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
-        return  # A host without systemd has nobody to ask; the test above reads the line itself.
+        return  # A host without systemd has no one to ask; the test above reads the line itself.
     path = tmp_path / "interlock-runner.service"
     path.write_text(unit(["/bin/sh", "-c", 'echo "100%" $HOME'], tmp_path, 30))
     ran = subprocess.run([analyze, "verify", str(path)], capture_output=True, text=True, check=False, timeout=60)

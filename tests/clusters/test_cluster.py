@@ -405,7 +405,7 @@ async def test_a_cron_job_that_all_gateways_look_at_is_told_once_where_its_runne
     async with c.attached():
         await settled(town)
         town.clock.advance(5 * 60_000)
-        for house in town.houses:  # Nobody is taken for dead meanwhile but by this clock.
+        for house in town.houses:  # No one is taken for dead meanwhile but by this clock.
             await house.cluster.renewal.once()
         async with b.attached():
             await settled(town)

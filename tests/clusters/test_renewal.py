@@ -137,7 +137,7 @@ async def test_a_claim_whose_answer_is_lost_leaves_no_clock_behind() -> None:
 
 
 async def test_a_session_whose_runner_moved_is_passed_on_to_the_runners_gateway() -> None:
-    """Found by the simulation: its queue's clock stopped, since nobody asked for it where the runner was."""
+    """Found by the simulation: its queue's clock stopped, since no one asked for it where the runner was."""
     async with street(2) as town:
         a, b = town.houses
         async with b.attached():

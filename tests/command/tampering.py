@@ -64,7 +64,7 @@ def lines_of(records: Sequence[AuditRecord], checkpoint: Checkpoint) -> list[byt
 
 
 def rechained(records: Sequence[AuditRecord], first: int) -> list[AuditRecord]:
-    """Write all from index `first` on anew, in a way that is consistent in itself."""
+    """Write all from index `first` on again, in a way that is consistent in itself."""
     done = list(records[:first])
     for seq, record in enumerate(records[first:], first + 1):
         body = {**msgspec.json.decode(record.body), "seq": seq, "id": f"aud_{seq:016d}",
@@ -130,7 +130,7 @@ def roll_back(dice: random.Random, records: list[AuditRecord]) -> Mutant:
 
 
 def rewrite(dice: random.Random, records: list[AuditRecord]) -> Mutant:
-    """Write the log anew from some record on, consistent in itself, under the old checkpoint."""
+    """Write the log again from some record on, consistent in itself, under the old checkpoint."""
     return Mutant("rewrite", lines_of(rechained(records, dice.randrange(len(records))), signed(records)))
 
 

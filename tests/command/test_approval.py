@@ -23,7 +23,7 @@ PUBLISHED = {("pending", "granted"), ("pending", "denied"), ("pending", "expired
 
 
 def approval(**changes: object) -> Approval:
-    """A pending approval on INPUT, asked for by nobody who votes here."""
+    """A pending approval on INPUT, asked for by no one who votes here."""
     made = Approval(id="apr_1", tenant_id="default", door="tool", state="pending", created_at="", expires_at="",
                     title="rm", agent_id="shell", session_id="s", digest=DIGEST, input=msgspec.Raw(INPUT), rule="r")
     return msgspec.structs.replace(made, **changes)

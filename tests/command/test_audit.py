@@ -119,7 +119,7 @@ def test_what_the_log_does_not_know_is_refused(changes: dict[str, Any], sentence
         seal(draft(1, **changes), 1, FIRST_PREV)
 
 
-# --- a log that nobody touched ---
+# --- a log that no one touched ---
 
 
 @pytest.mark.req("U-2")
@@ -469,7 +469,7 @@ def test_erased_data_leaves_the_log_whole_where_a_record_says_so() -> None:
     silent = personal_log(erased=True, said=False)
     report = check(silent, head_of(silent))
     assert (report.kind, report.seq) == (Tampering.PERSONAL_MISSING, 2)
-    # In the database the record that says it may be younger than the checkpoint; in an export nobody vouches for it.
+    # In the database the record that says it may be younger than the checkpoint; in an export no one vouches for it.
     assert check(gone, head_of(gone[:3])).ok
     report = verify([*map(record_line, gone), head_of(gone[:3])], PUBLIC)
     assert (report.kind, report.seq) == (Tampering.PERSONAL_MISSING, 2)

@@ -82,7 +82,7 @@ def test_both_verifiers_find_the_same_first_bad_record_and_the_same_kind() -> No
 
 @pytest.mark.req("U-4", "U-5")
 def test_an_unsigned_record_excuses_nothing_that_is_gone() -> None:
-    """Whoever edits an export can write any record after its checkpoint."""
+    """Anyone who edits an export can write any record after its checkpoint."""
     dice = random.Random(3)
     for _ in range(20):
         lines = excuse(dice, make_log(dice, dice.randrange(2, 14))).lines
@@ -122,7 +122,7 @@ def test_it_runs_alone_with_nothing_but_cryptography(tmp_path: Path) -> None:
     script.write_text(SCRIPT.read_text())
     key = tmp_path / "gateway.pub"
     key.write_bytes(PUBLIC.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
-    # One whose last ten records, which nobody signed yet, erase nothing.
+    # One whose last ten records, which no one signed yet, erase nothing.
     logs = (make_log(random.Random(seed), 40) for seed in range(1000))
     records = next(log for log in logs if all(b'"action":"redact"' not in one.body for one in log[30:]))
     lines = lines_of(records, signed(records, 30))

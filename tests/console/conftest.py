@@ -12,7 +12,7 @@ from tests.console.pages import ARGUMENTS
 from installed import require
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
     """A gateway and a runner with the shell agent."""
     house = House(tmp_path_factory.mktemp("console"), "")
@@ -23,7 +23,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
         house.down()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A real browser, with its security as it ships."""
     from playwright.sync_api import sync_playwright

@@ -158,7 +158,7 @@ class Viewer(threading.Thread):
         """Text by block as it came live."""
 
     def run(self) -> None:
-        """Read until the stream ends or nobody wants it any more."""
+        """Read until the stream ends or no one wants it any more."""
         headers = {**self._house.headers, "Accept": "text/event-stream"}
         with (
             contextlib.suppress(httpx2.TransportError, httpx2.StreamError),

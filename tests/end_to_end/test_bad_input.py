@@ -236,7 +236,7 @@ def test_frames_that_do_not_fit_are_refused_and_the_link_and_the_turn_go_on(gate
         assert (answer["payload"]["error_code"], answer["payload"]["fatal"]) == (code, False), kind
         assert answer["metadata"]["in_reply_to"] == sent["message_id"]
         assert answer["payload"]["message"]
-    rogue.say("agent.strange.thing", {"any": "thing"}, session)  # Of a type that nobody knows: kept and relayed.
+    rogue.say("agent.strange.thing", {"any": "thing"}, session)  # Of a type that no one knows: kept and relayed.
     rogue.say("x-vendor.odd", {"more": [1]}, session)
     rogue.say("agent.text.done", {"turn_id": turn, "block_id": "b", "text": "after all"}, session)
     rogue.ended(session, turn)

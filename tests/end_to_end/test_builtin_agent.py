@@ -133,7 +133,7 @@ def test_a_conversation_past_its_threshold_is_written_down_and_compacted(
     then(house, errand, f"the third thing {words}\n\n[[say:Three.]] [[tokens:{WINDOW - 100}]]")
     house.until(lambda: "compaction" in roles(entries(house, errand.session_id)))
     following = then(house, errand, "\n\nand now? [[say:Short.]] [[tokens:100]]")
-    # Before that a silent turn wrote down what must last, and nobody was asked.
+    # Before that a silent turn wrote down what must last, and no one was asked.
     written = [file.read_text() for file in (workspace / "memory").iterdir()]
     assert written == ["what must last\n"]
     assert len(following.sent("agent.interaction.request")) == len(following.sent("control.interaction.response")) == 1

@@ -32,7 +32,7 @@ class Attaching(Runner):
 
 
 async def until(condition: object) -> None:
-    """Let the loop turn until a thing that nobody announces has come to pass."""
+    """Let the loop turn until a thing that no one announces has come to pass."""
     assert callable(condition)
     async with asyncio.timeout(PATIENCE_S):
         while not condition():

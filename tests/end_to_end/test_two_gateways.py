@@ -154,7 +154,7 @@ def test_the_other_gateway_watches_then_takes_over_with_what_waits(three: Three)
 
 
 def _waiting(gateway: Gateway, session_id: str) -> list[str]:
-    """The approvals that wait, read once the question that was asked anew is there."""
+    """The approvals that wait, read once the question that was asked again is there."""
     (first,) = gateway.frames_until(session_id, "x-interlock.control.changed")
     assert first["seq"] == 1, "a session that begins is announced to those who observe"
     with gateway.stream("/v1/events") as stream:

@@ -77,7 +77,7 @@ class Room(Table):
         await self.settled()
 
     async def talk(self, turns: int, text: str = LONG) -> None:
-        """Turns that nobody looks at."""
+        """Turns that no one looks at."""
         for number in range(turns):
             await self.ask(f"question {number}")
             await self.answer(text)

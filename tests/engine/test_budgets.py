@@ -158,7 +158,7 @@ async def test_of_an_agent_that_cannot_pause_the_next_yes_is_held() -> None:
     assert table.wire.last("x-interlock.interaction.held").payload.approval_id == budget.id
     await time_passes(table, session_id, 120_000)  # Its timeout of a minute stands, for a person is waited for.
     assert await table.state(command.id) == "running"
-    table.begin()  # A gateway that starts anew holds it still.
+    table.begin()  # A gateway that starts again holds it still.
     await table.reattach(session_id, 100)
     assert "control.interaction.response" not in table.wire.types()
     await table.vote(budget.id, "grant")

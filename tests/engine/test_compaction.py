@@ -512,7 +512,7 @@ async def _at_once() -> None:
 # --- the file itself ---
 @pytest.mark.req("X-3", "X-4")
 async def test_a_transcript_that_cannot_be_read_cancels_what_waits_for_it_by_name(tmp_path: Path) -> None:
-    """Commands were left queued until they expired, and nobody was told why."""
+    """Commands were left queued until they expired, and no one was told why."""
     room = Room(transcripts=JsonlTranscripts(tmp_path, ManualClock()))
     await room.talk(1)
     file = tmp_path / "agents" / "shell" / "sessions" / f"{room.session_id}.jsonl"

@@ -102,7 +102,7 @@ async def test_policy_holds_what_a_job_says_unless_a_rule_lets_it_through() -> N
 async def test_over_a_restart_a_job_is_told_once_and_not_again() -> None:
     hall = Hall("2026-06-01T08:59", job())
     await hall.crons.look()
-    # Killed before, started anew just after: late, and told.
+    # Killed before, started again just after: late, and told.
     hall.restart()
     await hall.until("2026-06-01T09:04")
     assert len(await hall.told()) == 1

@@ -322,7 +322,7 @@ async def test_who_holds_a_lane_that_was_forgotten_meanwhile_is_answered_by_the_
     held = await table.lane(session_id)
     await table.cancel(command.id)  # It never opened its agent, so nothing lives here any more.
     async with asyncio.timeout(5):
-        await held._task  # The shell has ended by itself; whoever was away for a while holds it still.
+        await held._task  # The shell has ended by itself; anyone who was away for a while holds it still.
         assert held.over
         assert await held.call(lambda lane: lane.state.session_id) == session_id
         await held.attach(table.wire, lambda _lane: None)

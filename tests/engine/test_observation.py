@@ -155,7 +155,7 @@ async def test_the_controller_asks_its_runner_to_hand_over(table: Table) -> None
 
 @pytest.mark.req("D-7")
 async def test_a_refusal_that_hello_repeats_is_not_told_twice(table: Table) -> None:
-    """Any other refusal has a `session.error` of its own: the history brings it, and it says what becomes of it."""
+    """Any other refusal has a `session.error` of its own: the history brings it, and it says the outcome of it."""
     _, session_id = await running(table)
     told = p.RefusedControl(message_id="m", error_code="PROMPT_IN_PROGRESS", message="The session already works.")
     shell = await table.lane(session_id)

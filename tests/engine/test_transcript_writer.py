@@ -189,7 +189,7 @@ async def test_who_said_no_and_why_is_in_the_result() -> None:
     await table.asked(session_id)
     held = table.wire.last("x-interlock.interaction.held").payload
     await table.vote(held.approval_id, "deny")
-    table.begin()  # the gateway dies before the runner tells what became of it
+    table.begin()  # the gateway dies before the runner tells the outcome of it
     await table.resolved(session_id, "denied")
     await table.result(session_id, "refused", "denied")
     result = read_entries(await pending(table))[-1]["message"]

@@ -73,7 +73,7 @@ class Runner:
 
 
 class House(Table):
-    """The engine's table with a real endpoint before it, and nobody attached yet."""
+    """The engine's table with a real endpoint before it, and no one attached yet."""
 
     def begin(self) -> None:
         super().begin()

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Broken(RuleSet):
-    """Rules that nobody can ask."""
+    """Rules that no one can ask."""
 
     def decide(self, subject: PolicySubject) -> PolicyVerdict:
         raise RuntimeError(f"no word on {subject.tool_name}")

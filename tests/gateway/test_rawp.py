@@ -184,7 +184,7 @@ async def test_the_same_gap_again_ends_that_session_once_and_leaves_the_link(hou
         assert await house.kinds(session_id) == ["session.capabilities", "agent.error", "agent.error", "session.closed"]
         events = await house.ledger.events(f"s/{session_id}", 0, 100)
         assert sum(b'"INTERNAL"' in event.body for event in events if event.kind == "M") == 1
-        again = await house.execute()  # The link serves other sessions, and this one's key can be opened anew.
+        again = await house.execute()  # The link serves other sessions, and this one's key can be opened again.
         assert (await runner.frame("control.session.open")).session_id == again.target.session_id
 
 

@@ -491,7 +491,7 @@ async def test_a_log_that_was_emptied_with_its_checkpoints_is_not_begun_again(tm
 async def test_records_forged_behind_the_signed_ones_of_a_stopped_gateway_are_not_signed(tmp_path: Path) -> None:
     await a_signed_log(tmp_path, 3)
     ledger = await open_ledger(tmp_path / LEDGER_NAME, CLOCK)
-    await write(ledger, 5_000)  # Whoever has the file needs no signer to append to it.
+    await write(ledger, 5_000)  # Anyone who has the file needs no signer to append to it.
     await ledger.close()
     report = await check(tmp_path)
     assert (report.kind, report.seq) == (Tampering.UNSIGNED, 3 + UNSIGNED_RECORDS_MAX + 1)

@@ -34,7 +34,7 @@ class Traced(Table):
         self.engine.lanes.watchers.append(self.tracing.watch)
 
     async def calls(self, session_id: str, command: str) -> None:
-        """The agent tells of a tool call for which it asks nobody."""
+        """The agent tells of a tool call for which it asks no one."""
         await self.say(session_id, "tool.invoke.request", p.ToolRequest(
             invocation_id="i1", turn_id="t1", tool_name="shell", input=msgspec.Raw(msgspec.json.encode(command))))
 

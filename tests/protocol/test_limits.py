@@ -1,4 +1,4 @@
-"""The numbers that the specification gives: whoever changes one changes the protocol."""
+"""The numbers that the specification gives: anyone who changes one changes the protocol."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def value(form: dict[str, Any]) -> Any:
 
 
 def taken(frame: dict[str, Any]) -> bool:
-    """Whether the codec takes it, from whoever may send it."""
+    """Whether the codec takes it, from anyone who may send it."""
     row = FRAMES.get(frame["type"])
     sender = Direction.C if row is None or row.direction is Direction.BOTH else row.direction
     try:

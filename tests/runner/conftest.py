@@ -88,7 +88,7 @@ def state() -> Callable[[int], str]:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], bool]], Awaitable[None]]:
-    """Wait for something the kernel does but tells nobody: look again every few milliseconds, for a while."""
+    """Wait for something the kernel does but tells no one: look again every few milliseconds, for a while."""
 
     async def until(condition: Callable[[], bool]) -> None:
         loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ CAT = AgentSpec(adapter="exec", command="cat")
 
 
 class Greeted:
-    """Counts how often gateways are to be greeted anew."""
+    """Counts how often gateways are to be greeted again."""
 
     def __init__(self) -> None:
         self.times = 0

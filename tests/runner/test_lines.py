@@ -13,7 +13,7 @@ from interlock.runner.lines import BoundedLines, LineSplitter, LineTooLong
 
 
 class Chunks:
-    """A stream that was written before; `left` is what nobody has read yet."""
+    """A stream that was written before; `left` is what no one has read yet."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self.left = list(chunks)

@@ -619,7 +619,7 @@ async def test_a_control_that_fails_ends_the_run() -> None:
 
 
 class SlowDisk(MemoryOutbox):
-    """Its control frames are durable before whoever wrote them hears of it, as after a slow fsync."""
+    """Its control frames are durable before anyone who wrote them hears of it, as after a slow fsync."""
 
     def __init__(self) -> None:
         super().__init__(limit_bytes=1 << 26)

@@ -150,7 +150,7 @@ async def test_a_line_above_the_cap_is_told_and_the_agent_goes_on(start: Start) 
     lines = agent.lines()
     with pytest.raises(LineTooLong):
         await anext(lines)
-    # It ends though nobody has asked for another line.
+    # It ends though no one has asked for another line.
     assert await agent.exited() == ProcessExit(5, None)
     assert [line async for line in lines] == [b"next"]
 

@@ -41,7 +41,7 @@ def shared_server(name: str, run: str) -> Iterator[str]:
             with (directory / f"{name}.keeper.log").open("ab") as out:
                 keeper = subprocess.Popen([sys.executable, str(KEEPER), name, str(directory)],
                                           stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
-                keeper.returncode = 0  # It outlives this process, so nobody waits for it.
+                keeper.returncode = 0  # It outlives this process, so no one waits for it.
             deadline = time.monotonic() + START_TIMEOUT_S
             while not url.exists():
                 log = (directory / f"{name}.keeper.log").read_text()

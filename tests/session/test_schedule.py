@@ -55,7 +55,7 @@ def test_whoever_begins_again_at_any_instant_goes_on_with_the_same_instants(text
     for due in expected:
         at = next_due(text, ZoneInfo(zone), at or 0)
         assert at == due
-        # Also who looks just before it, as a gateway does that was started anew.
+        # Also who looks just before it, as a gateway does that was started again.
         assert next_due(text, ZoneInfo(zone), due - 1) == due
 
 

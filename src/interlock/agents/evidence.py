@@ -40,7 +40,7 @@ starts (H-13)."""
 
 
 class ToolEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool that the agent was made to use, and what became of it."""
+    """One tool that the agent was made to use, and the outcome of it."""
 
     tool: str
     state: State

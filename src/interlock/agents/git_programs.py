@@ -1,6 +1,6 @@
 """Pure: what files a git repository's settings have git run or read, and what its attributes switch on (H-17).
 
-git asks nobody before it runs a hook, a filter or an alias. Which files these are is for the settings to say, so a path
+git asks no one before it runs a hook, a filter or an alias. Which files these are is for the settings to say, so a path
 alone does not tell.
 """
 

@@ -47,7 +47,7 @@ UNKNOWN = Adapter("", "process", "never", "agent", ())
 SHELL = AgentSpec(adapter="acp", command=sys.executable, args=["-m", "interlock.shell_agent"], name="Interlock shell")
 """Our own agent without a model: always there, unless the config names another `shell`."""
 BUILTIN = AgentSpec(adapter="builtin")
-"""Our own agent with a model (B-1): there for whoever has an API key, unless the config names another `builtin`."""
+"""Our own agent with a model (B-1): there for anyone who has an API key, unless the config names another `builtin`."""
 
 
 def with_builtin(agents: Mapping[str, AgentSpec]) -> dict[str, AgentSpec]:

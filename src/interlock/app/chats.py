@@ -44,6 +44,6 @@ def host_zone() -> tzinfo:
 
 
 def answering_agent(config: Config) -> str:
-    """Who answers where nobody is named: the default agent, the config's one agent, else the one that is always
+    """Who answers where no one is named: the default agent, the config's one agent, else the one that is always
     there."""
     return config.session.default_agent or (next(iter(config.agents)) if len(config.agents) == 1 else "shell")

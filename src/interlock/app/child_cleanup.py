@@ -1,4 +1,4 @@
-"""What becomes of the processes that this one started when it is killed: they are ended, whoever they are (A-4).
+"""The outcome of the processes that this one started when it is killed: they are ended, no matter who they are (A-4).
 
 A kill -9 runs no `finally`, so a small process stands by. It holds the other end of a pipe; when that closes, its
 starter is gone, and it ends what was left to it and not taken back. A parent-death signal of Linux would not do: it is
@@ -85,7 +85,7 @@ class Left:
 
     def is_there(self) -> bool:
         """Whether it has not ended yet."""
-        if self._handle is not None:  # Also of one that nobody has waited for this says that it ended.
+        if self._handle is not None:  # Also of one that no one has waited for this says that it ended.
             self._gone = self._gone or has_ended(self._handle)
         else:
             self._send(0)

@@ -83,7 +83,7 @@ class SteadyClock:
     def _begin(self) -> int:
         offset_ms = self._sources.wall_ms() - self._sources.since_boot_ms()
         beside = self._path.with_suffix(".new")
-        with suppress(OSError):  # A full disk: the line is kept in memory, and after a restart it begins anew.
+        with suppress(OSError):  # A full disk: the line is kept in memory, and after a restart it begins again.
             beside.write_bytes(msgspec.json.encode(_Line(self._boot_id, offset_ms)))
             os.replace(beside, self._path)  # noqa: PTH105 - the name says what it does: all or nothing
         return offset_ms

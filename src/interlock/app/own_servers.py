@@ -1,6 +1,6 @@
 """PostgreSQL and NATS as programs that pip installs: for a cluster on one machine, for benchmarks, and for tests.
 
-Both listen on a Unix socket or on loopback alone. PostgreSQL refuses to run as root; then it runs as the user `nobody`.
+Both listen on a Unix socket or on loopback alone. PostgreSQL refuses to run as root; then it runs as the user `no one`.
 They end with their starter, also with one that is killed: where a server still runs, no other starts on its data.
 """
 
@@ -155,7 +155,7 @@ def start_nats(directory: Path, *, port: int | None = None, options: Sequence[st
 
 
 def free_port() -> int:
-    """Find a port of loopback that nobody has now."""
+    """Find a port of loopback that no one has now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -173,7 +173,7 @@ def postgres_programs() -> Path:
 
 
 def _readable(programs: Path) -> Path:
-    """Give the programs where the user `nobody` may read them: a copy, where they are in root's own home."""
+    """Give the programs where the user `no one` may read them: a copy, where they are in root's own home."""
     if all(parent.stat().st_mode & 0o005 == 0o005 for parent in (programs, *programs.parents)):
         return programs
     version, package = programs.parent, programs.parent.parent

@@ -1,7 +1,7 @@
 """Walls by a mount namespace: what is hidden is covered by an empty directory (H-15). Runs between fork and exec.
 
 Root needs no more than the namespace. A plain user gets it inside a user namespace, in which that user and group are
-the only ones that have names: files of others show as nobody's, and set-user-id programs (sudo) gain nothing. Both then
+the only ones that have names: files of others show as no one's, and set-user-id programs (sudo) gain nothing. Both then
 lose the capabilities to take a cover off; a namespace that the agent makes itself has every cover locked.
 
 The same capabilities keep it out of processes beside it: the kernel lets a process look into another one (ptrace,

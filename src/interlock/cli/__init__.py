@@ -36,7 +36,7 @@ def _run(words: list[str]) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """A standard stream that whoever started this closed leads nowhere: else the first file or socket that is opened
+    """A standard stream that anyone who started this closed leads nowhere: else the first file or socket that is opened
     would take its number, and be written what is meant for people."""
     for number in range(3):
         try:

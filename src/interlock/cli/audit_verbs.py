@@ -1,4 +1,4 @@
-"""`interlock audit export` and `audit verify`: the log as a file, and the proof that nobody changed it (U-5)."""
+"""`interlock audit export` and `audit verify`: the log as a file, and the proof that no one changed it (U-5)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ PATIENCE_S = 1.0
 CHUNK_BYTES = 65_536
 BACKLOG = 512
 LINGER_S = 2.0
-"""Whoever still speaks when the gateway has closed is heard out for so long."""
+"""Anyone who still speaks when the gateway has closed is heard out for so long."""
 ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
@@ -139,7 +139,7 @@ async def _pass_on(source: socket.socket, target: socket.socket) -> None:
 
 async def _pass_on_and_hear_out(source: socket.socket, target: socket.socket) -> None:
     """Where the gateway hears no more, read on what is still said: to close on it would reset the connection, and take
-    those last words from whoever speaks."""
+    those last words from anyone who speaks."""
     await _pass_on(source, target)
     loop = asyncio.get_running_loop()
     with suppress(OSError, TimeoutError):
@@ -149,7 +149,7 @@ async def _pass_on_and_hear_out(source: socket.socket, target: socket.socket) ->
 
 
 def _reset(end: socket.socket) -> None:
-    """Have both sides know at once, and whoever waits on it here."""
+    """Have both sides know at once, and anyone who waits on it here."""
     with suppress(OSError):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         end.shutdown(socket.SHUT_RDWR)

@@ -127,7 +127,7 @@ class PipedLines:
         return line.rstrip("\r\n") if line else None
 
     def show_question(self, question: str | None) -> None:
-        """Nobody is asked through a pipe."""
+        """No one is asked through a pipe."""
 
 
 class PlainLines:

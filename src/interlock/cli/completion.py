@@ -19,7 +19,7 @@ from interlock.cli.terminal import result, say
 from interlock.cli.verb_error import Trouble, usage
 
 ASK_S = 1.0
-"""A Tab that finds no gateway within this gets no ids, and nobody hears of it."""
+"""A Tab that finds no gateway within this gets no ids, and no one hears of it."""
 MOST = 200
 """Ids that are offered at once; who has more types a character."""
 

@@ -95,7 +95,7 @@ class Follower:
             elif not self._part.is_over:
                 self._frame_told(heard)
             self._cursor = stream.cursor
-            if self._part.is_over and not away:  # A loss that was told is followed by what became of it.
+            if self._part.is_over and not away:  # A loss that was told is followed by the outcome of it.
                 return
             if time.monotonic() - self._kept_at > KEEP_EVERY_S:
                 self.keep()
@@ -178,13 +178,13 @@ class _Approvals:
                 self._screen.end_line()
                 return await self._asker.answer(approval)
             except Trouble as trouble:
-                # Whoever may not vote here can still watch; others may answer.
+                # Anyone who may not vote here can still watch; others may answer.
                 self._screen.remark(trouble.line(), "red", trouble.label)
                 return False
 
 
 def link_sentence(heard: StreamLost | StreamResumed | CursorForgotten) -> str:
-    """Say what became of the connection."""
+    """Say the outcome of the connection."""
     match heard:
         case StreamLost(why):
             return f"the connection to the gateway was lost{f' ({why})' if why else ''}; the work goes on, reconnecting"

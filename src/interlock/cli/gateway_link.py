@@ -115,7 +115,7 @@ def _key(state: Path) -> str:
 
 
 def unreachable(address: Address, error: Exception) -> Trouble:
-    """Say that nobody answers, and how to start one."""
+    """Say that no one answers, and how to start one."""
     who = f" (process {address.pid})" if address.pid is not None else ""
     why = str(error).strip() or type(error).__name__
     return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.",
@@ -215,7 +215,7 @@ class GatewayLink:
     async def send(self, path: str, body: Any, method: str = "POST") -> bytes:
         """Send a change under a fresh idempotency key, which stays the same however often it must be sent (M-1).
 
-        Raises Trouble; `Unreachable` means that nobody knows whether it was taken.
+        Raises Trouble; `Unreachable` means that no one knows whether it was taken.
         """
         return await self._change(method, path, "application/json", lambda: msgspec.json.encode(body))
 

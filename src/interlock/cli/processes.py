@@ -29,7 +29,7 @@ from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble, usage
 
 WithParent = Annotated[bool, Parameter(show=False)]
-"""End when standard input ends: whoever started this process is gone."""
+"""End when standard input ends: anyone who started this process is gone."""
 
 
 def gateway(

@@ -130,7 +130,7 @@ class CommandRun:
             say(interrupted_line(self._command.id), "bold", GOES_ON)
             return ExitStatus.INTERRUPTED
         except BrokenPipeError:
-            if self._command is not None:  # Whoever read has enough; the command is another matter.
+            if self._command is not None:  # Anyone who read has enough; the command is another matter.
                 say(interrupted_line(self._command.id), "bold", GOES_ON)
             raise
         except Trouble as trouble:

@@ -75,7 +75,7 @@ class Screen:
         self._blocks: dict[str, ScreenBlock] = {}
         self._tools: dict[str, str] = {}
         self._edits: dict[str, list[CardLine]] = {}
-        """The diff of each tool call under way that edits files and that nobody was asked about: a card shows its own.
+        """The diff of each tool call under way that edits files and that no one was asked about: a card shows its own.
         """
         self._streamed: dict[str, ScreenBlock] = {}
         """Each tool call's output as a whole, over its channels."""
@@ -215,7 +215,7 @@ class Screen:
         if result.status == "ok":
             self._diff(result.invocation_id)
             whole = result.output if isinstance(result.output, str) else ""
-            # What was streamed while nobody listened is in the result; after a change of terminal its length tells.
+            # What was streamed while no one listened is in the result; after a change of terminal its length tells.
             is_whole = result.truncated is None or streamed is None
             rest = (streamed or ScreenBlock(earlier)).rest(whole) if is_whole else ""
             self._tool_text("stdout", rest or "")

@@ -1,4 +1,4 @@
-"""`interlock sessions compact`: a session's agent compacts its context, and what became of it is said (T-6)."""
+"""`interlock sessions compact`: a session's agent compacts its context, and the outcome of it is said (T-6)."""
 
 from __future__ import annotations
 

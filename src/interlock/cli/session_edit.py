@@ -60,7 +60,7 @@ async def _edit(link: GatewayLink, agent: str | None, editor: list[str], *, json
                 "only")
         agent_id = _agent(agent, sessions)
         before = view_of(sessions, agent_id)
-        draft = Path(tempfile.mkdtemp(prefix="interlock-")) / NAME  # 0700: labels and names are nobody else's.
+        draft = Path(tempfile.mkdtemp(prefix="interlock-")) / NAME  # 0700: labels and names are no one else's.
         text = b"".join(written(before.items()))
         draft.write_bytes(text)
         with suspended():

@@ -53,7 +53,7 @@ class CommandFrames:
         metadata = members.get("metadata")
         self._move(payload, metadata)
         if is_silent(row.name, members.get("payload"), metadata):
-            return None  # What the agent does for itself is nobody's to read (Z-5).
+            return None  # What the agent does for itself is no one's to read (Z-5).
         return Shown(row.name, payload) if was_inside or self.phase == "inside" else None
 
     def _move(self, payload: p.Payload, metadata: Any) -> None:

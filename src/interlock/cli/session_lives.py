@@ -53,7 +53,7 @@ def set_(session: str, /, *fields: str, json: Json = False, where: Here = NOWHER
 
 
 def archive(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
-    """End a session's work and put it away; it stays readable, and its key begins anew.
+    """End a session's work and put it away; it stays readable, and its key begins again.
 
     Parameters
     ----------

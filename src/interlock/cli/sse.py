@@ -146,7 +146,7 @@ class SseStream:
 
     async def _reattach(self, away: _Away) -> AsyncIterator[SseItem]:
         """Give what was missed, behind the line that says how much it is. The cursor stays before what is held back:
-        whoever leaves off then has not seen it."""
+        anyone who leaves off then has not seen it."""
         start, held, said = self.cursor, list[SseEvent](), False
         try:
             async for told in self._replay():

@@ -1,4 +1,4 @@
-"""`interlock changes`, `land` and `discard`: what an agent staged, and what becomes of it (H-17)."""
+"""`interlock changes`, `land` and `discard`: what an agent staged, and the outcome of it (H-17)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MIN_COLUMNS = 20
 
 _CLEAR = "\r\x1b[K"
 _line = threading.RLock()
-"""Held by whoever writes: the line that comes and goes is written by a thread of its own."""
+"""Held by anyone who writes: the line that comes and goes is written by a thread of its own."""
 
 
 class _Shown:

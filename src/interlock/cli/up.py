@@ -186,7 +186,7 @@ class Up:
                 keeping += [asyncio.create_task(keep_apart(child)) for child in self._aside]
                 await self._unless_stopped(first_failure(keeping))
         finally:
-            # Whoever mends must be gone before what it mends is ended.
+            # Anyone who mends must be gone before what it mends is ended.
             for task in [*keeping, *shown]:
                 task.cancel()
             await asyncio.gather(*keeping, *shown, return_exceptions=True)
@@ -199,7 +199,7 @@ class Up:
                 child.kill()
             return
         self._signal = signal.Signals(number)
-        self._told.set()  # First: whoever would read that it ends may be gone.
+        self._told.set()  # First: anyone who would read that it ends may be gone.
         say("ending the runner and the gateway …", "dim")
 
     def _read_again(self) -> None:

@@ -50,7 +50,7 @@ class Ballot(NamedTuple):
 
 
 class BallotOutcome(NamedTuple):
-    """What became of a ballot: the approval with the vote on it, and whether it moved or was a repetition."""
+    """The outcome of a ballot: the approval with the vote on it, and whether it moved or was a repetition."""
 
     approval: Approval
     outcome: Literal["repeated", "counted", "granted", "denied"]
@@ -64,14 +64,14 @@ def moved(approval: Approval, to: ApprovalState, **changes: object) -> Approval:
 
 
 def standing(approval: Approval) -> list[Vote]:
-    """The votes that count: those that nobody took back (P-3)."""
+    """The votes that count: those that no one took back (P-3)."""
     return [vote for vote in approval.votes if vote.withdrawn_at is None]
 
 
 def check(approval: Approval, ballot: Ballot) -> Vote | None:
     """Check whether a ballot may be counted; gives the same vote where it was cast before (P-2, P-3). Raises Problem.
 
-    One vote a person, whose agents vote for nobody else, the same again is a no-op, the opposite needs a withdrawal,
+    One vote a person, whose agents vote for no one else, the same again is a no-op, the opposite needs a withdrawal,
     any vote after resolution is 409, a ballot that names another digest was cast on something else, and one who has no
     say is told so.
     """

@@ -70,7 +70,7 @@ def leaf_hash(body: bytes) -> str:
 def commitment(salt: bytes, name: str, value: str) -> str:
     """Commit to a personal value: HMAC-SHA256 of name, a zero byte and value under a random salt, in hex (U-4).
 
-    Whoever lacks the salt cannot even try guesses; whoever has it cannot show another value.
+    Anyone who lacks the salt cannot even try guesses; anyone who has it cannot show another value.
     """
     return hmac.digest(salt, name.encode() + b"\0" + value.encode(), hashlib.sha256).hex()
 
@@ -88,7 +88,7 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = (
     """Make the record that stands at `seq`, after the one whose hash is `prev_hash`.
 
     `salts` has a fresh one of SALT_BYTES for each personal value. A credential that a person wrote into one is kept out
-    (K-4): whoever may read the log must not learn it there, and an export carries it on.
+    (K-4): anyone who may read the log must not learn it there, and an export carries it on.
 
     Raises AuditRefused when the action is unknown or the draft lies outside the schema (U-1, U-2).
     """

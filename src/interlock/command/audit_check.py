@@ -60,7 +60,7 @@ class _Found(Exception):
 class _Check:
     def __init__(self, public_key: Ed25519PublicKey | None, head: bytes | None = None, *, rows: bool = False) -> None:
         """With `rows` it is the database's own log: what was erased a moment ago is said by a record that no checkpoint
-        covers yet. In an export nobody vouches for such a record, and it excuses nothing."""
+        covers yet. In an export no one vouches for such a record, and it excuses nothing."""
         self._key = public_key
         self._rows = rows
         self._given_head = head
@@ -141,7 +141,7 @@ class _Check:
         return fits
 
     def _broken_chain(self, place: int, own_hash: str, following: bytes | None) -> _Found:
-        # Both records agree with their own hashes, so one was written anew. Where the log goes on from this one, it is
+        # Both records agree with their own hashes, so one was written again. Where the log goes on from this one, it is
         # genuine, and the one before is not.
         if place > 1 and lines_.prev_after(following) == own_hash:
             return _changed(place - 1, f"is not the one that record {place} was chained to")

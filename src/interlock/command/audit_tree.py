@@ -31,7 +31,7 @@ class SubtreeHashes(NamedTuple):
 Hashes = Sequence[Sequence[bytes]]
 """What was asked for, a sequence for each span."""
 Wanted = Generator[Sequence[SubtreeHashes], Hashes, T]
-"""A computation that asks for all the spans of hashes that it needs in one go: whoever reads them reads once."""
+"""A computation that asks for all the spans of hashes that it needs in one go: anyone who reads them reads once."""
 Piece = tuple[int, int]
 """The leaves from one up to and without another: a subtree of the tree's own."""
 

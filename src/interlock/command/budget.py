@@ -152,7 +152,7 @@ class Spending:
         self.replace(records)
 
     def replace(self, records: Iterable[SpendingRecord]) -> None:
-        """Take all pots anew, as the ledger has them."""
+        """Take all pots again, as the ledger has them."""
         self._pots: dict[BudgetUse, Pot] = {}
         self._day = 0
         for record in records:

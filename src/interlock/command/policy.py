@@ -78,7 +78,7 @@ _Place = tuple[str, str, str, str | None, str, str]
 STEADY = frozenset({"tenant", "permission", "type", "origin", "agent"})
 """The match fields that a place alone decides."""
 MAX_PLACES = 1_024
-"""Places whose rules are remembered; past it all are looked for anew."""
+"""Places whose rules are remembered; past it all are looked for again."""
 
 
 class _Ready(NamedTuple):

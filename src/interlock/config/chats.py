@@ -1,4 +1,4 @@
-"""The tables of the config file that say what becomes of messages (I-1, R-1, R-4), with the names of the session
+"""The tables of the config file that say the outcome of messages (I-1, R-1, R-4), with the names of the session
 store."""
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class PolicySection(ConfigSection, frozen=True, kw_only=True):
 
     use: list[Preset] = []
     on_unasked: Literal["cancel", "tell"] = "cancel"
-    """What becomes of a turn in which an agent that asks used a tool without a yes: it ends, or it is only reported."""
+    """The outcome of a turn in which an agent that asks used a tool without a yes: it ends, or it is only reported."""
     remember_described: bool = False
     """Whether a yes may be remembered for every call of a kind that an agent only describes, in one session."""
     rules: list[Rule] = []

@@ -23,7 +23,7 @@ REACHED_S = 10.0
 """A gateway answers a dial within this."""
 CLOSE_S = 1.0
 LINKS_WAITING = 16
-"""Links of a runner that nobody has taken yet; one more is dropped."""
+"""Links of a runner that no one has taken yet; one more is dropped."""
 
 Socket = ClientConnection | ServerConnection
 

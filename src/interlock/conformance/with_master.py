@@ -83,7 +83,7 @@ ASKING: tuple[Step, ...] = (
 
 
 def answered(action: str, decision: str, outcome: str, status: str) -> tuple[Step, ...]:
-    """A person decides; the runner hears it, and tells what became of it."""
+    """A person decides; the runner hears it, and tells the outcome of it."""
     return (
         *ASKING, PersonAction(action),
         ExpectFrame("control.interaction.response",

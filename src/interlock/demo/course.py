@@ -27,7 +27,7 @@ T = TypeVar("T")
 HOLD_S = 0.5
 """A tool call that is held is watched for so long: nothing of it may run."""
 AWAY_S = 1.0
-"""With a real agent the link stays cut this long at most, since nobody knows what the agent will say."""
+"""With a real agent the link stays cut this long at most, since no one knows what the agent will say."""
 SETTLE_S = 5.0
 """The last frames and acknowledgements may take so long after the command's end."""
 OUTBOX = Path("state/runner/outbox.db")

@@ -60,7 +60,7 @@ def count_frames(figures: DemoFigures, outbox: OutboxState, history: StreamView,
 
 
 def compare_text(figures: DemoFigures, seen: StreamView, history: StreamView, expected: str | None) -> None:
-    """What a viewer got against what the files say (None: nobody knows beforehand), and against the history."""
+    """What a viewer got against what the files say (None: no one knows beforehand), and against the history."""
     against_files = expected is None or seen.text == expected
     figures.text_equal = against_files and seen.text == history.text and not seen.holes
     if not against_files:

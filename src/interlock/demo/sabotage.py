@@ -20,7 +20,7 @@ SABOTAGES = {
 
 
 class Passed(NamedTuple):
-    """What becomes of a frame: what goes on, and what is sent back to where it came from."""
+    """The outcome of a frame: what goes on, and what is sent back to where it came from."""
 
     onward: Sequence[Document]
     back: Sequence[Document] = ()
@@ -106,7 +106,7 @@ class _Miscount:
 
 
 class AutoAllow:
-    """Says yes to every question that passes, in nobody's name, before the gateway has it."""
+    """Says yes to every question that passes, in no one's name, before the gateway has it."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id

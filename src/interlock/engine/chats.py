@@ -203,7 +203,7 @@ class ChatInbox:
             return begun
 
     async def _ask_policy(self, principal: Principal, session_id: str) -> None:
-        """Whether this person may have the session begin anew now, which is asked of the one that ends. Raises
+        """Whether this person may have the session begin again now, which is asked of the one that ends. Raises
         Problem."""
         shell = await self._lanes.lane(session_id)
         assert shell is not None, "it is the current session of its key"
@@ -298,7 +298,7 @@ class ChatInbox:
         now_ms = max(self._lanes.clock.now_ms(), current.created_ms + 1)
         return Route(session_id, entries.successor(current, session_id, now_ms), current.runner_id)
 
-    # --- what becomes of the message ---
+    # --- the outcome of the message ---
     async def _say(
         self, principal: Principal, message: InboundMessage, key: str, route: Route, begin: _Begin, remember: Remember
     ) -> Received:

@@ -139,7 +139,7 @@ class Neighbours(Holder):
 
     async def look_at_runners(self) -> None:
         """Know which runners are attached anywhere now. Raises LedgerError."""
-        # Whoever comes while one look is under way needs the next one, and shares it with all that come by then.
+        # Anyone who comes while one look is under way needs the next one, and shares it with all that come by then.
         if self._next_look is None:
             self._next_look = asyncio.create_task(self._look_next(), name="looking at runners")
         await asyncio.shield(self._next_look)

@@ -126,7 +126,7 @@ class Compactor:
                     return
             self._later(session_id)
         except (LedgerError, Problem) as error:
-            # The lane is read again by whoever needs it, and says again what it needs.
+            # The lane is read again by anyone who needs it, and says again what it needs.
             log.warning("a context could not be looked at", session_id=session_id, error=str(error))
             self._later(session_id)
 
@@ -194,7 +194,7 @@ class Compactor:
             try:
                 if isinstance(answer, Supply) and cause != "overflow":
                     compaction.supplied(lane, request, answer.summary)
-                else:  # In mid-turn the agent waits for it, whoever wrote the summary.
+                else:  # In mid-turn the agent waits for it, no matter who wrote the summary.
                     summary = answer.summary if isinstance(answer, Supply) else None
                     fault = compaction.summary_fault(lane, summary, made.tokens_summarised) if summary is not None \
                         else None
@@ -339,8 +339,8 @@ async def ask_to_compact(
     compactor: Compactor | None, shell: LaneShell, permit: Permit, principal: Principal, instructions: str | None,
     remember: Callable[[compaction.RequestedCompaction], IdempotencyRecord],
 ) -> compaction.RequestedCompaction:
-    """Compact because somebody asked for it, whoever owns the context. Returns when the request is durable and seen in
-    the session, or its summary is appended (V-2). Raises Problem."""
+    """Compact because somebody asked for it, no matter who owns the context. Returns when the request is durable and
+    seen in the session, or its summary is appended (V-2). Raises Problem."""
 
     def then(lane: Lane, asked: compaction.RequestedCompaction) -> None:
         lane.out.writes.append(PutIdempotency(remember(asked)))

@@ -27,7 +27,7 @@ from interlock.protocol.resources import Actor
 from interlock.session.schedule import how_often, newest_due, next_due
 
 GRACE_MS = 10 * 60 * 1000
-"""A job that is late by no more, since the gateway was started anew or no runner was there, runs all the same."""
+"""A job that is late by no more, since the gateway was started again or no runner was there, runs all the same."""
 LOOK_S = 30.0
 """What waits for a runner is tried again, and the wall looked at, this often."""
 COUNTED = 1_000

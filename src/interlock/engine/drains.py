@@ -51,7 +51,7 @@ class Drains:
         self.permit: Permit = _permitted
         """Asks policy, and raises Problem where that holds it; set by the engine."""
         self.on_changed: Callable[[], None] = lambda: None
-        """Called when another gateway should learn them anew; set by the engine."""
+        """Called when another gateway should learn them again; set by the engine."""
         self.shared = False
         """Whether other gateways begin and end drains too."""
 

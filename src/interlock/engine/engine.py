@@ -154,7 +154,7 @@ class Engine:
         return await self.rows.adopt(self.lanes.sealable)
 
     async def learn_rules(self) -> None:
-        """Take the remembered rules anew since one was changed here (A-9)."""
+        """Take the remembered rules again since one was changed here (A-9)."""
         await self.read_rules()
         self.lanes.room.hint("rules")
 
@@ -233,7 +233,7 @@ class Engine:
         def decide(lane: Lane) -> Command | Problem:
             if body.type == "execute":
                 command = self._execute(lane, principal, body)
-            elif body.type == "cancel":  # Which needs nobody's yes (C-2).
+            elif body.type == "cancel":  # Which needs no one's yes (C-2).
                 command = cancellation.submit_cancel(lane, principal, body)
             else:
                 order = _ORDERS[body.type]

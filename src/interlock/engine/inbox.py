@@ -89,7 +89,7 @@ class Inbox:
 
     @property
     def full(self) -> bool:
-        """Whether whoever feeds the lane should wait for `room`."""
+        """Whether anyone who feeds the lane should wait for `room`."""
         return not self._room.is_set()
 
     async def room(self) -> None:
@@ -118,7 +118,7 @@ class Inbox:
         return group
 
     def take_all(self) -> list[Job | Run]:
-        """Take everything, since nothing of it will be decided, and let go whoever waits."""
+        """Take everything, since nothing of it will be decided, and let go anyone who waits."""
         left = list(self._jobs)
         self._jobs.clear()
         self._count = self._bytes = 0

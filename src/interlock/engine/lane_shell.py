@@ -80,7 +80,7 @@ class LaneShell:
     """Runs one lane: takes all jobs that wait, decides them together, commits once, tells in order."""
 
     def __init__(self, lane: Lane, recent: RecentIds, epoch: int | None, lanes: House) -> None:
-        """`epoch` is None where nobody ever had the lane, and nobody else can take it: its first commit begins it."""
+        """`epoch` is None where no one ever had the lane, and no one else can take it: its first commit begins it."""
         self.lane = lane
         lane.gateway_id, lane.spending = lanes.gateway_id, lanes.spending
         self.recent = recent
@@ -131,7 +131,7 @@ class LaneShell:
             waits.ended(begun_at, spent)
 
     async def _successor(self) -> LaneShell:
-        """The shell that the session has now: whoever held this one was away for a while, and it was forgotten."""
+        """The shell that the session has now: anyone who held this one was away for a while, and it was forgotten."""
         shell = await self._lanes.lane(self.lane.state.session_id)
         if shell is None or shell is self:
             raise Problem("Unavailable", "the session's lane has ended", headers={"Retry-After": "1"})
@@ -302,7 +302,7 @@ class LaneShell:
         if self.link is not None:
             self.link.fail(sentence)
         if self.lane.commands or self.lane.approvals:
-            self._lanes.wake(self.lane.state.session_id, BROKEN_WAIT_S)  # Its clocks go on, whoever asks for it.
+            self._lanes.wake(self.lane.state.session_id, BROKEN_WAIT_S)  # Its clocks go on, no matter who asks for it.
 
     def _lose(self, group: Sequence[Job | Run], fenced: Fenced) -> None:
         """Another gateway has the lane: it goes on there, clocks and all, and who waits here asks there."""
@@ -335,7 +335,7 @@ class LaneShell:
                 job.reply.set_exception(error())
 
     async def leave(self) -> None:
-        """End the shell of a lane that was let go; who waits in it asks anew."""
+        """End the shell of a lane that was let go; who waits in it asks again."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._answer(self.inbox.take_all(), LaneMoved)

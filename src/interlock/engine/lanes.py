@@ -141,7 +141,7 @@ class Lanes:
         self._in_doubt = True
 
     async def learn_spending(self) -> None:
-        """Take today's pots anew: another gateway counts in them too."""
+        """Take today's pots again: another gateway counts in them too."""
         if self.limits.budgets:
             self.spending.replace(await self.ledger.spending(self.clock.now_ms() // DAY_MS))
             for shell in self.live():
@@ -219,7 +219,7 @@ class Lanes:
             epoch = (await self.room.begin(session_id, runner_id) if named_here
                      else await self.room.take(session_id, runner_id or None))
         else:
-            epoch = begun  # Nobody ever had this lane, so nobody has written the session.
+            epoch = begun  # No one ever had this lane, so no one has written the session.
         # Read again now that no one else can write under this epoch: another gateway may have, or this one with a
         # commit that was in doubt until the lane was taken (OutcomeUnknown).
         if begun is None and (self.room.shared or not named_here):

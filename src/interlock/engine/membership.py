@@ -21,7 +21,7 @@ class Elsewhere(Exception):
 
 
 class LaneMoved(Exception):
-    """The lane went to another gateway while this waited in it: nothing was done, so it is asked anew."""
+    """The lane went to another gateway while this waited in it: nothing was done, so it is asked again."""
 
 
 class Room(Protocol):
@@ -38,7 +38,7 @@ class Room(Protocol):
         ...
 
     async def begin(self, lane: str, runner_id: str) -> int | None:
-        """Become the owner of a lane that nobody ever had: returns its epoch, or None where there is nobody else who
+        """Become the owner of a lane that no one ever had: returns its epoch, or None where there is no one else who
         could take it before its first commit: then that one begins it. Raises Elsewhere, LedgerError."""
         ...
 
@@ -101,7 +101,7 @@ class Alone(Room):
         return None
 
     def give_back(self, lane: str, epoch: int) -> None:
-        """Nobody else could want it."""
+        """No one else could want it."""
 
     def pass_on(self, lane: str, epoch: int) -> None:
         """There is no other gateway."""
@@ -114,7 +114,7 @@ class Alone(Room):
         return True
 
     def hint(self, kind: str, what: bytes = b"") -> None:
-        """There is nobody to be told."""
+        """There is no one to be told."""
 
     def on_hint(self, kind: str, told: Callable[[bytes], Awaitable[None] | None]) -> None:
-        """There is nobody who tells."""
+        """There is no one who tells."""

@@ -63,7 +63,7 @@ class NotificationPace:
         self._deliver(coalesced(waiting))
 
     def forget(self) -> None:
-        """Drop what waits: nobody is there any more."""
+        """Drop what waits: no one is there any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -193,8 +193,9 @@ class RunnerPresence:
         return present.told
 
     def bounded(self, runner_id: str, number: int) -> int:
-        """Return what the number of a hello counts for: at most LINK_JUMP above the largest that is known. Whoever has
-        the runner's credential can claim any number; the runner, which is told the largest, must be able to go on."""
+        """Return what the number of a hello counts for: at most LINK_JUMP above the largest that is known. Anyone who
+        has the runner's credential can claim any number; the runner, which is told the largest, must be able to go
+        on."""
         return min(number, self._newest.get(runner_id, 0) + LINK_JUMP)
 
     def known_newest(self, runner_id: str, number: int) -> None:

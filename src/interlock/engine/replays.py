@@ -52,7 +52,7 @@ class PageTurn:
 
 
 class Replays:
-    """Gives turns. At no time are there more than the limits say; nobody waits while there are fewer."""
+    """Gives turns. At no time are there more than the limits say; no one waits while there are fewer."""
 
     def __init__(self) -> None:
         self._under_way: Counter[ReplayReader] = Counter()
@@ -87,7 +87,7 @@ class Replays:
             await waiting
         except asyncio.CancelledError:
             if waiting.done() and not waiting.cancelled():
-                self.ended(reader)  # The turn came, and nobody takes it.
+                self.ended(reader)  # The turn came, and no one takes it.
             else:
                 self._forget(reader, waiting)
             raise

@@ -248,7 +248,7 @@ class Router:
                           errors=(Place("/target/agent_id", str(error)),)) from None
 
     def _check(self, target: Target, session: SessionRecord | LaneState | Target) -> None:
-        """All that a target names must be of the one session: what contradicts itself is done to nobody."""
+        """All that a target names must be of the one session: what contradicts itself is done to no one."""
         agent_id = self._agent(target) if target.agent_id is not None else None
         for name, wanted, found in (("agent_id", agent_id, session.agent_id),
                                     ("session_key", self._key(target, session.agent_id or DEFAULT_AGENT),

@@ -52,7 +52,7 @@ class Setbacks:
         return True
 
     def commands(self, tenant_id: str, count: int) -> None:
-        """Note how many commands were closed because nobody knows what became of them."""
+        """Note how many commands were closed because no one knows the outcome of them."""
         self._of(tenant_id).commands_closed += count
 
     def _of(self, tenant_id: str) -> RestoredLedger:

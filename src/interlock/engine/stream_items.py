@@ -51,7 +51,7 @@ Item: TypeAlias = Durable | TransientItem
 
 
 class SharedItems(list[Item]):
-    """What was told together, as all live viewers of a stream are given it; nobody changes it."""
+    """What was told together, as all live viewers of a stream are given it; no one changes it."""
 
     __slots__ = ("first", "last", "shown", "size", "spoken")
 

@@ -107,7 +107,7 @@ class Repaired(NamedTuple):
 
 
 class TranscriptDesk:
-    """Raises Problem for whatever is refused. Whoever calls it has checked that the session is the tenant's."""
+    """Raises Problem for whatever is refused. Anyone who calls it has checked that the session is the tenant's."""
 
     def __init__(self, ledger: Ledger, transcripts: TranscriptStore, writer: TranscriptWriter, lanes: Lanes,
                  router: Router, permit: Permit) -> None:
@@ -321,7 +321,7 @@ class TranscriptDesk:
         def note(lane: Lane) -> None:
             _check_still(lane)
             if not found.sound:
-                # Before the file is changed, since no transaction spans both: what became of it is told behind it.
+                # Before the file is changed, since no transaction spans both: the outcome of it is told behind it.
                 lane.audit(AUDIT_ACTION, who_is(principal), {"op": "repair", "step": "begun", "found": found.counts})
 
         shell = await self._lanes.lane(record.session_id)

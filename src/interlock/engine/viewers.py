@@ -313,7 +313,7 @@ class Viewers:
         return self.relay is not None or stream in self._topics
 
     def hear(self, stream: str, items: Sequence[Durable]) -> None:
-        """Tell what is durable to the viewers here, whoever wrote it."""
+        """Tell what is durable to the viewers here, no matter who wrote it."""
         topic = self._topics.get(stream)
         if topic is None:
             return
@@ -338,7 +338,7 @@ class Viewers:
             self.relay.said(session_stream, after, news.body)
 
     def overhear(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> TransientItem | Hole | None:
-        """Give a transient frame to the viewers here, whoever relayed it; returns what of it was new."""
+        """Give a transient frame to the viewers here, no matter who relayed it; returns what of it was new."""
         topic = self._topics.get(session_stream)
         if topic is None:
             topic = self._topics[session_stream] = _Topic()
@@ -372,7 +372,7 @@ class Viewers:
         topic.told, topic.reach = max(topic.told, n), reach
 
     def unfollow(self, stream: str, *, blocks: bool) -> None:
-        """Nobody reads a stream here any more; without `blocks` nobody here writes it either."""
+        """No one reads a stream here any more; without `blocks` no one here writes it either."""
         topic = self._topics.get(stream)
         if topic is None:
             return

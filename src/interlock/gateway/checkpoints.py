@@ -276,7 +276,7 @@ class CheckpointSigner:
 
     async def _joined(self, tenant_id: str, noted: Checkpoint | None, size: int) -> Checkpoint | None:
         """Find the checkpoint that the log has to go on from, the first time that this process signs it. Every copy of
-        one must lead on to the log, or whoever can write one of them could hide what another shows."""
+        one must lead on to the log, or anyone who can write one of them could hide what another shows."""
         after = -1 if noted is None else noted.size
         lines = await asyncio.to_thread(self._sink.newest, tenant_id, after)
         kept = [self._genuine(tenant_id, line, "kept") for line in lines]

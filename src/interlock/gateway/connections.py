@@ -21,7 +21,7 @@ nothing is found only once they are full. A viewer 100 ms away is still sent a m
 
 
 MAX_HEAD_BYTES = 64 * KIB
-"""Of a request's target and headers together: nobody's credential was looked at yet."""
+"""Of a request's target and headers together: no one's credential was looked at yet."""
 READ_BYTES = 256 * KIB
 """So much may come at once."""
 

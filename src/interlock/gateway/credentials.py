@@ -71,7 +71,7 @@ async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entrop
     """Make the owner key at the first start, and have the ledger know its hash at every start (K-2).
 
     One key of the file is good at a time: after `owner.key` was removed or replaced the one before is revoked. Where
-    several gateways share the ledger each may have a file, and nobody's is revoked by another's start.
+    several gateways share the ledger each may have a file, and no one's is revoked by another's start.
     """
     key = read_owner_key(state_dir)
     if key is None:

@@ -35,7 +35,7 @@ class Inflow:
         return session_id in self._expected
 
     def forget(self, session_id: str) -> None:
-        """Nothing of the session is under way: whoever hears of it next says where it stands."""
+        """Nothing of the session is under way: anyone who hears of it next says where it stands."""
         if session_id not in self._lost:
             self._expected.pop(session_id, None)
 

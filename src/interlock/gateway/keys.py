@@ -110,7 +110,7 @@ class KeyStore:
 
     async def _find(self, principal: Principal, key_id: str) -> KeyRecord:
         """Find a key of the principal's tenant, or any for an owner. What only an owner may touch is as good as his:
-        whoever could rotate an owner's key would be the owner."""
+        anyone who could rotate an owner's key would be the owner."""
         within = None if owns_all(principal) else principal.tenant_id
         record = await self._ledger.key_by_id(key_id, within)
         if record is None:
@@ -158,7 +158,7 @@ class KeyStore:
 
 
 def _driver(maker: Principal, body: KeyBody, tenant_id: str) -> Actor | None:
-    """The person behind an agent's key: the one who is named, else who makes it. Whoever has several keys, or agents
+    """The person behind an agent's key: the one who is named, else who makes it. Anyone who has several keys, or agents
     with keys, is one voter all the same (P-3). Raises Problem."""
     if body.driver is not None:
         if body.principal.type != "agent":

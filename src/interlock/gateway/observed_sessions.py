@@ -17,7 +17,7 @@ from interlock.session.keys import BadKey, canonical_agent, run_key
 MAX_WORKSPACE_CHARS = 4_096
 """What is kept of a workspace's path that a runner tells of."""
 NEW_SESSIONS = Limit("observed", a_minute=1, burst=1_000)
-"""Sessions of one runner that are taken up here: a runner can name any number of sessions that nobody opened, and each
+"""Sessions of one runner that are taken up here: a runner can name any number of sessions that no one opened, and each
 takes a place in the ledger until retention forgets it."""
 ID = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 """A session's id, and a gateway's, are UUIDs or as plain as one: they stand in paths, headers, files and messages."""

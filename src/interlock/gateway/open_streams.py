@@ -115,7 +115,7 @@ class Openings:
                     self._end(token)
 
     async def _is_refused(self, token: str) -> bool:
-        """An issuer or a ledger that cannot be asked refuses nobody who was let in."""
+        """An issuer or a ledger that cannot be asked refuses no one who was let in."""
         try:
             await self._credentials.principal(token)
         except Problem as problem:

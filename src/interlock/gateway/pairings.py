@@ -47,7 +47,7 @@ TRIES_SOURCE = 10
 TRIES_TOTAL = 600
 """Wrong codes from all addresses within TRIES_WINDOW_MS; past it everyone is."""
 SOURCES = 4_096
-"""Addresses that are counted apart; past it the one that was quiet longest starts anew."""
+"""Addresses that are counted apart; past it the one that was quiet longest starts again."""
 
 Remember = Callable[[Any], IdempotencyRecord]
 Drop = Callable[[str, str], None]

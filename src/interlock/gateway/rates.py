@@ -17,10 +17,10 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 
 MAX_BUCKETS = 10_000
-"""Buckets of one kind; past it the one that was quiet longest starts anew, full."""
+"""Buckets of one kind; past it the one that was quiet longest starts again, full."""
 MINUTE_MS = 60_000
 NETWORK_BITS = 64
-"""Whoever has one IPv6 address has its whole network: they are counted together."""
+"""Anyone who has one IPv6 address has its whole network: they are counted together."""
 
 
 class Limit(NamedTuple):
@@ -92,7 +92,7 @@ class Rates:
             buckets.limit = limit
 
     def take(self, principal: Principal) -> dict[str, str]:
-        """Count a request; gives the headers of its answer. One that is refused is counted against nobody else."""
+        """Count a request; gives the headers of its answer. One that is refused is counted against no one else."""
         now = self._clock.monotonic_ms()
         own = f"{principal.tenant_id}/{principal.actor.type}:{principal.actor.id}"
         standings: list[BucketLevel] = []

@@ -64,7 +64,7 @@ Send = Callable[[Message], Awaitable[None]]
 log = structlog.get_logger()
 
 TOKENS_AT_ONCE = 500
-"""Runners whose tokens are read anew in one look at the ledger."""
+"""Runners whose tokens are read again in one look at the ledger."""
 LIMITS_TOLD = {
     "max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
     "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
@@ -153,7 +153,7 @@ class RawpEndpoint:
             found = await self._engine.ledger.runners_named([runner_id for runner_id, _ in let_in])
             good = {record.runner_id: record.token_sha256 for record in found if not record.revoked}
             for runner_id, token_sha256 in let_in:
-                # One that has attached anew meanwhile was looked at then.
+                # One that has attached again meanwhile was looked at then.
                 if good.get(runner_id) != token_sha256 and self._tokens.get(runner_id) == token_sha256:
                     self.shut_out(runner_id, "the runner's token is no longer accepted")
 

@@ -65,7 +65,7 @@ class Ready:
 
 
 def has_room(directory: Path) -> bool:
-    """Tell whether ROOM_BYTES are free where a directory lies; True where nobody can say."""
+    """Tell whether ROOM_BYTES are free where a directory lies; True where no one can say."""
     try:
         disk = os.statvfs(directory)
     except OSError:

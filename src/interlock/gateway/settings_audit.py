@@ -20,7 +20,7 @@ from interlock.protocol.records import AuditDraft
 POLICY_FACT = "policy_sha256"
 KEY_FACT = "signing_key_sha256"
 SETTINGS_LANE = "duty/settings"
-"""Whoever changes what is in force holds it: of two gateways that start at once with other keys one is refused."""
+"""Anyone who changes what is in force holds it: of two gateways that start at once with other keys one is refused."""
 _WHO = {"id": "gateway", "role": "system"}
 
 

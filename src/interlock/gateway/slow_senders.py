@@ -1,4 +1,5 @@
-"""A request whose head or body trickles in is ended: whoever holds connections with few bytes holds nobody else up."""
+"""A request whose head or body trickles in is ended: anyone who holds connections with few bytes holds no one else
+up."""
 
 from __future__ import annotations
 

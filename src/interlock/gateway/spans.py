@@ -73,7 +73,7 @@ def sender_of(environ: Mapping[str, str], version: str) -> Sender | None:
 
 class Tracing:
     """Makes spans of what lanes decided. A gateway that died sent none of its open ones; the next one begins those of
-    commands anew, each at its command's own beginning."""
+    commands again, each at its command's own beginning."""
 
     def __init__(self, sender: Sender) -> None:
         self._tracer, self._flush = sender

@@ -53,7 +53,7 @@ def load_certificate(context: ssl.SSLContext, config: GatewaySection) -> None:
 
 
 class _Peer(NamedTuple):
-    """Who is at the other end of a connection: "" is nobody who has an address."""
+    """Who is at the other end of a connection: "" is no one who has an address."""
 
     address: str
     is_proxy: bool

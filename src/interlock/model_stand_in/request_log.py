@@ -50,7 +50,7 @@ class Recording:
         self._arrived = threading.Condition()
 
     def add(self, recorded: RecordedRequest) -> None:
-        """Keep a request and wake whoever waits for one."""
+        """Keep a request and wake anyone who waits for one."""
         with self._arrived:
             self._requests.append(recorded)
             self._arrived.notify_all()

@@ -21,7 +21,7 @@ from interlock.protocol.payloads import (
 
 Relay = Callable[[str, Any, dict[str, Any]], Awaitable[None]]
 """Write a durable frame that changes nothing here, in a turn or outside one: type, payload (a struct, or msgspec.Raw
-for a type that nobody here knows, E-1), metadata. Raises InvalidFrame with FRAME_TOO_LARGE where it is too large (L-2).
+for a type that no one here knows, E-1), metadata. Raises InvalidFrame with FRAME_TOO_LARGE where it is too large (L-2).
 """
 
 
@@ -54,8 +54,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     asking_modes: list[str] = []
     """Ids of modes in which an `acp` agent asks before each tool, beside those that Interlock knows of it (H-11)."""
     workspace_files: Literal["ignore", "ask", "trust"] = "ignore"
-    """What becomes of files in a workspace that configure the agent: with `ignore` it is made to ignore them if it can
-    be, and else they are asked about; with `ask` it reads them after a yes; with `trust` nobody is asked (H-13)."""
+    """The outcome of files in a workspace that configure the agent: with `ignore` it is made to ignore them if it can
+    be, and else they are asked about; with `ask` it reads them after a yes; with `trust` no one is asked (H-13)."""
     model: str = ""
     """`provider/model`, for an agent of ours that asks a model itself (B-1)."""
     base_url: str = ""
@@ -292,7 +292,7 @@ class Scribe(Protocol):
 
     async def overflow(self, message: str) -> SessionCompact:
         """Tell that the context is too long for the model, and wait for what to summarise (Z-2). Raises
-        CompactionFailed. Whoever is given a plan answers it with `compacted`, and goes on with its turn."""
+        CompactionFailed. Anyone who is given a plan answers it with `compacted`, and goes on with its turn."""
         ...
 
     async def compacted(self, made: Compacted | CompactionFailed) -> None:

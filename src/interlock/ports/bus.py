@@ -27,15 +27,15 @@ class BusError(Exception):
 
 
 class BusTimeout(BusError):
-    """Nobody answered in time. The request may have been acted on all the same."""
+    """No one answered in time. The request may have been acted on all the same."""
 
 
 class NobodyThere(BusError):
-    """Nobody serves this subject now, or this gateway is cut off. The request was not acted on."""
+    """No one serves this subject now, or this gateway is cut off. The request was not acted on."""
 
 
 class CutOff(NobodyThere):
-    """This gateway is cut off from the bus, whoever else is there. `where` is the bus as people know it."""
+    """This gateway is cut off from the bus, no matter who else is there. `where` is the bus as people know it."""
 
     def __init__(self, where: str) -> None:
         super().__init__(f"{where} does not answer.")
@@ -62,7 +62,7 @@ class BusProbe(NamedTuple):
 
 
 class BusCounts(NamedTuple):
-    """What became of the notes since the start."""
+    """The outcome of the notes since the start."""
 
     published: int
     dropped: int
@@ -84,7 +84,7 @@ class Bus(Protocol):
 
     Guarantees: notes of one publisher under one subject arrive in their order, each at most once at a subscription;
     a publisher hears its own notes where it has subscribed. `told` is called on the event loop, one at a time, never
-    inside `publish`; what it raises is logged and ends nothing. Bodies are bytes that nobody changes.
+    inside `publish`; what it raises is logged and ends nothing. Bodies are bytes that no one changes.
 
     Subjects are words with dots between them, of letters, digits and `_ : @ = / + ~ -`; a subscription's may end in
     `.>`, which stands for one word or more. Another subject is a ValueError.

@@ -114,7 +114,7 @@ class Leases(Protocol):
         ...
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
-        """Own a lane, under a new epoch that fences every earlier one, if it may be had: nobody alive has it, or the
+        """Own a lane, under a new epoch that fences every earlier one, if it may be had: no one alive has it, or the
         asker itself, or it is a session of `runner_id`, which is attached to the asker. Where that runner is attached
         to another live instance, the lane is to be had there alone. Else nothing changes, and the lease tells whose it
         is. Raises Gone."""

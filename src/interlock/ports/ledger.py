@@ -125,7 +125,7 @@ MakeRoom = Callable[[str], Awaitable[None]]
 """Has a tenant's log signed up to its end. Raises LedgerError, with one sentence, if that cannot be done."""
 
 FIRST_EPOCH = 1
-"""Of a lane that nobody had before."""
+"""Of a lane that no one had before."""
 
 
 class WriteBatch(NamedTuple):

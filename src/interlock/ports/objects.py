@@ -30,7 +30,7 @@ class ObjectTooLarge(ObjectsError):
 
 
 class Objects(Protocol):
-    """Guarantees: once `put` returned, the object survives kill -9 and power loss; until then nobody sees it. The same
+    """Guarantees: once `put` returned, the object survives kill -9 and power loss; until then no one sees it. The same
     bytes put twice, also at the same time, are one object. What `read` gives is what was put, or it raises: it is
     checked against its name. Memory does not grow with an object's size beyond its parts.
     """

@@ -18,7 +18,7 @@ class UrlRefused(Exception):
 
 
 class Unreached(Exception):
-    """Nobody answered within the time, or the answer was larger than it may be; the text is one sentence."""
+    """No one answered within the time, or the answer was larger than it may be; the text is one sentence."""
 
 
 class Outgoing(Protocol):

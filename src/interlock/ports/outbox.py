@@ -190,7 +190,7 @@ class Outbox(Protocol):
         ...
 
     async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int, gateway_id: str | None = None) -> None:
-        """The gateway has all up to `seq`: trim what nobody needs any more. An ack beyond the last seq raises it
+        """The gateway has all up to `seq`: trim what no one needs any more. An ack beyond the last seq raises it
         (D-6: power loss); a stale one changes nothing. With "" for `message_id` the outbox names its own frame. A
         gateway that had lost its place holds one again."""
         ...

@@ -20,7 +20,7 @@ class LineTooLong(Exception):
 
 
 class Process(Protocol):
-    """A running program with a process group of its own. Whoever started it calls `terminate`, also after its end.
+    """A running program with a process group of its own. Anyone who started it calls `terminate`, also after its end.
 
     Guarantees: after `terminate` returned, no descendant is left, and what it wrote stays readable. One task may read
     `lines` or `chunks`; all else may be called at any time, also after the end.
@@ -36,7 +36,7 @@ class Process(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """Write to its standard input. Raises BrokenPipeError once nobody reads there."""
+        """Write to its standard input. Raises BrokenPipeError once no one reads there."""
         ...
 
     def close_input(self) -> None:

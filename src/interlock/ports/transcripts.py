@@ -29,7 +29,7 @@ class TranscriptPage(NamedTuple):
 
 
 Rewrite = Callable[[bytes], Sequence[bytes] | None]
-"""Makes a transcript's lines anew from its bytes, the header first; None leaves it as it is."""
+"""Makes a transcript's lines again from its bytes, the header first; None leaves it as it is."""
 
 
 class TranscriptStore(Protocol):

@@ -192,7 +192,7 @@ def _spawn(subject: CheckedAgent, scene: Scene,
 
 
 async def _repositories(subject: CheckedAgent, asks: bool) -> list[ToolEvidence]:
-    """What became of each attack that files of a workspace can make on this agent (H-13)."""
+    """The outcome of each attack that files of a workspace can make on this agent (H-13)."""
     ends = asyncio.get_running_loop().time() + REPOSITORIES_TIMEOUT_S
     seen: list[ToolEvidence] = []
     for group in groups(attacks_on(subject.spec)):

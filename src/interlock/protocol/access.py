@@ -30,7 +30,7 @@ PERSON_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}")
 """Whom a key stands for. Without a colon: what stands before one is the name of an issuer."""
 
 OWNER_TENANT = "default"
-"""The tenant of whoever runs the gateway; its log has what concerns the gateway as a whole."""
+"""The tenant of anyone who runs the gateway; its log has what concerns the gateway as a whole."""
 MAX_KEYS = 1_000
 """Keys of a tenant that are not revoked; one more is answered 429 QuotaExceeded."""
 MAX_TENANTS = 1_000

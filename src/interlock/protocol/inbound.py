@@ -66,7 +66,7 @@ class InboundBody(Body, frozen=True, kw_only=True):
 
 
 class Received(Resource, frozen=True, kw_only=True):
-    """What became of a message: its session and its command. None runs for `/new` alone, or where `denied`."""
+    """The outcome of a message: its session and its command. None runs for `/new` alone, or where `denied`."""
 
     session_id: str
     """Empty where a word like `/status` came before the first message."""

@@ -33,7 +33,7 @@ MAX_CONTENT_PARTS = 256
 FILE_CHUNK_BYTES = 256 * KIB
 """Bytes of a file in one `agent.file.transfer`: as base64, a chunk with its names fits a frame with room to spare."""
 MAX_FILE_BYTES = 16 * MIB
-"""One file in either direction; a larger one is refused by whoever would send it, and told."""
+"""One file in either direction; a larger one is refused by anyone who would send it, and told."""
 HELD_UPLOADS_BYTES = 32 * MIB
 """Files that one session's runner holds for prompts to come; what goes beyond is refused."""
 MAX_OPEN_FILES = 16
@@ -60,7 +60,7 @@ RECONNECT_MIN_MS = 250
 RECONNECT_MAX_MS = 30_000
 """Reconnect: exponential between these, full jitter, for ever (L-5)."""
 RECONNECT_LOOPBACK_MAX_MS = 300
-"""On loopback nobody else waits for the same gateway, so the ceiling is low and a person does not wait (decision 7)."""
+"""On loopback no one else waits for the same gateway, so the ceiling is low and a person does not wait (decision 7)."""
 ACK_FRAMES = 64
 ACK_DELAY_MS = 50
 """An acknowledgement waits for at most so many frames or so long (D-1)."""

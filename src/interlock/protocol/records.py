@@ -15,8 +15,8 @@ EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
 
 
 CancelCause = Literal["cancel", "timeout", "pause_ttl", "budget", "tampered", "workspace"]
-"""Why a command is to stop: somebody asked, its own clock, the clock of its pause (C-1), a budget that nobody raised
-(P-7), or files of its workspace that nobody allowed (H-13)."""
+"""Why a command is to stop: somebody asked, its own clock, the clock of its pause (C-1), a budget that no one raised
+(P-7), or files of its workspace that no one allowed (H-13)."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,7 +77,7 @@ def read_problem(status: int, body: bytes) -> LinkRefusal | None:
 
 
 def reason(refusal: LinkRefusal) -> str:
-    """The reason of a close frame; it is cut to fit by whoever sends it."""
+    """The reason of a close frame; it is cut to fit by anyone who sends it."""
     return f"{refusal.code.value}: {refusal.detail}"
 
 
@@ -90,7 +90,7 @@ def read_reason(close_code: int | None, text: str) -> LinkRefusal | None:
 
 
 def outdated(newest: int) -> str:
-    """The reason of a close by `CloseCode.OUTDATED`. Whoever still listens numbers on from `newest`."""
+    """The reason of a close by `CloseCode.OUTDATED`. Anyone who still listens numbers on from `newest`."""
     return f"a newer link of this runner is known, number {newest}"
 
 

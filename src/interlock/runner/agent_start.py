@@ -180,7 +180,7 @@ async def back_to_mode(agent: Agent, started: Started, mode: str | None) -> None
 
 
 def not_resumed(journal: Journal, opening: AgentStart, started: Started) -> list[Frame]:
-    """What is said, once an opening, of an agent that begins anew where it should have gone on."""
+    """What is said, once an opening, of an agent that begins again where it should have gone on."""
     if not opening.resume or started.resumed:
         return []
     if started.fresh_because is not None:

@@ -32,7 +32,7 @@ TRY_AGAIN_LATER = 1013
 
 
 class LinkBroken(Exception):
-    """The link cannot go on and is to be made anew; `code` is the close code that the gateway is told."""
+    """The link cannot go on and is to be made again; `code` is the close code that the gateway is told."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)

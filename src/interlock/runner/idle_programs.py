@@ -1,6 +1,6 @@
 """Programs that may start while the agent works on no command: those that its config names in `between_turns` (H-16).
 
-An agent that is a launcher, or that looks at its repository when it starts, cannot open a session without them. Nobody
+An agent that is a launcher, or that looks at its repository when it starts, cannot open a session without them. No one
 has asked for anything then, so there is no command whose approver could be asked: the config decides, and the session's
 stream records what started.
 """

@@ -118,7 +118,7 @@ class Inbound:
 
     async def _store(self) -> None:
         """Write what came together in one transaction, which is one fsync, and only then give it on (D-7). A link that
-        breaks meanwhile interrupts neither: what is stored is not sent again, so nobody else would give it on."""
+        breaks meanwhile interrupts neither: what is stored is not sent again, so no one else would give it on."""
         taken, self._to_store = self._to_store, []
         self._reached.clear()
         if taken:
@@ -196,7 +196,7 @@ class Inbound:
         """Close the session whose control frames cannot be completed (E-3), where there is one here."""
         session_id = wire.session_id or ""
         row = await self._outbox.session(session_id)
-        if row is not None and row.controller in ("", self.gateway_id):  # An observer's gap ends nobody's session.
+        if row is not None and row.controller in ("", self.gateway_id):  # An observer's gap ends no one's session.
             told = self._error(wire, sentence, Code.INTERNAL, fatal=True)
             await self._outflow.emit(told)
             # The same error, as if the gateway had sent it, ends the agent (T-5); behind what waits to be acted on.

@@ -31,7 +31,7 @@ class Waits(NamedTuple):
 
 
 class LivePresence:
-    """Which gateways' links are live, and whoever wants to know that it changed."""
+    """Which gateways' links are live, and anyone who wants to know that it changed."""
 
     def __init__(self, live: bool = False) -> None:
         self._live = {""} if live else set[str]()
@@ -95,7 +95,7 @@ class _Pending:
         return None if self.live_since is None else self.live_since + waits.held_s
 
     def lapse(self) -> None:
-        """The deadline has passed: nobody holds the question, or it has expired."""
+        """The deadline has passed: no one holds the question, or it has expired."""
         if self.expires_at is None:
             self.settle(InteractionVerdict("denied", BY_RUNNER,
                                            "The gateway did not confirm that it holds the question."))
@@ -178,7 +178,7 @@ class Interactions:
         try:
             verdict = await self._wait(pending)
         except asyncio.CancelledError:
-            # Whoever asked no longer waits: nothing that a person decides later can reach it.
+            # Anyone who asked no longer waits: nothing that a person decides later can reach it.
             if not pending.voided:
                 await self._resolve(pending.interaction_id,
                                     InteractionVerdict("void", BY_RUNNER, "The agent no longer asks."))

@@ -62,7 +62,7 @@ class BoundedLines:
     """An asynchronous iterator over lines, each without its newline, the last one also where it had none.
 
     Back-pressure: nothing is read before it is asked for, but for the rest of a line that was too long. That rest is
-    thrown away at once, also when nobody asks again, so that the agent does not block on it. After LineTooLong the
+    thrown away at once, also when no one asks again, so that the agent does not block on it. After LineTooLong the
     iteration may go on with the next line.
     """
 

@@ -138,7 +138,7 @@ class GatewayConnector:
             self._attachment.refused(session_id, refusal)
 
     def greet_again(self) -> None:
-        """Make the link anew, so that the gateway hears another hello; sessions go on as over any lost link (C-7)."""
+        """Make the link again, so that the gateway hears another hello; sessions go on as over any lost link (C-7)."""
         self._stale.set()
 
     async def run(self) -> None:

@@ -1,6 +1,6 @@
 """What somebody on the runner's host may ask of the running runner, over a socket in its state directory (D-5).
 
-One line of JSON each way. The directory and the socket are its owner's alone, so whoever can connect may ask.
+One line of JSON each way. The directory and the socket are its owner's alone, so anyone who can connect may ask.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SOCKET_PATH_BYTES = 100
 """The shortest limit among the systems (104 on macOS), with room to spare."""
 LINE_BYTES = 4_096
 ASKING_S = 10.0
-"""Whoever connects and says nothing for so long is let go."""
+"""Anyone who connects and says nothing for so long is let go."""
 ANSWER_S = 60.0
 """How long an answer may take: control passes behind what the session acts on at the moment."""
 

@@ -144,7 +144,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
 
 
 def reread(offered: Offered, read_offering: ReadOffering | None, greet_again: Callable[[], None]) -> list[str]:
-    """Offer what the config says now, and greet the gateways anew where that differs; returns what was wrong (G-1)."""
+    """Offer what the config says now, and greet the gateways again where that differs; returns what was wrong (G-1)."""
     if read_offering is None:
         return ["This runner was started without a config."]
     try:

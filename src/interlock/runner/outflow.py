@@ -105,7 +105,7 @@ class Outflow:
         self._recount: set[str] = set()
         self._blocks: dict[tuple[str, str], Frame] = {}
         self._uplinks: dict[str, Uplink] = {}
-        """By gateway_id: each is offered everything, whoever controls (D-5)."""
+        """By gateway_id: each is offered everything, no matter who controls (D-5)."""
         self._still = asyncio.Lock()
 
     # --- for the sessions ---
@@ -232,7 +232,7 @@ class Outflow:
         for frame in stored:
             self._kept[frame.session_id] += len(frame.raw)
             if self._kept[frame.session_id] > self._stop_reading:
-                self._recount.add(frame.session_id)  # What the policy did not keep holds nobody back.
+                self._recount.add(frame.session_id)  # What the policy did not keep holds no one back.
         for entry in batch:
             for session_id, size in entry.kept.items():
                 self._kept_waiting[session_id] -= size

@@ -40,7 +40,7 @@ KILLED = ProcessExit(None, signal.SIGKILL.value)
 
 
 class AgentProcess:
-    """A running agent program. Made by `start`; whoever made it calls `terminate`, also after it ended by itself.
+    """A running agent program. Made by `start`; anyone who made it calls `terminate`, also after it ended by itself.
 
     Guarantees: after `terminate` returned, no descendant is left but `survivors`, and all file descriptors are closed.
     If the runner dies instead, by whatever signal, the same happens without it. One task may read `lines` or `chunks`
@@ -233,7 +233,7 @@ class AgentProcess:
     async def _settle(self) -> None:
         self.survivors = self._control.survivors
         if self._session_id and not (self._control.clean and supervisor.LINUX):
-            # The keeper was killed, or there was no subreaper: whoever got away is known by the session id.
+            # The keeper was killed, or there was no subreaper: anyone who got away is known by the session id.
             self.survivors = (await reaper.end_session(self._session_id)).survivors
         if self._way_out is not None:
             await self._way_out.close()

@@ -40,7 +40,7 @@ async def take_prompt(uploads: Uploads, agent: Agent, features: p.Features, payl
                                                  only_if_asks=payload.only_if_asks or reads_only)
         await settle(agent, features, settings)
     except ContextMissing as refused:
-        # As where the session is not open: the gateway opens it anew in its mind, and sends all that was said (B-1).
+        # As where the session is not open: the gateway opens it again in its mind, and sends all that was said (B-1).
         raise PromptRefused(Code.SESSION_NOT_FOUND, str(refused)) from None
     except NotAsking as refused:
         code = Code.NOT_ASKING if payload.only_if_asks else Code.WORKSPACE_REFUSED

@@ -69,7 +69,7 @@ class RunnerSession:
         self.controller = ""
         """The gateway that is obeyed, as the outbox has it (D-5)."""
         self.order = asyncio.Lock()
-        """Held by whoever acts on a control frame or passes control: one after another, whichever gateway it is."""
+        """Held by anyone who acts on a control frame or passes control: one after another, whichever gateway it is."""
         self._interactions = Interactions(self.journal, around.presence, around.waits, lambda: self.controller)
         self._reads_by_asking = False
         """The agent may only read its workspace, and no wall holds it to that: its asking does (H-15)."""

@@ -66,7 +66,7 @@ class ControllerRule:
                                                                       frame.message_id))
 
     async def hand_over(self, session: RunnerSession, to: str) -> None:
-        """Pass control; what waits for an answer is asked anew. Durable when this returns. Raises TakeRefused."""
+        """Pass control; what waits for an answer is asked again. Durable when this returns. Raises TakeRefused."""
         known = await self._outbox.gateways()
         if not any(one.gateway_id == to for one in known):
             raise TakeRefused(f"This runner is attached to no gateway {to}; it knows: {_names(known)}.")

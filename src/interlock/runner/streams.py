@@ -40,7 +40,7 @@ class Input(asyncio.BaseProtocol):
         self._room.set()
 
     async def write(self, data: bytes) -> None:
-        """Raises BrokenPipeError when nobody reads any more, then or while it waits."""
+        """Raises BrokenPipeError when no one reads any more, then or while it waits."""
         if self._transport is not None and not self._closed:
             self._transport.write(data)
             await self._room.wait()
@@ -82,7 +82,7 @@ class AgentOutput:
 
     def finish(self) -> None:
         """Once no writer is left: take what the pipe still holds into the buffer, and close. What that can add is
-        bounded by the pipe's own size, so memory stays flat, and whoever still reads misses nothing."""
+        bounded by the pipe's own size, so memory stays flat, and anyone who still reads misses nothing."""
         if self._transport is None:
             self._pipe.close()
         elif not self._pipe.closed:

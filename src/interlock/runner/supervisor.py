@@ -130,7 +130,7 @@ def family(root: int, group: int, table: dict[int, tuple[int, int, str]]) -> set
 def signal_family(root: int, group: int, number: int) -> set[int]:
     """Signal the process group as one, then every descendant of `root` outside it; who did not let us is returned.
 
-    The group is signalled only while a member lives, so that a number used anew is never hit.
+    The group is signalled only while a member lives, so that a number used again is never hit.
     """
     table = process_table()
     members = family(root, group, table)

@@ -239,7 +239,7 @@ class TurnScribe:
         return answer
 
     async def _refused(self, question: AgentQuestion) -> InteractionAnswer | None:
-        """A no that needs no person: an input that nobody could see whole, or no way to say yes once (E-5, A-9)."""
+        """A no that needs no person: an input that no one could see whole, or no way to say yes once (E-5, A-9)."""
         if len(question.input_json) + len(question.content_json or b"") + sum(map(len, question.locations)) \
                 > MAX_TOOL_INPUT_BYTES:
             code = Code.FRAME_TOO_LARGE

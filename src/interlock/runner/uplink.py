@@ -33,5 +33,6 @@ class Uplink(Protocol):
     def offer(self, offers: Sequence[Offer]) -> None: ...
 
     def forget(self, session_id: str) -> None:
-        """The session is over and wholly told: what is offered of it later begins anew, behind what is acknowledged."""
+        """The session is over and wholly told: what is offered of it later begins again, behind what is
+        acknowledged."""
         ...

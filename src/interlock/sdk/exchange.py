@@ -1,4 +1,4 @@
-"""One request and what becomes of it: sent, lost, asked to wait, sent again under the same key. Nothing here does it.
+"""One request and the outcome of it: sent, lost, asked to wait, sent again under the same key. Nothing here does it.
 
 A *flow* is a generator that yields what it wants done (`Send`, `Rest`, `Now`, …) and is given what came of it. Two thin
 shells do that, one blocking, one awaiting; what is decided is decided here once.
@@ -69,7 +69,7 @@ class RequestSpec(Generic[T_co]):
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be sent again although nobody knows whether the first was taken."""
+        """Whether it may be sent again although no one knows whether the first was taken."""
         return not self.changes or (self.keyed and self.key is not None)
 
     def with_key(self, key: str) -> RequestSpec[T_co]:
@@ -140,7 +140,7 @@ class Now(NamedTuple):
 
 
 class Give(NamedTuple):
-    """Give this to whoever reads the stream."""
+    """Give this to anyone who reads the stream."""
 
     item: Any
 

@@ -71,7 +71,7 @@ class Following(Generic[T]):
 
 
 def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
-    """Give what is heard until the stream is over. Raises InterlockError: a refusal, or nobody there for too long."""
+    """Give what is heard until the stream is over. Raises InterlockError: a refusal, or no one there for too long."""
     ask: RequestSpec[bytes] = RequestSpec("GET", asked.path, bytes, query=asked.query, accept=SSE,
                                           last_event_id=asked.since)
     away = Outage()

@@ -148,7 +148,7 @@ class Stopping(Exception):
 
 def watching(watched: Watched, manners: Manners) -> Flow[None]:
     """Give what is heard until every stream is over. Raises InterlockError: a refusal of the connection itself, or
-    nobody there for too long."""
+    no one there for too long."""
     away = Outage()
     while not watched.is_over:
         reply: HttpReply | ConnectionCut = yield Connect(PATH)

@@ -3,7 +3,7 @@
     InterlockError
     ├── Refused             the gateway said no: code, status, detail, hint, errors
     │   ├── Unauthorized, Forbidden, NotFound, Conflict, …   one for each code
-    ├── Unreachable         nobody answered, however often it was asked
+    ├── Unreachable         no one answered, however often it was asked
     ├── NotAGateway         something answered that is no gateway of this version
     └── StillRunning        a wait ran out; the command goes on
 """
@@ -23,7 +23,7 @@ class InterlockError(Exception):
 
 
 class Unreachable(InterlockError):
-    """Nobody answered. With a change nobody knows whether it was taken: send it again under the same key."""
+    """No one answered. With a change no one knows whether it was taken: send it again under the same key."""
 
 
 class NotAGateway(InterlockError):

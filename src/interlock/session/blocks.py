@@ -159,7 +159,7 @@ class OpenBlocks:
         return bool(self._blocks)
 
     def feed(self, frame: Frame) -> Frame | Hole | None:
-        """Take one frame of the session. Returns what of it is new to whoever saw all before: the frame itself, the
+        """Take one frame of the session. Returns what of it is new to anyone who saw all before: the frame itself, the
         rest of it that does not overlap, None where nothing is new, or the Hole that stands before it."""
         name = block_of(frame)
         if name is None:

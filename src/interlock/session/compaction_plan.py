@@ -1,7 +1,7 @@
 """When a conversation is compacted, and which of it (Z-2, Z-3).
 
 A plan says what is summarised, where what is kept begins, and which files the summary's part touched. It is made from
-the path to the leaf alone: whoever has the same path, settings and figures makes the same plan.
+the path to the leaf alone: anyone who has the same path, settings and figures makes the same plan.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def patched(entry: SessionFields, wanted: Mapping[str, Any]) -> tuple[SessionFie
         if before != after:
             values[field] = after
             changes.append(FieldChange(name, before, after))
-    # A new wish is tried anew.
+    # A new wish is tried again.
     kept = tuple(name for name in entry.refused if name not in {change.name for change in changes})
     return (msgspec.structs.replace(entry, **values, refused=kept) if changes else entry), changes
 

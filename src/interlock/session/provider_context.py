@@ -24,7 +24,7 @@ class ProviderRules(NamedTuple):
 
     id_form: re.Pattern[str]
     id_chars: int
-    """Length of an id that is made anew."""
+    """Length of an id that is made again."""
     alternates: bool
     """Two user messages in a row are one, and the first message is the user's."""
     signed_thinking: bool

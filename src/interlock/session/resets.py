@@ -12,7 +12,7 @@ from interlock.session.chat_route import ChatType
 
 AT_HOUR_DEFAULT = 4
 IDLE_MINUTES_DEFAULT = 60
-"""Of mode `idle` where nobody says how long."""
+"""Of mode `idle` where no one says how long."""
 MINUTE_MS = 60_000
 
 ResetMode = Literal["daily", "idle", "none"]

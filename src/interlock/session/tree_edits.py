@@ -54,7 +54,8 @@ def fork(tree: Tree, leaf: int, header: Header, at: str, entropy: Callable[[int]
 
 
 def import_lines(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> ImportedTranscript:
-    """Take in a transcript of versions 1 to 3, whoever wrote it; what is damaged is mended. Raises NothingToImport."""
+    """Take in a transcript of versions 1 to 3, no matter who wrote it; what is damaged is mended. Raises
+    NothingToImport."""
     mended = mend(data, header, entropy)
     if len(mended.lines) < 2:
         raise NothingToImport("it holds no entry of a transcript")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 UNKNOWN_WINDOW = 128_000
-"""Tokens, for a model that nobody knows: what most have at least. A smaller one shows itself by an overflow."""
+"""Tokens, for a model that no one knows: what most have at least. A smaller one shows itself by an overflow."""
 LEAST_WINDOW = 1_000
 MOST_WINDOW = 100_000_000
 """A window outside of these is a mistake, and passed over."""

@@ -79,7 +79,7 @@ class _Pipe:
             await self._emit(self.channel, text)
 
     async def _next(self, exited: asyncio.Future[int]) -> bytes:
-        """The next chunk; b"" at the end of the pipe, or where nobody of the command's own can write to it any more."""
+        """The next chunk; b"" at the end of the pipe, or where no one of the command's own can write to it any more."""
         reading = asyncio.ensure_future(self._reader.read(CHUNK_BYTES))
         try:
             await asyncio.wait([reading, exited], return_when=asyncio.FIRST_COMPLETED)

@@ -13,7 +13,7 @@ from interlock.shell_agent.agent import ShellAgent
 from interlock.shell_agent.connection import NotAcp, stdio
 
 FAREWELL_S = 1.0
-"""How long what is still unsent may take after the end of input; past it, it is dropped: nobody reads it."""
+"""How long what is still unsent may take after the end of input; past it, it is dropped: no one reads it."""
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 

@@ -73,7 +73,7 @@ class ShellTurn:
         self._cancelled.set()
 
     async def abandon(self) -> None:
-        """End the running command, where there is one: nobody is left to tell about it."""
+        """End the running command, where there is one: no one is left to tell about it."""
         self._cancelled.set()
         if self._running is not None:
             await self._running.terminate()
@@ -186,7 +186,7 @@ class ShellTurn:
 
     async def _update(self, update: dict[str, Any]) -> None:
         """Returns once the pipe has taken it: that is what slows a command down to the reader's pace."""
-        # A peer that is gone has nobody to tell; `serve` ends the turn, and no further command gets its yes.
+        # A peer that is gone has no one to tell; `serve` ends the turn, and no further command gets its yes.
         with contextlib.suppress(ConnectionError):
             await self._connection.tell("session/update", {"sessionId": self._session_id, "update": update})
 

@@ -134,7 +134,7 @@ async def test_a_server_may_want_a_certificate_of_the_gateway(start: Start, pape
 async def test_nothing_is_said_in_clear_to_a_server_that_was_to_be_reached_by_tls(
     start: Start, paper: Certificates
 ) -> None:
-    """Whoever stands between could have taken TLS out of the server's first words."""
+    """Anyone who stands between could have taken TLS out of the server's first words."""
     there = await start("--user", "u", "--pass", "secret")
     said = await refused(f"tls://u:secret@{there}?ca={paper.ca}")
     assert "does not ask for TLS" in said

@@ -208,7 +208,7 @@ async def test_an_entry_whose_parent_is_gone_is_kept_and_told(transcripts: Jsonl
 async def test_a_sync_that_failed_leaves_nothing_that_is_taken_for_kept(
     transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch, cut_back_fails: bool
 ) -> None:
-    """After a failed sync a page may be clean and not on the disk: the lines are taken out and written anew."""
+    """After a failed sync a page may be clean and not on the disk: the lines are taken out and written again."""
     await transcripts.append(HEADER, [line("a")])
     kept = file.read_bytes()
 
@@ -384,7 +384,7 @@ def test_the_file_of_a_topic_bears_it_in_its_name_and_is_found_again(tmp_path: P
     place = tmp_path / "agents/shell/sessions/S1-topic-42.jsonl"
     assert [transcript_name("S1", topic) for topic in ("42", "", "../x")] == [place.name, "S1.jsonl", "S1.jsonl"]
     assert place.read_bytes().endswith(line.line + b"\n")
-    # Whoever asks by the session alone finds it, also after a new start; what was begun without a topic stays so.
+    # Anyone who asks by the session alone finds it, also after a new start; what was begun without a topic stays so.
     for again in (store, files.TranscriptFiles(tmp_path, StandingClock())):
         assert again.path("S1", "shell") == again.path("S1", "shell", "42") == place
         assert again.path("S2", "shell").name == "S2.jsonl"

@@ -92,7 +92,7 @@ async def test_a_renewal_without_an_answer_is_given_up_before_the_lease_has_run_
 
 async def test_a_renewal_that_stood_still_for_longer_than_its_patience_counts_when_it_goes_on(
         leases: PostgresLeases, other: Any) -> None:
-    """A server that stalls: to give up the question and to connect anew would cost what is left of the lease."""
+    """A server that stalls: to give up the question and to connect again would cost what is left of the lease."""
     await leases.renew("a")
     held = other.transaction()
     await held.start()

@@ -1,4 +1,5 @@
-"""The schema: made once by whoever is first, refused where it is another's, and fit for an older gateway beside it."""
+"""The schema: made once by anyone who is first, refused where it is another's, and fit for an older gateway beside
+it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ WHOLE_BY_INTENT = {"AUDIT_WITHOUT_TREE", "TRANSCRIPT_PENDING", "AUDIT_TENANTS", 
 """These give all there is, each from an index in its order (or one end of it)."""
 
 SORTED_BY_INTENT = {"COUNTS", "WOULD_FORGET", "NAMED_OBJECTS", "OLD_SESSIONS"}
-"""These count or gather for a scrape or for the daily round, over what is live or old: nobody waits for a page."""
+"""These count or gather for a scrape or for the daily round, over what is live or old: no one waits for a page."""
 
 NAMED = {name: sql for name, sql in vars(queries).items() if name.isupper() and isinstance(sql, str) and " " in sql
          and not name.endswith("COLUMNS") and not name.startswith("_")}

@@ -43,7 +43,7 @@ async def flooded(gateway: Gateway) -> None:
 async def test_an_address_with_many_bad_credentials_is_told_to_wait_and_its_good_ones_pass(gateway: Gateway) -> None:
     await flooded(gateway)
     assert (await gateway.http.get("/v1/commands")).status_code == 200
-    # Nobody was seen here before: so it is for everybody behind one address after a restart of the gateway.
+    # No one was seen here before: so it is for everybody behind one address after a restart of the gateway.
     async with gateway.as_role("viewer") as viewer, gateway.as_role("operator") as operator:
         assert (await viewer.get("/v1/commands")).status_code == 200
         assert (await operator.get("/v1/commands")).status_code == 200

@@ -51,7 +51,7 @@ class BuiltinAgent:
                                                          asking.ModelTimeouts())
         except ModelUnavailable as error:
             raise AgentStartFailed(str(error)) from None
-        # The transcript is its memory: the gateway sends it, however often the agent is opened anew.
+        # The transcript is its memory: the gateway sends it, however often the agent is opened again.
         return Started(FEATURES, opening.spec.name or "Interlock", model=choice.name, resumed=opening.resume)
 
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:

@@ -19,8 +19,8 @@ OPTIONS = {"thinking": "thinking", "thinkingLevel": "thinking", "reasoning": "re
 
 
 def make_model(choice: ModelChoice, http: httpx2.AsyncClient) -> Model:
-    """A model to ask, over `http`, which whoever made it closes. Only the API that it needs is loaded. Raises NoModel
-    where that is not installed."""
+    """A model to ask, over `http`, which anyone who made it closes. Only the API that it needs is loaded. Raises
+    NoModel where that is not installed."""
     base_url = choice.base_url.rstrip("/") or None
     try:
         match choice.provider:

@@ -26,7 +26,7 @@ Emit = Callable[[str], Awaitable[None]]
 
 
 class Ran(NamedTuple):
-    """What became of a command. `whole` is all of its output, where `text` leaves some of it out."""
+    """The outcome of a command. `whole` is all of its output, where `text` leaves some of it out."""
 
     text: str
     ok: bool
@@ -132,7 +132,7 @@ async def _read(process: Process, output: ShellOutput, emit: Emit) -> None:
 
 
 async def _ended(process: Process) -> ProcessExit:
-    """End it and all that it started, also while whoever waits for it is cancelled."""
+    """End it and all that it started, also while anyone who waits for it is cancelled."""
     ending = asyncio.ensure_future(process.terminate(END_GRACE_S))
     try:
         return await asyncio.shield(ending)

@@ -4,7 +4,7 @@ Its permission callback alone does not hold. A `PermissionRequest` hook in the u
 person still thinks, an allow-rule there keeps the callback from being called at all, and a hook that is late counts as
 "no opinion". So the question is asked in a `PreToolUse` hook, which comes before all rules and whose *no* outranks
 every other voice; it is told to block when it fails or is late, and may take 20 days. Its *yes* lets the call go on to
-the permission callback, which lets through exactly the input that was granted and asks anew for any other.
+the permission callback, which lets through exactly the input that was granted and asks again for any other.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _WORDS = (
 )  # fmt: skip
 _VARIABLES = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
-    # A task that outlives its turn would start a turn that nobody asked for.
+    # A task that outlives its turn would start a turn that no one asked for.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
 }
 

@@ -34,7 +34,7 @@ class SupervisedTransport(Transport):
         """The process runs already."""
 
     async def write(self, data: str) -> None:
-        """Write one line. Raises BrokenPipeError once nobody reads there."""
+        """Write one line. Raises BrokenPipeError once no one reads there."""
         await self._process.write(data.encode())
 
     def read_messages(self) -> AsyncIterator[dict[str, Any]]:

@@ -46,7 +46,7 @@ class Pipe:
         """Lines that were refused, told to the agent or not."""
 
     async def write(self) -> None:
-        """Write what was sent until nobody reads there any more, and then throw it away: nothing may wait for it."""
+        """Write what was sent until no one reads there any more, and then throw it away: nothing may wait for it."""
         while True:
             line = await self._waiting.get()
             try:

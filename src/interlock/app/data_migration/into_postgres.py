@@ -66,7 +66,7 @@ async def _move(source: SqliteDatabase, state: Path, dsn: str, clock: Clock, lef
     try:
         await migrate(connection, dsn)
         await connection.execute("BEGIN")
-        # Whoever starts a gateway there meanwhile waits, and then finds this ledger.
+        # Anyone who starts a gateway there meanwhile waits, and then finds this ledger.
         await connection.execute("LOCK TABLE store IN ACCESS EXCLUSIVE MODE")
         gateway_id = str(source.execute("SELECT value FROM store WHERE name = 'gateway_id'").get)
         if await connection.fetchval("SELECT value FROM store WHERE name = 'gateway_id'") == gateway_id:

@@ -88,7 +88,7 @@ class LocalBus(Bus):
             raise NobodyThere(f"Nobody serves {subject} now.")
         asked.rotate(-1)
         answering = free[0].begin(body)
-        waiting = asyncio.shield(answering)  # The one who answers goes on, whoever still waits for it.
+        waiting = asyncio.shield(answering)  # The one who answers goes on, no matter who still waits for it.
         self._asked.add(waiting)
         try:
             return await asyncio.wait_for(waiting, timeout_ms / 1000)
@@ -260,7 +260,7 @@ class _Served:
     def _done(self, task: asyncio.Task[bytes]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # Whoever asked may have gone; then nobody else looks at it.
+            task.exception()  # Anyone who asked may have gone; then no one else looks at it.
 
     async def end(self) -> None:
         self._bus.drop(self)

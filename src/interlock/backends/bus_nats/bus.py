@@ -175,7 +175,7 @@ class NatsBus(Bus):
         return f"{self._prefix}.{subject}"
 
     def _lose_answers(self) -> None:
-        """A link has broken. What is published beside it is gone (core NATS), so nobody need wait for an answer."""
+        """A link has broken. What is published beside it is gone (core NATS), so no one need wait for an answer."""
         self._lost |= self._asked
         for asking in self._asked:
             asking.cancel()

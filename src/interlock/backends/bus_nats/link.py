@@ -17,7 +17,7 @@ from interlock.ports.bus import BusError
 RECONNECT_WAIT_S = 0.25
 CONNECT_TIMEOUT_S = 2
 PING_INTERVAL_S = 2
-"""A server that has not answered two pings is gone: the link is made anew, maybe to another."""
+"""A server that has not answered two pings is gone: the link is made again, maybe to another."""
 FLUSH_TIMEOUT_S = 5
 CLOSE_TIMEOUT_S = 0.5
 """The library closes the socket, and then waits for its end: after a failed handshake of TLS for ever."""
@@ -52,7 +52,7 @@ class NatsSubscription:
 
 class _Strict(Client):
     """The library's client, which goes on in clear where a server does not ask for TLS, whatever its address says: then
-    whoever stands in between reads every credential."""
+    anyone who stands in between reads every credential."""
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if initial_connection and self.options.get("tls") is not None and not info.get("tls_required"):

@@ -17,7 +17,7 @@ PART_BYTES = 512 * 1024
 KEPT_BYTES = 16 * MAX_REQUEST_BYTES
 """What lies ready to be fetched at the most; beyond it a large body is refused."""
 KEEP_S = 60.0
-"""A parcel that nobody has fetched to its end is thrown away."""
+"""A parcel that no one has fetched to its end is thrown away."""
 PART_TIMEOUT_S = 10.0
 HEADER = "Interlock-Parcel"
 """Says, instead of a body, where its parts are: `subject parts`."""
@@ -60,7 +60,7 @@ class Parcels:
         return {HEADER: f"{self._prefix}.{name} {parts}"}
 
     def take_back(self, headers: dict[str, str] | None) -> None:
-        """Keep a body no more, once it was fetched or nobody will."""
+        """Keep a body no more, once it was fetched or no one will."""
         if headers is not None and HEADER in headers:
             self._drop(headers[HEADER].partition(" ")[0].rpartition(".")[2])
 

@@ -1,4 +1,4 @@
-"""Checkpoints in an S3-compatible store under an object lock: nobody takes one back, not even the gateway's host (U-3).
+"""Checkpoints in an S3-compatible store under an object lock: no one takes one back, not even the gateway's host (U-3).
 
 One object a checkpoint, `PREFIX/TENANT/SIZE.checkpoint`, SIZE with leading zeros so that names sort as the log grows.
 The store refuses to overwrite or delete it before its time is over (Object Lock, mode COMPLIANCE).
@@ -102,7 +102,8 @@ class Both(CheckpointSink):
         return self._near.lines(tenant_id) or self._locked.lines(tenant_id)
 
     def newest(self, tenant_id: str, after: int) -> list[bytes]:
-        """The file's, and the store's where that has a later one: whoever can write the file cannot take that back."""
+        """The file's, and the store's where that has a later one: anyone who can write the file cannot take that
+        back."""
         near = self._near.newest(tenant_id, after)
         known = parse_checkpoint_line(near[0]) if near else None
         return [*near, *self._locked.newest(tenant_id, max(after, known.size if known is not None else -1))]

@@ -177,7 +177,7 @@ class TranscriptFiles:
         raise FileExistsError(f"every name to keep {path} under is taken")
 
     def modernise(self, path: Path) -> None:
-        """Write a file of version 1 or 2 anew in version 3, before anything is appended to it; the old one is kept
+        """Write a file of version 1 or 2 again in version 3, before anything is appended to it; the old one is kept
         (X-2). A file of version 3, and one that is not there, stay as they are."""
         if path in self._known:
             return
@@ -243,7 +243,7 @@ class TranscriptFiles:
             # Also where all lines are there already: who wrote them may have died before they were durable.
             os.fdatasync(fd)
         except OSError:
-            # After a failed sync nobody knows what the disk has, so the lines go and are written anew.
+            # After a failed sync no one knows what the disk has, so the lines go and are written again.
             self._known.pop(path, None)
             self._undone[path] = known.size
             with suppress(OSError):

@@ -3,7 +3,7 @@
 The index, `<file>.index`, says where each entry begins, which is its parent, of which sort it is, and where an id
 stands. It is made from the file and never trusted over it: it counts only for the very file, size and instants that it
 was made from, every line that is read through it is checked against it, and at the first difference the file is read
-anew. To delete it loses nothing. Files that are small, damaged or of an older version have none.
+again. To delete it loses nothing. Files that are small, damaged or of an older version have none.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Indexed:
         self._fits = False
         """Whether the index was found to be as it was written."""
         self.keep_index: Callable[[], None] = _nothing
-        """Writes the index of what was read, where there is none that fits; to be called when nobody waits."""
+        """Writes the index of what was read, where there is none that fits; to be called when no one waits."""
         self.from_index = False
         """Whether the file was opened by its index alone."""
 
@@ -205,7 +205,7 @@ class Indexed:
         taken = [*([path[level]] if level is not None else []), *path[kept:]]
         found = context(_chained(self._checked(taken)))
         found = found._replace(places=[taken[at] for at in found.places])
-        # Where nobody answered in what is kept, the model is looked for above it, in the whole file.
+        # Where no one answered in what is kept, the model is looked for above it, in the whole file.
         return found if found.model is not None or kept == 0 else None
 
     def _first_kept(self, path: list[int], compacted: int) -> int:
@@ -300,7 +300,7 @@ class Indexed:
         return self._tree
 
     def _read(self) -> None:
-        """Read the file; its index is to be made anew where it may have one."""
+        """Read the file; its index is to be made again where it may have one."""
         self._index = None
         file = self._file
         assert file is not None

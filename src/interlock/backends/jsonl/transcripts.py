@@ -24,9 +24,9 @@ from interlock.session.tree import Tree, read_tree
 T = TypeVar("T")
 
 READERS = 2
-"""Threads on which files are read, so that a long one holds up nobody's append."""
+"""Threads on which files are read, so that a long one holds up no one's append."""
 REWRITE_TRIES = 8
-"""A transcript that grows while it is written anew is read again, so often at the most."""
+"""A transcript that grows while it is written again is read again, so often at the most."""
 GROUP_JOBS = 256
 """Appends that share their syncs at the most: one to each file that they concern."""
 
@@ -113,7 +113,7 @@ class JsonlTranscripts(TranscriptStore):
                 return call(file), file.keep_index
 
         found, keep_index = await self._on_readers(look)
-        # Who asked has the answer by then; after the end of the store there is nobody to make it for.
+        # Who asked has the answer by then; after the end of the store there is no one to make it for.
         with suppress(RuntimeError):
             self._readers.submit(keep_index)
         return found

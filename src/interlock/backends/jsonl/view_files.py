@@ -57,7 +57,7 @@ class ViewFile:
         return _read(self.path)
 
     def last(self) -> list[bytes]:
-        """What was written last: one text, two where it ended in the middle of writing, none where nobody knows."""
+        """What was written last: one text, two where it ended in the middle of writing, none where no one knows."""
         found: list[bytes] = []
         for path in (self._copy, self._written):
             with suppress(OSError, ViewUnreadable):
@@ -65,7 +65,7 @@ class ViewFile:
         return found
 
     def write(self, pieces: Iterable[bytes], known: FileVersion | None) -> FileVersion | None:
-        """Write it anew, so that it is there whole or as it was (temp file, fsync, rename, 0600). None, and nothing is
+        """Write it again, so that it is there whole or as it was (temp file, fsync, rename, 0600). None, and nothing is
         changed, where somebody else has written it since it was `known`. Raises OSError."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _fresh(self._draft) as draft, _fresh(self._copy) as copy:

@@ -1,4 +1,4 @@
-"""The audit log in lists: sealed like the one on a disk, its tree computed anew at each question. For tests."""
+"""The audit log in lists: sealed like the one on a disk, its tree computed again at each question. For tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Objects in a bucket of an S3-compatible store, for gateways that share them: `PREFIX/ab/abcd…/COPY`.
 
-Every put writes a copy under a name of its own, then removes the copies that the store says are older. So whoever
+Every put writes a copy under a name of its own, then removes the copies that the store says are older. So anyone who
 removes what is old never removes what was put again meanwhile, without a lock that several gateways would share.
 """
 

@@ -33,7 +33,7 @@ class DirectoryObjects:
         try:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             for draft in root.glob(_DRAFT + "*"):
-                draft.unlink()  # Whoever wrote it died before it was told kept.
+                draft.unlink()  # Anyone who wrote it died before it was told kept.
         except OSError as error:
             raise ObjectsError(f"The objects in {root} cannot be used: {error.strerror}. Check who owns the "
                                "directory and that the disk has room.") from error

@@ -72,7 +72,7 @@ class OutboxCounts:
         self.cursors.setdefault(gateway.gateway_id, ReaderCursor(held=not absent, why="absent" if absent else ""))
 
     def join(self, gateway_id: str) -> None:
-        """A gateway joins a session that has begun; what nobody keeps any more it never had."""
+        """A gateway joins a session that has begun; what no one keeps any more it never had."""
         if gateway_id not in self.cursors:
             self.cursors[gateway_id] = ReaderCursor(why="joined" if self.floor() else "")
 
@@ -111,7 +111,7 @@ class OutboxCounts:
         cursor.peak_bytes = self.bytes_kept if cursor is self.seen(None) else 0
 
     def floor(self) -> int:
-        """Up to here nobody needs the frames any more."""
+        """Up to here no one needs the frames any more."""
         return min([self.seen(None).acked_seq, *(cursor.acked_seq for _, cursor in self.observers())])
 
     def settled(self) -> bool:

@@ -255,7 +255,7 @@ def _tell(group: list[_Job]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, jobs)
         except RuntimeError:
-            continue  # The loop is closed: nobody waits any more, and what was written stays.
+            continue  # The loop is closed: no one waits any more, and what was written stays.
 
 
 def _settle(jobs: list[_Job]) -> None:

@@ -27,7 +27,7 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 def _library() -> ModuleType:
-    """Load it with the first request: a seventh of a gateway's start, and most gateways ask nobody."""
+    """Load it with the first request: a seventh of a gateway's start, and most gateways ask no one."""
     import httpx2
 
     return httpx2

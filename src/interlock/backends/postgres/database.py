@@ -22,7 +22,7 @@ STATEMENT_TIMEOUT_MS = 15_000
 """A statement of the writer that takes longer is ended by the server, and its transaction with it."""
 IDLE_TIMEOUT_MS = 2_000
 """A transaction that was begun and stands still, as behind a gateway that was stopped, is ended by the server after
-this: its locks hold nobody up for longer."""
+this: its locks hold no one up for longer."""
 CALL_TIMEOUT_S = 20.0
 """A server that has not answered by then is taken for gone: the connection is thrown away."""
 WAIT_FOR_SERVER_S = 30.0
@@ -202,14 +202,14 @@ class PostgresReaders:
                     self._free.append(connection)
                 raise
             except BaseException:
-                # Nobody knows what it is still about to hear.
+                # No one knows what it is still about to hear.
                 connection.terminate()
                 raise
             self._free.append(connection)
             return [tuple(given(one) if isinstance(one, str) else one for one in row) for row in found]
 
     def _drop_idle(self) -> None:
-        """One was closed behind our back, so the server went: the others have nobody at their end either."""
+        """One was closed behind our back, so the server went: the others have no one at their end either."""
         for one in self._free:
             one.terminate()
         self._free.clear()

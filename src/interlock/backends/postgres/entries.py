@@ -29,7 +29,7 @@ SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[]) AS given
 WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.session_id = given.session_id
                   AND there.entry_id = given.entry_id AND there.kept = '')
 """
-"""An entry that is there stays as it is. Its number is given away all the same, for nobody counts by it."""
+"""An entry that is there stays as it is. Its number is given away all the same, for no one counts by it."""
 HEADERS = "SELECT session_id, agent_id, workspace, created_ms FROM session WHERE session_id = ANY ($1::text[])"
 BEGIN_TRANSCRIPT = """
 INSERT INTO transcript (session_id, agent_id, lines) SELECT session_id, agent_id, 0

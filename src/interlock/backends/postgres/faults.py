@@ -8,7 +8,7 @@ from interlock.ports.ledger import Full, LedgerError, NameTaken, OutcomeUnknown
 
 
 class NotReached(LedgerError):
-    """Nobody answers at the address, or it lets nobody in."""
+    """No one answers at the address, or it lets no one in."""
 
 
 class NotAPostgresLedger(LedgerError):
@@ -36,7 +36,7 @@ _TAKEN = {
 }
 LINK_FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """All that a statement may raise. The third is what the driver says of a link that the server ended unasked, while
-nobody had noticed yet: whatever it was to hear, it is lost."""
+no one had noticed yet: whatever it was to hear, it is lost."""
 _AWAY = (
     OSError,
     asyncpg.InternalClientError,

@@ -17,7 +17,7 @@ TAKE_LIMIT = 256
 ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms() FOR KEY SHARE"
 """Hold the asker's row: it cannot leave before the transaction has ended. A renewal goes with this lock."""
 _HOLD = "SELECT name, epoch, instance_id FROM lane WHERE name = ANY ($2::text[]) ORDER BY name FOR UPDATE"
-"""Whoever takes lanes waits here for the commits that go on under their epochs, and for others who take them."""
+"""Anyone who takes lanes waits here for the commits that go on under their epochs, and for others who take them."""
 _HELD = """
 WITH alive AS ({alive}), held AS ({hold})
 SELECT held.* FROM (SELECT count(*) AS there FROM alive) AS asker LEFT JOIN held ON there > 0 WHERE there > 0

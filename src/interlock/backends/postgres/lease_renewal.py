@@ -1,7 +1,7 @@
 """The connection on which an instance is renewed, and on which nothing else is ever asked (C-4).
 
 Renewing is one statement and one round trip. It waits behind no transaction of this gateway: it has a connection of its
-own, its row is locked by nobody (`ALIVE` in `leases.py` takes a key lock, which goes with it), and it does not wait for
+own, its row is locked by no one (`ALIVE` in `leases.py` takes a key lock, which goes with it), and it does not wait for
 the disk. A renewal that a crash of the server loses makes a lease shorter, never longer, and epochs fence either way.
 """
 

@@ -31,7 +31,7 @@ from interlock.ports.ledger import EraseAudit, LedgerError, MakeRoom, Receipt, W
 from interlock.protocol.clock import iso
 
 PRUNE_ROWS = 1_000
-"""Old answers are forgotten so many to a transaction, so that pruning holds nobody up."""
+"""Old answers are forgotten so many to a transaction, so that pruning holds no one up."""
 _LOSING = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes')"
 
 T = TypeVar("T")
@@ -43,8 +43,8 @@ async def open_ledger(settings: PostgresSettings, clock: Clock, *, keeps_transcr
     """Open the ledger in a database, making or updating its schema, on the running loop.
 
     With `keeps_transcripts` a transcript's lines are written in the transaction that makes them (X-3), to be read by
-    `PostgresTranscripts`; else they wait in the ledger for whoever writes them to files. Raises NotReached, NotALedger,
-    WrongSchema or another LedgerError, each with one sentence.
+    `PostgresTranscripts`; else they wait in the ledger for anyone who writes them to files. Raises NotReached,
+    NotALedger, WrongSchema or another LedgerError, each with one sentence.
     """
     connection = await first_connection(settings)
     try:

@@ -3,7 +3,7 @@
 It is a `WITH` whose parts are the statements of `tables` and `statements`. All of its parts see the database as it was
 before the statement, so a group has this form only if none of its parts reads what another one writes. What must hold
 is checked by the statement itself, which fails as a whole if it does not: the lanes have the expected epochs (C-4), the
-audit heads are the ones that the records were sealed behind (U-2), and nobody has decided that this transaction never
+audit heads are the ones that the records were sealed behind (U-2), and no one has decided that this transaction never
 happened (`DECIDE_WRITER`).
 """
 

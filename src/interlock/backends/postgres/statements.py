@@ -15,7 +15,7 @@ INSERT INTO writer (id, number) VALUES ($1, $2)
 ON CONFLICT (id) DO UPDATE SET number = excluded.number, at = excluded.at
 """
 HOLD_LANES = "SELECT name, epoch FROM lane WHERE name = ANY ($1::text[]) ORDER BY name FOR SHARE"
-"""Nobody can take these lanes until the transaction has ended."""
+"""No one can take these lanes until the transaction has ended."""
 LAST_OF_WRITER = "SELECT number FROM writer WHERE id = $1 FOR UPDATE"
 """Waits for a transaction of the writer that is still under way at the server: it has this row."""
 DECIDE_WRITER = """

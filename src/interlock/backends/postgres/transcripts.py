@@ -28,7 +28,7 @@ THREAD_BYTES = 64 * 1024
 LINES_AT_ONCE = 1_000
 """Lines of a transcript that are sent to the database together."""
 REWRITE_TRIES = 8
-"""A transcript that grows while it is written anew is read again, so often at the most."""
+"""A transcript that grows while it is written again is read again, so often at the most."""
 
 _OF = (
     "FROM transcript_line JOIN transcript USING (session_id, kept) "

@@ -194,7 +194,7 @@ class PostgresWriter:
                     answer.set_result(value)
                 else:
                     answer.set_exception(error)
-            # Whoever has just been answered may have more: with them the next transaction is twice as full.
+            # Anyone who has just been answered may have more: with them the next transaction is twice as full.
             await asyncio.sleep(0)
 
     def _take_group(self) -> list[_Job]:
@@ -205,7 +205,7 @@ class PostgresWriter:
         return group
 
     async def _patiently(self, group: list[_Job]) -> list[_Outcome]:
-        """Commit a group, also over a restart of the server; whoever has waited too long for that is told."""
+        """Commit a group, also over a restart of the server; anyone who has waited too long for that is told."""
         outcomes: list[_Outcome] = []
         delay_s, tries = RETRY_MIN_S, 0
         loop = asyncio.get_running_loop()

@@ -64,9 +64,9 @@ from interlock.protocol.records import (
 LEDGER_NAME = "ledger.db"
 """The file's name in a state directory."""
 SCOPES_A_PAGE = 1_000
-"""Idempotency scopes that are read in one piece, so that learning them holds nobody up."""
+"""Idempotency scopes that are read in one piece, so that learning them holds no one up."""
 PRUNE_ROWS = 1_000
-"""Old answers are forgotten so many to a transaction, so that pruning holds nobody up."""
+"""Old answers are forgotten so many to a transaction, so that pruning holds no one up."""
 _END_OF_TIME = 2**62
 _NO_LIMIT = -1
 

@@ -94,7 +94,7 @@ class Transaction:
         self.absent_scopes = Absent()
         """Idempotency scopes that were not written since the ledger was opened."""
         self.erased = False
-        """Personal data was erased since whoever reads this last set it back."""
+        """Personal data was erased since anyone who reads this last set it back."""
 
     @property
     def connection(self) -> SqliteDatabase:

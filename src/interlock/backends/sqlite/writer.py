@@ -142,8 +142,8 @@ class SqliteWriter:
             self._waiting.extend(jobs)
 
     def _expect(self, size: int, taken_s: float) -> None:
-        """Whoever was answered together asks again together: without a moment's patience the first of them would have a
-        sync of the disk for itself, and the others wait for it. Who is alone is never made to wait."""
+        """Anyone who was answered together asks again together: without a moment's patience the first of them would
+        have a sync of the disk for itself, and the others wait for it. Who is alone is never made to wait."""
         fewer, more = sorted((size, self._last_size))
         # One that ran ahead belongs to those behind it.
         self._expected = fewer + more if fewer * 2 < more else more

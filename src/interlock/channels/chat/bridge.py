@@ -150,7 +150,7 @@ class Bridge:
         return found
 
     async def _turn_away(self, said: ChatMessage) -> None:
-        """Tell a stranger once, and only where nobody else reads it."""
+        """Tell a stranger once, and only where no one else reads it."""
         if said.direct and said.user_id not in self._strangers and len(self._strangers) < MAX_STRANGERS:
             self._strangers.add(said.user_id)
             name = self._bot.name.capitalize()

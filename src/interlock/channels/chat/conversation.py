@@ -1,7 +1,7 @@
 """A session's replies on their way to a chat: each block of text once it is closed, then how the command ended.
 
 The session's delivered view is followed, so what silence keeps back never comes here (Q-1). How far it was told is
-kept after each message: a bridge that starts anew goes on from there.
+kept after each message: a bridge that starts again goes on from there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _frame = msgspec.json.Decoder(_Frame)
 
 class HandOvers:
     """Messages on their way to the gateway. A prompt may show in a session's stream before the answer that names its
-    command is here: whoever sees a prompt that nobody awaits looks again when what was on its way has arrived."""
+    command is here: anyone who sees a prompt that no one awaits looks again when what was on its way has arrived."""
 
     def __init__(self) -> None:
         self._open: set[asyncio.Event] = set()
@@ -82,7 +82,7 @@ class Conversation:
         self._save = save
         self._over = over
         self._lock = asyncio.Lock()
-        """Held while an event is told: whoever ends the following ends it between two events."""
+        """Held while an event is told: anyone who ends the following ends it between two events."""
         self._following: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._typed_at = 0.0

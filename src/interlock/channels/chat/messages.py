@@ -82,7 +82,7 @@ def read_press(data: str) -> Press | None:
 
 
 def decided(approval: Approval, title: str) -> str:
-    """Write what became of a question."""
+    """Write the outcome of a question."""
     mark = {"granted": "✅", "consumed": "✅", "denied": "⛔"}.get(approval.state, "▫️")
     word = {"granted": "allowed", "consumed": "allowed", "superseded": "replaced by a changed one"}.get(
         approval.state, approval.state)

@@ -44,7 +44,7 @@ def answered(lane: Lane, approval: Approval, text: str | None) -> None:
 
 
 def look(lane: Lane) -> None:
-    """A question that nobody answered in time is a no."""
+    """A question that no one answered in time is a no."""
     context = lane.state.context
     if context.question and context.question not in lane.approvals:
         context.question, context.failures, context.rests = "", 0, True

@@ -1,4 +1,4 @@
-"""What becomes of the question whether to go on past a budget (P-7): a raised limit, a clean end, or nothing, where the
+"""The outcome of the question whether to go on past a budget (P-7): a raised limit, a clean end, or nothing, where the
 budget is not used up any more: somebody else raised it, the day is another, the config says more."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def decided(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
 
 
 def expired(lane: Lane, record: ApprovalRecord) -> None:
-    """Nobody answered in time, and that means no (P-6)."""
+    """No one answered in time, and that means no (P-6)."""
     moved = lane.move_approval(record, "expired", SYSTEM, decided_at=lane.at)
     _end(lane, moved.approval, SYSTEM)
 

@@ -37,7 +37,7 @@ class UsedUp(NamedTuple):
 
 
 def next_day_ms(now_ms: int) -> int:
-    """The next midnight UTC, at which a day's pots begin anew."""
+    """The next midnight UTC, at which a day's pots begin again."""
     return (now_ms // DAY_MS + 1) * DAY_MS
 
 

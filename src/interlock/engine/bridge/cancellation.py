@@ -56,7 +56,7 @@ def interrupt(lane: Lane) -> None:
 
 
 def close_session(lane: Lane, who: dict[str, str], reason: str) -> None:
-    """Close a session's agent. What runs in it is canceled first, and so is what waits: a command that nobody expects
+    """Close a session's agent. What runs in it is canceled first, and so is what waits: a command that no one expects
     any more must not open the agent again. Raises Problem."""
     stop_all(lane, who)
     close_agent(lane, who, reason)

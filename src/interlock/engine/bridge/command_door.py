@@ -1,4 +1,4 @@
-"""The command door: what policy says of an execute, and what becomes of one that was let through because its agent was
+"""The command door: what policy says of an execute, and the outcome of one that was let through because its agent was
 taken to ask before its tools, when the agent does not (A-10, H-11).
 
 Whether an agent asks is known once it is open, and may change. So such a command goes out with the condition that the

@@ -214,7 +214,7 @@ def _pending(lane: Lane, request_id: str, asked: CompactionRequest) -> PendingCo
 
 
 def supplied(lane: Lane, asked: CompactionRequest, summary: str) -> RequestedCompaction:
-    """A hook wrote the summary: nobody is asked for one (Z-6). Raises Moved."""
+    """A hook wrote the summary: no one is asked for one (Z-6). Raises Moved."""
     context = lane.state.context
     if asked.tip != context.leaf or lane.state.compacting is not None:
         raise ConversationMoved
@@ -338,7 +338,7 @@ def _count(lane: Lane, after: int, *, estimated: bool) -> None:
 
 
 def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
-    """Verbose surfaces show it, and how often that was (V-1). One that nobody asked for, and that no command runs
+    """Verbose surfaces show it, and how often that was (V-1). One that no one asked for, and that no command runs
     beside, is told with the next command: surfaces follow commands."""
     sentence = f"{COMPLETE if automatic else DONE} ({lane.state.entry.compaction_count} in this session): {sizes}."
     if automatic and lane.active is None:
@@ -348,7 +348,7 @@ def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
 
 
 def tell_late(lane: Lane) -> None:
-    """A prompt is out: what was compacted before it is told beside it, but for a turn that nobody sees."""
+    """A prompt is out: what was compacted before it is told beside it, but for a turn that no one sees."""
     context, record = lane.state.context, lane.active
     if context.untold and record is not None and record.origin != "flush":
         sentence, context.untold = context.untold, ""

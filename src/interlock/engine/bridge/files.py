@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Lost(Exception):
-    """Chunks are missing that the runner said it lost (D-3): nobody's fault, and told once."""
+    """Chunks are missing that the runner said it lost (D-3): no one's fault, and told once."""
 
 
 class PassedOver(Exception):
@@ -137,7 +137,7 @@ def passed_over(frame: Frame, raw: bytes) -> bytes:
 
 
 def _keep(lane: Lane, transfer: p.FileTransfer, objects: list[str]) -> None:
-    if lane.keeps_objects and transfer.purpose != "context":  # A conversation on its way is nobody's file.
+    if lane.keeps_objects and transfer.purpose != "context":  # A conversation on its way is no one's file.
         lane.out.writes.append(PutFile(FileRecord(
             session_id=lane.state.session_id, transfer_id=transfer.transfer_id, name=transfer.name,
             media_type=transfer.media_type, size=transfer.size, sha256=transfer.sha256, purpose=transfer.purpose,

@@ -210,7 +210,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
         # RAWP-DPS 7.5.1 has no prompt_id. There is at most one query at a time (17.3.2): this turn is the prompt's.
         turn.prompt_id = record.prompt_id or ""
     if record is None or turn is None or record.prompt_id != turn.prompt_id:
-        # Nobody waits for this turn any more, and nobody's clock runs over it.
+        # No one waits for this turn any more, and no one's clock runs over it.
         lane.audit("late_event", SYSTEM, {"frame": frame.type})
         lane.control("control.turn.cancel", p.TurnCancel(reason="its command has ended", turn_id=payload.turn_id))
         return
@@ -434,4 +434,4 @@ def _closed(lane: Lane, payload: p.SessionClosed) -> None:
         return
     if record.command.started_at is not None:
         fail(lane, record, *(state.last_error or ("AgentExited", f"the session was closed: {payload.reason}")))
-    # Else the prompt met a closed session: its own refusal is on the way, and says what becomes of it (C-8).
+    # Else the prompt met a closed session: its own refusal is on the way, and says the outcome of it (C-8).

@@ -1,7 +1,7 @@
 """A lane: the one writer of a session, its commands and its approvals. Decides, and writes nothing itself.
 
 A lane is mutable and belongs to one shell. What it decides collects in `out`; the shell commits that, then tells.
-If the commit fails, the lane is thrown away and read again from the ledger, so nobody ever saw what was not durable.
+If the commit fails, the lane is thrown away and read again from the ledger, so no one ever saw what was not durable.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Lane:
     # --- the session's stream ---
     def append(self, kind: EventKind, body: bytes, message_id: str = "", frame: Frame | None = None) -> int:
         """Append to the session's stream; returns the number that it will have. `frame` is the runner's frame that
-        `body` holds and that was applied, so that nobody need understand it again."""
+        `body` holds and that was applied, so that no one need understand it again."""
         self.state.n += 1
         self._append(Append(self._stream, kind, self.wall, body, message_id), frame)
         return self.state.n

@@ -30,7 +30,7 @@ class Limits(NamedTuple):
     budgets: tuple[BudgetRule, ...] = ()
     """Those of the config, in its order (P-7)."""
     on_unasked: Literal["cancel", "tell"] = "cancel"
-    """What becomes of a turn in which a tool ran without a yes (H-12)."""
+    """The outcome of a turn in which a tool ran without a yes (H-12)."""
     webhooks: tuple[tuple[str, str], ...] = ()
     """(tenant, name) of those through which approvers are asked (P-8)."""
     compaction: CompactionRules = CompactionRules()

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from interlock.protocol.records import CommandRecord
 
 STALE_CLOCKS = 64
-"""Clocks of what has changed since that are kept beyond those that run, before all are written anew."""
+"""Clocks of what has changed since that are kept beyond those that run, before all are written again."""
 
 
 class LiveCommands(dict[str, CommandRecord]):

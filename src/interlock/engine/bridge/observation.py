@@ -52,7 +52,7 @@ def _give_up(lane: Lane, sentence: str) -> None:
 def control_refused(lane: Lane, refusal: p.RefusedControl) -> None:
     """The runner did not act on a control frame. Where another gateway controls the session, this one learns it."""
     if refusal.error_code != Code.NOT_CONTROLLER:
-        return  # Its own `session.error` comes with the history, and says what becomes of it (C-8).
+        return  # Its own `session.error` comes with the history, and says the outcome of it (C-8).
     if refusal.controller not in ("", lane.gateway_id):
         control_changed(lane, refusal.controller)
     lane.notice(Notice(code="ControlRefused", message=refusal.message[:1_000]))

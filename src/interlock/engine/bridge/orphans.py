@@ -74,7 +74,7 @@ def observe(lane: Lane, frame: Frame, *, refused: bool) -> None:
 
 
 def tick(lane: Lane) -> None:
-    """An orphan whose cancel is not obeyed in time costs the session its agent (A-4). While the link is down nobody can
+    """An orphan whose cancel is not obeyed in time costs the session its agent (A-4). While the link is down no one can
     obey, and the time begins again."""
     orphan = lane.state.orphan
     if orphan is None or orphan.deadline_ms > lane.now:

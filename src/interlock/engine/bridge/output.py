@@ -58,7 +58,7 @@ class TurnFold:
         self._digests: list[dict[str, str]] = []
         self._digests_left_out = 0
         self._titles: dict[str, str] = {}
-        """Of the open calls that nobody was asked about."""
+        """Of the open calls that no one was asked about."""
         self._warned: str | None = None
         self.refused: list[DeniedCall] = []
         """Calls that were denied and not asked about, each with the warning before its result: a runner explains its

@@ -43,7 +43,7 @@ def check_staged(lane: Lane) -> None:
 
 
 def discard(lane: Lane, who: dict[str, str], files: list[str] | None) -> None:
-    """Have the runner throw staged changes away; its report says what became of it. Raises Problem."""
+    """Have the runner throw staged changes away; its report says the outcome of it. Raises Problem."""
     check_controlled(lane)
     check_staged(lane)
     if lane.active is not None:

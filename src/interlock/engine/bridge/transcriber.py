@@ -41,7 +41,7 @@ class Transcriber:
         self.leaf = self.context_leaf = parent
 
     def rejoin(self, leaf: str | None, ids: set[str]) -> None:
-        """Go on in a file that was written anew (X-4)."""
+        """Go on in a file that was written again (X-4)."""
         self._ids |= ids
         if self.leaf not in ids:
             self.leaf = self.context_leaf = leaf

@@ -91,5 +91,5 @@ def judged(lane: Lane, verdict: PolicyVerdict) -> PolicyVerdict:
 
 
 def when_fallen(verdict: PolicyVerdict, *, fell: bool) -> PolicyVerdict:
-    """What becomes of a verdict about an agent that fell so."""
+    """The outcome of a verdict about an agent that fell so."""
     return PolicyVerdict("ask", ASKED_AGAIN) if fell and verdict.effect == "allow" else verdict

@@ -176,7 +176,7 @@ def _raw(subject: bytes | None) -> msgspec.Raw | msgspec.UnsetType:
 
 def _terms(old: Approval, verdict: PolicyVerdict) -> dict[str, Any]:
     """What a changed input needs: all that was asked for before, and all that the rule which it meets now asks for. So
-    nobody changes an input into one that is easier to allow."""
+    no one changes an input into one that is easier to allow."""
     before: dict[str, Any] = {name: getattr(old, name) for name in _TERMS}
     if verdict.effect != "ask":
         return before

@@ -26,7 +26,7 @@ from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkC
 from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError
 
 STILL_THERE_S = 0.5
-"""Whoever waits longer for another gateway's answer looks so often whether that one is still there."""
+"""Anyone who waits longer for another gateway's answer looks so often whether that one is still there."""
 LOOK_EVERY_BEATS = 10
 """After so many beats everything that a lost note would have told is read again."""
 log = structlog.get_logger("interlock.cluster")
@@ -228,7 +228,7 @@ class Cluster(Room):
         try:
             yield lane, epoch
         finally:
-            with suppress(LedgerError):  # Then it is nobody's once this gateway is gone.
+            with suppress(LedgerError):  # Then it is no one's once this gateway is gone.
                 await self._leases.release([(lane, epoch)], self.instance_id)
 
     async def leads(self, duty: str) -> bool:
@@ -322,7 +322,7 @@ class Cluster(Room):
                 self._tell(hint.kind, told, hint.what)
 
     def read_again(self) -> None:
-        """Take every change anew: hints may have been lost."""
+        """Take every change again: hints may have been lost."""
         self._read_again(self._told)
 
     def _read_again(self, kinds: Iterable[str]) -> None:
@@ -361,6 +361,6 @@ class Cluster(Room):
 
 
 def _seen(asking: asyncio.Future[bytes]) -> None:
-    """Look at how a question ended that nobody waits for any more: the bus may be closed while it is given up."""
+    """Look at how a question ended that no one waits for any more: the bus may be closed while it is given up."""
     if not asking.cancelled():
         asking.exception()

@@ -3,7 +3,7 @@
 Each runner says every 15 s which agents it has, and nearly always says what it said before. To give each heartbeat on
 by itself would have every gateway of a cluster work for every runner of it. So a gateway tells the others once a
 second, in one note: what has changed in full, and of the rest only whose heartbeat came. The notes are numbered: who
-misses one, or is new, asks for everything anew, and has it from the next heartbeat of each runner.
+misses one, or is new, asks for everything again, and has it from the next heartbeat of each runner.
 
 So what another gateway shows of a runner is behind by BEATS_TOGETHER_S at the most, and by one heartbeat more after a
 note was lost.
@@ -25,7 +25,7 @@ BEATS_TOGETHER_S = 1.0
 AGENTS_A_NOTE = 2_000
 """A note goes out at once when so many runners and agents are in it: some 300 kB, of the 1 MB that the bus carries."""
 SENDERS_KNOWN = 256
-"""Gateways whose last number is kept; of one that was forgotten everything is asked for anew."""
+"""Gateways whose last number is kept; of one that was forgotten everything is asked for again."""
 ASK_EVERY_MS = 5_000
 """One gateway is asked for everything at most this often."""
 

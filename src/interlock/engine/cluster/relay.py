@@ -80,7 +80,7 @@ class Beside(Protocol):
         ...
 
     async def ask_owner(self, session_id: str, what: str, body: bytes, timeout_ms: int) -> bytes | None:
-        """Ask the gateway that has a session; None where that is this one, or nobody. Raises BusError, LedgerError."""
+        """Ask the gateway that has a session; None where that is this one, or no one. Raises BusError, LedgerError."""
         ...
 
     def subject(self, name: str) -> str: ...
@@ -128,7 +128,7 @@ class StreamRelay:
     def told(self, stream: str, n: int) -> None:
         parts = self._parts(stream)
         if parts and isinstance(parts[-1], int):
-            parts[-1] = n  # Whoever reads up to here has read what came before.
+            parts[-1] = n  # Anyone who reads up to here has read what came before.
         else:
             parts.append(n)
 
@@ -216,7 +216,7 @@ class StreamRelay:
             followed.dropping = asyncio.get_running_loop().call_later(LINGER_S, self.drop, stream)
 
     def drop(self, stream: str) -> None:
-        """Follow a stream no more that nobody reads here."""
+        """Follow a stream no more that no one reads here."""
         followed = self._followed.get(stream)
         if followed is None or followed.readers:
             return
@@ -242,7 +242,7 @@ class StreamRelay:
     def _take(self, stream: str, followed: _Followed, epoch: int, parts: list[Part]) -> None:
         own = self._beside.epoch_of(followed.session_id) if followed.session_id is not None else None
         if epoch < max(followed.epoch, own or 0):
-            # Its writer was replaced: what is durable counts, its transient frames come anew from the next one.
+            # Its writer was replaced: what is durable counts, its transient frames come again from the next one.
             parts = [part for part in parts if isinstance(part, int)]
         followed.epoch = max(followed.epoch, epoch)
         followed.waiting.extend(parts)
@@ -271,7 +271,7 @@ class StreamRelay:
             return
         if followed.session_id is not None and (told := self._beside.told_of(followed.session_id)) is not None \
                 and (self._beside.epoch_of(followed.session_id) or 0) >= followed.epoch:
-            # What its lane writes here it tells itself; what was written elsewhere before, nobody here may have heard.
+            # What its lane writes here it tells itself; what was written elsewhere before, no one here may have heard.
             # A lane that another gateway has replaced writes nothing more, although it is not let go yet.
             n = min(n, told)
         async with followed.turn:
@@ -286,7 +286,7 @@ class StreamRelay:
                     self._close(followed, item.n, closing_frame(item.kind, item.body))
                 self._viewers.hear(stream, items)
                 if self._viewers.at(stream) == at:
-                    return  # Nobody follows it any more.
+                    return  # No one follows it any more.
 
     def _close(self, followed: _Followed, n: int, frame: Frame | None) -> None:
         if frame is None or followed.session_id is None:
@@ -391,7 +391,7 @@ _kept = set[asyncio.Future[Any]]()
 
 
 def _keep(task: asyncio.Future[Any]) -> None:
-    """Hold on to a task that nobody waits for."""
+    """Hold on to a task that no one waits for."""
     _kept.add(task)
     task.add_done_callback(_kept.discard)
 

@@ -1,7 +1,7 @@
 """Taking over the lanes of the dead: many with one claim, read later and a few at a time (C-4).
 
 A claim costs the same few statements for one lane as for CLAIM_LIMIT. Of a session only its clock is asked then: one
-without a clock becomes nobody's, and is read when somebody asks for it. The others are read in the background, the
+without a clock becomes no one's, and is read when somebody asks for it. The others are read in the background, the
 nearest deadline first. A gateway that is behind claims nothing, and passes on what it has claimed and not read.
 """
 

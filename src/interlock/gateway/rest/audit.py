@@ -99,8 +99,8 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 async def key(call: ApiRequest) -> ASGIApp:
-    """GET /audit/key: the public key that signs this log, and the name that its checkpoints carry. Whoever relies on it
-    compares it with one that came another way: the same gateway sends both."""
+    """GET /audit/key: the public key that signs this log, and the name that its checkpoints carry. Anyone who relies
+    on it compares it with one that came another way: the same gateway sends both."""
     signer, tenant = call.front.signer, call.principal.tenant_id
     if signer is None:
         raise Problem("NotFound", "This gateway signs no audit log.", hint="Ask a gateway that was started as such.")
@@ -148,7 +148,7 @@ async def _has_personal(front: Front, tenant_id: str, seq: int) -> bool:
 class _Export:
     """Streams the log page by page, so that its size does not matter. What is erased meanwhile is named by a record
     that comes later; so the end is signed when it is reached, and what has come by then is sent, too: a record that
-    nobody signed excuses nothing (U-4)."""
+    no one signed excuses nothing (U-4)."""
 
     def __init__(self, front: Front, tenant_id: str) -> None:
         self._front = front

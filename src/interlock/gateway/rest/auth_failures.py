@@ -18,7 +18,7 @@ from interlock.protocol.records import AuditDraft
 INTERVAL_MS = 1_000
 """A source gets at most one record in this time; it tells how many refusals it stands for."""
 MAX_SOURCES = 1_024
-"""Sources that are counted apart; past it the one that was quiet longest starts anew."""
+"""Sources that are counted apart; past it the one that was quiet longest starts again."""
 
 MAX_USER_AGENT = 256
 """So much of a `User-Agent` is kept."""

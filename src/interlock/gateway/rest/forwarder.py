@@ -1,6 +1,6 @@
 """Requests that change what another gateway of the cluster has: sent there whole, and its answer passed on (C-4).
 
-A request travels as it came, with its credential, over the bus: whoever could send one there could send it here, and
+A request travels as it came, with its credential, over the bus: anyone who could send one there could send it here, and
 the other gateway looks at the credential itself. It is repeated under its idempotency key while it is not known to have
 been answered, so that a gateway that dies over it costs time and nothing else (M-1).
 """
@@ -149,7 +149,7 @@ async def answer_sent(rest: ASGIApp, raw: bytes) -> bytes:
     async def receive() -> Message:
         nonlocal taken
         if taken:
-            await asyncio.get_running_loop().create_future()  # Whoever waits for its end is answered first.
+            await asyncio.get_running_loop().create_future()  # Anyone who waits for its end is answered first.
         taken = True
         return {"type": "http.request", "body": sent.body, "more_body": False}
 

@@ -119,7 +119,7 @@ def _operation(operation: Operation, codes: set[tuple[str, ...]]) -> Schema:
 
 
 def _described(operation: Operation) -> Schema:
-    """Its docstring says it, after the method and path that stand in it for whoever reads the code."""
+    """Its docstring says it, after the method and path that stand in it for anyone who reads the code."""
     text = " ".join(inspect.cleandoc(operation.answer.__doc__ or "").split())
     said = re.sub(r"^(GET|POST|PUT|PATCH|DELETE) \S+?(?=[:.,]? |[:.]?$)[:.,]?\s*", "", text)
     said = re.sub(r"^\d{3}(, | and |[;:] )", "", said)

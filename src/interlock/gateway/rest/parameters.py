@@ -111,5 +111,5 @@ PARAMETERS: dict[str, Parameter] = {
 
 
 def parameter(operation: str, name: str) -> Parameter:
-    """Find a parameter; one that nobody described is any text."""
+    """Find a parameter; one that no one described is any text."""
     return PARAMETERS.get(f"{operation}.{name}") or PARAMETERS.get(name) or Parameter(_TEXT, "")

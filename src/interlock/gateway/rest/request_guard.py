@@ -32,7 +32,7 @@ _SAID = "interlock.said"
 
 
 def said(scope: Scope) -> Said:
-    """Give a request's headers by name: they are gone through once, whoever asks for them."""
+    """Give a request's headers by name: they are gone through once, no matter who asks for them."""
     headers: Headers = scope["headers"]
     known: tuple[Headers, Said] | None = scope.get(_SAID)
     if known is not None and known[0] is headers:  # A scope that was made of another one has headers of its own.

@@ -101,7 +101,7 @@ class Desk(Protocol):
                  ) -> Awaitable[Approval]: ...
 
     def learn_rules(self) -> Awaitable[None]:
-        """Take the remembered rules anew, after one was revoked."""
+        """Take the remembered rules again, after one was revoked."""
         ...
 
     def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember,

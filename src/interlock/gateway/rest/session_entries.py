@@ -59,7 +59,7 @@ async def reset(call: ApiRequest) -> ASGIApp:
 
 
 async def archive(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{session_id}/archive: end its work and put it away; it stays readable, and its key begins anew.
+    """POST /sessions/{session_id}/archive: end its work and put it away; it stays readable, and its key begins again.
 
     DELETE /sessions/{session_id} is the same: nothing that is recorded is taken away by a person's word (V-2)."""
     desk = call.front.desk

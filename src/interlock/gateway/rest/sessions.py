@@ -112,7 +112,7 @@ async def change(call: ApiRequest, change: Callable[[str, Remember], Awaitable[S
 
 
 async def compact(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{id}/compact: 202; the session's stream tells what became of it (T-6)."""
+    """POST /sessions/{id}/compact: 202; the session's stream tells the outcome of it (T-6)."""
     memory = call.memory
     assert memory is not None
     session_id = (await find_session(call)).session_id

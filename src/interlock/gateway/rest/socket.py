@@ -34,7 +34,7 @@ MAX_REF_CHARS = 64
 STALLED = 4408
 """Close code: the reader took nothing for SEND_STALL_S; it resumes from its cursors."""
 BAD_REQUEST = 4400
-"""Close code: what came is no request, so that nobody could say which stream it meant."""
+"""Close code: what came is no request, so that no one could say which stream it meant."""
 UNAUTHORIZED = 4401
 """Close code: the credential that opened it is accepted no more."""
 STOPPING = 1012

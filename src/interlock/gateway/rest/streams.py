@@ -175,7 +175,7 @@ class EventStream:
         """Set where it is watched whether its credential is still accepted."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the stream is finished, ended by the gateway, or nobody listens any more."""
+        """Send until the stream is finished, ended by the gateway, or no one listens any more."""
         bound(scope)
         sending = asyncio.ensure_future(self._send_all(send))
         leaving = asyncio.ensure_future(_disconnect(receive))

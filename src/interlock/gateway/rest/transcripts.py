@@ -82,7 +82,7 @@ async def tree(call: ApiRequest) -> ASGIApp:
 
 
 def _tree_answer(found: Tree) -> bytes:
-    """On a thread: tens of thousands of nodes would hold up whoever waits for an acknowledgement."""
+    """On a thread: tens of thousands of nodes would hold up anyone who waits for an acknowledgement."""
     labels = found.labels()
     first = max(0, len(found.nodes) - MAX_TREE_NODES)
     nodes = [TreeNode(id=node.id, parent_id=node.parent_id if node.parent_id in found.at else None, type=node.type,

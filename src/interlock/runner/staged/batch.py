@@ -70,7 +70,7 @@ def batches(changes: Iterable[FileChange]) -> Generator[list[FileChange]]:
 
 
 class LandingBatch:
-    """Lands files of one batch. `done` and `refused` hold what became of each."""
+    """Lands files of one batch. `done` and `refused` hold the outcome of each."""
 
     def __init__(self, source: int, root: int, token: str, after: Callable[[str], None]) -> None:
         self._source = source

@@ -20,7 +20,7 @@ MAX_FILE_BYTES = 4 * 1024**3
 """A larger file is neither staged nor compared: reading it would hold up the end of each turn."""
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Without O_NONBLOCK a FIFO would hold up whoever opens it."""
+"""Without O_NONBLOCK a FIFO would hold up anyone who opens it."""
 
 Kind = Literal["absent", "file", "link", "directory", "other", "unknown"]
 

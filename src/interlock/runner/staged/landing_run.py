@@ -31,7 +31,7 @@ from interlock.runner.staged.file_moves import (
 
 
 class LandingReport(NamedTuple):
-    """What became of each change."""
+    """The outcome of each change."""
 
     done: list[FileChange]
     refused: list[Remark]

@@ -96,7 +96,7 @@ class Staged:
         return self._land(now_ns, lambda _step: None) if self._journal.exists() else None
 
     def reported(self) -> None:
-        """Forget the last landing: what became of it is durable elsewhere."""
+        """Forget the last landing: the outcome of it is durable elsewhere."""
         self._journal.unlink(missing_ok=True)
 
     def discard(self, paths: Iterable[str] | None, now_ns: int) -> LandingReport:

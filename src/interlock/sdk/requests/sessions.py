@@ -62,7 +62,7 @@ def close(session_id: str, *, reason: str = "asked for", idempotency_key: str | 
 
 def compact(session_id: str, *, instructions: str | None = None, idempotency_key: str | None = None
             ) -> RequestSpec[Compaction]:
-    """Have the agent compact its context; the session's frames tell what became of it, from the answer's cursor on."""
+    """Have the agent compact its context; the session's frames tell the outcome of it, from the answer's cursor on."""
     return post(_path(session_id, "/compact"), Compaction, CompactBody(instructions=instructions), idempotency_key)
 
 
@@ -87,7 +87,7 @@ def land(session_id: str, files: list[str] | None = None, *, digest: str | None 
 
 def discard(session_id: str, files: list[str] | None = None, *,
             idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Throw away what is staged, all of it or these files; the session's frames say what became of them."""
+    """Throw away what is staged, all of it or these files; the session's frames say the outcome of them."""
     return post(_path(session_id, "/discard"), Session, DiscardBody(files=files), idempotency_key)
 
 
@@ -102,7 +102,7 @@ def reset(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec
 
 
 def archive(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """End the session's work and put it away: it stays readable, and its key begins anew."""
+    """End the session's work and put it away: it stays readable, and its key begins again."""
     return post(_path(session_id, "/archive"), Session, ArchiveBody(reason=reason), idempotency_key)
 
 
