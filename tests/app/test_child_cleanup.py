@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from interlock.app import child_cleanup
+
 PATIENCE_S = 30
 STARTER = """
 import signal, subprocess, sys
@@ -53,3 +55,27 @@ def test_whom_a_killed_starter_left_are_ended_as_it_said_and_whom_it_took_back_a
     assert not ended(handles[3], 0)
     os.killpg(kept, signal.SIGKILL)
     assert ended(handles[3])
+
+
+@pytest.mark.req("A-4")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process started")
+@pytest.mark.parametrize("handles", [True, False])
+def test_a_process_that_started_later_under_the_same_number_is_left_alone(
+    handles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not handles:
+        monkeypatch.delattr(os, "pidfd_open")
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        since = child_cleanup.started(process.pid)
+        assert since > 0
+        another = child_cleanup.Left(process.pid, signal.SIGKILL, since - 1)
+        another.end()
+        assert not another.is_there()
+        assert process.poll() is None
+
+        own = child_cleanup.Left(process.pid, signal.SIGKILL, since)
+        assert own.is_there()
+        own.end()
+        assert process.wait(PATIENCE_S) == -signal.SIGKILL
+        for each in (another, own):
+            each.close()

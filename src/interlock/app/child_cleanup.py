@@ -1,9 +1,9 @@
-"""The outcome of the processes that this one started when it is killed: they are ended, no matter who they are (A-4).
+"""End the processes that this one started if it is killed (A-4).
 
-A kill -9 runs no `finally`, so a small process stands by. It holds the other end of a pipe; when that closes, its
-starter is gone, and it ends what was left to it and not taken back. A parent-death signal of Linux would not do: it is
-bound to the thread that forked, is lost when a program runs as another user, and exists nowhere else.
-`python -I -S child_cleanup.py` is that process; it imports only what starts within a few milliseconds.
+A kill -9 runs no `finally`, so a small process waits beside this one. It holds the other end of a pipe; when that
+closes, its starter has ended, and it ends each process that was left to it and not taken back. A parent-death signal
+of Linux would not do: it is bound to the thread that forked, is lost when a program runs as another user, and exists
+nowhere else. `python -I -S child_cleanup.py` is that process; it imports only what starts within a few milliseconds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,22 @@ _keeper: subprocess.Popen[bytes] | None = None
 
 def leave(pid: int, how: signal.Signals = signal.SIGKILL) -> None:
     """Have a child of ours be ended by `how`, and after GRACE_S by SIGKILL, should this process be gone before."""
-    _tell(b"leave %d %d\n" % (pid, how))
+    _tell(b"leave %d %d %d\n" % (pid, how, started(pid)))
 
 
 def take_back(pid: int) -> None:
     """Say that a child has ended: its number may soon be another's."""
     if _keeper is not None:
-        _tell(b"back %d 0\n" % pid)
+        _tell(b"back %d 0 0\n" % pid)
+
+
+def started(pid: int) -> int:
+    """Return when a process started, in clock ticks since boot; 0 if the system does not say."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib takes longer to import than this to run
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def _tell(line: bytes) -> None:
@@ -58,11 +67,12 @@ def _close(keeper: subprocess.Popen[bytes]) -> None:
 
 
 class Left:
-    """One process that is to be ended. Where the system has handles of processes, another under its number is safe."""
+    """One process that is to be ended. `since` is when it started: another process under its number is left alone."""
 
-    def __init__(self, pid: int, how: int) -> None:
+    def __init__(self, pid: int, how: int, since: int) -> None:
         self._pid = pid
         self._how = how
+        self._since = since
         self._handle: int | None = None
         self._gone = False
         if hasattr(os, "pidfd_open"):
@@ -72,6 +82,7 @@ class Left:
                 self._gone = True
             except OSError:
                 self._handle = None
+        self._gone = self._gone or self._is_another()  # After the handle, which stays with its process.
 
     def close(self) -> None:
         """Let go of it."""
@@ -91,8 +102,13 @@ class Left:
             self._send(0)
         return not self._gone
 
+    def _is_another(self) -> bool:
+        return self._since != started(self._pid) if self._since else False
+
     def _send(self, number: int) -> None:
         try:
+            if self._handle is None:
+                self._gone = self._gone or self._is_another()
             if self._gone:
                 return
             if self._handle is not None:
@@ -113,17 +129,17 @@ def has_ended(handle: int) -> bool:
 
 
 def main() -> None:
-    """Hear what is left here until the starter is gone; then end it."""
+    """Read which processes are left here until the starter has ended; then end them."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     left: dict[int, Left] = {}
     for line in iter(sys.stdin.buffer.readline, b""):
-        word, pid, how = line.split()
+        word, pid, how, since = line.split()
         before = left.pop(int(pid), None)
         if before is not None:
             before.close()
         if word == b"leave":
-            left[int(pid)] = Left(int(pid), int(how))
+            left[int(pid)] = Left(int(pid), int(how), int(since))
     for one in left.values():
         one.end()
     until = time.monotonic() + GRACE_S
