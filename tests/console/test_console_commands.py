@@ -41,6 +41,23 @@ def test_a_commands_steps_appear_as_they_happen_and_lead_to_their_records(browse
 
 
 @pytest.mark.req("J-6")
+def test_a_command_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, house: House) -> None:
+    approval = asked(house, "true meanwhile", "meanwhile")
+    command = house.get(f"/v1/approvals/{approval}")["command_id"]
+
+    def end_it(route: Any) -> None:
+        if house.get(f"/v1/commands/{command}")["state"] != "succeeded":
+            interlock(house, "approve", approval, "--yes")
+            house.until(lambda: house.get(f"/v1/commands/{command}")["state"] == "succeeded")
+        route.continue_()
+
+    with page_of(browser, house) as page:
+        page.route(f"**/v1/commands/{command}/status*", end_it)
+        page.goto(f"{origin(house)}/console/commands/{command}")
+        page.get_by_role("heading", name="Succeeded: execute shell").wait_for()
+
+
+@pytest.mark.req("J-6")
 def test_a_command_that_is_not_there_is_one_sentence(browser: Any, house: House) -> None:
     with page_of(browser, house) as page:
         page.goto(f"{origin(house)}/console/commands/cmd_00000000000000000000000000")
