@@ -13,6 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.config import GatewaySection
+from interlock.gateway.a2a.facade import BASE as A2A_BASE
+from interlock.gateway.a2a.facade import A2AFacade
 from interlock.gateway.connections import SocketConnection
 from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
@@ -40,6 +42,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
     door = RequestGuard(config)
     peers = Peers(config)
     rest = rest or RestApp(front)
+    a2a = A2AFacade(rest, door.is_secure)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -59,7 +62,8 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
             front.metrics.refused(problem.code)
             await _refuse(problem, scope, receive, send)
             return
-        await (rawp if scope["path"] == RAWP_PATH else rest)(scope, receive, send)
+        await (rawp if scope["path"] == RAWP_PATH else a2a if scope["path"].startswith(A2A_BASE) else rest
+               )(scope, receive, send)
 
     return app
 

@@ -81,6 +81,11 @@ class RequestGuard:
         name, port, _ = host.rpartition(":")
         return scheme == "https" or (scheme == "http" and bool(port) and name in LOOPBACK_NAMES)
 
+    def is_secure(self, host: str) -> bool:
+        """Return whether a request for `host` reaches this gateway, or the proxy before it, over TLS."""
+        return self._tls or (self._behind_proxy and host.rpartition(":")[0] not in LOOPBACK_NAMES
+                             and host not in LOOPBACK_NAMES)
+
     def _answers_for(self, host: str) -> bool:
         name, colon, port = host.rpartition(":")
         if not colon or host.endswith("]"):

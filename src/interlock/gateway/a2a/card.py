@@ -1,0 +1,46 @@
+"""The agent card: what a client knows before it authenticates, and what it learns after (O-9). Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from interlock.gateway.a2a.wire import PROTOCOL_VERSION
+from interlock.protocol.resources import Node
+
+CARD_MAX_AGE_S = 300
+"""How long a client may keep a card without asking again."""
+
+
+def card_of(agent_id: str, origin: str, runners: Sequence[Node] | None = None) -> dict[str, Any]:
+    """Return the card of an agent. Without `runners` it is the public one, which states nothing but what its URL says:
+    it is the same whether there is such an agent or not."""
+    url = f"{origin}/a2a/{agent_id}"
+    hosts = "" if runners is None else f" It runs on {', '.join(sorted(one.device_name for one in runners))}."
+    return {
+        "name": agent_id,
+        "description": f"The coding agent {agent_id} behind an Interlock gateway. Its tools run under policy, people's "
+                       f"approval and an audit log; a task that waits for an approval is AUTH_REQUIRED.{hosts}",
+        "version": version("interlock"),
+        "supportedInterfaces": [
+            {"url": url, "protocolBinding": binding, "protocolVersion": PROTOCOL_VERSION}
+            for binding in ("JSONRPC", "HTTP+JSON")],
+        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": True},
+        "securitySchemes": {"key": {"httpAuthSecurityScheme": {
+            "scheme": "Bearer", "description": "A key of the gateway, made with `interlock keys create`."}}},
+        "securityRequirements": [{"schemes": {"key": {"list": []}}}],
+        "defaultInputModes": ["text/plain", "application/json", "image/*", "audio/*"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "prompt", "name": "Work on a prompt",
+                    "description": "Reads and changes files and runs commands in a workspace, as its prompt asks.",
+                    "tags": ["coding", "shell"]}],
+    }
+
+
+def etag_of(card: dict[str, Any]) -> str:
+    """Return the entity tag of a card."""
+    return f'"{hashlib.sha256(msgspec.json.encode(card)).hexdigest()[:32]}"'
