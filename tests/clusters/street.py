@@ -175,12 +175,14 @@ class Street:
     """Three gateways, their ledger, their bus."""
 
     def __init__(self, count: int = 3, policy: RuleSet | None = None, buses: Sequence[Bus] = (),
-                 stores: tuple[Any, Any] | None = None) -> None:
-        """`stores` are a ledger and its leases; without them both are in memory."""
+                 stores: tuple[Any, Any] | None = None, network: Callable[[Any], Any] = lambda store: store) -> None:
+        """`stores` are a ledger and its leases; without them both are in memory. All gateways reach both through
+        `network`."""
         self.buses = list(buses)
         self.clock = ManualClock(NOW)
         self.ledger: Any = MemoryLedger() if stores is None else stores[0]
         self.leases: Any = MemoryLeases(self.ledger.lanes, self.clock) if stores is None else stores[1]
+        self.ledger, self.leases = network(self.ledger), network(self.leases)
         self.hub = Hub()
         self.policy = policy or RuleSet()
         self.hooks: dict[str, ConfiguredHook] = {}
@@ -225,9 +227,10 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 
 @contextlib.asynccontextmanager
 async def street(count: int = 3, policy: RuleSet | None = None, buses: Sequence[Bus] = (),
-                 stores: tuple[Any, Any] | None = None) -> AsyncIterator[Street]:
+                 stores: tuple[Any, Any] | None = None, network: Callable[[Any], Any] = lambda store: store
+                 ) -> AsyncIterator[Street]:
     """Houses beside each other; on these buses, where they are given, else on one in the process."""
-    made = Street(count, policy, buses, stores)
+    made = Street(count, policy, buses, stores, network)
     await made.open()
     try:
         yield made

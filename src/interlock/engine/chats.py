@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, tzinfo
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -21,9 +19,10 @@ from interlock.engine.bridge.lane_status import lane_status
 from interlock.engine.bridge.prompts import prompt_content
 from interlock.engine.bridge.submission import SentBy
 from interlock.engine.bridge.verbs import LaneVerb
-from interlock.engine.lane_shell import LaneShell
+from interlock.engine.key_turns import KeyTurn, KeyTurns
+from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.lanes import Lanes
-from interlock.engine.membership import Hold
+from interlock.engine.membership import Elsewhere, Hold, LaneMoved
 from interlock.engine.router import Route, Router
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, LedgerError, LedgerWrite, PutIdempotency
@@ -102,7 +101,7 @@ class ChatInbox:
     """The one door of messages. Whatever it returns is durable. Raises Problem."""
 
     def __init__(
-        self, ledger: Ledger, lanes: Lanes, router: Router, wall: Clock, entropy: Entropy,
+        self, ledger: Ledger, lanes: Lanes, router: Router, wall: Clock, entropy: Entropy, turns: KeyTurns,
         submit: Callable[..., Any], permit: Callable[[Lane, LaneVerb, Callable[[], None]], Problem | None],
     ) -> None:
         self._ledger = ledger
@@ -115,8 +114,7 @@ class ChatInbox:
         self.compact: Compact = _no_compaction
         """Has a session's conversation compacted; set by the engine."""
         self.settings = ChatSettings()
-        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        """A lock for each (tenant, key): two messages at the same time must not both reset it."""
+        self._turns = turns
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """New session → what ends the work of the one before it, where a gateway ended in between."""
 
@@ -133,16 +131,16 @@ class ChatInbox:
         """Take a message: its command waits in the session of its key, or nothing runs where policy keeps silent."""
         agent_id, key = self._named(message)
         word = read_word(message.text) if not message.attachments else None
-        async with self._turn(principal.tenant_id, key) as hold:
-            current = await self._current(principal.tenant_id, key)
+        async with self._turns.next(principal.tenant_id, key) as turn:
+            current = await self._current(principal.tenant_id, key, turn)
             if word is not None:
-                return await self._answer(principal, message, agent_id, key, word, remember, hold)
+                return await self._answer(principal, message, agent_id, key, word, remember, turn.hold)
             asked = read_reset(message.text, self.settings.models)
             cause = self._cause(current, message.chat, asked)
             if current is not None and cause == "asked":
                 await self._ask_policy(principal, current.session_id)
             route = await self._next(principal, key, agent_id, current, cause)
-            answer = await self._say(principal, message, key, route, _Begin(current, cause, asked, hold), remember)
+            answer = await self._say(principal, message, key, route, _Begin(current, cause, asked, turn.hold), remember)
             if current is not None and cause is not None:
                 await self._leave(route.session_id, current, who_is(principal), asked=asked is not None)
             return answer
@@ -152,8 +150,8 @@ class ChatInbox:
     ) -> Received:
         """Take what a cron job or a hook says. What `remember` writes is durable with it."""
         body = _execute(message.text, [], None)
-        async with self._turn(principal.tenant_id, message.key) as hold:
-            current = await self._current(principal.tenant_id, message.key)
+        async with self._turns.next(principal.tenant_id, message.key) as turn:
+            current = await self._current(principal.tenant_id, message.key, turn)
             if current is not None and not _archived(current):
                 route = Route(current.session_id, None, current.runner_id)
             else:
@@ -173,7 +171,7 @@ class ChatInbox:
                 lane.out.writes.extend(remember(told))
                 return told
 
-            return await (await self._shell(route, hold)).call(decide)
+            return await (await self._shell(route, turn.hold)).call(decide)
 
     async def reset(
         self, principal: Principal, session_id: str, remember: Callable[[SessionRecord], IdempotencyRecord]
@@ -182,15 +180,15 @@ class ChatInbox:
         named = await self._ledger.session(session_id, principal.tenant_id)
         if named is None:
             raise Problem("NotFound", f"there is no session {session_id}")
-        async with self._turn(principal.tenant_id, named.session_key) as hold:
-            current = await self._current(principal.tenant_id, named.session_key)
+        async with self._turns.next(principal.tenant_id, named.session_key) as turn:
+            current = await self._current(principal.tenant_id, named.session_key, turn)
             assert current is not None
             if current.session_id != session_id:
                 raise Problem("Conflict", f"{session_id} is an older session of its key; the current one is "
                               f"{current.session_id}", hint="Reset the current one, or name the key.")
             await self._ask_policy(principal, session_id)
             route = self._successor(current)
-            shell = await self._shell(route, hold)
+            shell = await self._shell(route, turn.hold)
 
             def decide(lane: Lane) -> SessionRecord:
                 entries.begin_again(lane, who_is(principal), session_id, "asked", None)
@@ -344,8 +342,8 @@ class ChatInbox:
     def watch(self, lane: Lane) -> None:
         """Shown every decision of every lane: take up what a gateway that ended left to do."""
         state = lane.state
-        place = (state.tenant_id, state.session_key)
-        if state.leaves and place not in self._turns and state.session_id not in self._leaving:
+        is_busy = self._turns.are_taken(state.tenant_id, state.session_key)
+        if state.leaves and not is_busy and state.session_id not in self._leaving:
             task = asyncio.create_task(self._leave_later(state), name=f"leave {state.leaves}")
             self._leaving[state.session_id] = task
             task.add_done_callback(lambda _done: self._leaving.pop(state.session_id, None))
@@ -358,34 +356,32 @@ class ChatInbox:
 
     async def _leave_later(self, state: LaneState) -> None:
         try:
-            async with self._turn(state.tenant_id, state.session_key):
+            async with self._turns.next(state.tenant_id, state.session_key):
                 before = await self._ledger.session(state.leaves, state.tenant_id)
                 if before is not None and state.leaves:
                     await self._leave(state.session_id, _state.decode(before.machine), SYSTEM, asked=state.leaves_asked)
-        except (Problem, LedgerError) as error:
+        except (Elsewhere, LaneMoved, Problem, LedgerError) as error:
+            if self._lanes.peek(state.session_id) is None:
+                return  # The gateway that has the new session ends the old one.
             log.warning("a reset's old session could not be left yet", session_id=state.leaves, error=str(error))
+            self._lanes.wake(state.session_id, BROKEN_WAIT_S)
 
-    async def _current(self, tenant_id: str, key: str) -> LaneState | None:
+    async def _current(self, tenant_id: str, key: str, turn: KeyTurn) -> LaneState | None:
         record = await self._ledger.session_by_key(tenant_id, key)
         if record is None:
             return None
-        if self._lanes.room.shared:
-            await self._lanes.meet(record.session_id, record.runner_id)
-            record = await self._ledger.session(record.session_id) or record
         shell = self._lanes.peek(record.session_id)
+        if shell is None and self._lanes.room.shared:
+            if record.session_id != turn.taken:
+                await self._lanes.meet(record.session_id, record.runner_id)
+            record = await self._ledger.session(record.session_id) or record
+            shell = self._lanes.peek(record.session_id)
         return shell.lane.state if shell is not None else _state.decode(record.machine)
 
     async def _shell(self, route: Route, hold: Hold | None) -> LaneShell:
         shell = await self._lanes.lane(route.session_id, route.fresh, hold)
         assert shell is not None, "the session is there, or begins"
         return shell
-
-    @asynccontextmanager
-    async def _turn(self, tenant_id: str, key: str) -> AsyncGenerator[Hold | None]:
-        """Be the only one who deals with a key, also among other gateways. Raises Elsewhere."""
-        lock = self._turns.setdefault((tenant_id, key), asyncio.Lock())
-        async with lock, self._lanes.room.hold(f"{tenant_id}/{key}") as hold:
-            yield hold
 
 
 class _Begin(NamedTuple):

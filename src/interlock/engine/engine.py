@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from interlock.command import remembered_rule
 from interlock.command.approval import Ballot, count, withdraw
@@ -37,6 +35,7 @@ from interlock.engine.compactor import Compactor
 from interlock.engine.drains import Drains
 from interlock.engine.engine_status import EngineStatus
 from interlock.engine.inputs import Job
+from interlock.engine.key_turns import KeyTurns
 from interlock.engine.lanes import Lanes
 from interlock.engine.membership import Hold
 from interlock.engine.presence import RunnerPresence
@@ -125,11 +124,11 @@ class Engine:
         if self.compactor is not None:
             self.lanes.watchers.append(self.compactor.watch)
         self.sessions = SessionDesk(self.lanes, self.presence, self.compactor, self._permit)
-        self.chats = ChatInbox(ledger, self.lanes, self._router, self.clock, entropy, self._execute, self._permit)
+        self._turns = KeyTurns(ledger, self.lanes)
+        self.chats = ChatInbox(ledger, self.lanes, self._router, self.clock, entropy, self._turns, self._execute,
+                               self._permit)
         self.chats.compact = self.sessions.compact
         self.lanes.watchers.append(self.chats.watch)
-        self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        """A lock for each (tenant, session key) whose session is being opened."""
 
     def configure(self, policy: RuleSet, limits: Limits) -> None:
         """Take new settings; what is decided already stays decided, and what is remembered stays remembered."""
@@ -221,9 +220,7 @@ class Engine:
             return await self._submit(route, principal, body, remember)
         # Two requests that open one key's session at the same time must not make two sessions of it (R-2): the second
         # waits until the first one's is durable, and looks again.
-        place = (route.fresh.tenant_id, route.fresh.session_key)
-        opening = self._opening.setdefault(place, asyncio.Lock())
-        async with opening, self.lanes.room.hold("/".join(place)) as hold:
+        async with self._turns.first(route.fresh.tenant_id, route.fresh.session_key) as hold:
             return await self._submit(await self._router.find(principal, body), principal, body, remember, hold)
 
     async def _submit(self, route: Route, principal: Principal, body: CommandBody, remember: Remember,

@@ -1,0 +1,61 @@
+"""One at a time for a session key: here by a lock, among the gateways of a cluster by a lane of the key's (R-2, I-1).
+
+A gateway takes the lane of the key's session before the key. In the other order, two gateways that each held the key of
+a session of the other's would send their requests to each other until both were given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from interlock.engine.lanes import Lanes
+from interlock.engine.membership import Hold
+from interlock.ports.ledger import Ledger
+
+
+class KeyTurn(NamedTuple):
+    """A key that is held. `taken` is the session whose lane was taken before it, if there was one."""
+
+    hold: Hold | None
+    taken: str | None
+
+
+class KeyTurns:
+    """The keys that something is done with now."""
+
+    def __init__(self, ledger: Ledger, lanes: Lanes) -> None:
+        self._ledger = ledger
+        self._lanes = lanes
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def are_taken(self, tenant_id: str, key: str) -> bool:
+        """Return whether this gateway does something with the key now, or is about to."""
+        return (tenant_id, key) in self._locks
+
+    @asynccontextmanager
+    async def first(self, tenant_id: str, key: str) -> AsyncGenerator[Hold | None]:
+        """Hold a key that has no session yet. Raises Elsewhere, LedgerError."""
+        async with self._lock(tenant_id, key), self._lanes.room.hold(f"{tenant_id}/{key}") as hold:
+            yield hold
+
+    @asynccontextmanager
+    async def next(self, tenant_id: str, key: str) -> AsyncGenerator[KeyTurn]:
+        """Hold a key and the lane of its session. Raises Elsewhere, LedgerError."""
+        async with self._lock(tenant_id, key):
+            taken = await self._take_session(tenant_id, key) if self._lanes.room.shared else None
+            async with self._lanes.room.hold(f"{tenant_id}/{key}") as hold:
+                yield KeyTurn(hold, taken)
+
+    async def _take_session(self, tenant_id: str, key: str) -> str | None:
+        record = await self._ledger.session_by_key(tenant_id, key)
+        if record is None:
+            return None
+        await self._lanes.meet(record.session_id, record.runner_id)
+        return record.session_id
+
+    def _lock(self, tenant_id: str, key: str) -> asyncio.Lock:
+        return self._locks.setdefault((tenant_id, key), asyncio.Lock())
