@@ -1,0 +1,320 @@
+"""A state directory as one file, made while its gateway runs, and back (Y-15).
+
+The order is what makes the copy fit together. Checkpoints are copied before the ledger, so that none is signed over
+more than the copied ledger has. Transcripts and objects are copied after it: the ledger keeps each line until its
+transcript has it, so a later transcript lacks nothing. The runner's outbox is left out: agents do not outlive their
+runner, and a runner without its outbox says so when it connects (D-9).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, cast
+
+import apsw
+import msgspec
+
+from interlock.app.data_migration.departure import why_not_here
+from interlock.backends.sqlite import queries
+from interlock.backends.sqlite.connect import connect
+from interlock.backends.sqlite.database import SqliteDatabase
+from interlock.backends.sqlite.ledger import LEDGER_NAME
+from interlock.command.audit_report import AuditReport
+from interlock.gateway.audit_state import verify_ledger_file
+from interlock.gateway.signing_key import KeyUnusable
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.clock import iso
+
+FORMAT = 1
+MANIFEST = "backup.json"
+"""The archive's first file: what else it holds, by digest."""
+BEFORE_LEDGER = ("gateway.key", "gateway.pub", "owner.key", "interlock.toml", "clock.json", "runner/token",
+                 "audit/*.checkpoints")
+AFTER_LEDGER = ("agents/*/sessions/*", "objects/**/*")
+MAX_MANIFEST_BYTES = 256 * 1024 * 1024
+"""A longer list of files is not read: some million files."""
+CHUNK_BYTES = 1 << 20
+COMPRESSION = 3
+
+
+class BackupRefused(Exception):
+    """Nothing was written; one sentence with the remedy."""
+
+
+class BackedUpFile(msgspec.Struct, frozen=True):
+    """One file of a backup, by its path in the state directory."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backup holds."""
+
+    format: int
+    made_at: str
+    version: str
+    gateway_id: str
+    files: list[BackedUpFile]
+
+
+class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was backed up, read or restored, and whether its ledger and audit log are whole."""
+
+    gateway_id: str
+    made_at: str
+    files: int
+    size: int
+    """Bytes of the files, before they are compressed."""
+    transcripts: int
+    audit_records: int
+    ok: bool
+    message: str
+
+
+def write_backup(state: Path, archive: Path, now_ms: int, version: str) -> BackupReport:
+    """Write a backup of a state directory, whose gateway may be running, and verify it as it will be restored.
+
+    The archive appears under its name when it is whole. It is also written if the ledger or the audit log is damaged:
+    `ok` of the report is False then. Raises BackupRefused, OSError.
+    """
+    _check_source(state, archive)
+    with tempfile.TemporaryDirectory(prefix=".interlock-backup-", dir=archive.parent) as place:
+        copy = Path(place, "state")
+        copy.mkdir(mode=0o700)
+        _copy(state, copy, BEFORE_LEDGER)
+        _copy_ledger(state / LEDGER_NAME, copy / LEDGER_NAME)
+        _copy(state, copy, AFTER_LEDGER)
+        manifest = BackupManifest(format=FORMAT, made_at=iso(now_ms), version=version,
+                                  gateway_id=_gateway_id(copy / LEDGER_NAME), files=[_described(copy, path)
+                                                                                      for path in _all_files(copy)])
+        written = Path(place, "archive")
+        with written.open("xb") as file:
+            written.chmod(0o600)
+            _pack(copy, manifest, file)
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.rmtree(copy)
+        report = read_backup(written)
+        try:
+            os.link(written, archive)
+        except FileExistsError:
+            raise _exists(archive) from None
+        _sync_directory(archive.parent)
+    return report
+
+
+def read_backup(archive: Path) -> BackupReport:
+    """Verify a backup: each file by its digest, the ledger's structure, and its audit log. Raises BackupRefused,
+    OSError."""
+    with tempfile.TemporaryDirectory(prefix=".interlock-backup-", dir=archive.parent) as place:
+        return _unpack(archive, Path(place, "state"))
+
+
+def restore_backup(archive: Path, state: Path) -> BackupReport:
+    """Put a backup into a state directory that is absent or empty: all of it or nothing.
+
+    Raises BackupRefused, also if a file of the archive is damaged; OSError.
+    """
+    if state.is_symlink() or (state.exists() and (not state.is_dir() or any(state.iterdir()))):
+        raise BackupRefused(f"There is something at {state} already, and a restored directory replaces nothing. Name "
+                            "another with --state, or move it away first.")
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".interlock-restore-", dir=state.parent) as place:
+        copy = Path(place, "state")
+        report = _unpack(archive, copy)
+        if state.is_dir():
+            state.rmdir()
+        copy.rename(state)
+        _sync_directory(state.parent)
+    return report
+
+
+def _check_source(state: Path, archive: Path) -> None:
+    if (moved := why_not_here(state)) is not None:
+        raise BackupRefused(f"{moved} Back up that database with its own means, such as pg_dump.")
+    if not (state / LEDGER_NAME).is_file():
+        raise BackupRefused(f"There is no ledger at {state / LEDGER_NAME}. Name the state directory of a gateway with "
+                            "--state; a ledger in PostgreSQL is backed up with its own means, such as pg_dump.")
+    if archive.exists() or archive.is_symlink():
+        raise _exists(archive)
+    if not archive.parent.is_dir():
+        raise BackupRefused(f"There is no directory {archive.parent}. Make it first.")
+
+
+def _exists(archive: Path) -> BackupRefused:
+    return BackupRefused(f"There is a file {archive} already, and a backup replaces nothing. Name another one.")
+
+
+def _copy(state: Path, copy: Path, patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        for path in sorted(state.glob(pattern)):
+            if path.is_symlink() or not path.is_file() or path.name.startswith("."):
+                continue
+            target = _place(copy, path.relative_to(state).as_posix())
+            try:
+                with path.open("rb") as source, target.open("xb") as file:
+                    target.chmod(0o600)
+                    shutil.copyfileobj(source, file, CHUNK_BYTES)
+            except FileNotFoundError:
+                continue  # Replaced or pruned meanwhile.
+
+
+def _place(copy: Path, path: str) -> Path:
+    """Return where a file goes; the directories above it are made, for their owner alone."""
+    place = copy
+    for part in PurePosixPath(path).parts[:-1]:
+        place = place / part
+        place.mkdir(mode=0o700, exist_ok=True)
+    return place / PurePosixPath(path).name
+
+
+def _copy_ledger(source: Path, target: Path) -> None:
+    """Copy the ledger as it is at one instant; its gateway goes on writing."""
+    try:
+        with closing(connect(source, read_only=True)) as reading, closing(_database(target)) as writing:
+            target.chmod(0o600)
+            with cast("Any", writing).backup("main", reading, "main") as backup:
+                backup.step(-1)
+            writing.pragma("journal_mode", "delete")
+    except (apsw.Error, LedgerError) as error:
+        raise BackupRefused(f"The ledger {source} cannot be copied: {error}. Look at it with `interlock doctor`."
+                            ) from None
+
+
+def _gateway_id(ledger: Path) -> str:
+    try:
+        with closing(_database(ledger)) as copied:
+            return str(copied.execute(queries.STORE_VALUE, ("gateway_id",)).get)
+    except apsw.Error as error:
+        raise BackupRefused(f"The ledger cannot be read: {error}. Look at it with `interlock doctor`.") from None
+
+
+def _database(path: Path) -> SqliteDatabase:
+    return cast("SqliteDatabase", apsw.Connection(str(path)))
+
+
+def _all_files(copy: Path) -> Iterator[str]:
+    for path in sorted(copy.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(copy).as_posix()
+
+
+def _described(copy: Path, path: str) -> BackedUpFile:
+    with (copy / path).open("rb") as file:
+        return BackedUpFile(path, os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def _pack(copy: Path, manifest: BackupManifest, file: IO[bytes]) -> None:
+    with tarfile.open(fileobj=file, mode="w:gz", compresslevel=COMPRESSION, format=tarfile.PAX_FORMAT) as tar:
+        body = msgspec.json.encode(manifest)
+        with tempfile.TemporaryFile() as listed:
+            listed.write(body)
+            listed.seek(0)
+            tar.addfile(_member(MANIFEST, len(body)), listed)
+        for one in manifest.files:
+            with (copy / one.path).open("rb") as source:
+                tar.addfile(_member(one.path, one.size), source)
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o600
+    return member
+
+
+def _unpack(archive: Path, copy: Path) -> BackupReport:
+    """Unpack into `copy`, which is made, and verify. Raises BackupRefused."""
+    copy.mkdir(mode=0o700)
+    try:
+        with tarfile.open(archive, mode="r|gz") as tar:
+            members = iter(tar)
+            manifest = _manifest(archive, tar, members)
+            listed = {one.path: one for one in manifest.files}
+            for member in members:
+                expected = listed.pop(member.name, None)
+                source = tar.extractfile(member) if expected is not None and member.isreg() else None
+                if expected is None or source is None:
+                    raise _damaged(archive, f"it holds {member.name!r}, which its list does not name")
+                _write(copy, expected, source, archive)
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        of_archive = (FileExistsError, IsADirectoryError, NotADirectoryError)  # It names one file twice, or as both.
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, of_archive):
+            raise
+        raise _damaged(archive, str(error) or type(error).__name__) from None
+    if listed:
+        raise _damaged(archive, f"{next(iter(listed))!r} is missing from it")
+    audit = _verified(copy)
+    return BackupReport(gateway_id=manifest.gateway_id, made_at=manifest.made_at, files=len(manifest.files),
+                        size=sum(one.size for one in manifest.files),
+                        transcripts=sum(one.path.endswith(".jsonl") for one in manifest.files),
+                        audit_records=audit.records, ok=audit.ok, message=audit.message)
+
+
+def _manifest(archive: Path, tar: tarfile.TarFile, members: Iterator[tarfile.TarInfo]) -> BackupManifest:
+    first = next(members, None)
+    source = tar.extractfile(first) if first is not None and first.name == MANIFEST and first.isreg() else None
+    if first is None or source is None or first.size > MAX_MANIFEST_BYTES:
+        raise BackupRefused(f"{archive} is not a backup of Interlock's: it does not begin with {MANIFEST}.")
+    try:
+        manifest = msgspec.json.decode(source.read(), type=BackupManifest)
+    except msgspec.DecodeError as error:
+        raise _damaged(archive, str(error)) from None
+    if manifest.format != FORMAT:
+        raise BackupRefused(f"{archive} was written by Interlock {manifest.version}, in a form that this version does "
+                            "not read. Restore it with that version or a newer one.")
+    for one in manifest.files:
+        parts = PurePosixPath(one.path).parts
+        if not parts or one.path.startswith("/") or ".." in parts or "\0" in one.path:
+            raise _damaged(archive, f"its list names {one.path!r}")
+    return manifest
+
+
+def _write(copy: Path, expected: BackedUpFile, source: IO[bytes], archive: Path) -> None:
+    target = _place(copy, expected.path)
+    digest = hashlib.sha256()
+    with target.open("xb") as file:
+        target.chmod(0o600)
+        while chunk := source.read(CHUNK_BYTES):
+            digest.update(chunk)
+            file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    if digest.hexdigest() != expected.sha256:
+        raise _damaged(archive, f"{expected.path!r} has another digest than its list says")
+
+
+def _damaged(archive: Path, why: str) -> BackupRefused:
+    return BackupRefused(f"The backup {archive} is damaged: {why}. Nothing was restored; take another copy of it.")
+
+
+def _verified(copy: Path) -> AuditReport:
+    """Check the ledger's structure and the audit log of an unpacked backup; what is found is reported, not raised."""
+    ledger = copy / LEDGER_NAME
+    try:
+        with closing(_database(ledger)) as copied:
+            found = str(copied.pragma("integrity_check", 1))
+        if found != "ok":
+            return AuditReport(ok=False, tenant_id=None, records=0, message=f"the ledger is damaged: {found}")
+        return verify_ledger_file(copy)
+    except (apsw.Error, LedgerError, KeyUnusable) as error:
+        return AuditReport(ok=False, tenant_id=None, records=0, message=f"the ledger cannot be checked: {error}")
+    finally:
+        for suffix in ("-wal", "-shm"):
+            ledger.with_name(ledger.name + suffix).unlink(missing_ok=True)
+
+
+def _sync_directory(place: Path) -> None:
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

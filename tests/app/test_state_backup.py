@@ -1,0 +1,211 @@
+"""A state directory as one file and back: whole or refused, whatever happened to the file in between."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from interlock.app.state_backup import (
+    MANIFEST,
+    BackedUpFile,
+    BackupManifest,
+    BackupRefused,
+    read_backup,
+    restore_backup,
+    write_backup,
+)
+from interlock.backends.sqlite.ledger import open_ledger
+from interlock.gateway.signing_key import load_or_make_key
+
+pytestmark = pytest.mark.anyio
+NOW_MS = 1_800_000_000_000
+TRANSCRIPT = "agents/shell/sessions/s1.jsonl"
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+@pytest.fixture
+async def state(anyio_backend: str, tmp_path: Path) -> Path:
+    """A state directory with a ledger, its keys, and what a gateway and its runner leave beside them."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    ledger = await open_ledger(state / "ledger.db", StandingClock())
+    await ledger.close()
+    load_or_make_key(state)
+    for name, text in {"owner.key": "ilk_x", "runner/token": "ilr_x", TRANSCRIPT: '{"type":"session"}\n',
+                       "objects/ab/abcd": "bytes of a file", "cursors.json": "{}", "gateway.lock": "",
+                       "runner/outbox.db": "left out", "agents/shell/sessions/.s1.written": "left out"}.items():
+        (state / name).parent.mkdir(parents=True, exist_ok=True)
+        (state / name).write_text(text)
+    return state
+
+
+@pytest.fixture
+def archive(state: Path, tmp_path: Path) -> Path:
+    written = tmp_path / "backup.tar.gz"
+    write_backup(state, written, NOW_MS, "0.1.0")
+    return written
+
+
+def files_of(state: Path) -> dict[str, bytes]:
+    return {path.relative_to(state).as_posix(): path.read_bytes() for path in state.rglob("*") if path.is_file()}
+
+
+def test_what_matters_comes_back_private_and_nothing_else(state: Path, archive: Path, tmp_path: Path) -> None:
+    report = restore_backup(archive, tmp_path / "restored")
+    assert (report.ok, report.made_at, report.transcripts) == (True, "2027-01-15T08:00:00.000Z", 1)
+    before, after = files_of(state), files_of(tmp_path / "restored")
+    assert set(after) == {"gateway.key", "gateway.pub", "owner.key", "runner/token", "ledger.db", TRANSCRIPT,
+                          "objects/ab/abcd"}
+    assert {name: after[name] for name in after if name != "ledger.db"} == {
+        name: before[name] for name in after if name != "ledger.db"}
+    for path in (tmp_path / "restored").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+    assert archive.stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_restored_ledger_is_the_same_gateways(archive: Path, tmp_path: Path) -> None:
+    report = restore_backup(archive, tmp_path / "restored")
+    ledger = await open_ledger(tmp_path / "restored/ledger.db", StandingClock())
+    assert await ledger.gateway_id() == report.gateway_id
+    await ledger.close()
+
+
+def test_no_file_is_replaced_and_nothing_is_left_behind(state: Path, archive: Path, tmp_path: Path) -> None:
+    with pytest.raises(BackupRefused, match="replaces nothing"):
+        write_backup(state, archive, NOW_MS, "0.1.0")
+    with pytest.raises(BackupRefused, match="replaces nothing"):
+        restore_backup(archive, state)
+    with pytest.raises(BackupRefused, match="no directory"):
+        write_backup(state, tmp_path / "absent/backup.tar.gz", NOW_MS, "0.1.0")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.tar.gz", "state"]
+
+
+def test_an_empty_directory_is_filled(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "restored").mkdir()
+    assert restore_backup(archive, tmp_path / "restored").ok
+
+
+def test_a_directory_without_a_ledger_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BackupRefused, match="pg_dump"):
+        write_backup(tmp_path, tmp_path / "backup.tar.gz", NOW_MS, "0.1.0")
+
+
+def cut(body: bytes, place: int) -> bytes:
+    return body[:place]
+
+
+def flip(body: bytes, place: int) -> bytes:
+    return body[:place] + bytes([body[place] ^ 0x10]) + body[place + 1:]
+
+
+@pytest.mark.parametrize("damage", [cut, flip])
+def test_a_damaged_backup_is_refused_and_restores_nothing(
+    archive: Path, tmp_path: Path, damage: Callable[[bytes, int], bytes]
+) -> None:
+    whole, expected = archive.read_bytes(), files_of_backup(archive)
+    refused = 0
+    for place in range(0, len(whole), max(1, len(whole) // 60)):
+        archive.write_bytes(damage(whole, place))
+        target = tmp_path / "restored"
+        try:
+            restore_backup(archive, target)
+        except BackupRefused:
+            refused += 1
+            assert not target.exists()
+        else:  # A bit that says nothing, such as a header's time or what fills a block: then all of it is as it was.
+            assert {name: hashlib.sha256(body).hexdigest() for name, body in files_of(target).items()} == expected
+            for path in sorted(target.rglob("*"), reverse=True):
+                path.unlink() if path.is_file() else path.rmdir()
+            target.rmdir()
+    assert refused >= 40
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.tar.gz", "state"]
+
+
+def files_of_backup(archive: Path) -> dict[str, str]:
+    with tarfile.open(archive) as tar:
+        listed = tar.extractfile(MANIFEST)
+        assert listed is not None
+        return {one.path: one.sha256 for one in msgspec.json.decode(listed.read(), type=BackupManifest).files}
+
+
+def made(archive: Path, listed: list[str], members: list[tarfile.TarInfo | tuple[str, bytes]], form: int = 1) -> Path:
+    """Write an archive by hand; what is listed has the digest of its name's bytes."""
+    manifest = BackupManifest(format=form, made_at="", version="9.9", gateway_id="gw_x", files=[
+        BackedUpFile(path, len(path), hashlib.sha256(path.encode()).hexdigest()) for path in listed])
+    with tarfile.open(archive, "w:gz") as tar:
+        for member in ((MANIFEST, msgspec.json.encode(manifest)), *members):
+            if isinstance(member, tarfile.TarInfo):
+                tar.addfile(member)
+            else:
+                info = tarfile.TarInfo(member[0])
+                info.size = len(member[1])
+                tar.addfile(info, io.BytesIO(member[1]))
+    return archive
+
+
+def link(name: str, to: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, to
+    return info
+
+
+@pytest.mark.parametrize(("listed", "members"), [
+    (["../outside"], [("../outside", b"../outside")]),
+    (["/tmp/outside"], [("/tmp/outside", b"/tmp/outside")]),
+    (["a"], [("a", b"b")]),
+    (["a"], []),
+    ([], [("b", b"b")]),
+    (["a"], [("a", b"a"), ("a", b"a")]),
+    (["a"], [link("a", "/etc/passwd")]),
+    (["a"], [link("a", "b", tarfile.LNKTYPE)]),
+    (["a", "a/b"], [("a", b"a"), ("a/b", b"a/b")]),
+])
+def test_a_forged_backup_writes_nothing_outside_of_it(
+    tmp_path: Path, listed: list[str], members: list[tarfile.TarInfo | tuple[str, bytes]]
+) -> None:
+    archive = made(tmp_path / "forged.tar.gz", listed, members)
+    with pytest.raises(BackupRefused):
+        restore_backup(archive, tmp_path / "restored")
+    assert [path.name for path in tmp_path.iterdir()] == ["forged.tar.gz"]
+
+
+def test_a_newer_form_and_another_file_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(BackupRefused, match=r"written by Interlock 9\.9"):
+        read_backup(made(tmp_path / "newer.tar.gz", [], [], form=2))
+    other = tmp_path / "other.tar.gz"
+    with tarfile.open(other, "w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("README"))
+    with pytest.raises(BackupRefused, match="is not a backup"):
+        read_backup(other)
+
+
+def test_a_damaged_ledger_is_backed_up_and_said(state: Path, tmp_path: Path) -> None:
+    (state / "gateway.pub").write_text("no key")
+    report = write_backup(state, tmp_path / "backup.tar.gz", NOW_MS, "0.1.0")
+    assert not report.ok
+    assert report.message
+    assert (tmp_path / "backup.tar.gz").is_file()
+
+
+def test_a_ledger_that_cannot_be_read_leaves_no_file(state: Path, tmp_path: Path) -> None:
+    with (state / "ledger.db").open("r+b") as file:
+        file.truncate(os.fstat(file.fileno()).st_size // 2)
+        file.seek(0)
+        file.write(b"no database here")
+    with pytest.raises(BackupRefused):
+        write_backup(state, tmp_path / "backup.tar.gz", NOW_MS, "0.1.0")
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]

@@ -1,0 +1,61 @@
+"""A backup of a gateway at work, restored and started: all that was acknowledged before it is there (Y-15)."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+
+from proof.house import House
+
+from end_to_end.errands import submit
+from interlock.app.state_backup import restore_backup, write_backup
+
+CONFIG = """
+[[policy.rules]]
+name = "echo is free"
+effect = "allow"
+door = "tool"
+agent = "shell"
+command = 'echo [a-z0-9 ]+'
+"""
+
+
+def test_a_backup_under_load_restores_what_was_acknowledged_and_starts(tmp_path: Path) -> None:
+    place = tmp_path / "house"
+    place.mkdir()
+    house = House(place, CONFIG, on_file=True)
+    acknowledged: list[str] = []
+    stopping = threading.Event()
+
+    def work() -> None:
+        while not stopping.is_set():
+            errand = submit(house, "shell", f"echo number {len(acknowledged)}", workspace=house.workspace)
+            acknowledged.append(errand.id)
+            errand.ended()
+
+    try:
+        house.up()
+        worker = threading.Thread(target=work)
+        worker.start()
+        try:
+            house.until(lambda: len(acknowledged) >= 4)
+            before = list(acknowledged)
+            report = write_backup(house.state, tmp_path / "backup.tar.gz", time.time_ns() // 1_000_000, "0.1.0")
+            assert report.ok, report.message
+        finally:
+            stopping.set()
+            worker.join()
+        house.down()
+        shutil.move(house.state, tmp_path / "lost")
+        assert restore_backup(tmp_path / "backup.tar.gz", house.state).ok
+        house.up()
+        have = house.pages("/v1/commands", "items")
+        assert set(before) <= {command["id"] for command in have}
+        for command in have:  # The one that ran while the copy was made has an end, and blocks no session.
+            house.until(lambda one=command: "ended_at" in house.get(f"/v1/commands/{one['id']}"))
+        assert submit(house, "shell", "echo restored", workspace=house.workspace).ended()["state"] == "succeeded"
+    finally:
+        house.down()
+    assert house.audit_ok()[0], house.audit_ok()
