@@ -15,7 +15,7 @@ import asyncpg
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import Entries
-from interlock.backends.postgres.faults import LINK_FAULTS, is_away, is_in_the_way
+from interlock.backends.postgres.faults import LINK_FAULTS, is_answered, is_away, is_in_the_way
 from interlock.backends.postgres.single import CHECKS, NOTED_CHANGE, NotAtOnce, Reason, Single
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import AuditHead, CommitGroup
@@ -135,7 +135,7 @@ async def _sent(connection: PostgresConnection, single: Single) -> Sequence[int]
     try:
         row = await connection.fetchrow(single.sql(), *single.values)
     except LINK_FAULTS as error:
-        if is_away(error) and not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+        if is_away(error) and not is_answered(error):
             raise InDoubt(error) from error
         raise
     assert row is not None, "the statement returns one row"

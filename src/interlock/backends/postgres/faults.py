@@ -69,6 +69,21 @@ def concerns_one_batch(error: BaseException) -> bool:
     return not (is_away(error) or is_in_the_way(error) or isinstance(error, (*_CANNOT_TAKE, OutcomeUnknown)))
 
 
+def is_answered(error: BaseException) -> bool:
+    """Tell whether the server itself answered that it has not done a statement: its outcome is not in doubt."""
+    return isinstance(error, asyncpg.ReadOnlySQLTransactionError | asyncpg.QueryCanceledError)
+
+
+def why_away(error: BaseException) -> tuple[str, str]:
+    """Return the log's event for a fault that `is_away` knows, and a sentence with the remedy if there is one."""
+    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return "postgres_cancelled_statement", (
+            f"PostgreSQL cancelled a statement of the ledger ({said}). If its statement_timeout did it, set it to "
+            "20s or more for Interlock's user: ALTER ROLE … SET statement_timeout = '20s'.")
+    return "postgres_is_away", said
+
+
 def translate(error: BaseException) -> LedgerError:
     """Turn what went wrong into the port's error, with one sentence."""
     if isinstance(error, LedgerError):
@@ -78,6 +93,8 @@ def translate(error: BaseException) -> LedgerError:
         return NameTaken(_TAKEN.get(name, f"A name in this batch exists already ({name})."))
     if isinstance(error, asyncpg.DiskFullError):
         return Full("The disk of PostgreSQL is full; nothing of this batch was kept. Free some space.")
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return DatabaseUnavailable(f"Nothing of this batch was kept: {why_away(error)[1]}")
     if is_away(error):
         return DatabaseUnavailable(f"PostgreSQL does not answer, so nothing of this batch was kept: "
                                    f"{error or type(error).__name__}.")

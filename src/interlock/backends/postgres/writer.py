@@ -38,6 +38,7 @@ from interlock.backends.postgres.faults import (
     is_away,
     is_in_the_way,
     translate,
+    why_away,
 )
 from interlock.backends.postgres.single import NotAtOnce, Reason
 from interlock.backends.postgres.texts import held
@@ -218,7 +219,8 @@ class PostgresWriter:
                 elif isinstance(error, OutcomeUnknown):
                     return outcomes + [_Outcome(job.answer, None, error) for job in group]
                 elif is_away(error):
-                    log.warning("postgres_is_away", reason=str(error) or type(error).__name__)
+                    event, reason = why_away(error)
+                    log.warning(event, reason=reason)
                     # When the server is away the writer closes with it: what waits cannot be kept any more.
                     gone = [job for job in group if self._closed or job.until_s < loop.time() + delay_s]
                     outcomes += [_Outcome(job.answer, None, translate(error)) for job in gone]
