@@ -69,7 +69,9 @@ async def test_what_is_away_is_printed_the_first_time_however_short_the_wait(
 ) -> None:
     away = refused(503, "Unavailable", "2")
     assert (await converse(tmp_path, away, away, away, answer({})))[0] == [2.0, 2.0, 2.0]
-    assert capsys.readouterr().err.count("Sending it again in 2 s.") == 1, "and not once more for each attempt"
+    shown = capsys.readouterr().err
+    assert ". Sending it again in 2 s." in shown, "two sentences, each with its stop"
+    assert shown.count("Sending it again in 2 s.") == 1, "and not once more for each attempt"
     await converse(tmp_path, refused(429, "RateLimited", "2"), answer({}))
     assert "Sending it again" not in capsys.readouterr().err, "a short wait for a rate is not worth a line"
 

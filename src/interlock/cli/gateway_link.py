@@ -20,6 +20,7 @@ from interlock.cli.exit_status import BY_HTTP, ExitStatus
 from interlock.cli.place import OWNER_KEY_FILE, Where, gateway_file
 from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.problems import full_sentence
 from interlock.sdk.exchange import (
     ANSWER_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
@@ -317,7 +318,7 @@ class GatewayLink:
         refused = refusal(reply.status, reply.body, asked.path)
         if (wait_s > WAIT_SHOWN_S or refused.code == "Unavailable") and refused.sentence not in self._shown:
             self._shown.add(refused.sentence)
-            say(f"{refused.sentence} Sending it again in {wait_s:.0f} s.")
+            say(f"{full_sentence(refused.sentence)} Sending it again in {wait_s:.0f} s.")
         await self._sleep(wait_s)
         return True
 

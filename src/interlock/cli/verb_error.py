@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interlock.cli.exit_status import BY_CODE, ExitStatus
+from interlock.protocol.problems import full_sentence
 
 
 class Trouble(Exception):
@@ -25,9 +26,7 @@ class Trouble(Exception):
 
     def line(self) -> str:
         """The one line for standard error."""
-        sentence = self.sentence.strip()
-        end = "" if sentence.endswith((".", "!", "?")) else "."
-        return f"error[{self.code}]: {sentence}{end} {self.remedy}".rstrip()
+        return f"error[{self.code}]: {full_sentence(self.sentence)} {self.remedy}".rstrip()
 
 
 def usage(sentence: str, remedy: str = "") -> Trouble:

@@ -88,3 +88,9 @@ class Problem(Exception):
 def malformed(pointer: str, detail: str, hint: str | None = None) -> Problem:
     """InvalidPayload at one place of a body, which stands in the sentence and in `errors` (F-1)."""
     return Problem("InvalidPayload", f"{pointer}: {detail}", errors=(Place(pointer, detail),), hint=hint)
+
+
+def full_sentence(text: str) -> str:
+    """Return a problem's detail as a sentence that another one may follow: it ends with a full stop."""
+    stripped = text.strip()
+    return stripped if not stripped or stripped.endswith((".", "!", "?")) else f"{stripped}."

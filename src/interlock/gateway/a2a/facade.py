@@ -33,7 +33,7 @@ from interlock.gateway.rest.app import read_body
 from interlock.gateway.rest.request_guard import said
 from interlock.gateway.rest.streams import KEEP_ALIVE, SEND_STALL_S, abort, bound
 from interlock.protocol.identifiers import AGENT_ID
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Problem, full_sentence
 
 BASE = "/a2a/"
 CARD = "/.well-known/agent-card.json"
@@ -244,8 +244,8 @@ def _as_error(error: Exception, scope: Scope) -> A2AError:
     if isinstance(error, A2AError):
         return error
     if isinstance(error, Problem):
-        sentence = f"{error.detail} {error.hint}".strip()
-        return GatewayRefusal(error.kind.status, error.code, sentence)
+        explained = f"{full_sentence(error.detail)} {error.hint}".strip()
+        return GatewayRefusal(error.kind.status, error.code, explained)
     log.error("a2a_failed", path=scope["path"], exc_info=error)
     return A2AError("INTERNAL_ERROR", "Something failed inside the gateway; its log has the details.")
 

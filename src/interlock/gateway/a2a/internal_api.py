@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from interlock.gateway.a2a.wire import A2AError, GatewayRefusal
 from interlock.gateway.rest.streams import SSE
+from interlock.protocol.problems import full_sentence
 from interlock.sdk.follower import EventParser
 
 T = TypeVar("T")
@@ -130,6 +131,6 @@ def _check(start: Message, body: bytes) -> None:
         problem = msgspec.json.decode(body, type=dict[str, Any])
     except msgspec.DecodeError:
         raise A2AError("INTERNAL_ERROR", "Something failed inside the gateway; its log has the details.") from None
-    sentence = " ".join(str(problem[name]) for name in ("detail", "hint") if problem.get(name))
+    explained = " ".join(full_sentence(str(problem[name])) for name in ("detail", "hint") if problem.get(name))
     headers = tuple((name, value) for name, value in start["headers"] if name in _PASSED_BACK)
-    raise GatewayRefusal(start["status"], str(problem.get("code")), sentence, headers)
+    raise GatewayRefusal(start["status"], str(problem.get("code")), explained, headers)
