@@ -11,6 +11,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from interlock.sdk import problems, resources
 from interlock.sdk.exchange import ATTEMPTS, PATIENT_CODES, PAUSE_MAX_S, RETRY_AFTER_MAX_S, STREAM_GIVE_UP_S
 from interlock.sdk.methods import EventMethod, Every, Pieces
 from interlock.sdk.multiplexer import Watched
+from interlock.sdk.prompt_stream import PARTS
 from interlock.session import turn
 
 HERE = Path(__file__).parent
@@ -666,6 +668,12 @@ def sdk() -> str:
             rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(resources.wait)))
         lines += [f"## {name.capitalize() or 'Gateway'}", "", _first(room), "",
                   *table(("method", "gives", "what it does"), rows), ""]
+    lines += ["## A prompt as parts", "", *paragraph(
+        "`gateway.stream(prompt, on_approval=…, **target)` submits a prompt, with the arguments of `commands.submit`,",
+        "and gives its parts until it has ended, `Lost` and `Reattached` among them."),
+              *table(("part", "attributes", "what it is"), (
+                  (f"`{one.__name__}`", ", ".join(f"`{field.name}`" for field in fields(one)), _first(one))
+                  for one in PARTS)), ""]
     watched = [method for name, method in vars(Watched).items() if name in ("command", "session", "events", "drop")]
     lines += ["## Watching many streams", "", *paragraph(
         "`gateway.watch()` follows any number of streams over one WebSocket. Say what to follow, before or inside the",

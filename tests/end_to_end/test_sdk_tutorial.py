@@ -27,5 +27,6 @@ def test_the_tutorial_does_what_it_says(
     assert "asked:" in said
     assert "now succeeded" in said
     assert "from python" in said
+    assert "ended: succeeded" in said
     assert "0 waiting; 1 runners" in said
     assert (workspace / "audit.ndjson").read_bytes().count(b"\n") > 5

@@ -153,7 +153,7 @@ def test_both_shells_have_every_room_with_the_same_methods() -> None:
         # A method of one shell alone would be one that the other is missing.
         own = {name for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__
                for name in vars(kind) if not name.startswith("_")}
-        assert own == {"watch", "close"}
+        assert own == {"watch", "close", "stream"}
 
 
 @pytest.mark.req("F-1")

@@ -15,20 +15,40 @@ from interlock.sdk.exchange import Manners
 from interlock.sdk.follower import Lost, Reattached, StreamEvent, StreamItem
 from interlock.sdk.multiplexer import StreamEnd
 from interlock.sdk.problems import InterlockError, NotAGateway, Refused, StillRunning, Unreachable
+from interlock.sdk.prompt_stream import (
+    AgentTextPart,
+    ApprovalPart,
+    EndPart,
+    NoticePart,
+    PromptPart,
+    ToolEndPart,
+    ToolOutputPart,
+    ToolStartPart,
+    UsagePart,
+)
 
 __all__ = [
+    "AgentTextPart",
+    "ApprovalPart",
     "AsyncInterlock",
+    "EndPart",
     "Interlock",
     "InterlockError",
     "Lost",
     "Manners",
     "NotAGateway",
+    "NoticePart",
+    "PromptPart",
     "Reattached",
     "Refused",
     "StillRunning",
     "StreamEnd",
     "StreamEvent",
     "StreamItem",
+    "ToolEndPart",
+    "ToolOutputPart",
+    "ToolStartPart",
     "Unreachable",
+    "UsagePart",
     "problems",
 ]

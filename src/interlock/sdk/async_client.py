@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import AsyncGenerator
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 import httpx2
 
+from interlock.protocol.resources import ExecutePayload
 from interlock.sdk import resources
 from interlock.sdk.awaiting_link import AsyncLink, AsyncWatch
 from interlock.sdk.exchange import Manners
 from interlock.sdk.methods import Awaiting
+from interlock.sdk.prompt_stream import OnApproval, PromptPart, PromptTarget, prompt_stream
+from interlock.sdk.requests import commands
 
 _PATIENT = Manners()
 
@@ -94,6 +98,17 @@ class AsyncInterlock(resources.GatewayMethods, Awaiting):
         self.keys = AsyncKeys(link)
         self.browsers = AsyncBrowsers(link)
         self.tenants = AsyncTenants(link)
+
+    def stream(self, prompt: str | ExecutePayload, *, on_approval: OnApproval | None = None,
+               **target: Unpack[PromptTarget]) -> AsyncGenerator[PromptPart]:
+        """Ask an agent to work, and give what comes of it as typed parts; the last one is `EndPart` (Y-14).
+
+        Args: `target` as for `commands.submit`. `on_approval` is called with each approval or question of this prompt
+        that waits: True allows, False denies, a text answers a question, None leaves it to somebody else.
+        Raises: InterlockError. A prompt whose reader leaves goes on.
+        Example: `for part in gateway.stream("ls", agent="shell"): print(part)`.
+        """
+        return self.link.stream(prompt_stream(commands.submit(prompt, **target), on_approval, self.link.manners))
 
     def watch(self) -> AsyncWatch:
         """Follow any number of streams over one connection."""

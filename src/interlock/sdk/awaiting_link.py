@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import httpx2
 
@@ -92,6 +92,9 @@ class AsyncLink:
                 return None
             case flows.Now():
                 return time.monotonic()
+            case flows.Call(function, argument):
+                result = function(argument)
+                return await cast("Awaitable[Any]", result) if isinstance(result, Awaitable) else result
             case _:
                 raise AssertionError(f"{effect} has no place here")
 

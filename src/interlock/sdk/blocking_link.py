@@ -91,6 +91,8 @@ class BlockingLink:
                 return None
             case flows.Now():
                 return time.monotonic()
+            case flows.Call(function, argument):
+                return function(argument)
             case _:
                 raise AssertionError(f"{effect} has no place here")
 

@@ -139,13 +139,20 @@ class Now(NamedTuple):
     """Tell the monotonic clock, in seconds."""
 
 
+class Call(NamedTuple):
+    """Call the reader's function, and await what it returns if that is to be awaited: its result."""
+
+    function: Callable[[Any], Any]
+    argument: Any
+
+
 class Give(NamedTuple):
     """Give this to anyone who reads the stream."""
 
     item: Any
 
 
-Effect: TypeAlias = Send | Open | ReadMore | Connect | SendMessage | ReceiveMessage | Rest | Now | Give
+Effect: TypeAlias = Send | Open | ReadMore | Connect | SendMessage | ReceiveMessage | Rest | Now | Call | Give
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
