@@ -12,7 +12,7 @@ from gateway.raw_runner import CAPABILITIES, House, warning
 from interlock.ports.ledger import PutRunner, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
-from interlock.protocol.limits import LINK_JUMP
+from interlock.protocol.limits import LARGEST_SEQ, LINK_JUMP
 from interlock.protocol.refusals import read_outdated
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("L-3")]
@@ -84,12 +84,21 @@ async def test_a_hello_that_is_heard_late_does_not_take_the_place_of_a_newer_one
 
 
 @pytest.mark.req("L-4")
-@pytest.mark.parametrize("number", [-1, 2**53 + 1])
+@pytest.mark.parametrize("number", [-1, LARGEST_SEQ + 1])
 async def test_a_number_that_no_runner_counts_up_to_is_refused(house: House, number: int) -> None:
     async with house.link() as runner:
         assert (await runner.next())["type"] == "websocket.accept"
         runner.hello(link_number=number)
         assert await runner.closed() == (CloseCode.OPENING, "hello cannot be read: a number is out of range")
+
+
+@pytest.mark.req("L-4")
+async def test_the_largest_number_that_a_runner_may_count_up_to_is_taken(house: House) -> None:
+    known = p.HelloSession(session_id="s_1", last_seq_sent=LARGEST_SEQ, control_seq=0, state="idle")
+    async with house.link() as runner:
+        assert (await runner.next())["type"] == "websocket.accept"
+        runner.hello(known, link_number=LARGEST_SEQ)
+        await runner.frame("x-interlock.welcome")
 
 
 @pytest.mark.req("L-5")

@@ -507,10 +507,18 @@ async def test_something_else_before_the_welcome_ends_the_link() -> None:
         peer = await gateway.peer()
         await peer.cancel_turn(1)
         assert await peer.closed() == CloseCode.OPENING
-        again = await gateway.peer()
-        await again.send("x-interlock.welcome", p.Welcome(version="rawp-dps-9.0", link_id="l", gateway_id="g",
-                                                          limits={}, sessions=[]))
-        assert await again.closed() == CloseCode.VERSION
+
+
+@pytest.mark.req("L-4")
+@pytest.mark.parametrize("version", ["rawp-dps-9.0", "rawp-dps-1.9", "rawp-dps-2.0.1", ""])
+async def test_a_welcome_in_a_version_that_was_not_offered_ends_the_link(version: str) -> None:
+    async with conversation() as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.send("x-interlock.welcome", p.Welcome(version=version, link_id="l", gateway_id="g", limits={},
+                                                         sessions=[]))
+        assert await peer.closed() == CloseCode.VERSION
+        assert f"version {version}" in (await runner.state("detached")).sentence
+        assert not runner.link.attached
 
 
 class Relay:
