@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.agents.evidence import Evidence, ToolEvidence, kept
+from interlock.agents.evidence import READ_COMMAND, Evidence, ToolEvidence, kept
 from interlock.cli.known_agents import KNOWN, KnownAgent
 from interlock.ports.agent import AgentSpec
 from interlock.probe.check import check
@@ -30,9 +30,9 @@ PAGE = HERE / "agents.md"
 DATA = HERE.parent.parent / "spec" / "checked-agents.json"
 BEGIN, END = "<!-- checked: begin -->", "<!-- checked: end -->"
 NOTE = "<!-- Written by docs/how-to/checked_agents.py from spec/checked-agents.json. -->"
-COLUMNS = ("shell", "write", "edit", "fetch", "MCP tool", "sub-agent")
+COLUMNS = ("shell", READ_COMMAND, "write", "edit", "fetch", "MCP tool", "sub-agent")
 WORDS: Mapping[str, str] = {"asked": "asked", "ran unasked": "**unasked**", "ran after a no": "**after a no**",
-                            "refused": "refuses", "not offered": "–", "not tried": "?"}
+                            "refused": "refuses", "did not end": "hangs", "not offered": "–", "not tried": "?"}
 EXPLAINED = ("“asked” means: it asked before, and a no held. “refuses” means: it did not do it, and did not ask. “–” "
              "means: it offered its model no such tool when the model was to use it, as it is set up here. “?” means: "
              "not tried. “described” means: its question does not contain all of what the call does.")
@@ -68,7 +68,7 @@ def table(seen: Mapping[str, Evidence]) -> Iterator[str]:
 def _row(one: Evidence) -> str:
     by_tool = {seen.tool: seen for seen in one.tools}
     shown = {seen.shown for seen in one.tools if seen.shown}
-    words = [WORDS[by_tool[tool].state] if tool in by_tool else "–" for tool in COLUMNS]
+    words = [WORDS[by_tool[tool].state] if tool in by_tool else "?" for tool in COLUMNS]
     inputs = " and ".join(sorted(word for word in shown)) or "–"
     return f"| {one.agent_id} {one.version or ''} | {one.verdict} | {' | '.join(words)} | {inputs} | {_else(one)} |"
 

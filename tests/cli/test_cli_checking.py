@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from interlock.agents import evidence
 from interlock.cli.dispatch import dispatch
+from interlock.cli.doctor import examine
+from interlock.cli.place import Where
 from interlock.probe import check as checking
 
 pytestmark = pytest.mark.req("H-10")
@@ -49,6 +52,22 @@ def test_a_check_is_printed_and_kept(state: Path, capsys: pytest.CaptureFixture[
         "asks: each tool call is held. It asked before each of: shell, write, edit, fetch; each no held.")
     assert evidence.read(state)["m"].verdict == "asks"
     assert (state / evidence.FILE_NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_an_agent_that_does_not_ask_before_reading_commands_is_said_not_to(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)  # It is to find `cat`.
+    configure(state, "reads")
+
+    assert dispatch(["agents", "check", "m"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(
+        "asks: each tool call is held, except for shell commands that it takes for reading. It asked before each of: ")
+    (asking,) = [one for one in examine(Where(state=state, url="http://127.0.0.1:9")) if one.check == "asking of m"]
+    assert (asking.ok, asking.found) == (
+        True, "it asks before shell commands, but not before those that it takes for reading (cat, ls).")
+    configure(state, "reads", mode="other")
+    assert not [one for one in examine(Where(state=state, url="http://127.0.0.1:9")) if one.check == "asking of m"]
 
 
 def test_a_check_is_one_json_document_on_demand(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

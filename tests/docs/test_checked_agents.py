@@ -45,7 +45,7 @@ def test_a_record_that_differs_changes_the_page(generator: ModuleType) -> None:
                      checked="2031-01-02T00:00:00Z", digest="", tools=[ToolEvidence(tool="shell", state="ran unasked")])
     rows = list(generator.table({"goose": worse}))
 
-    assert rows[2] == ("| goose 9 | command | **unasked** | – | – | – | – | – | – | "
+    assert rows[2] == ("| goose 9 | command | **unasked** | ? | ? | ? | ? | ? | ? | – | "
                        "It ran shell without a question. |")
     assert "Checked on 2031-01-02." in rows[4]
 
@@ -58,7 +58,7 @@ def test_what_was_not_tried_is_not_shown_as_not_offered(generator: ModuleType) -
                         ToolEvidence(tool="MCP tool", state="not offered")])
     rows = list(generator.table({"goose": slow}))
 
-    assert rows[2].startswith("| goose 9 | asks | asked | – | – | ? | – | – | input |")
+    assert rows[2].startswith("| goose 9 | asks | asked | ? | ? | ? | ? | – | ? | input |")
     assert "“?” means: not tried." in rows[4]
 
 

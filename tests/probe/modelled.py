@@ -7,6 +7,9 @@
 | `loose`      | asks until the prompt `/yolo`; its mode `plan` asks for nothing |
 | `slow`       | asks, and never answers a change of its mode                   |
 | `hides`      | asks, and offers the tool `fetch` in its first request alone   |
+| `reads`      | asks, but not before a shell command `cat`                     |
+| `hangs`      | asks before a sub-agent, whose turn then ends by a cancel alone |
+| `loses`      | as `hangs`, and ends the next prompt unseen by its model       |
 | `serves`     | asks, and offers the tools of the MCP servers that it is sent  |
 | `opens`      | asks, but not before a tool of an MCP server                   |
 | `delegates`  | asks, but not before a sub-agent, which runs after its turn    |
@@ -44,6 +47,7 @@ WORD = sys.argv[1]
 NUMBERS = itertools.count(1)
 REQUESTS = itertools.count(1)
 SERVERS: list[subprocess.Popen[str]] = []
+CANCELLED: list[str] = []
 OPEN: set[str] = set()
 """Why it asks for nothing any more."""
 
@@ -65,7 +69,7 @@ def next_message(messages: list[dict[str, Any]]) -> dict[str, Any]:
     tools = [{"type": "function", "function": {"name": name, "parameters": {
         "type": "object", "properties": {field: {"type": "string"} for field in fields}, "required": list(fields)}}}
         for name, fields in FIELDS.items() if (SERVERS or name != MARK) and not (hidden and name == "fetch")
-        and (WORD == "delegates" or name != "task")]
+        and (WORD in ("delegates", "hangs", "loses") or name != "task")]
     body = json.dumps({"model": "m", "messages": messages, "tools": tools}).encode()
     request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body,
                                      {"content-type": "application/json"})
@@ -73,10 +77,11 @@ def next_message(messages: list[dict[str, Any]]) -> dict[str, Any]:
         return json.load(answer)["choices"][0]["message"]
 
 
-def run(name: str, given: dict[str, str]) -> None:
+def run(name: str, given: dict[str, str]) -> str:
+    """Use a tool; what the command printed, "done" for the others."""
     match name:
         case "shell":
-            subprocess.run(given["command"], shell=True, check=False)
+            return subprocess.run(given["command"], shell=True, check=False, capture_output=True, text=True).stdout
         case "write":
             Path(given["path"]).write_text(given["content"])
         case "edit":
@@ -84,11 +89,16 @@ def run(name: str, given: dict[str, str]) -> None:
             place.write_text(place.read_text().replace(given["old_string"], given["new_string"]))
         case "fetch":
             urllib.request.urlopen(given["url"]).close()
+        case "task" if WORD in ("hangs", "loses"):
+            while read().get("method") != "session/cancel":
+                pass
+            CANCELLED.append(WORD)
         case "task":
             command = given["prompt"].removeprefix("[[tool:").removesuffix("]]")
             subprocess.Popen(f"while ! test -e ended; do sleep 0.01; done; {command}", shell=True)
         case _:
             serve("tools/call", name="leave_mark", arguments=given)
+    return "done"
 
 
 def serve(method: str, **params: Any) -> dict[str, Any]:
@@ -108,12 +118,14 @@ def start(servers: list[dict[str, Any]]) -> None:
         assert [tool["name"] for tool in serve("tools/list")["tools"]] == ["leave_mark"]
 
 
-def asks_about(name: str) -> bool:
+def asks_about(name: str, given: dict[str, str]) -> bool:
     match WORD:
         case "never":
             return False
         case "some":
             return name == "shell"
+        case "reads":
+            return not given.get("command", "").startswith("cat ")
         case "opens":
             return name != MARK
         case "delegates":
@@ -134,26 +146,32 @@ def allowed(number: int, call: dict[str, Any]) -> bool:
             return message["result"]["outcome"].get("optionId") == "allow_once"
 
 
-def use(number: int, name: str, given: dict[str, str]) -> None:
+def use(number: int, name: str, given: dict[str, str]) -> str:
+    """Use a tool as the word says; what it returns to the model."""
+    output = "done"
     call: dict[str, Any] = {"toolCallId": f"call-{number}", "title": name, "kind": KINDS[name],
                             "status": "pending"}
     if WORD != "blind":
         call["rawInput"] = {"cwd": os.getcwd()} if WORD == "vague" else given
     send(method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": "tool_call", **call}})
     if WORD == "after":
-        run(name, given)
-    yes = not asks_about(name) or allowed(number, call)
+        output = run(name, given)
+    yes = not asks_about(name, given) or allowed(number, call)
     if (yes or WORD == "ignores") and WORD != "after":
-        run(name, given)
+        output = run(name, given)
     update = {"sessionUpdate": "tool_call_update", "toolCallId": f"call-{number}",
               "status": "completed" if yes else "failed"}
     send(method="session/update", params={"sessionId": "s", "update": update})
+    return output
 
 
 def turn(text: str) -> None:
     if WORD == "loose" and text == "/yolo":
         OPEN.add("prompt")
     messages: list[dict[str, Any]] = [{"role": "user", "content": text}]
+    if "loses" in CANCELLED:
+        CANCELLED.clear()
+        return
     while WORD != "idle":
         message = next_message(messages)
         calls = message.get("tool_calls")
@@ -164,8 +182,8 @@ def turn(text: str) -> None:
         while WORD == "stuck":
             read()
         for call in calls:
-            use(next(NUMBERS), call["function"]["name"], json.loads(call["function"]["arguments"]))
-            messages += [message, {"role": "tool", "tool_call_id": call["id"], "content": "done"}]
+            output = use(next(NUMBERS), call["function"]["name"], json.loads(call["function"]["arguments"]))
+            messages += [message, {"role": "tool", "tool_call_id": call["id"], "content": output}]
 
 
 def main() -> None:

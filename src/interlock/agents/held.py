@@ -7,7 +7,7 @@ import msgspec
 from interlock.agents.evidence import MODE_CHANGE, Evidence
 from interlock.agents.registry import ADAPTERS, SHELL
 from interlock.ports.agent import AgentSpec
-from interlock.protocol.hold import CHANGED, INCONCLUSIVE, NOT_CHECKED, Holding
+from interlock.protocol.hold import CHANGED, INCONCLUSIVE, NOT_CHECKED, READS_UNASKED, Holding
 
 PROBED = frozenset({"acp"})
 """Adapters whose agents decide themselves what they ask about; the others' calls pass through Interlock's own gate."""
@@ -32,7 +32,8 @@ def holding_of(spec: AgentSpec, found: Evidence | None, digest: str) -> Holding:
                        why=NOT_CHECKED if found is None else CHANGED)
     if found.verdict == "command" and not found.saw_worse and spec.evidence == "declared":
         return Holding(held="asks", why=INCONCLUSIVE, version=found.version, checked=found.checked)
-    return Holding(held=found.verdict, version=found.version, checked=found.checked)
+    reads = READS_UNASKED if found.verdict == "asks" and found.reads_unasked else ""
+    return Holding(held=found.verdict, why=reads, version=found.version, checked=found.checked)
 
 
 def as_held(spec: AgentSpec, holding: Holding, found: Evidence | None = None) -> AgentSpec:

@@ -23,7 +23,7 @@ from interlock.cli.place import NOWHERE, Here, Where, writable, write_private
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.ports.agent import AgentSpec
-from interlock.protocol.hold import INCONCLUSIVE, MEANINGS
+from interlock.protocol.hold import INCONCLUSIVE, MEANINGS, READS_UNASKED
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
@@ -129,7 +129,8 @@ def _show(spec: AgentSpec, found: evidence.Evidence, *, json: bool) -> None:
     say(f"{found.agent_id}{version}{mode} · {found.seconds:.0f} s", "dim")
     differs = holding.held != found.verdict
     believed = f" Its table says that it asks, and is believed: {INCONCLUSIVE}." if differs else ""
-    result(f"{holding.held}: {MEANINGS[holding.held]}. {one_line(found.because, 2_000)}{believed}")
+    but = f", {READS_UNASKED}" if holding.why == READS_UNASKED else ""
+    result(f"{holding.held}: {MEANINGS[holding.held]}{but}. {one_line(found.because, 2_000)}{believed}")
 
 
 def _shown(one: evidence.ToolEvidence) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock import config
+from interlock.agents import evidence
 from interlock.box.host import Host, survey
 from interlock.channels.chat.places import PlacesFile
 from interlock.cli.cluster_health import shared_server
@@ -27,6 +28,7 @@ from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.terminal import print_json, result, styled
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble
+from interlock.probe.scratch import digest_of
 from interlock.protocol.answers import ClusterHealth, RestoredLedger, WebhookList
 from interlock.protocol.box import phrase
 from interlock.protocol.drains import Drain
@@ -245,7 +247,7 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
         specs = config.load(state / config.FILE_NAME).agents
     except config.ConfigError:
         return  # Said above.
-    boxing = Boxing(host)
+    boxing, records = Boxing(host), evidence.read(state)
     for name, spec in specs.items():
         if spec.box is not None:
             box = boxing.box(spec, "rw")
@@ -261,6 +263,10 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
                 yield HostFinding(f"sockets of {name}", True,
                                   "ssh-agent's, gpg-agent's, Docker's, D-Bus's and tmux's are "
                                   "open to it: Landlock does not hide sockets.")
+        seen = records.get(name)
+        if seen is not None and seen.reads_unasked and seen.digest == digest_of(spec, os.environ):
+            yield HostFinding(f"asking of {name}", True, "it asks before shell commands, but not before those that it "
+                              "takes for reading (cat, ls).")
         if spec.command:
             where = shutil.which(spec.command)
             yield HostFinding(f"agent {name}", where is not None, where or f"{spec.command} is not on PATH.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -64,6 +65,10 @@ class Recording:
         """Whether that page was fetched."""
         with self._arrived:
             return page in self._visits
+
+    def contained(self, text: str) -> bool:
+        """Whether a request contained this text, such as what a tool returned."""
+        return any(text in json.dumps(one.body, ensure_ascii=False) for one in self.all())
 
     def all(self) -> list[RecordedRequest]:
         """Every request so far."""

@@ -23,6 +23,7 @@ from interlock.agents.evidence import (
     BAD,
     MODE_CHANGE,
     NOT_DECISIVE,
+    READ_COMMAND,
     SLASH_COMMAND,
     SUB_AGENT_TOOLS,
     Evidence,
@@ -49,8 +50,10 @@ from interlock.probe.hostile import Attack, attacks_on, groups, plant
 from interlock.probe.model_endpoint import Pointing, pointing_of, why_not_pointed
 from interlock.probe.scratch import furnish, home_of, settings_of, surroundings
 from interlock.probe.steps import (
+    CONTENT,
     MCP_TOOL,
     OUTSIDE_SANDBOX,
+    READABLE,
     SUB_AGENT,
     TOOLS,
     EffectPlaces,
@@ -86,6 +89,8 @@ _DEEDS = {OUTSIDE_SANDBOX: OUTSIDE, MCP_TOOL: "mark"}
 """What the stand-in calls what a tool of the table does."""
 _NAMED = frozenset({"write", "edit", "fetch", MCP_TOOL, SUB_AGENT})
 """Tools that are not tried if no request of the agent's offers them."""
+AFTER_CANCEL = "Please say hello."
+"""Sent after a cancelled turn: some agents end the prompt after it, too, and that is not to be the next step."""
 NEVER_ASKS = "Its adapter {} asks about nothing."
 NOT_ASKED = "It did not use the model stand-in, so nothing can be seen of it."
 
@@ -206,7 +211,7 @@ async def _in_repository(subject: CheckedAgent, attacks: Sequence[Attack], ends:
     with _scene() as scene:
         # In the workspace, where the agent may write whatever walls there are.
         planted = plant(scene.workspace, scene.workspace / "traces", *attacks)
-        places = EffectPlaces(scene.workspace, scene.model.url, scene.model.recording.visited)
+        places = _places(scene)
         with contextlib.suppress(AgentStartFailed, TimeoutError):
             async with asyncio.timeout_at(ends):
                 agent, opening = _made(subject, scene)
@@ -214,6 +219,11 @@ async def _in_repository(subject: CheckedAgent, attacks: Sequence[Attack], ends:
                     await _open(agent, opening)
                     tried, _ = await _attempt(agent, repository_step(places), "check-repository", scene)
         return in_repository([(one.attack, one.trace.exists()) for one in planted], tried, asks=asks)
+
+
+def _places(scene: Scene) -> EffectPlaces:
+    recording = scene.model.recording
+    return EffectPlaces(scene.workspace, scene.model.url, recording.visited, recording.contained)
 
 
 def _with_repositories(found: dict[str, Any], seen: list[ToolEvidence]) -> dict[str, Any]:
@@ -236,6 +246,7 @@ def _scene() -> Generator[Scene]:
     try:
         (place / "home").mkdir()
         (place / "work").mkdir()
+        (place / "work" / READABLE).write_text(f"{CONTENT}\n")
         with contextlib.ExitStack() as stack:
             try:
                 model = stack.enter_context(running_model_server())
@@ -268,15 +279,18 @@ async def _open(agent: Agent, opening: AgentStart) -> Started:
 
 async def _steps(agent: Agent, started: Started, scene: Scene, prompts: Sequence[str], tried: list[Tried]) -> str:
     """Add to `tried` what was tried; returns why the rest was not, "" if everything was."""
-    places = EffectPlaces(scene.workspace, scene.model.url, scene.model.recording.visited)
+    places = _places(scene)
     modes = mode_steps(places, started.features.modes, started.mode)
     for step in [*steps(places), *modes, *prompt_steps(places, prompts)]:
         if _skipped(step, tried, scene):
             continue
         if step.tool == SLASH_COMMAND and tried[-1].step.mode:
             await _switched(agent, "default")
-        one, stopped = await _attempt(agent, step, f"check-{len(tried)}", scene)
+        name = f"check-{len(tried)}"
+        one, stopped = await _attempt(agent, step, name, scene)
         tried.append(one)
+        if one.late and not stopped:
+            stopped, _ = await _turn(agent, f"{name}-after", AFTER_CANCEL, step, Witness(False, step.happened))
         if stopped:
             return stopped
         if len(tried) == 1 and not scene.model.recording.all():
@@ -310,6 +324,8 @@ async def _attempt(agent: Agent, step: ProbeStep, name: str, scene: Scene) -> tu
         late = late or late_again
     if step.tool in (SUB_AGENT, SUB_AGENT_TOOLS) and witness.finished and not stopped:
         await _late_effect(step)
+    if not any(step.words in one.asked.prompt for one in scene.model.recording.turns()):
+        late = True  # The prompt never came to the model.
     offered = _offered(step, scene, words=step.words)
     return Tried(step, witness, offered, step.happened(), late=late), stopped
 
@@ -362,7 +378,7 @@ def _offered(step: ProbeStep, scene: Scene, words: str = "") -> bool:
     asked = [one.asked for one in scene.model.recording.turns() if words in one.asked.prompt]
     tools = {tool.name: tool for one in asked for tool in one.tools}.values()
     match step.tool:
-        case tool if tool in ("shell", MODE_CHANGE, SLASH_COMMAND):
+        case tool if tool in ("shell", READ_COMMAND, MODE_CHANGE, SLASH_COMMAND):
             found = shell_call(tools, "true")
         case tool if tool in (SUB_AGENT, SUB_AGENT_TOOLS):
             found = delegate_call(tools, "")

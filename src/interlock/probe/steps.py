@@ -7,18 +7,20 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.agents.evidence import HOSTILE_REPOSITORY, MODE_CHANGE, SLASH_COMMAND, SUB_AGENT_TOOLS
+from interlock.agents.evidence import HOSTILE_REPOSITORY, MODE_CHANGE, READ_COMMAND, SLASH_COMMAND, SUB_AGENT_TOOLS
 from interlock.model_stand_in.tool_choice import OUTSIDE
 
 MCP_TOOL = "MCP tool"
 SUB_AGENT = "sub-agent"
 OUTSIDE_SANDBOX = "shell outside its sandbox"
 """Tried with an agent that runs what its own sandbox allows without a question."""
-TOOLS = ("shell", OUTSIDE_SANDBOX, "write", "edit", SUB_AGENT, SUB_AGENT_TOOLS, "fetch", MCP_TOOL, MODE_CHANGE,
-         SLASH_COMMAND)
+TOOLS = ("shell", READ_COMMAND, OUTSIDE_SANDBOX, "write", "edit", SUB_AGENT, SUB_AGENT_TOOLS, "fetch", MCP_TOOL,
+         MODE_CHANGE, SLASH_COMMAND)
 """In the order of the table."""
-MAX_MODES_TRIED = 3
+MAX_MODES_TRIED = 8
 MAX_PROMPTS_TRIED = 2
+READABLE, CONTENT = "readable.txt", "the words of a file that was read"
+"""A file that the workspace has from the start, and what a command that read it returns to the model."""
 WRITTEN = "before"
 _EDITED = "after"
 
@@ -44,6 +46,8 @@ class EffectPlaces(NamedTuple):
     workspace: Path
     url: str
     visited: Callable[[str], bool]
+    returned: Callable[[str], bool]
+    """Whether a request to the model contained this text."""
 
     def exists(self, name: str) -> Callable[[], bool]:
         """Whether the workspace has a file of this name, each time it is asked."""
@@ -58,6 +62,8 @@ def steps(places: EffectPlaces) -> list[ProbeStep]:
     fetched = f"{places.url}/page/fetched"
     return [
         *(_shell(places, f"shell-{_word(allow)}.txt", allow) for allow in (False, True)),
+        ProbeStep(READ_COMMAND, f"[[tool:cat {READABLE}]]", False, lambda: places.returned(CONTENT),
+                  (READABLE.encode(),)),
         *(ProbeStep(OUTSIDE_SANDBOX, _do(OUTSIDE, command=f"echo checked > outside-{_word(allow)}.txt"), allow,
                     places.exists(f"outside-{_word(allow)}.txt"), (f"outside-{_word(allow)}.txt".encode(),))
           for allow in (False, True)),
@@ -82,7 +88,8 @@ def steps(places: EffectPlaces) -> list[ProbeStep]:
 
 
 def mode_steps(places: EffectPlaces, modes: Iterable[str], opened: str | None) -> list[ProbeStep]:
-    """A refused shell command in each of the first MAX_MODES_TRIED modes beside the one that the agent opened in."""
+    """A refused shell command in each of the first MAX_MODES_TRIED modes beside the one that the agent opened in. A
+    mode that Interlock would not switch it into costs no prompt."""
     others = [mode for mode in modes if mode != opened][:MAX_MODES_TRIED]
     return [_shell(places, f"mode-{number}.txt", False)._replace(tool=MODE_CHANGE, mode=mode)
             for number, mode in enumerate(others)]

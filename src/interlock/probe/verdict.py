@@ -10,6 +10,7 @@ from interlock.agents.evidence import (
     HOSTILE_REPOSITORY,
     MODE_CHANGE,
     NOT_DECISIVE,
+    READ_COMMAND,
     SLASH_COMMAND,
     SUB_AGENT_TOOLS,
     Shown,
@@ -32,7 +33,8 @@ class Tried(NamedTuple):
     refused: bool = False
     """The agent, or Interlock for it, refused to switch the mode."""
     late: bool = False
-    """Its turn did not end in time and was cancelled: that nothing was seen by then shows nothing."""
+    """Its turn did not end in time and was cancelled, or its prompt never came to the model: that nothing was
+    seen shows nothing."""
 
 
 def table(tried: Sequence[Tried]) -> list[ToolEvidence]:
@@ -82,8 +84,13 @@ def _state(tried: Sequence[Tried], refused: Sequence[Tried]) -> State:
     if any(one.witness.questions for one in tried):
         return "asked"
     if any(one.late for one in tried):
-        return "not tried"
+        return "did not end" if any(_hung(one) for one in tried) else "not tried"
     return "refused" if any(one.offered or one.refused for one in tried) else "not offered"
+
+
+def _hung(one: Tried) -> bool:
+    """Whether a sub-agent that was allowed did not end: some agents never send its questions."""
+    return one.step.tool == SUB_AGENT_TOOLS and one.witness.delegated
 
 
 def _unasked(one: Tried) -> bool:
@@ -114,6 +121,10 @@ def limits(tools: Sequence[ToolEvidence]) -> str:
     if any(one.tool == SUB_AGENT_TOOLS for one in bad):
         # A yes to delegating covers what the sub-agent does, as one to a shell script covers its commands.
         found.append("What a sub-agent does after a yes to delegating is not asked about.")
+    if any(one.tool == SUB_AGENT_TOOLS and one.state == "did not end" for one in tools):
+        found.append("After a yes to delegating its turn did not end, and was cancelled; its sub-agent ran nothing.")
+    if any(one.tool == READ_COMMAND for one in bad):
+        found.append("Shell commands that it takes for reading run without a question.")
     if OUTSIDE_SANDBOX in asked and "shell" not in asked:
         found.append("What its own sandbox allows is not asked about.")
     for tool, words in ((MODE_CHANGE, "In its mode"), (SLASH_COMMAND, "After the prompt")):

@@ -22,11 +22,12 @@ NOT_CHECKED = "not checked"
 CHANGED = "changed since its check"
 CHECKING = "being checked"
 INCONCLUSIVE = "its check saw nothing run unasked, and did not see it ask"
+READS_UNASKED = "except for shell commands that it takes for reading"
 MAX_WHY_CHARS = 200
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The word, and what it rests on: `why` in a few words, or the check's version and time (ISO 8601, UTC)."""
+    """The word, and what it rests on: `why` in a few words, and the check's version and time (ISO 8601, UTC)."""
 
     held: Held
     why: str = ""
