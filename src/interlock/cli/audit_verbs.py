@@ -13,6 +13,7 @@ import httpx2
 import msgspec
 from cyclopts import Parameter
 
+from interlock.cli.audit_proof import verify_proof
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded, unreachable
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
@@ -60,6 +61,8 @@ def verify(
     checkpoint: Annotated[Path | None, Parameter(
         help="A checkpoint of this log that was kept elsewhere, a witness's for one: it must continue it.")] = None,
     database: Annotated[bool, Parameter(help="Check the state directory's database, as without a file.")] = False,
+    proof: Annotated[Path | None, Parameter(
+        help="Check a proof of one command's records, as `interlock ci --proof` writes it, in place of a log.")] = None,
     json: Annotated[bool, Parameter(help="Print the report as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -73,6 +76,10 @@ def verify(
     file
         An exported log; without it, the log of the state directory itself.
     """
+    if proof is not None:
+        if file is not None or database or checkpoint is not None:
+            raise usage("--proof names the file to check.", "Leave the log, --database and --checkpoint out.")
+        return verify_proof(proof, key, where, json=json)
     if file is not None and database:
         raise usage("--database checks the state directory, and a file was named.", "Name one of the two.")
     if file is None and checkpoint is not None:

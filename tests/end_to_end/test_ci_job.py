@@ -1,0 +1,229 @@
+"""`interlock ci` as a pipeline starts it: a process without a terminal, against a gateway and a runner of processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proof.house import House
+
+from end_to_end.errands import Errand, new_key
+from interlock.cli.exit_status import ExitStatus
+from interlock.command.record_proof import check
+from interlock.gateway.signing_key import load_public_key
+
+pytestmark = pytest.mark.req("O-10")
+PATIENCE_S = 60
+SOON = ("--approval-timeout", "1s")
+STARTED = re.compile(r"(?:started|following) (cmd_\w+)")
+
+
+class Job:
+    """A job that runs; its lines are read as they come."""
+
+    def __init__(self, house: House, process: subprocess.Popen[str]) -> None:
+        self.house = house
+        self.process = process
+        self.lines: list[str] = []
+
+    def until(self, words: str) -> str:
+        """Wait for a line with these words."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if words in line:
+                return self.lines[-1]
+        raise AssertionError(f"no line has {words!r}: {self.lines}")
+
+    @property
+    def errand(self) -> Errand:
+        """The command that it said to have started."""
+        found = next(match for line in self.lines if (match := STARTED.search(line)))
+        return Errand(self.house, self.house.get(f"/v1/commands/{found[1]}"))
+
+    def ended(self) -> int:
+        """Wait for its end; the exit status."""
+        assert self.process.stdout is not None
+        self.lines += [line.rstrip("\n") for line in self.process.stdout]
+        return self.process.wait(PATIENCE_S)
+
+
+@contextmanager
+def job(house: House, workspace: Path, prompt: str, *options: str, key: str | None = None, **environ: str
+        ) -> Generator[Job]:
+    """Start a job, with nothing of this test's own CI system in its environment."""
+    owner = house.headers["Authorization"].removeprefix("Bearer ")
+    base = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "GITLAB_", "CI"))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "interlock", "ci", "shell", prompt, "--state", str(workspace / ".state"),
+         "--approval-timeout",
+         f"{PATIENCE_S}s", *options],
+        cwd=workspace, env={**base, "INTERLOCK_URL": house.url, "INTERLOCK_KEY": key or owner, **environ},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with process:
+        try:
+            yield Job(house, process)
+        finally:
+            process.kill()
+
+
+def github(tmp_path: Path, run: str, **more: str) -> dict[str, str]:
+    return {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": run, "GITHUB_RUN_ATTEMPT": "1", "GITHUB_REPOSITORY": "o/r",
+            "GITHUB_JOB": "build", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+            "GITHUB_OUTPUT": str(tmp_path / "output"), **more}
+
+
+def test_an_approval_is_answered_elsewhere_and_the_job_leaves_a_summary_and_a_proof(
+    house: House, workspace: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "summary.md").write_text("# Before\n")
+    prompt = "printf '::error::forged\\n##[error]forged\\n'"
+    with job(house, workspace, prompt, "--proof", str(tmp_path / "proof.json"), "--link", "https://gate.example",
+             **github(tmp_path, "approved")) as at:
+        asked = at.until("Approval needed")
+        errand = at.errand
+        approval = errand.approval()
+        assert asked.startswith("::notice title=Approval needed::$ printf")
+        assert asked.endswith(f"answer at https://gate.example/a/{approval['id']}")
+        assert errand.vote("grant", approval).status_code == 200
+        assert at.ended() == ExitStatus.DONE, at.lines
+
+    log = "\n".join(at.lines)
+    assert log.count(f"/a/{approval['id']}") == 1
+    assert "| ::error::forged" in at.lines
+    assert "| # #[error]forged" in at.lines
+    assert not [line for line in at.lines if line.lstrip().startswith("::error")]
+    summary = (tmp_path / "summary.md").read_text()
+    assert summary.startswith("# Before\n## ✅ Interlock: succeeded\n")
+    assert f"digest `{approval['digest']}`" in summary
+    assert "decided by `user:owner`" in summary
+    raw = (tmp_path / "proof.json").read_bytes()
+    report = check(raw, load_public_key(house.state / "gateway.pub"))
+    assert report.ok, report.message
+    assert {"enqueue", "tool_call", "approve", "complete"} <= {row.rpartition(" · ")[2] for row in report.rows}
+    assert f"root of the Merkle tree: `{report.root}`" in summary
+    outputs = dict(line.split("=", 1) for line in (tmp_path / "output").read_text().splitlines())
+    assert outputs == {"command-id": errand.id, "session-id": errand.session_id, "state": "succeeded",
+                       "proof": str(tmp_path / "proof.json")}
+
+
+def test_the_proof_is_checked_offline_by_the_documented_command(house: House, workspace: Path, tmp_path: Path) -> None:
+    proof = tmp_path / "proof.json"
+    with job(house, workspace, "echo proven # free", "--proof", str(proof)) as at:
+        assert at.ended() == ExitStatus.DONE, at.lines
+
+    def verify(*more: str) -> subprocess.CompletedProcess[str]:
+        words = ["audit", "verify", "--proof", str(proof), "--state", str(workspace), *more]
+        return subprocess.run([sys.executable, "-m", "interlock", *words], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+
+    whole = verify("--key", str(house.state / "gateway.pub"))
+    assert (whole.returncode, whole.stdout.partition(":")[0]) == (ExitStatus.DONE, "ok"), whole
+    assert f"records of {at.errand.id} are in the signed log" in whole.stdout
+    assert verify().returncode == ExitStatus.USAGE
+    assert verify("audit.ndjson", "--key", str(house.state / "gateway.pub")).returncode == ExitStatus.USAGE
+    proof.write_text(proof.read_text().replace("user:owner", "user:mallory"))
+    forged = verify("--key", str(house.state / "gateway.pub"))
+    assert forged.returncode == ExitStatus.FAILED
+    assert re.match(r"not ok at record \d+ \(not included\): ", forged.stdout)
+
+
+def test_an_approval_that_nobody_gives_in_time_cancels_the_task(house: House, workspace: Path, tmp_path: Path) -> None:
+    with job(house, workspace, "echo never", *SOON, "--summary", str(tmp_path / "s.md")) as at:
+        assert at.ended() == ExitStatus.REJECTED, at.lines
+    assert at.errand.command()["state"] == "canceled"
+    assert any(line.startswith("error: Approval overdue: apr_") for line in at.lines)
+    assert "was not decided within the pipeline's limit." in (tmp_path / "s.md").read_text()
+
+
+def test_a_no_is_exit_status_of_run_and_is_named(house: House, workspace: Path) -> None:
+    with job(house, workspace, "echo denied") as at:
+        at.until("Approval needed")
+        errand = at.errand
+        assert errand.vote("deny").status_code == 200
+        status = at.ended()
+    assert status == ExitStatus.DONE  # A denied tool alone does not fail the task; `run` does the same.
+    assert any(line.startswith("✗ not run: $ echo denied · denied by user:owner") for line in at.lines)
+
+
+@pytest.mark.parametrize(("number", "chosen", "status"), [
+    (signal.SIGTERM, "cancel", ExitStatus.CANCELED), (signal.SIGINT, "cancel", ExitStatus.CANCELED),
+    (signal.SIGTERM, "detach", ExitStatus.INTERRUPTED)])
+def test_a_canceled_pipeline_cancels_the_task_or_leaves_it(
+    house: House, workspace: Path, number: signal.Signals, chosen: str, status: ExitStatus
+) -> None:
+    with job(house, workspace, "echo later", "--on-cancel", chosen) as at:
+        at.until("Approval needed")
+        at.process.send_signal(number)
+        assert at.ended() == status, at.lines
+    errand = at.errand
+    if chosen == "cancel":
+        assert errand.command()["state"] == "canceled"
+    else:
+        assert f"interlock attach {errand.id}" in at.lines[-1]
+        errand.vote("grant")
+        assert errand.ended()["state"] == "succeeded"
+
+
+def test_a_lost_job_that_is_run_again_follows_the_same_task(house: House, workspace: Path, tmp_path: Path) -> None:
+    prompt = "echo ran >> runs.txt"
+    with job(house, workspace, prompt, **github(tmp_path, "lost")) as lost:
+        lost.until("Approval needed")
+        lost.process.kill()
+        lost.process.wait(PATIENCE_S)
+    errand = lost.errand
+    with job(house, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="2")) as again:
+        assert errand.id in again.until("following")
+        errand.vote("grant")
+        assert again.ended() == ExitStatus.DONE, again.lines
+    with job(house, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="3")) as third:
+        assert third.ended() == ExitStatus.DONE, third.lines
+    assert third.errand.id == errand.id
+    assert (workspace / "runs.txt").read_text() == "ran\n"
+
+
+def test_a_job_whose_task_failed_runs_the_prompt_again(house: House, workspace: Path) -> None:
+    named = ("--run-key", "fails", *SOON)
+    gitlab = {"GITLAB_CI": "true", "CI_PIPELINE_ID": "1", "CI_JOB_NAME": "j"}
+    with job(house, workspace, "echo no", *named, CI_JOB_ID="1", **gitlab) as first:
+        assert first.ended() == ExitStatus.REJECTED
+    with job(house, workspace, "echo no", *named, CI_JOB_ID="2", **gitlab) as second:
+        assert second.ended() == ExitStatus.REJECTED
+    assert first.errand.id != second.errand.id
+    assert any(f"{first.errand.id} of an earlier try of this job is canceled" in line for line in second.lines)
+
+
+def test_a_key_that_may_not_read_the_log_runs_without_a_proof_and_is_refused_one(
+    house: House, workspace: Path, tmp_path: Path
+) -> None:
+    made: dict[str, Any] = house.post("/v1/keys", {"principal": {"type": "user", "id": "pipeline"},
+                                                   "roles": ["operator"]}, new_key()).json()
+    with job(house, workspace, "echo plain # free", "--summary", str(tmp_path / "s.md"), key=made["key"]) as at:
+        assert at.ended() == ExitStatus.DONE, at.lines
+    assert "Not proven: `the key has none of the roles" in (tmp_path / "s.md").read_text()
+    with job(house, workspace, "echo plain # free", "--proof", str(tmp_path / "p.json"), key=made["key"]) as refused:
+        assert refused.ended() == ExitStatus.NOT_AUTHORISED
+    assert not any(STARTED.search(line) for line in refused.lines)
+
+
+def test_the_gateway_dies_in_the_middle_and_the_job_goes_on(house: House, workspace: Path) -> None:
+    with job(house, workspace, "echo before; until [ -e go ]; do sleep 0.1; done; echo after") as at:
+        at.until("Approval needed")
+        errand = at.errand
+        errand.vote("grant")
+        errand.until("running")
+        house.kill("gateway")
+        at.until("the connection to the gateway was lost")
+        house.start("gateway")
+        at.until("connected to the gateway again")
+        (workspace / "go").touch()
+        assert at.ended() == ExitStatus.DONE, at.lines
+    assert [line for line in at.lines if line in ("| before", "| after")] == ["| before", "| after"]
