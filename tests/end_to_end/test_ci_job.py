@@ -212,18 +212,3 @@ def test_a_key_that_may_not_read_the_log_runs_without_a_proof_and_is_refused_one
     with job(house, workspace, "echo plain # free", "--proof", str(tmp_path / "p.json"), key=made["key"]) as refused:
         assert refused.ended() == ExitStatus.NOT_AUTHORISED
     assert not any(STARTED.search(line) for line in refused.lines)
-
-
-def test_the_gateway_dies_in_the_middle_and_the_job_goes_on(house: House, workspace: Path) -> None:
-    with job(house, workspace, "echo before; until [ -e go ]; do sleep 0.1; done; echo after") as at:
-        at.until("Approval needed")
-        errand = at.errand
-        errand.vote("grant")
-        errand.until("running")
-        house.kill("gateway")
-        at.until("the connection to the gateway was lost")
-        house.start("gateway")
-        at.until("connected to the gateway again")
-        (workspace / "go").touch()
-        assert at.ended() == ExitStatus.DONE, at.lines
-    assert [line for line in at.lines if line in ("| before", "| after")] == ["| before", "| after"]

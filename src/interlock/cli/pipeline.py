@@ -18,7 +18,7 @@ from interlock.cli.place import Where
 from interlock.cli.terminal import write
 from interlock.cli.values import between
 from interlock.cli.verb_error import Trouble, usage
-from interlock.doors.ci.evidence import AUDIT_ROLES, Evidence, evidence_of
+from interlock.doors.ci.evidence import AUDIT_ROLES, TaskEvidence, evidence_of
 from interlock.doors.ci.job import PipelineJob
 from interlock.doors.ci.log_lines import LogWriter, phrase
 from interlock.doors.ci.pipeline_run import PipelineRun, run_of, style_of
@@ -32,6 +32,8 @@ AWAY_S = 600.0
 """A gateway that is away for longer is given up."""
 ATTEMPTS = 160
 """Requests are sent again about as long."""
+EVIDENCE_S = 60.0
+"""How long a gateway may take to prove the records: one that cannot sign its log asks for patience, again and again."""
 LEAVE_S = 6.0
 """GitHub ends a canceled step 7.5 s after its first signal."""
 CANCEL_REASON = "the pipeline's job was canceled"
@@ -167,15 +169,18 @@ class _Started:
             return status or ExitStatus.FAILED
         return status
 
-    async def _evidence(self, ended: Command) -> tuple[Evidence | None, str]:
+    async def _evidence(self, ended: Command) -> tuple[TaskEvidence | None, str]:
         if not self._may_prove:
             return None, NO_ROLE
         try:
-            return await evidence_of(self._gateway, ended), ""
+            async with asyncio.timeout(EVIDENCE_S):
+                return await evidence_of(self._gateway, ended), ""
+        except TimeoutError:
+            return None, f"the gateway did not prove the records within {EVIDENCE_S:.0f} s"
         except InterlockError as error:
             return None, str(error)
 
-    async def _facts(self, ended: Command, evidence: Evidence | None, why: str) -> JobFacts:
+    async def _facts(self, ended: Command, evidence: TaskEvidence | None, why: str) -> JobFacts:
         session: Session | None = None
         changes: StagedChanges | None = None
         session_id = ended.target.session_id or ""

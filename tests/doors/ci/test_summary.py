@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from cli.test_cli_following import approval, command
-from interlock.doors.ci.evidence import Evidence, EvidenceRow
+from interlock.doors.ci.evidence import EvidenceRow, TaskEvidence
 from interlock.doors.ci.summary import MAX_SUMMARY_BYTES, JobFacts, fenced, span, summary
 from interlock.protocol.answers import StagedChanges
 from interlock.protocol.box import LANDING
@@ -58,7 +58,7 @@ def facts(text: str, state: str = "failed", **more: Any) -> JobFacts:
     return JobFacts(
         read(shown, Command), [read(asked, Approval)], LINK, text, text, text, None,
         read(changes, StagedChanges),
-        Evidence([EvidenceRow(3, text, "vote", {"id": text, "role": text}, HASH)], 9, HASH, text, HASH, b""))
+        TaskEvidence([EvidenceRow(3, text, "vote", {"id": text, "role": text}, HASH)], 9, HASH, text, HASH, b""))
 
 
 @pytest.mark.parametrize("text", HOSTILE)

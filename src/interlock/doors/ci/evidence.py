@@ -34,7 +34,7 @@ class EvidenceRow(msgspec.Struct, frozen=True):
     hash: str = ""
 
 
-class Evidence(NamedTuple):
+class TaskEvidence(NamedTuple):
     """The records of a command and the signed checkpoint that they are proven to be in. `key_sha256` names the key."""
 
     rows: list[EvidenceRow]
@@ -53,7 +53,7 @@ class NotProven(InterlockError):
 _row = msgspec.json.Decoder(EvidenceRow)
 
 
-async def evidence_of(gateway: AsyncInterlock, command: Command) -> Evidence:
+async def evidence_of(gateway: AsyncInterlock, command: Command) -> TaskEvidence:
     """Read a command's records, have them proven, and check the proof. Raises InterlockError."""
     command_id = command.id
     lines = await _records(gateway, command)
@@ -75,7 +75,7 @@ async def evidence_of(gateway: AsyncInterlock, command: Command) -> Evidence:
     report = check(file, Ed25519PublicKey.from_public_bytes(raw))
     if not report.ok:
         raise NotProven(f"The gateway's proof does not hold ({report.kind}): {report.message}")
-    return Evidence(found, report.size, report.root, report.origin, hashlib.sha256(raw).hexdigest(), file)
+    return TaskEvidence(found, report.size, report.root, report.origin, hashlib.sha256(raw).hexdigest(), file)
 
 
 async def _records(gateway: AsyncInterlock, command: Command) -> list[AuditLine]:

@@ -13,7 +13,7 @@ import msgspec
 from interlock.command.audit_report import plural
 from interlock.command.card.permission_request import request_of_approval, title_of_approval
 from interlock.command.card.text import one_line, visible
-from interlock.doors.ci.evidence import Evidence
+from interlock.doors.ci.evidence import TaskEvidence
 from interlock.protocol.answers import StagedChanges
 from interlock.protocol.box import LANDING
 from interlock.protocol.clock import parse_iso
@@ -44,7 +44,7 @@ class JobFacts(NamedTuple):
     answer: str = ""
     session: Session | None = None
     changes: StagedChanges | None = None
-    evidence: Evidence | None = None
+    evidence: TaskEvidence | None = None
     not_proven: str = ""
     overdue: str | None = None
 
