@@ -64,8 +64,7 @@ def job(house: House, workspace: Path, prompt: str, *options: str, key: str | No
     base = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "GITLAB_", "CI"))}
     process = subprocess.Popen(
         [sys.executable, "-m", "interlock", "ci", "shell", prompt, "--state", str(workspace / ".state"),
-         "--approval-timeout",
-         f"{PATIENCE_S}s", *options],
+         *(() if "--approval-timeout" in options else ("--approval-timeout", f"{PATIENCE_S}s")), *options],
         cwd=workspace, env={**base, "INTERLOCK_URL": house.url, "INTERLOCK_KEY": key or owner, **environ},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     with process:
