@@ -15,6 +15,7 @@
 | `chromium`   | `INTERLOCK_TEST_CHROMIUM`, else PATH has it; and `playwright`        | `.ci/install-agents`, dev |
 | `apprise`    | the package `apprise` can be imported                               | `pip install '.[apprise]'`|
 | `a2a-sdk`    | the package `a2a-sdk` can be imported                               | `pip install '.[dev]'`    |
+| `mcp`        | the package `mcp` can be imported                                   | `pip install '.[mcp]'`    |
 | `slack-sdk`  | the package `slack-sdk` can be imported                             | `pip install '.[slack]'`  |
 | `console`    | the package holds a build of the console                            | `CONSOLE=1 pip install .` |
 | `unshare`    | Linux, and PATH has it                                              | the machine (util-linux)  |
@@ -128,6 +129,13 @@ def find_a2a_sdk() -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
+def find_mcp() -> Path | None:
+    """The package `mcp`, version 2 or newer; it is not imported."""
+    spec = importlib.util.find_spec("mcp")
+    package = Path(spec.origin).parent if spec and spec.origin else None
+    return package if package and (package / "server/mcpserver").is_dir() else None
+
+
 def find_pgbouncer() -> Path | None:
     """The pool's program; on Debian it is where only root's PATH leads."""
     on_path = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -173,6 +181,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "apprise": (find_apprise, "pip install '.[apprise]'"),
     "slack-sdk": (find_slack_sdk, "pip install '.[slack]'"),
     "a2a-sdk": (find_a2a_sdk, "pip install '.[dev]'"),
+    "mcp": (find_mcp, "pip install '.[mcp]'"),
     "toktok": (find_toktok, "pip install '.[tokens]'"),
     "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),
     "git": (find_git, "Debian: apt install git"),

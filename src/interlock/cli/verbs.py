@@ -99,6 +99,8 @@ SETUP_VERBS: tuple[CliVerb, ...] = (
     CliVerb("ci", "interlock.cli.ci:ci", "Run a prompt in a pipeline; approvals are answered elsewhere.",
             ('interlock ci claude "review this change" --approval-timeout 30m',
              "interlock ci claude --prompt-file task.md --summary summary.md --proof proof.json")),
+    CliVerb("mcp", "interlock.cli.mcp:mcp", "Serve a model's program that speaks MCP: tools to command agents.",
+            ("interlock mcp", "interlock mcp --url https://gate.example")),
     CliVerb("telegram", "interlock.cli.chat_bridges:telegram", "Carry messages between a Telegram bot and the gateway.",
             ("interlock telegram",)),
     CliVerb("slack", "interlock.cli.chat_bridges:slack", "Carry messages between a Slack app and the gateway.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Extra = Literal["agent", "agents", "apprise", "cluster", "cluster-local", "otel", "s3", "slack", "telegram"]
+Extra = Literal["agent", "agents", "apprise", "cluster", "cluster-local", "mcp", "otel", "s3", "slack", "telegram"]
 """The extras of pyproject.toml that a user may need."""
 
 
