@@ -178,7 +178,8 @@ async def opened(script: dict[str, list[Any]], *, offers: dict[str, Any] | None 
     async def relay(kind: str, payload: Any, metadata: dict[str, Any]) -> None:
         relayed.append((kind, payload))
 
-    opening = AgentStart("s", "x", AgentSpec(adapter="acp", command="x", **spec), "/", spec.get("env", {}), relay)
+    configured = AgentSpec(**{"adapter": "acp", "command": "x", **spec})
+    opening = AgentStart("s", "x", configured, "/", spec.get("env", {}), relay)
     started = await agent.open(opening)
     try:
         yield Opened(agent, process, started, relayed)

@@ -28,6 +28,7 @@ MODES: dict[str, tuple[str, list[str]]] = {
 """What each agent opens in, and what it lists: as the real ones answer `session/new`; the last is not known."""
 OPENS = {"@agentclientprotocol/codex-acp": "read-only", "@mistralai/mistral-vibe": "ask", "goose": "approve",
          "@agentclientprotocol/claude-agent-acp": "default", "qwen-code": "default"}
+CLAUDE = "@agentclientprotocol/claude-agent-acp"
 KILO_ASKS = {"KILO_PERMISSION": '{"*":"ask"}'}
 
 
@@ -71,6 +72,20 @@ async def test_an_agent_that_opens_in_an_unasking_mode_is_put_into_its_asking_on
         assert told.started.features.read_only
         await told.agent.settle(PromptSettings(only_if_asks=True))
         assert modes_set(told) == [mode], "it is what the agent goes back to"
+
+
+@pytest.mark.req("H-10", "H-13")
+@pytest.mark.parametrize(("agent", "env", "options"), [
+    (CLAUDE, {}, {"settingSources": ["user"], "settings": {"permissions": {"ask": ["Bash"]}}}),
+    (CLAUDE, {"CLAUDE_MODEL_CONFIG": "{}"}, {"settingSources": ["user"]}), ("goose", {}, {}),
+])  # fmt: skip
+async def test_claude_agent_acp_is_made_to_ask_before_commands_that_only_read(
+    agent: str, env: dict[str, str], options: dict[str, Any]
+) -> None:
+    command = "claude-agent-acp" if agent == CLAUDE else agent
+    async with opened(DONE, **listed(agent), command=command, env=env) as told:
+        (opening,) = sent(told, "session/new")
+        assert opening.get("_meta", {}) == ({"claudeCode": {"options": options}} if options else {})
 
 
 @pytest.mark.req("A-10", "H-11")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -315,13 +316,15 @@ def test_settings_come_with_the_agent_and_its_servers_and_keys_do_not(tmp_path: 
     own = {".a/settings.json": b'{"permission": {"bash": "allow"}, "mcpServers": {"x": {}}, "api_key": "k", '
                                b'"m": {"a": 1}}',
            ".a/config.yaml": b"GOOSE_MODE: auto\nOPENAI_API_KEY: k\nextensions:\n  x: 1\n",
-           ".a/config.toml": b'approval_policy = "never"\nmodel = "own"\n[mcp_servers.x]\ncommand = "y"\n'}
+           ".a/config.toml": b'approval_policy = "never"\nmodel = "own"\n[mcp_servers.x]\ncommand = "y"\n[permission]\n'
+                               b'ask = ["FetchURL", {tool = "a.b", api_key = "k"}]\nsince = 2026-11-22\n'}
     furnish(tmp_path, own, {".a/settings.json": '{"m": {"b": 2}}', ".a/config.toml": 'model = "fake"\n'})
 
     assert json.loads((tmp_path / ".a/settings.json").read_text()) == {
         "permission": {"bash": "allow"}, "m": {"a": 1, "b": 2}}
     assert (tmp_path / ".a/config.yaml").read_text() == "GOOSE_MODE: auto\n"
-    assert (tmp_path / ".a/config.toml").read_text() == 'approval_policy = "never"\nmodel = "fake"\n'
+    assert tomllib.loads((tmp_path / ".a/config.toml").read_text()) == {
+        "approval_policy": "never", "model": "fake", "permission": {"ask": ["FetchURL", {"tool": "a.b"}]}}
 
 
 def test_the_digest_changes_with_what_decides_how_an_agent_asks(tmp_path: Path) -> None:

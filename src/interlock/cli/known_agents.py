@@ -32,8 +32,7 @@ class KnownAgent(NamedTuple):
 KNOWN: tuple[KnownAgent, ...] = (
     KnownAgent("claude", "claude", "claude", (), True, f"driven by the Claude Agent SDK: {install('agents')}; "
                "without `command` its own Claude Code is used"),
-    KnownAgent("claude-acp", "claude-agent-acp", "acp", (), True, "commands that it takes for reading run unasked",
-               mode="default"),
+    KnownAgent("claude-acp", "claude-agent-acp", "acp", (), True, mode="default"),
     KnownAgent("codex", "codex", "exec", ("exec", "--", "{prompt}"), False,
                "each command is held for a yes; codex-acp over `acp` asks"),
     KnownAgent("codex-acp", "codex-acp", "acp", (), True, "commands that its own read-only sandbox allows run unasked",
@@ -47,7 +46,7 @@ KNOWN: tuple[KnownAgent, ...] = (
     KnownAgent("qwen", "qwen", "acp", ("--acp",), True, "commands that it takes for reading run unasked",
                mode="default"),
     KnownAgent("copilot", "copilot", "acp", ("--acp",), True, "a prompt `/yolo` or `/allow-all on` ends its asking"),
-    KnownAgent("vibe", "vibe-acp", "acp", (), True, "commands that it takes for reading run unasked", mode="ask"),
+    KnownAgent("vibe", "vibe-acp", "acp", (), True, env={"VIBE_TOOLS": '{"bash":{"allowlist":[]}}'}, mode="ask"),
     KnownAgent("kimi", "kimi", "acp", ("acp",), True, "reading, fetching and delegating are not asked about"),
     KnownAgent("kilo", "kilo", "acp", ("acp",), True, "questions of its sub-agents are never sent: such a turn hangs",
                {"KILO_PERMISSION": _ASK_FOR_ALL}),

@@ -1,14 +1,16 @@
 """The HOME that a checked agent gets: the settings that decide what it asks about, and no login.
 
-Of a JSON file everything but its MCP servers is copied; of a TOML or YAML file the single values at its top level.
+Of a JSON or TOML file everything but its MCP servers is copied; of a YAML file the single values at its top level.
 What the pointing writes is merged over it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +25,7 @@ from interlock.runner.environment import environment
 
 MAX_SETTINGS_BYTES = 1_000_000
 """A settings file that is larger is not copied."""
-_SERVERS = frozenset({"mcp", "mcpServers"})
+_SERVERS = frozenset({"mcp", "mcpServers", "mcp_servers"})
 """Programs of the user that an agent would start; the check does not try their tools."""
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 _HOMES = frozenset({"HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "QWEN_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME"})
@@ -119,6 +121,26 @@ def _toml_values(own: str, ours: str) -> str:
     except ValueError:
         return ""
     taken = tomllib.loads(ours)
-    lines = [f"{key} = {msgspec.json.encode(value).decode()}\n" for key, value in values.items()
-             if isinstance(value, str | int | float | bool) and key not in taken and not _SECRET.search(key)]
-    return "".join(lines)
+    return "".join(f"{member}\n" for member in _members(values, _SERVERS | taken.keys()))
+
+
+def _members(table: Mapping[str, Any], left_out: AbstractSet[str] = frozenset()) -> list[str]:
+    """The members of a TOML table, one text each, without secrets and what has no form of its own here."""
+    kept = {key: _value(value) for key, value in table.items() if key not in left_out and not _SECRET.search(key)}
+    return [f"{msgspec.json.encode(key).decode()} = {value}" for key, value in kept.items() if value is not None]
+
+
+def _value(value: object) -> str | None:
+    """A TOML value on one line, tables inline; None for dates and times."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case str() | int() | float():
+            return msgspec.json.encode(value).decode()
+        case list():
+            inner = [_value(one) for one in cast(list[object], value)]
+            return f"[{', '.join(one for one in inner if one is not None)}]"
+        case dict():
+            return f"{{ {', '.join(_members(cast(dict[str, Any], value)))} }}"
+        case _:
+            return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from interlock.agents.acp.content import block_of
 from interlock.agents.acp.controls import Controls
 from interlock.agents.acp.denied_calls import DeniedCalls, reads_denials
 from interlock.agents.acp.inquiries import CANCELLED, Inquiry
-from interlock.agents.acp.modes import asking_of
+from interlock.agents.acp.modes import ModeTable, asking_of, merged
 from interlock.agents.acp.open_requests import OpenRequests
 from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, died, failed
 from interlock.agents.acp.readers import reader_of
@@ -119,13 +119,14 @@ class AcpAgent:
                 f"The agent speaks version {told.protocol_version} of the Agent Client Protocol, Interlock speaks "
                 f"{wire.PROTOCOL_VERSION}; update the older of the two."
             )
-        loaded, said = await self._go_on(opening, told.agent_capabilities) if opening.resume else (None, None)
-        resumed = loaded is not None
-        if loaded is None:
-            loaded = wire.NEW_SESSION.decode(await rpc.request("session/new", _where(opening)))
-            self._acp_session = loaded.session_id
         info = told.agent_info or wire.Implementation()
         asking = asking_of(info.name, opening.environment, opening.spec.asking_modes)
+        where = _where(opening, asking)
+        loaded, said = await self._go_on(opening, told.agent_capabilities, where) if opening.resume else (None, None)
+        resumed = loaded is not None
+        if loaded is None:
+            loaded = wire.NEW_SESSION.decode(await rpc.request("session/new", where))
+            self._acp_session = loaded.session_id
         choices = Choices(loaded, opening.spec.modes, asking)
         self._tokens = Tokens(info.name)
         self._denied_calls = DeniedCalls(reads_denials(told.agent_capabilities))
@@ -138,14 +139,14 @@ class AcpAgent:
             choices.model, agent_session=self._acp_session, resumed=resumed, fresh_because=said, mode=choices.mode,
         )
 
-    async def _go_on(self, opening: AgentStart, offered: wire.AgentCapabilities
+    async def _go_on(self, opening: AgentStart, offered: wire.AgentCapabilities, where: Mapping[str, Any]
                      ) -> tuple[wire.LoadedSession | None, str | None]:
         """Load the conversation of an earlier opening; what the agent sends of it again is passed over. Returns what it
         offers, or None and the agent's words if it does not go on."""
         method = _resuming(offered)
         if method is None or opening.agent_session is None:
             return None, None
-        asked = {"sessionId": opening.agent_session, **_where(opening)}
+        asked = {"sessionId": opening.agent_session, **where}
         try:
             loaded = wire.LOADED_SESSION.decode(await self._connected().request(method, asked))
         except RpcError as error:
@@ -402,9 +403,10 @@ def _resuming(offered: wire.AgentCapabilities) -> str | None:
     return "session/load" if offered.load_session else None
 
 
-def _where(opening: AgentStart) -> dict[str, Any]:
-    """The directory of a conversation; for an agent that can be told so, without the settings that lie in it (H-13)."""
-    meta = ignoring_meta(opening.spec)
+def _where(opening: AgentStart, asking: ModeTable) -> dict[str, Any]:
+    """The directory of a conversation; for an agent that takes it from its client, without the settings that lie in it
+    (H-13), and with what makes it ask about more."""
+    meta = merged(ignoring_meta(opening.spec), asking.meta)
     return {"cwd": opening.workspace, "mcpServers": wire.mcp_servers(opening.servers),
             **({"_meta": meta} if meta else {})}
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class ModeTable(NamedTuple):
@@ -23,19 +23,26 @@ class ModeTable(NamedTuple):
     """Config options, by their id, and the one value of each with which it asks."""
     env: Mapping[str, str] = _NONE
     """Variables that it must have been started with: without them its modes say nothing."""
+    meta: Mapping[str, Any] = _NONE
+    """Put into `_meta` of its `session/new`: with this it asks before commands that it takes for reading, too."""
     known: bool = True
     """Whether the agent is one of the table's."""
 
 
 def _modes(*ids: str, open_in: str = "", options: Mapping[str, str] = _NONE,
-           env: Mapping[str, str] = _NONE) -> ModeTable:
-    return ModeTable(frozenset(ids), open_in, options, env)
+           env: Mapping[str, str] = _NONE, meta: Mapping[str, Any] = _NONE) -> ModeTable:
+    return ModeTable(frozenset(ids), open_in, options, env, meta)
 
 
 _COPILOT = "https://agentclientprotocol.com/protocol/session-modes#"
 _ALL = '{"*":"ask"}'
+_OWN_SETTINGS = "CLAUDE_MODEL_CONFIG"
+"""With this variable claude-agent-acp makes settings of its own, and settings in `_meta` would take their place."""
 KNOWN: Mapping[str, ModeTable] = MappingProxyType({
-    "@agentclientprotocol/claude-agent-acp": _modes("default", "plan", open_in="default"),
+    "@agentclientprotocol/claude-agent-acp": _modes(
+        "default", "plan", open_in="default",
+        # A rule to ask comes before each rule to allow, and after each to deny: the user's own stay as strict.
+        meta={"claudeCode": {"options": {"settings": {"permissions": {"ask": ["Bash"]}}}}}),
     "@agentclientprotocol/codex-acp": _modes("read-only", open_in="read-only"),
     "@mistralai/mistral-vibe": _modes("ask", open_in="ask"),
     "copilot": _modes(f"{_COPILOT}agent", f"{_COPILOT}plan", open_in=f"{_COPILOT}agent", options={"allow_all": "off"}),
@@ -59,4 +66,13 @@ def asking_of(agent_name: str, environment: Mapping[str, str], seen: Iterable[st
     modes = found.modes
     if any(environment.get(name) != value for name, value in found.env.items()):
         modes = frozenset[str]()
-    return found._replace(modes=modes | {mode.casefold() for mode in seen})
+    meta = _NONE if environment.get(_OWN_SETTINGS) else found.meta
+    return found._replace(meta=meta, modes=modes | {mode.casefold() for mode in seen})
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Two values of `_meta` in one: objects member by member, for anything else the second."""
+    both = {name: merged(cast("Mapping[str, Any]", under[name]), cast("Mapping[str, Any]", over[name]))
+            for name in under.keys() & over.keys()
+            if isinstance(under[name], Mapping) and isinstance(over[name], Mapping)}
+    return {**under, **over, **both}
