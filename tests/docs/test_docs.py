@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
 import pytest
+import yaml
 
 from interlock import config
 from interlock.command.facts.request import RequestFacts
@@ -199,6 +200,12 @@ def test_every_json_example_is_json(path: Path) -> None:
     bodies += [line for block in blocks(path, "console") for line in block.splitlines() if line.startswith("{")]
     for body in bodies:
         json.loads(body)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_every_yaml_example_is_yaml(path: Path) -> None:
+    for body in blocks(path, "yaml"):
+        assert isinstance(yaml.safe_load(body), dict)
 
 
 def test_every_fence_is_closed_and_named_as_known() -> None:

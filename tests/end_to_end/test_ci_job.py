@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from proof.house import House
 
 from end_to_end.errands import Errand, new_key
@@ -21,6 +22,7 @@ from interlock.command.record_proof import check
 from interlock.gateway.signing_key import load_public_key
 
 pytestmark = pytest.mark.req("O-10")
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 SOON = ("--approval-timeout", "1s")
 STARTED = re.compile(r"(?:started|following) (cmd_\w+)")
@@ -56,16 +58,21 @@ class Job:
         return self.process.wait(PATIENCE_S)
 
 
+def clean_environment() -> dict[str, str]:
+    """The environment without what the CI system of these very tests says in it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "GITLAB_", "CI"))}
+
+
 @contextmanager
 def job(house: House, workspace: Path, prompt: str, *options: str, key: str | None = None, **environ: str
         ) -> Generator[Job]:
-    """Start a job, with nothing of this test's own CI system in its environment."""
+    """Start a job."""
     owner = house.headers["Authorization"].removeprefix("Bearer ")
-    base = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "GITLAB_", "CI"))}
     process = subprocess.Popen(
         [sys.executable, "-m", "interlock", "ci", "shell", prompt, "--state", str(workspace / ".state"),
          *(() if "--approval-timeout" in options else ("--approval-timeout", f"{PATIENCE_S}s")), *options],
-        cwd=workspace, env={**base, "INTERLOCK_URL": house.url, "INTERLOCK_KEY": key or owner, **environ},
+        env={**clean_environment(), "INTERLOCK_URL": house.url, "INTERLOCK_KEY": key or owner, **environ},
+        cwd=workspace,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     with process:
         try:
@@ -211,3 +218,89 @@ def test_a_key_that_may_not_read_the_log_runs_without_a_proof_and_is_refused_one
     with job(house, workspace, "echo plain # free", "--proof", str(tmp_path / "p.json"), key=made["key"]) as refused:
         assert refused.ended() == ExitStatus.NOT_AUTHORISED
     assert not any(STARTED.search(line) for line in refused.lines)
+
+
+def test_the_gateway_dies_in_the_middle_and_the_job_goes_on(house: House, workspace: Path) -> None:
+    with job(house, workspace, "echo before; until [ -e go ]; do sleep 0.1; done; echo after") as at:
+        at.until("Approval needed")
+        errand = at.errand
+        errand.vote("grant")
+        errand.until("running")
+        house.kill("gateway")
+        at.until("the connection to the gateway was lost")
+        house.start("gateway")
+        at.until("connected to the gateway again")
+        (workspace / "go").touch()
+        assert at.ended() == ExitStatus.DONE, at.lines
+    assert [line for line in at.lines if line in ("| before", "| after")] == ["| before", "| after"]
+
+
+def step_of_the_action(inputs: dict[str, str], runner_temp: Path) -> tuple[str, dict[str, str]]:
+    """The script of the action's step, and its environment with these inputs, as GitHub makes both."""
+    action: dict[str, Any] = yaml.safe_load((ROOT / "actions" / "run" / "action.yml").read_text("utf-8"))
+    given = {name: inputs.get(name, row.get("default", "")) for name, row in action["inputs"].items()}
+    assert inputs.keys() <= given.keys()
+    step = next(one for one in action["runs"]["steps"] if one["id"] == "run")
+    values = {f"inputs.{name}": value for name, value in given.items()} | {"strategy.job-index": "0"}
+    environ = {name: values[value.removeprefix("${{ ").removesuffix(" }}")] for name, value in step["env"].items()}
+    program = runner_temp / "interlock" / "bin" / "interlock"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m interlock "$@"\n')
+    program.chmod(0o755)
+    return step["run"], {**environ, "RUNNER_TEMP": str(runner_temp)}
+
+
+@contextmanager
+def action(house: House, workspace: Path, tmp_path: Path, run: str, **inputs: str) -> Generator[Job]:
+    """Run the action's step as GitHub's runner does."""
+    owner = house.headers["Authorization"].removeprefix("Bearer ")
+    named = {name.replace("_", "-"): value for name, value in inputs.items()}
+    script, environ = step_of_the_action({"agent": "shell", "url": house.url, "key": owner, "workspace": str(workspace),
+                                          **named}, tmp_path / run)
+    (tmp_path / f"{run}.sh").write_text(script)
+    process = subprocess.Popen(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(tmp_path / f"{run}.sh")], cwd=tmp_path,
+        env={**clean_environment(), "INTERLOCK_STATE": str(tmp_path / ".state"), **environ, **github(tmp_path, run)},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with process:
+        try:
+            yield Job(house, process)
+        finally:
+            process.kill()
+
+
+def test_the_actions_step_runs_a_hostile_prompt_as_data(house: House, workspace: Path, tmp_path: Path) -> None:
+    prompt = "--state /\n$(touch pwned) `touch pwned` \"; touch pwned; exit 1 #' ${{ secrets.KEY }}"
+    runner = house.get("/v1/edge/nodes")["nodes"][0]["node_id"]
+    with action(house, workspace, tmp_path, "hostile", prompt=prompt, link="https://gate.example", timeout="5m",
+                proof="proof.json", run_key="one; touch pwned", runner=runner, approval_timeout="2m",
+                on_cancel="detach", on_rerun="again") as at:
+        assert "https://gate.example/a/" in at.until("Approval needed")
+        errand = at.errand
+        command = errand.command()
+        assert command["payload"]["messages"][0]["content"][0]["value"] == prompt
+        assert command["timeout_ms"] == 300_000
+        errand.vote("deny")
+        assert at.ended() == ExitStatus.DONE, at.lines
+    assert not list(tmp_path.rglob("pwned")) + list(workspace.rglob("pwned"))
+    assert (tmp_path / "proof.json").is_file()
+    assert f"command-id={errand.id}\n" in (tmp_path / "output").read_text()
+
+
+def test_the_signal_of_a_canceled_job_reaches_the_program(house: House, workspace: Path, tmp_path: Path) -> None:
+    with action(house, workspace, tmp_path, "canceled", prompt="echo later") as at:
+        at.until("Approval needed")
+        at.process.send_signal(signal.SIGINT)
+        assert at.ended() == ExitStatus.CANCELED, at.lines
+    assert at.errand.command()["state"] == "canceled"
+
+
+@pytest.mark.parametrize(("inputs", "sentence"), [
+    ({"agent": "--state=x", "prompt": "p"}, "begins with a dash"), ({"prompt": "p", "prompt_file": "f"}, "not both"),
+    ({"prompt": ""}, "the prompt is empty"), ({"prompt_file": "missing"}, "cannot be read")])
+def test_a_wrong_input_of_the_action_is_one_sentence(
+    house: House, workspace: Path, tmp_path: Path, inputs: dict[str, str], sentence: str
+) -> None:
+    with action(house, workspace, tmp_path, "wrong", **inputs) as at:
+        assert at.ended() == ExitStatus.USAGE, at.lines
+    assert sentence in "\n".join(at.lines)
