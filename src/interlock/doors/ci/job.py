@@ -108,8 +108,10 @@ class PipelineJob:
 
     async def _approval(self, approval_id: str, command_id: str, group: asyncio.TaskGroup) -> None:
         """Take a change of an approval: name it once while it waits, and once when it is decided."""
-        approval = await self._gateway.approvals.get(approval_id)
         before = self.approvals.get(approval_id)
+        if before is not None and before.state != "pending":
+            return  # Decided before; what follows, such as `consumed`, is read when the command has ended.
+        approval = await self._gateway.approvals.get(approval_id)
         self.approvals[approval_id] = approval
         if approval.state == "pending":
             if before is None:
@@ -118,9 +120,8 @@ class PipelineJob:
             return
         if (wait := self._waits.pop(approval_id, None)) is not None:
             wait.cancel()
-        if before is None or before.state == "pending":
-            self.say(f"{approval.id} is {_words(approval.state)}{decided_by(approval)}: "
-                     f"{phrase(title_of_approval(approval))}")
+        self.say(f"{approval.id} is {_words(approval.state)}{decided_by(approval)}: "
+                 f"{phrase(title_of_approval(approval))}")
 
     def _asks(self, approval: Approval) -> str:
         own = f', which the agent calls "{phrase(approval.agent_title, 200)}"' if approval.agent_title else ""
