@@ -13,8 +13,9 @@ import pytest
 from cli.scripted import Script, answer, link_to, problem
 from cli.test_cli_following import AT, TURN, approval
 from interlock.cli.approval_prompt import ApprovalPrompt
-from interlock.cli.rule_replay import Replayed, replay_sessions, rules_in_force
+from interlock.cli.rule_replay import replay_sessions, rules_in_force
 from interlock.command.policy import Rule, RuleSet
+from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import Approval, Session
 
 pytestmark = pytest.mark.anyio
@@ -221,7 +222,7 @@ def allowed(name: str) -> list[dict[str, Any]]:
 
 
 async def replayed(tmp_path: Path, events: list[dict[str, Any]], rules: list[Rule], *commands: dict[str, Any]
-                   ) -> list[Replayed]:
+                   ) -> list[ReplayedCall]:
     """Replay one session of these frames."""
     session = Session(session_id="s", session_key="k", tenant_id="t", agent_id="goose", state="idle", created_at=AT,
                       updated_at=AT, workspace="/w")
@@ -278,9 +279,9 @@ async def test_a_call_is_judged_by_who_drove_its_agent_and_what_is_not_known_is_
     [known] = await replayed(tmp_path, events, rules, driven)
     [unknown] = await replayed(tmp_path, events, rules, command)
     [lost] = await replayed(tmp_path, events, rules)
-    assert (known.now_rule, known.unknown) == ("kim's", ())
-    assert (unknown.now_rule == "kim's", unknown.unknown) == (False, ("driver",))
-    assert lost.unknown == ("command",)
+    assert (known.now_rule, known.unknown) == ("kim's", [])
+    assert (unknown.now_rule == "kim's", unknown.unknown) == (False, ["driver"])
+    assert lost.unknown == ["command"]
 
 
 @pytest.mark.req("P-1")
@@ -290,4 +291,4 @@ async def test_a_flush_is_judged_as_one(tmp_path: Path) -> None:
                "turn_id": TURN, "payload": {"messages": []}}
     events = [frame("session.turn.start", turn_id=TURN, turn_index=0), *allowed("x1")]
     [call] = await replayed(tmp_path, events, [Rule(name="all", effect="allow")], command)
-    assert (call.now, call.now_rule, call.unknown) == ("deny", "memory flush does nothing else", ())
+    assert (call.now, call.now_rule, call.unknown) == ("deny", "memory flush does nothing else", [])

@@ -45,7 +45,8 @@ GIVEN: dict[str, Any] = {
 
 
 SPECIAL = {("drain", "scope"): "agent", ("undrain", "scope"): "agent", ("land", "files"): ["a"],
-           ("discard", "files"): ["a"]}
+           ("discard", "files"): ["a"], ("replay", "rules"): [{"name": "a", "effect": "deny"}],
+           ("replay", "sessions"): 3, ("replay", "calls"): 4, ("replay", "changed"): True}
 
 
 class Method(NamedTuple):

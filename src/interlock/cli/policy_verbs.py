@@ -14,11 +14,12 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.progress import so_far
-from interlock.cli.rule_replay import Replayed, replay_sessions, rules_in_force
+from interlock.cli.rule_replay import replay_sessions, rules_in_force
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.values import ago, count, rule_line
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.policy import RuleSet
+from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import RememberedRule, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -28,7 +29,7 @@ NOT_KNOWN = {
     "driver": "an agent gave the command, and who drives that agent is not on record",
     "trusted_kinds": "the agent named the tool's kind; whether that is believed is taken from today's config",
 }
-"""What `replay` says of calls of which something is not on record, by its name in `Replayed.unknown`."""
+"""What `replay` says of calls of which something is not on record, by its name in `ReplayedCall.unknown`."""
 SESSIONS_REPLAYED = 20
 """Sessions that `policy replay` goes through unless --limit says otherwise, the newest."""
 
@@ -195,7 +196,7 @@ async def _replay(
             chosen = [await short_ids.session(link, session)]
         else:
             chosen = await link.list("/v1/sessions", Session, None, limit)
-        calls: list[Replayed] = []
+        calls: list[ReplayedCall] = []
         async for call in replay_sessions(link, chosen, policy or await rules_in_force(link)):
             calls.append(call)
             so_far(f"{len(calls)} tool calls")
@@ -214,7 +215,7 @@ async def _replay(
     return ExitStatus.DONE
 
 
-def _replayed_line(call: Replayed) -> str:
+def _replayed_line(call: ReplayedCall) -> str:
     what = one_line(f"{call.tool} {call.what}", 80)
     was = f"was {call.was} ({one_line(call.was_rule, 40)})"
     now = f"now {call.now} ({one_line(call.now_rule, 40)})"

@@ -1,99 +1,31 @@
-"""Recorded tool calls held against rules: what was decided then, and what the rules would say now (P-1).
-
-Each call is judged on the permission request that the gateway judged, read from its frame byte for byte, on the session
-as it was then (its cost, whether its agent asked, its box), and on the command whose turn it belongs to: whose it is,
-where it came from, and which tools it names. What is not on record is named beside the call.
-"""
+"""Recorded sessions read over REST, and the rules in force, for `interlock policy replay` (P-1)."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any, NamedTuple, get_args
+from typing import Any
 
 import msgspec
 
 from interlock.cli.gateway_link import GatewayLink, decoded
-from interlock.cli.recorded_state import RecordedState
-from interlock.command.policy import Origin, PolicySubject, Rule, RuleSet
-from interlock.engine.bridge.lane import SYSTEM
-from interlock.engine.bridge.policy_subjects import facts_of, person_of, request_subject
-from interlock.engine.bridge.requests import PermissionRequest, request_of
-from interlock.engine.bridge.unapproved_tools import when_fallen
-from interlock.protocol import payloads as p
-from interlock.protocol.clock import parse_iso
+from interlock.command.policy import Rule, RuleSet
+from interlock.engine import recorded_calls
+from interlock.engine.recorded_calls import COMMANDS_READ, RecordedFrame, trusted_kinds
+from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import Command, Node, Session
-from interlock.session.turn import OpenTool
 
 FRAMES_A_PAGE = "500"
-COMMANDS_READ = 1_000
-"""Commands of a session that are read to see whose turns they were; calls of older ones are judged without."""
-
-
-class Replayed(NamedTuple):
-    """One recorded call. `was` and `now` are allow, ask or deny."""
-
-    session_id: str
-    at: str
-    agent: str
-    tool: str
-    what: str
-    was: str
-    was_rule: str
-    now: str
-    now_rule: str
-    unknown: tuple[str, ...] = ()
-    """What a rule may go by and is not on record of it: `command`, `driver`, `trusted_kinds`."""
-
-    @property
-    def changed(self) -> bool:
-        """Whether it would be decided otherwise."""
-        return self.was != self.now
-
-
-class RecordedCall(NamedTuple):
-    """A call as the frames have it."""
-
-    at: str
-    turn_id: str
-    request: PermissionRequest
-    known: dict[str, Any]
-    """Fields of `Subject` that are the session's, as they were."""
-    fell: bool
-    was: str
-    was_rule: str
-
-
-class _Asked(NamedTuple):
-    at: str
-    turn_id: str
-    request: PermissionRequest
-    known: dict[str, Any]
-    fell: bool
-
-
-class _Frame(msgspec.Struct):
-    type: str = ""
-    message_id: str = ""
-    timestamp: str = ""
-    metadata: dict[str, Any] = {}
-    payload: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _Event(msgspec.Struct):
     kind: str = ""
-    frame: _Frame | None = None
+    frame: RecordedFrame | None = None
 
 
 class _Page(msgspec.Struct):
     events: list[_Event]
     next_cursor: str | None
     has_more: bool
-
-
-class _Answer(msgspec.Struct):
-    interaction_id: str = ""
-    decision: str = ""
-    by: str = ""
 
 
 class _Rules(msgspec.Struct):
@@ -108,112 +40,30 @@ async def rules_in_force(link: GatewayLink) -> RuleSet:
     return RuleSet(read["config"], read["remembered"], remember_described=True)  # It lists what is in force.
 
 
-async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy: RuleSet) -> AsyncIterator[Replayed]:
-    """Judge the calls of recorded sessions by these rules."""
-    trusted = await _trusted_kinds(link)
-    for session in sessions:
-        commands = await link.list("/v1/commands", Command, {"session": session.session_id}, COMMANDS_READ)
-        of_turn = {command.turn_id: command for command in commands if command.turn_id is not None}
-        async for call in _calls(link, session.session_id):
-            command = of_turn.get(call.turn_id)
-            subject = _subject(session, call, command)._replace(trusted_kinds=session.agent_id in trusted)
-            now = when_fallen(policy.decide(subject), fell=call.fell)
-            asked = call.request.asked
-            yield Replayed(session.session_id, call.at, session.agent_id, asked.tool_name, call.request.title,
-                           call.was, call.was_rule, now.effect, now.rule, _unknown(subject, command))
-
-
-async def _trusted_kinds(link: GatewayLink) -> set[str]:
-    """The agents whose word for a tool's kind is believed, as runners offer them."""
+async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy: RuleSet
+                          ) -> AsyncIterator[ReplayedCall]:
+    """Judge the calls of recorded sessions by these rules. Raises Trouble."""
     nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
-    return {str(offer.get("agent_id")) for node in nodes for offer in node.agents if offer.get("trusted_kinds") is True}
+    async for call in recorded_calls.replay_sessions(_OverRest(link), sessions, policy, trusted_kinds(nodes)):
+        yield call
 
 
-async def _calls(link: GatewayLink, session_id: str) -> AsyncIterator[RecordedCall]:
-    announced: dict[str, OpenTool] = {}
-    asked: dict[str, _Asked] = {}
-    turn_id, then = "", RecordedState()
-    async for kind, frame in _frames(link, session_id):
-        if kind == "C" or frame.type.startswith("control."):
-            then.take(frame.type, frame.message_id, frame.metadata, frame.payload)
-        match frame.type:
-            case "session.turn.start":
-                turn_id = msgspec.json.decode(frame.payload, type=p.TurnStart).turn_id
-                announced.clear()
-            case "tool.invoke.request":
-                call = msgspec.json.decode(frame.payload, type=p.ToolRequest)
-                named = frame.metadata.get("kind")
-                announced[call.invocation_id] = OpenTool(call.tool_name, bytes(call.input),
-                                                         kind=named if isinstance(named, str) else None)
-            case "agent.interaction.request":
-                question = msgspec.json.decode(frame.payload, type=p.InteractionRequest)
-                if question.interaction_type == "PERMISSION":
-                    request = request_of(question, announced.get(question.context.invocation_id or ""))
-                    asked[question.interaction_id] = _Asked(
-                        frame.timestamp, turn_id, request, then.known(), then.fell)
-            case "x-interlock.interaction.held" | "control.interaction.response":
-                answer = msgspec.json.decode(frame.payload, type=_Answer)
-                if answer.interaction_id in asked:
-                    yield _recorded(asked.pop(answer.interaction_id), answer)
-            case _:
-                pass
+class _OverRest:
+    def __init__(self, link: GatewayLink) -> None:
+        self._link = link
 
+    async def commands(self, session_id: str) -> list[Command]:
+        return await self._link.list("/v1/commands", Command, {"session": session_id}, COMMANDS_READ)
 
-def _recorded(asked: _Asked, answer: _Answer) -> RecordedCall:
-    if not answer.decision:  # It was held.
-        return RecordedCall(*asked, "ask", "a person was asked")
-    was = "allow" if answer.decision == "allow" else "deny"
-    return RecordedCall(*asked, was, answer.by.removeprefix("policy:"))
-
-
-async def _frames(link: GatewayLink, session_id: str) -> AsyncIterator[tuple[str, _Frame]]:
-    since: str | None = None
-    while True:
-        params = {"limit": FRAMES_A_PAGE, **({"since": since} if since else {})}
-        path = f"/v1/sessions/{session_id}/frames"
-        page = decoded(await link.get(path, params), _Page, path)
-        for event in page.events:
-            if event.kind != "refused" and event.frame is not None:
-                yield event.kind, event.frame
-        since = page.next_cursor
-        if not page.has_more:
-            return
-
-
-def _subject(session: Session, call: RecordedCall, command: Command | None) -> PolicySubject:
-    asked = call.request.asked
-    return request_subject(
-        facts_of(call.request, session.workspace or ""), call.request.digest, tenant_id=session.tenant_id,
-        agent_id=session.agent_id, origin=_origin(command), at_ms=parse_iso(call.at), **call.known,
-        tool_name=asked.tool_name, tool_kind=asked.kind, session_id=session.session_id,
-        allowed_tools=_tools(command), runner_id=session.runner_id or None,
-        person=person_of(command.actor, command.driver) if command is not None else None,
-    )
-
-
-def _origin(command: Command | None) -> Origin:
-    """Where a command came from: cron jobs and hooks submit under a name of their own."""
-    if command is None:
-        return "system"
-    named = command.actor.id.partition(":")[0] if command.actor.type == "agent" else ""
-    if named == SYSTEM["id"]:
-        return "flush"  # The gateway itself submits nothing else.
-    return named if named in ("cron", "hook") and named in get_args(Origin) else command.actor.type
-
-
-def _unknown(subject: PolicySubject, command: Command | None) -> tuple[str, ...]:
-    """Name what may have decided then and is not on record."""
-    unknown: list[str] = []
-    if command is None:
-        unknown.append("command")
-    elif subject.origin == "agent" and command.driver is None:
-        unknown.append("driver")  # An earlier version did not show it.
-    if subject.tool_kind is not None:
-        unknown.append("trusted_kinds")  # As it is set today.
-    return tuple(unknown)
-
-
-def _tools(command: Command | None) -> tuple[str, ...]:
-    if command is None or not isinstance(command.payload, msgspec.Raw):
-        return ()
-    return tuple(msgspec.json.decode(command.payload, type=dict[str, Any]).get("tools", ()))
+    async def frames(self, session_id: str) -> AsyncIterator[tuple[str, RecordedFrame]]:
+        since: str | None = None
+        while True:
+            params = {"limit": FRAMES_A_PAGE, **({"since": since} if since else {})}
+            path = f"/v1/sessions/{session_id}/frames"
+            page = decoded(await self._link.get(path, params), _Page, path)
+            for event in page.events:
+                if event.kind != "refused" and event.frame is not None:
+                    yield event.kind, event.frame
+            since = page.next_cursor
+            if not page.has_more:
+                return

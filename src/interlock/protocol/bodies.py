@@ -123,6 +123,20 @@ class RunnerBody(Body, frozen=True, kw_only=True):
     idempotency_key: str | None = None
 
 
+class ReplayBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/policy/replay`: the rules to try, as `[[policy.rules]]` has them; without `rules` those in force."""
+
+    rules: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=500)] | None = None
+    session_id: str | None = None
+    """Only this session; else the newest ones."""
+    sessions: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
+    calls: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 200
+    """How many calls at most."""
+    changed: bool = False
+    """Only calls that would be decided otherwise."""
+    idempotency_key: str | None = None
+
+
 class RevokeRuleBody(Body, frozen=True, kw_only=True):
     """`POST /v1/policy/rules/{id}/revoke`."""
 

@@ -122,6 +122,7 @@ class PolicyMethods:
 
     get = SingleRequest(gateway.policy)
     decide = SingleRequest(gateway.decide)
+    replay = SingleRequest(gateway.replay_policy)
     remembered = SingleRequest(gateway.remembered_rules)
     revoke = SingleRequest(gateway.revoke_rule)
 

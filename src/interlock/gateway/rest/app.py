@@ -27,6 +27,7 @@ from interlock.gateway.rest import (
     inbound,
     keys,
     policy,
+    policy_replay,
     prune,
     runners,
     session_entries,
@@ -70,7 +71,8 @@ from interlock.protocol.resources import Actor, CommandBody
 OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *drains.OPERATIONS,
     *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
-    *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
+    *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *policy_replay.OPERATIONS,
+    *signing_keys.OPERATIONS, *keys.OPERATIONS,
     *tickets.OPERATIONS, *browsers.OPERATIONS, *inbound.OPERATIONS, *cron.OPERATIONS,
     *staged_changes.OPERATIONS,
     *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS, *prune.OPERATIONS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -30,8 +30,17 @@ from interlock.protocol.answers import (
     Status,
     WebhookList,
 )
-from interlock.protocol.bodies import PairBody, PairingBody, PruneBody, RevokeRuleBody, RunnerBody, WebhookBody
+from interlock.protocol.bodies import (
+    PairBody,
+    PairingBody,
+    PruneBody,
+    ReplayBody,
+    RevokeRuleBody,
+    RunnerBody,
+    WebhookBody,
+)
 from interlock.protocol.drains import DrainBody, DrainScope
+from interlock.protocol.policy_replay import PolicyReplay
 from interlock.protocol.resources import (
     AuditErasureBody,
     AuditResumeBody,
@@ -124,6 +133,16 @@ def policy() -> RequestSpec[PolicyRules]:
 def decide(agent: str, **subject: str | int | None) -> RequestSpec[Explanation]:
     """What the rules say of a call; `subject` takes the parameters of `GET /v1/policy/decision`."""
     return get("/v1/policy/decision", Explanation, agent=agent, **subject)
+
+
+def replay_policy(rules: Sequence[Mapping[str, Any]] | None = None, *, session_id: str | None = None,
+                  sessions: int = 20, calls: int = 200, changed: bool = False, idempotency_key: str | None = None
+                  ) -> RequestSpec[PolicyReplay]:
+    """Hold rules, as `[[policy.rules]]` has them, against recorded tool calls; without `rules` those in force. With
+    `changed` only calls that would be decided otherwise. Nothing is changed."""
+    return post("/v1/policy/replay", PolicyReplay, ReplayBody(
+        rules=[dict(rule) for rule in rules] if rules is not None else None, session_id=session_id, sessions=sessions,
+        calls=calls, changed=changed), idempotency_key)
 
 
 def remembered_rules() -> RequestSpec[RuleList]:

@@ -1,0 +1,123 @@
+"""The operation that holds rules against recorded tool calls: what was, and what would be (J-13)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.command.policy import RuleSet
+from interlock.command.rule import Rule
+from interlock.engine.recorded_calls import COMMANDS_READ, RecordedFrame, replay_sessions, trusted_kinds
+from interlock.gateway.rest.answers import encode, raw_answer
+from interlock.gateway.rest.request_guard import AUDITORS, OPERATORS
+from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.ports.ledger import CommandQuery, Ledger, PutIdempotency, WriteBatch
+from interlock.protocol.bodies import ReplayBody
+from interlock.protocol.identifiers import session_stream
+from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.policy_replay import PolicyReplay, ReplayedCall
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import SessionRecord
+from interlock.protocol.resources import Command
+
+FRAMES_MAX = 20_000
+"""Frames of a session that are read, from its first one on: a longer session is judged by these."""
+FRAMES_A_PAGE = 500
+BREATH_CALLS = 20
+"""After so many calls the gateway's other work has its turn."""
+
+
+async def replay(call: ApiRequest) -> ASGIApp:
+    """POST /policy/replay: recorded calls, each with what was decided and what these rules would say. Nothing is
+    changed, and nobody is asked."""
+    memory, desk, body = call.memory, call.front.desk, call.body
+    assert memory is not None
+    policy = desk.policy if body.rules is None else _rule_set(body.rules)
+    records = await _sessions(call, body)
+    found: list[ReplayedCall] = []
+    seen, has_more = 0, False
+    source = _FromLedger(desk.ledger, call.principal.tenant_id)
+    nodes = await desk.nodes(call.principal.tenant_id)
+    sessions = [desk.sessions.shown(record) for record in records]
+    async for one in replay_sessions(source, sessions, policy, trusted_kinds(nodes)):
+        if len(found) >= body.calls:
+            has_more = True
+            break
+        seen += 1
+        if one.changed or not body.changed:
+            found.append(one)
+        if seen % BREATH_CALLS == 0:
+            await asyncio.sleep(0)
+    answer = PolicyReplay(found, len(records), sum(one.changed for one in found), has_more or source.was_cut)
+    kept = memory.keep(200, encode(answer), {})
+    await desk.ledger.commit(WriteBatch([PutIdempotency(kept)]))
+    return raw_answer(kept.body, kept.status, kept.headers)
+
+
+def _rule_set(given: Sequence[dict[str, Any]]) -> RuleSet:
+    """Read rules as the config writes them. Raises Problem InvalidPayload with the rule's place."""
+    rules: list[Rule] = []
+    for number, one in enumerate(given):
+        try:
+            rules.append(msgspec.convert({name: value for name, value in one.items() if name != "source"}, Rule))
+        except msgspec.ValidationError as error:
+            raise Problem("InvalidPayload", f"Rule {number + 1} is not a rule: {error}.",
+                          errors=(Place(f"/rules/{number}", "as [[policy.rules]]"),)) from None
+    return RuleSet(rules)
+
+
+async def _sessions(call: ApiRequest, body: ReplayBody) -> list[SessionRecord]:
+    ledger, tenant = call.front.desk.ledger, call.principal.tenant_id
+    if body.session_id is None:
+        return await ledger.sessions(tenant, body.sessions)
+    record = await ledger.session(body.session_id)
+    if record is None or record.tenant_id != tenant:
+        raise Problem("NotFound", f"There is no session {body.session_id}.", hint="List them with `GET /v1/sessions`.")
+    return [record]
+
+
+_decoder = msgspec.json.Decoder(RecordedFrame)
+
+
+class _FromLedger:
+    """Sessions of one tenant, as the ledger keeps them."""
+
+    def __init__(self, ledger: Ledger, tenant_id: str) -> None:
+        self._ledger = ledger
+        self._tenant_id = tenant_id
+        self.was_cut = False
+        """Whether a session had more frames than FRAMES_MAX."""
+
+    async def commands(self, session_id: str) -> list[Command]:
+        found: list[Command] = []
+        before: str | None = None
+        while len(found) < COMMANDS_READ:
+            page = await self._ledger.commands(CommandQuery(self._tenant_id, session_id=session_id, before=before,
+                                                            limit=PAGE_MAX))
+            found += [record.command for record in page]
+            if len(page) < PAGE_MAX:
+                break
+            before = page[-1].command.id
+        return found
+
+    async def frames(self, session_id: str) -> AsyncIterator[tuple[str, RecordedFrame]]:
+        after = 0
+        while after < FRAMES_MAX:
+            events = await self._ledger.events(session_stream(session_id), after, FRAMES_A_PAGE)
+            for event in events:
+                if event.kind in ("C", "M"):
+                    yield event.kind, _decoder.decode(event.body)
+            if len(events) < FRAMES_A_PAGE:
+                return
+            after = events[-1].n
+        self.was_cut = True
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("POST", "/policy/replay", "replayPolicy", replay, OPERATORS | AUDITORS, body=ReplayBody,
+              body_optional=True, answers=PolicyReplay, codes=("NotFound",)),
+)

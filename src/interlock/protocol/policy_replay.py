@@ -1,0 +1,36 @@
+"""Recorded tool calls held against policy rules, as REST answers (J-13)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ReplayedCall(msgspec.Struct, frozen=True):
+    """A recorded tool call held against rules. `was` and `now` are allow, ask or deny. `unknown` names what a rule may
+    go by and is not on record: `command`, `driver`, `trusted_kinds`."""
+
+    session_id: str
+    at: str
+    agent: str
+    tool: str
+    what: str
+    was: str
+    was_rule: str
+    now: str
+    now_rule: str
+    unknown: list[str] = []
+
+    @property
+    def changed(self) -> bool:
+        """Whether it would be decided otherwise."""
+        return self.was != self.now
+
+
+class PolicyReplay(msgspec.Struct, frozen=True):
+    """`POST /v1/policy/replay`: the calls, newest session first, and within a session in their order. With `has_more`
+    the gateway stopped at its bound."""
+
+    calls: list[ReplayedCall]
+    sessions: int
+    changed: int
+    has_more: bool
