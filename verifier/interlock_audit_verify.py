@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Check an audit log that `interlock audit export` wrote, without Interlock:
 `interlock_audit_verify.py LOG KEY.pub [CHECKPOINT]`, the last one a checkpoint of this log that was kept elsewhere.
+With `--proof`, LOG is a file of `interlock ci --proof`: records of one command, each with the hashes that lead from its
+own (1.) up the tree to the root of the signed checkpoint (3.), the lowest first.
 
 Needs Python 3.11 and the package `cryptography`. The log is one JSON document a line:
 
@@ -41,6 +43,7 @@ REQUIRED = {"id", "tenant_id", "seq", "prev", "at", "who", "action", "meta"}
 OPTIONAL = {"command_id", "session_id", "approval_id", "personal"}
 MAX_INTEGER, MAX_DEPTH = 2**53 - 1, 16
 MAX_UNSIGNED, MAX_UNSIGNED_SPAN_S = 1024, 120
+PROOF_FORMAT, MAX_PROOF_BYTES, MAX_PROVEN, MAX_PATH = "interlock.audit-proof/1", 8 * 1024 * 1024, 1000, 64
 FRAME = re.compile(rb'\{"seq":(\d{1,16}),"hash":"([0-9a-f]{64})",(?:"personal":\{.*\},)?"record":(\{.*\})\}\n')
 
 
@@ -100,6 +103,54 @@ def check(lines: list[bytes], key: Ed25519PublicKey, kept: bytes | None = None) 
         raise Bad("personal data missing", min(closed - redacted))
     check_tail(size, times[size:])
     return len(leaves), len(leaves) - size, len(closed), origin
+
+
+def check_proof(raw: bytes, key: Ed25519PublicKey) -> tuple[int, str, str]:
+    """Give (records, their command, origin of the log) of a proof that holds. Raises Bad."""
+    try:
+        file = json.loads(raw) if len(raw) <= MAX_PROOF_BYTES else None
+        command, line = file["command_id"], canonical({"checkpoint": file["checkpoint"]}) + b"\n"
+        found = [(one.pop("record"), one.pop("proof"), one) for one in file["records"]]
+        good = (file.keys() == {"format", "command_id", "checkpoint", "records"} and file["format"] == PROOF_FORMAT
+                and isinstance(command, str) and 0 < len(found) <= MAX_PROVEN and parse_checkpoint(line) is not None
+                and all(isinstance(record, dict) and isinstance(path, list) and not more
+                        and all(isinstance(one, str) for one in path) for record, path, more in found))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        good = False
+    if not good:
+        raise Bad("unreadable", None)
+    origin, size, top = genuine(line, key)
+    last = 0
+    for record, path, _ in found:
+        seq = record.get("seq") if type(record.get("seq")) is int and record["seq"] > 0 else None
+        if seq is None or not fits(record):
+            raise Bad("record changed", seq)
+        try:
+            hashes = [bytes.fromhex(one) for one in path]
+        except ValueError:
+            hashes = [b""]
+        if len(hashes) > MAX_PATH or any(len(one) != 32 for one in hashes):
+            raise Bad("unreadable", seq)
+        if seq > size or climbed(hashlib.sha256(b"\0" + canonical(record)).digest(), seq - 1, size, hashes) != top:
+            raise Bad("not included", seq)
+        if record.get("command_id") != command or record["tenant_id"] != unquote(origin.rpartition("/")[2]):
+            raise Bad("another command", seq)
+        if seq <= last:
+            raise Bad("unreadable", seq)
+        last = seq
+    return len(found), command, origin
+
+
+def climbed(digest: bytes, index: int, size: int, path: list[bytes]) -> bytes | None:
+    """Give the root of a tree of `size` leaves in which leaf `index` is this one; None for a path of a wrong length."""
+    if size == 1 or not path:
+        return digest if size == 1 and not path else None
+    left = 1 << (size - 1).bit_length() - 1
+    half = climbed(digest, index, left, path[:-1]) if index < left else \
+        climbed(digest, index - left, size - left, path[:-1])
+    if half is None:
+        return None
+    return hashlib.sha256(b"\1" + (half + path[-1] if index < left else path[-1] + half)).digest()
 
 
 def check_tail(size: int, times: list[str]) -> None:
@@ -311,6 +362,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Check an audit log that `interlock audit export` wrote.")
     parser.add_argument("log", type=Path, help="the exported log")
     parser.add_argument("key", type=Path, help="the gateway's public key (gateway.pub)")
+    parser.add_argument("--proof", action="store_true", help="the log is a proof of one command's records")
     parser.add_argument("checkpoint", type=Path, nargs="?", help="a checkpoint of this log that was kept elsewhere")
     asked = parser.parse_args()
     try:
@@ -325,6 +377,10 @@ def main() -> int:
         print("cannot be read: the key is not an Ed25519 key", file=sys.stderr)
         return 2
     try:
+        if asked.proof:
+            records, command, origin = check_proof(b"".join(lines), key)
+            print(f"ok: {records} {'record' if records == 1 else 'records'} of {command}: {origin}")
+            return 0
         records, unsigned, erased, origin = check(lines, key, kept)
     except Bad as bad:
         kind, place = bad.args

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.req("O-10")
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 SOON = ("--approval-timeout", "1s")
-STARTED = re.compile(r"(?:started|following) (cmd_\w+)")
+STARTED = re.compile(r"task (cmd_\w+) · session")
 
 
 class Job:
@@ -187,7 +187,7 @@ def test_a_lost_job_that_is_run_again_follows_the_same_task(house: House, worksp
         lost.process.wait(PATIENCE_S)
     errand = lost.errand
     with job(house, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="2")) as again:
-        assert errand.id in again.until("following")
+        assert errand.id in again.until("task cmd_")
         errand.vote("grant")
         assert again.ended() == ExitStatus.DONE, again.lines
     with job(house, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="3")) as third:

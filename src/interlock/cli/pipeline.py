@@ -113,8 +113,7 @@ class _Started:
                           "Make a key with --role operator --role auditor.")
         self._submission = asyncio.create_task(self._submit())
         command = await asyncio.shield(self._submission)
-        self._job.say(f"{'following' if self._job.is_repeated else 'started'} {command.id} · session "
-                      f"{command.target.session_id}")
+        self._job.say(f"task {command.id} · session {command.target.session_id}")
         ended = await self._job.follow(command)
         return await self._close(ended)
 

@@ -23,6 +23,7 @@ MAX_PROVEN_RECORDS = 1_000
 MAX_PATH_HASHES = 64
 """A tree of 2^53 records has no longer path."""
 
+PROOF_FORMAT = "interlock.audit-proof/1"
 ProofFault = Literal["unreadable", "bad signature", "record changed", "not included", "another command"]
 
 
@@ -36,10 +37,10 @@ class ProvenRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RecordProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file. `checkpoint` is the signed note; `records` are those of the command, in the order of their numbers."""
 
+    format: Literal["interlock.audit-proof/1"]
     command_id: str
     checkpoint: str
     records: list[ProvenRecord]
-    format: Literal["interlock.audit-proof/1"] = "interlock.audit-proof/1"
 
 
 class ProofReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -101,7 +101,7 @@ def test_a_span_and_a_fence_hold_their_text(text: str) -> None:
 def test_it_names_who_decided_when_by_which_rule_and_over_which_digest() -> None:
     asked = read(approval("consumed", decided_by="user:ann", decided_at="2026-11-23T10:00:00.000Z"), Approval)
     text = summary(JobFacts(read(command(), Command), [asked], LINK, "do it", "build-1"))
-    assert "- **consumed**: `" in text
+    assert "- **granted (used)**: `" in text
     assert "decided by `user:ann` at `2026-11-23T10:00:00.000Z`" in text
     assert f"rule `ask`, digest `{asked.digest}`" in text
 

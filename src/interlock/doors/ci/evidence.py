@@ -10,7 +10,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from interlock.command.note import parse_checkpoint
-from interlock.command.record_proof import MAX_PROVEN_RECORDS, RecordProof, check, proven, written
+from interlock.command.record_proof import MAX_PROVEN_RECORDS, PROOF_FORMAT, RecordProof, check, proven, written
 from interlock.protocol.answers import AuditLine
 from interlock.protocol.clock import iso, parse_iso
 from interlock.protocol.limits import PAGE_MAX
@@ -68,7 +68,7 @@ async def evidence_of(gateway: AsyncInterlock, command: Command) -> TaskEvidence
         row = _row.decode(line.record)
         found.append(msgspec.structs.replace(row, hash=line.hash))
         paths.append((await gateway.audit.prove_inclusion(line.seq, size=size)).proof)
-    file = written(RecordProof(command_id, note, [proven(bytes(line.record), path)
+    file = written(RecordProof(PROOF_FORMAT, command_id, note, [proven(bytes(line.record), path)
                                                   for line, path in zip(lines, paths, strict=True)]))
     key = await gateway.audit.key()
     raw = base64.b64decode(key.public_key)

@@ -39,8 +39,6 @@ class PipelineJob:
         self.progress = ProgressLines(writer)
         self.approvals: dict[str, Approval] = {}
         self.overdue: str | None = None
-        self.is_repeated = False
-        """Whether the command is one that an earlier try of this job submitted."""
 
     async def submit(self, request: RequestSpec[Command], keys: Sequence[str]) -> Command:
         """Submit under the keys of the tries, the oldest first: the first command that goes on or has succeeded is this
@@ -49,7 +47,6 @@ class PipelineJob:
             submitted = await self._gateway.link.answer(request.with_key(key))
             command = await self._gateway.commands.get(submitted.id)
             if at == len(keys) - 1 or command.state not in ENDED_BADLY:
-                self.is_repeated = command.started_at is not None or command.ended_at is not None
                 return command
             self.say(f"{command.id} of an earlier try of this job is {_words(command.state)}")
         raise ValueError("a job has at least one key")

@@ -29,6 +29,7 @@ FILES_SHOWN = 50
 MAX_SUMMARY_BYTES = 512 * 1024
 """GitHub drops a step's summary above 1 MiB."""
 _TICKS = re.compile("`+")
+_STATES = {"consumed": "granted (used)", "void": "void: the task ended first"}
 _SIGNS = {"succeeded": "✅", "canceled": "⏹️"}
 
 
@@ -117,7 +118,7 @@ def _approvals(facts: JobFacts) -> Iterator[str]:
     if not facts.approvals:
         yield "None was asked for."
     for approval in facts.approvals[:APPROVALS_SHOWN]:
-        yield (f"- **{approval.state}**: {span(title_of_approval(approval))} · "
+        yield (f"- **{_STATES.get(approval.state, approval.state)}**: {span(title_of_approval(approval))} · "
                f"[{approval.id}]({facts.link}/a/{approval.id})")
         if approval.decided_by:
             yield f"  - decided by {span(approval.decided_by)} at {span(approval.decided_at or '?')}"
