@@ -36,6 +36,7 @@ def test_modules_and_classes_have_names_of_their_own() -> None:
     assert set(repeated_classes(trees)) == {"Heartbeat"}  # A frame's payload and a stream's event: the wire names both.
 
 
+@pytest.mark.req("Y-17")
 @pytest.mark.parametrize(("expression", "limit"), [
     ("tell, told", 18.7), ("hear, heard", 3.3), ("stands in, stands for", 5.6), ("headless who", 2.1), ("anew", 0.2),
     ("nobody", 0.3), ("whoever", 0.1), ("is no", 7.0), ("what becomes of", 0.2),

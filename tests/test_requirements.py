@@ -18,7 +18,7 @@ SPECIFIED = {
     "sessions": {"N": 3, "R": 4, "I": 4, "X": 8, "Z": 7, "Q": 2, "B": 1, "V": 2},
     "running": {"G": 7},
     "hold": {"H": 20},
-    "face": {"Y": 7},
+    "face": {"Y": 18},
     "doors": {"O": 13},
     "console": {"J": 18},
 }

@@ -71,7 +71,7 @@ def test_a_value_with_quotes_is_printed_as_toml(tmp_path: Path) -> None:
     assert (spec.command, spec.args, spec.env) == ('a "b" \\c', ['--x="y"'], {"V": "é\t\"'\\"})
 
 
-@pytest.mark.req("G-1")
+@pytest.mark.req("G-1", "Y-12")
 @pytest.mark.parametrize("line", ['mode = "plan"', 'modes = ["plan"]'])
 def test_only_acp_agents_take_modes(line: str, tmp_path: Path) -> None:
     (tmp_path / "interlock.toml").write_text(f'[agents.x]\nadapter = "exec"\ncommand = "cat"\n{line}\n')

@@ -15,7 +15,7 @@ from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
 
-pytestmark = pytest.mark.req("U-5")
+pytestmark = pytest.mark.req("U-5", "Y-9")
 
 
 def line(seq: int, **record: Any) -> dict[str, Any]:

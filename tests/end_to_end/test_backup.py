@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from proof.house import House
 
 from end_to_end.errands import submit
@@ -22,6 +23,7 @@ command = 'echo [a-z0-9 ]+'
 """
 
 
+@pytest.mark.req("Y-15")
 def test_a_backup_under_load_restores_what_was_acknowledged_and_starts(tmp_path: Path) -> None:
     place = tmp_path / "house"
     place.mkdir()

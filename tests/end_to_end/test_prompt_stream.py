@@ -22,6 +22,8 @@ from interlock.sdk import (
     ToolStartPart,
 )
 
+pytestmark = pytest.mark.req("Y-14")
+
 
 def key_of(house: House) -> str:
     return house.headers["Authorization"].removeprefix("Bearer ")

@@ -73,7 +73,7 @@ def _run(words: list[str]) -> int:
 
     if not os.environ.get("COLUMNS", "").strip("0"):
         os.environ.pop("COLUMNS", None)  # A terminal that does not know its width says 0, which fits no word at all.
-    words = _without_agent_flags(words)
+    words = _without_agent_flags(spelled(words))
     try:
         app = build()
         with working(words):
@@ -83,6 +83,20 @@ def _run(words: list[str]) -> int:
             raise
         raise _usage_of(error, words) from None
     return status if isinstance(status, int) else ExitStatus.DONE
+
+
+def spelled(words: list[str]) -> list[str]:
+    """Return the words as the verbs know them, for spellings that people bring from other programs (Y-8): `help`,
+    `help VERB`, `open`, and `list` behind a verb that lists by itself."""
+    match words:
+        case ["help", *verb] if not any(word.startswith("-") for word in verb):
+            return [*verb, "--help"]
+        case ["open", *more]:
+            return ["console", *more]
+        case [("budgets" | "policy") as verb, "list", *more]:
+            return [verb, *more]
+        case _:
+            return words
 
 
 def _without_agent_flags(words: list[str]) -> list[str]:

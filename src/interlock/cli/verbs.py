@@ -68,6 +68,8 @@ THING_VERBS: tuple[CliVerb, ...] = (
             ("interlock budgets", "interlock budgets --json")),
 )
 SETUP_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("logs", "interlock.cli.logs:logs", "Show the last lines of the logs of `interlock up`.",
+            ("interlock logs", "interlock logs gateway --follow")),
     CliVerb("demo", "interlock.cli.demo_verb:demo", "See the whole of it at work in a temporary directory.",
             ("interlock demo", "interlock demo --json")),
     CliVerb("conformance", "interlock.cli.conformance_verb:conformance",
