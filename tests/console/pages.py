@@ -51,12 +51,12 @@ def origin(house: House) -> str:
     return house.url.replace("127.0.0.1", "localhost")
 
 
-def asked(house: House, line: str, session: str) -> str:
-    """Have the shell ask for one line; the approval's id."""
-    interlock(house, "run", "shell", line, "--detach", "--session", session)
+def asked(house: House, line: str, session: str, agent: str = "shell") -> str:
+    """Have an agent ask about what this prompt makes it do, the shell about this line; the approval's id."""
+    interlock(house, "run", agent, line, "--detach", "--session", session)
     found: list[str] = []
     house.until(lambda: bool(found) or found.extend(
         one["id"] for one in house.get("/v1/approvals?state=pending")["items"] if one["session_id"] in {
             each["session_id"] for each in house.get("/v1/sessions")["items"]
-            if each["session_key"] == f"agent:shell:{session}"}) or bool(found))
+            if each["session_key"] == f"agent:{agent}:{session}"}) or bool(found))
     return found[0]

@@ -1,0 +1,99 @@
+"""What an agent sends never looks like the console's own words, in the inbox and on the page of an approval (H-4)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proof.house import House
+from tests.console.forging import CLAIM, FORGED
+from tests.console.pages import asked, origin, page_of
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
+              pytest.mark.req("H-4", "J-5", "J-16")]
+AGENT = Path(__file__).parent / "forging.py"
+QUOTING = ".act, .said, pre, code"
+"""What holds an agent's words: in another type than the console's own, within a border or on a line of its own."""
+OUTSIDE = """([claim, quoting]) => {
+  const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    if (text.data.includes(claim) && text.parentElement.closest(quoting) === null) found.push(text.data);
+  }
+  return found;
+}"""
+"""Texts with the forged words that are not in what holds an agent's words."""
+LINE_PX = "() => parseFloat(getComputedStyle(document.querySelector('.cards .act')).lineHeight)"
+MOST_LINES = 3
+HIDDEN = ("\u202e", "\u202c", "\u2066", "\u2069", "\u200b")
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    """A gateway and a runner with the agent that forges."""
+    words = json.dumps(["-I", str(AGENT)])
+    house = House(tmp_path_factory.mktemp("forged"),
+                  f'[agents.forger]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n')
+    try:
+        house.up()
+        yield house
+    finally:
+        house.down()
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, house: House) -> Iterator[Any]:
+    with page_of(browser, house) as page:
+        yield page
+
+
+@pytest.fixture(params=sorted(FORGED))
+def forged(house: House, request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """The approval that the agent's request of this name makes."""
+    approval = asked(house, request.param, request.param, "forger")
+    yield house.get(f"/v1/approvals/{approval}")
+    house.post(f"/v1/approvals/{approval}/grants", {"decision": "deny"}, f"forged-{request.param}")
+
+
+def font(place: Any) -> str:
+    return place.evaluate("(element) => getComputedStyle(element).fontFamily")
+
+
+def hidden(shown: str) -> list[str]:
+    return [one for one in HIDDEN if one in shown]
+
+
+def test_a_row_of_the_inbox_names_the_agent_the_host_and_the_directory_itself(
+    page: Any, house: House, forged: dict[str, Any]
+) -> None:
+    page.goto(f"{origin(house)}/console/")
+    row = page.locator(f"a[href='/console/a/{forged['id']}']")
+    row.wait_for()
+    act, place, _ = row.locator(":scope > span").all()
+    assert place.inner_text() == f"forger · {forged['runner_id']}:{forged['workspace']}"
+    shown = act.inner_text()
+    assert ("\n" in shown, hidden(shown)) == (False, [])
+    assert font(act) != font(place)
+    assert act.bounding_box()["height"] <= MOST_LINES * page.evaluate(LINE_PX), "nor does it grow into rows of its own"
+    assert page.evaluate(OUTSIDE, [CLAIM, QUOTING]) == []
+    assert page.locator("main button").count() == 0
+
+
+def test_the_page_of_an_approval_keeps_its_own_words_apart(page: Any, house: House, forged: dict[str, Any]) -> None:
+    page.goto(f"{origin(house)}/a/{forged['id']}")
+    page.get_by_role("button", name="Deny", exact=True).wait_for()
+    own = dict(zip(page.locator("dt").all_inner_texts(), page.locator("dd").all_inner_texts(), strict=True))
+    assert (own["Agent"], own["Host"], own["Directory"]) == ("forger", forged["runner_id"], forged["workspace"])
+    assert page.locator("main button").all_inner_texts() == ["Deny", "Allow once"]
+    assert page.locator("p.notice strong").all_inner_texts() == [], "nothing says that it was decided"
+    assert page.evaluate(OUTSIDE, [CLAIM, QUOTING]) == []
+    assert hidden(page.locator("main").inner_text()) == []
+    headline = page.get_by_role("heading", level=1).inner_text()
+    if "command" not in (forged["input"] or {}):
+        assert not headline.startswith("$ "), "that is how a command is shown, and there is none"
+        assert headline.endswith(('"', "…")), "the agent's words are quoted to their end"
