@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from interlock.agents.acp.denied_calls import DeniedCalls
 from interlock.model_stand_in import AFTER_TOOL, ModelServer, RequestKind, chunk_texts, running_model_server
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -147,6 +148,16 @@ def test_only_the_last_paragraph_steers_and_a_command_may_have_several(model_ser
     answer = ask(model_server, form, "[[fail:500]]\n\nnow [[tool:echo one\n\necho two]]")
 
     assert form.called(answer.json())[1] == {"command": "echo one\n\necho two"}
+
+
+@every_form
+def test_the_note_of_denied_calls_behind_a_prompt_takes_no_word_from_it(model_server: ModelServer, form: Form) -> None:
+    denied = DeniedCalls()
+    denied.add("Writing a.txt", "denied by ann")
+    blocks = denied.appended([{"type": "text", "text": "[[fail:500]]\n\nnow [[tool:echo one]]"}])
+    answer = ask(model_server, form, "\n\n".join(block["text"] for block in blocks))  # As vibe puts them.
+
+    assert form.called(answer.json())[1] == {"command": "echo one"}
 
 
 @every_form

@@ -33,7 +33,8 @@ A prompt that asks for a memory flush is obeyed: the file that it names is writt
 and the answer is `NO_REPLY`.
 
 Only the last paragraph of a prompt steers: an agent may send a cancelled prompt again, in front of the next one and a
-blank line between them. A blank line inside a word is part of the word.
+blank line between them. A blank line inside a word is part of the word. Interlock's note of denied calls, which some
+agents put behind a prompt in a paragraph of its own, does not count as one.
 
 Without a word the answer is one short text. When every tool call has its result, the answer is `AFTER_TOOL`.
 """
@@ -52,6 +53,8 @@ MAX_DELAY_MS = 60_000
 MAX_CALLS = 1_000
 
 _PARAGRAPH = re.compile(r"\n\s*\n(?![^\[]*\]\])")
+_NOTE = "Note of Interlock, which starts you"
+"""As the ACP adapter begins it."""
 _AGENT = re.compile(r"\[\[agent:(.*?)\]\]", re.DOTALL)
 _ASK = re.compile(r"\[\[ask:(.*?)\]\]", re.DOTALL)
 _CHUNKS = re.compile(r"\[\[chunks:(\d+)\]\]")
@@ -103,7 +106,8 @@ class Script:
 
 def read_script(prompt: str) -> Script:
     """Read the words of a prompt; numbers above the named limits are cut to them, unknown words are passed over."""
-    prompt = _PARAGRAPH.split(prompt)[-1]
+    paragraphs = _PARAGRAPH.split(prompt)
+    prompt = next((one for one in reversed(paragraphs) if not one.startswith(_NOTE)), "")
     chunks, delay, fail = _CHUNKS.search(prompt), _DELAY.search(prompt), _FAIL.search(prompt)
     many, thinks, flood = _MANY.search(prompt), _THINK.search(prompt), _FLOOD.search(prompt)
     flaky, room = _FLAKY.search(prompt), _ROOM.search(prompt)
