@@ -21,7 +21,7 @@ from interlock.gateway.a2a.wire import A2AError, Part, SendRequest, TaskOptions,
 from interlock.protocol.resources import Approval, Command
 
 pytestmark = pytest.mark.req("O-9")
-ORIGIN = "http://127.0.0.1:7717"
+ORIGIN = "http://127.0.0.1:7420"
 
 
 def command(state: str = "running", **members: Any) -> Command:
@@ -51,7 +51,7 @@ def test_a_state_is_named_by_who_is_waited_for(state: str, kinds: tuple[str, ...
 def test_a_task_that_waits_names_the_act_and_the_page_where_a_person_answers() -> None:
     status = task_of(command(), "c-1", [waiting("permission")], ORIGIN)["status"]
     assert status["message"]["parts"] == [{
-        "text": "The agent asks for permission: $ rm -rf build. A person answers at http://127.0.0.1:7717/a/apr_1; "
+        "text": "The agent asks for permission: $ rm -rf build. A person answers at http://127.0.0.1:7420/a/apr_1; "
                 "no message is a vote.", "mediaType": "text/plain"}]
 
 

@@ -99,7 +99,7 @@ def state_of(command: Command, waiting: Iterable[Approval]) -> str:
 
 def task_of(command: Command, context_id: str, waiting: Sequence[Approval], origin: str, *,
             history_length: int | None = None, artifacts: bool = True) -> dict[str, Any]:
-    """Return the task for a command. `origin` is where the gateway's pages are, as `http://127.0.0.1:7717`."""
+    """Return the task for a command. `origin` is where the gateway's pages are, as `http://127.0.0.1:7420`."""
     task: dict[str, Any] = {"id": command.id, "contextId": context_id,
                             "status": status_of(command, waiting, origin), "metadata": {"interlock": _own(command)}}
     if artifacts and (found := artifacts_of(command)):
