@@ -438,6 +438,8 @@ MEANING = {
     "agent.args": "its arguments; `{prompt}` is replaced by the prompt (`exec`), else the prompt is the last one; an "
                   "argument that begins with a prompt `-…` gets a space before it, so that it is no option",
     "agent.env": "variables it gets beside the allow-list; names with KEY, TOKEN, SECRET … are not shown",
+    "agent.env_pass": "credentials of the runner's own environment that it gets as well, by name; other variables go "
+                      "into `env`",
     "agent.roots": "directories this agent may work in, in place of the runner's",
     "agent.trusted_kinds": "believe its word that a tool only reads, and allow those without asking",
     "agent.name": "a name for people",

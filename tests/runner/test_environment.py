@@ -44,3 +44,11 @@ def test_configured_variables_pass_and_win_but_for_ours() -> None:
 def test_the_workspace_is_told_as_an_absolute_path() -> None:
     with pytest.raises(ValueError, match="not an absolute path"):
         environment({}, session_id="s", workspace="here", runner_id="r")
+
+
+@pytest.mark.req("A-1")
+def test_a_credential_that_is_named_passes_with_the_runners_value_and_never_one_of_ours() -> None:
+    named = ["AWS_SECRET_ACCESS_KEY", "INTERLOCK_TOKEN", "NOT_SET_KEY"]
+    env = environment(RUNNERS_OWN, session_id="s", workspace="/w", runner_id="r", credentials=named)
+    plain = environment(RUNNERS_OWN, session_id="s", workspace="/w", runner_id="r")
+    assert env == plain | {"AWS_SECRET_ACCESS_KEY": "secret"}

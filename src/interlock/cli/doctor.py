@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.agents import evidence
+from interlock.agents.credentials import not_passed_on, not_set
 from interlock.box.host import Host, survey
 from interlock.channels.chat.places import PlacesFile
 from interlock.cli.cluster_health import shared_server
@@ -28,6 +29,7 @@ from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.terminal import print_json, result, styled
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble
+from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
 from interlock.protocol.answers import ClusterHealth, RestoredLedger, WebhookList
 from interlock.protocol.box import phrase
@@ -263,6 +265,7 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
                 yield HostFinding(f"sockets of {name}", True,
                                   "ssh-agent's, gpg-agent's, Docker's, D-Bus's and tmux's are "
                                   "open to it: Landlock does not hide sockets.")
+        yield from _credentials(name, spec)
         seen = records.get(name)
         if seen is not None and seen.reads_unasked and seen.digest == digest_of(spec, os.environ):
             yield HostFinding(f"asking of {name}", True, "it asks before shell commands, but not before those that it "
@@ -271,3 +274,17 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
             where = shutil.which(spec.command)
             yield HostFinding(f"agent {name}", where is not None, where or f"{spec.command} is not on PATH.",
                               "Install it, or correct `command` in the config.")
+
+
+def _credentials(name: str, spec: AgentSpec) -> Iterator[HostFinding]:
+    """Say which keys are set here and not passed on, and the reverse (Y-12). An agent may be logged in by a file, so
+    neither is wrong by itself."""
+    if left := not_passed_on(spec, os.environ):
+        line = f"env_pass = {msgspec.json.encode(left).decode()}"
+        yield HostFinding(f"credentials of {name}", True,
+                          f"{', '.join(left)} is set here, not passed on; if it needs it, write in [agents.{name}]: "
+                          f"{line}.")
+    if missing := not_set(spec, os.environ):
+        yield HostFinding(f"credentials of {name}", True,
+                          f"{', '.join(missing)} is to be passed on, and is not set here; the runner passes on what it "
+                          "was started with.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -25,11 +26,30 @@ for a type that no one here knows, E-1), metadata. Raises InvalidFrame with FRAM
 """
 
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_CREDENTIAL = re.compile(r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_ID|_?[0-9]+)?$",
+                         re.IGNORECASE)
+"""How the name of a credential ends."""
+
+
 def check_roots(roots: Iterable[str]) -> None:
     """Raises ValueError for a root that is not absolute: where it lies would depend on where the runner was started."""
     for root in roots:
         if not root.startswith("/"):
             raise ValueError(f"roots: {root!r} is not an absolute path; write it from / on")
+
+
+def _check_passed(names: Sequence[str], env: Mapping[str, str]) -> None:
+    """Raises ValueError for a name that is no credential's. Any other variable could change how an agent asks, so its
+    value is in the config, which the evidence of a check covers (H-10)."""
+    for name in names:
+        if _VARIABLE.fullmatch(name) is None or name.startswith(("INTERLOCK_", "RAWP_")):
+            raise ValueError(f"env_pass: {name!r} is not the name of a variable that an agent may get")
+        if _CREDENTIAL.search(name) is None:
+            raise ValueError(f"env_pass: {name} is not named like a credential (…_KEY, …_TOKEN, …_SECRET, …_PASSWORD); "
+                             "write it with its value in `env`")
+        if name in env:
+            raise ValueError(f"env_pass: {name} is in `env`, too; leave one of the two out")
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +59,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     command: str = ""
     args: list[str] = []
     env: dict[str, str] = {}
+    env_pass: list[str] = []
+    """Credentials of the runner's own environment that the agent gets as well, by their variables' names (Y-12)."""
     roots: list[str] = []
     trusted_kinds: bool = False
     name: str | None = None
@@ -70,6 +92,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         check_roots(self.roots)
+        _check_passed(self.env_pass, self.env)
         if (self.mode or self.modes or self.asking_modes) and self.adapter != "acp":
             raise ValueError("mode: only agents of the adapter acp take `mode`, `modes` and `asking_modes`")
         if self.context_window < 0:

@@ -68,7 +68,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
     workspace = state.workspace = str(_workspace(around, spec, asked))
     variables = environment(
         around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,
-        extra={**ignoring_env(spec), **spec.env},
+        extra={**ignoring_env(spec), **spec.env}, credentials=spec.env_pass,
     )
     name, index = remembered.get("agent_session"), whole(remembered.get("next_turn_index"))
     known = state.agent_session or (name if isinstance(name, str) else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 SESSION = "RAWP_SESSION_ID"
@@ -18,7 +18,7 @@ ALLOWED = frozenset({
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 })  # fmt: skip
 """Where things are, what language and terminal there is, and the way to the network. No credentials, no sockets of
-agents that hold them (SSH_AUTH_SOCK): who wants an agent to have those names them in its `env`."""
+agents that hold them (SSH_AUTH_SOCK): an agent gets those that its `env` or its `env_pass` names."""
 ALLOWED_PREFIXES = ("LC_", "XDG_")
 OWN_PREFIX = "INTERLOCK_"
 
@@ -30,16 +30,18 @@ def environment(
     workspace: Path | str,
     runner_id: str,
     extra: Mapping[str, str] | None = None,
+    credentials: Collection[str] = (),
 ) -> dict[str, str]:
     """The whole environment of one agent (A-1).
 
-    `base` is the runner's own, of which only the allow-list passes; `extra` is the agent's configured `env` and wins
-    over it; the RAWP_ variables win over both. INTERLOCK_ variables, the runner's secrets among them, never pass, from
-    wherever they come. `workspace` must be absolute: ValueError otherwise.
+    `base` is the runner's own, of which only the allow-list and the variables named in `credentials` pass; `extra` is
+    the agent's configured `env` and wins over it; the RAWP_ variables win over both. INTERLOCK_ variables, the runner's
+    secrets among them, never pass, from wherever they come. `workspace` must be absolute: ValueError otherwise.
     """
     if not Path(workspace).is_absolute():
         raise ValueError(f"The workspace {str(workspace)!r} is not an absolute path.")
-    passed = {name: value for name, value in base.items() if name in ALLOWED or name.startswith(ALLOWED_PREFIXES)}
+    passed = {name: value for name, value in base.items() if name in ALLOWED or name.startswith(ALLOWED_PREFIXES)
+              or (name in credentials and not name.startswith(OWN_PREFIX))}
     configured = {name: value for name, value in (extra or {}).items() if not name.startswith(OWN_PREFIX)}
     own = {SESSION: session_id, WORKSPACE: str(workspace), VERSION: DPS_VERSION, RUNNER: runner_id}
     return passed | configured | own

@@ -117,7 +117,9 @@ class PipelineJob:
             return
         if (wait := self._waits.pop(approval_id, None)) is not None:
             wait.cancel()
-        self.say(f"{approval.id} is {_words(approval.state)}{decided_by(approval)}: "
+        # A yes may have been used before it is read here.
+        state = "granted" if approval.state == "consumed" else approval.state
+        self.say(f"{approval.id} is {_words(state)}{decided_by(approval)}: "
                  f"{phrase(title_of_approval(approval))}")
 
     def _asks(self, approval: Approval) -> str:
