@@ -265,7 +265,7 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
                 yield HostFinding(f"sockets of {name}", True,
                                   "ssh-agent's, gpg-agent's, Docker's, D-Bus's and tmux's are "
                                   "open to it: Landlock does not hide sockets.")
-        yield from _credentials(name, spec)
+        yield from credentials(name, spec)
         seen = records.get(name)
         if seen is not None and seen.reads_unasked and seen.digest == digest_of(spec, os.environ):
             yield HostFinding(f"asking of {name}", True, "it asks before shell commands, but not before those that it "
@@ -276,7 +276,7 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
                               "Install it, or correct `command` in the config.")
 
 
-def _credentials(name: str, spec: AgentSpec) -> Iterator[HostFinding]:
+def credentials(name: str, spec: AgentSpec) -> Iterator[HostFinding]:
     """Say which keys are set here and not passed on, and the reverse (Y-12). An agent may be logged in by a file, so
     neither is wrong by itself."""
     if left := not_passed_on(spec, os.environ):
