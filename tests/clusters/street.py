@@ -146,6 +146,17 @@ class House:
             await runner.frame("x-interlock.welcome")
             yield runner
 
+    async def refused_link(self) -> tuple[int, Any]:
+        """The status and the body that a runner's upgrade is refused with."""
+        runner = Runner()
+
+        async def send(message: Any) -> None:
+            runner.heard.put_nowait(message)
+
+        await self.rawp(_upgrade(), runner.said.get, send)
+        begun, body = await runner.next(), await runner.next()
+        return begun["status"], json.loads(body["body"])
+
     @contextlib.asynccontextmanager
     async def linked(self) -> AsyncIterator[Runner]:
         """A runner's link on which nothing was said."""
@@ -154,9 +165,7 @@ class House:
         async def send(message: Any) -> None:
             runner.heard.put_nowait(message)
 
-        scope = {"type": "websocket", "subprotocols": [DPS_VERSION],
-                 "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}
-        serving = asyncio.create_task(self.rawp(scope, runner.said.get, send))
+        serving = asyncio.create_task(self.rawp(_upgrade(), runner.said.get, send))
         try:
             assert (await runner.next())["type"] == "websocket.accept"
             yield runner
@@ -165,6 +174,11 @@ class House:
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
+
+
+def _upgrade() -> dict[str, Any]:
+    return {"type": "websocket", "subprotocols": [DPS_VERSION],
+            "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}
 
 
 async def _no_checkpoint(_tenant: str) -> bytes | None:

@@ -104,15 +104,25 @@ def postgres(_own_database: str) -> PostgresSettings:
     return PostgresSettings(_own_database)
 
 
-@pytest.fixture
-def empty_database(postgres_server: str) -> str:
-    """The address of a database without any table."""
+def _new_database(server: str) -> str:
     name = f"empty_{os.getpid()}_{next(_numbers)}"
 
     async def make() -> None:
-        connection = await asyncpg.connect(postgres_server)
+        connection = await asyncpg.connect(server)
         await connection.execute(f"CREATE DATABASE {name}")
         await connection.close()
 
     asyncio.run(make())
-    return named(postgres_server, name)
+    return named(server, name)
+
+
+@pytest.fixture
+def empty_database(postgres_server: str) -> str:
+    """The address of a database without any table."""
+    return _new_database(postgres_server)
+
+
+@pytest.fixture
+def second_database(postgres_server: str) -> str:
+    """The address of another database without any table."""
+    return _new_database(postgres_server)

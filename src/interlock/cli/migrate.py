@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -18,18 +19,31 @@ from interlock.protocol.extras import install
 
 def migrate(
     *,
-    to: Annotated[str | None, Parameter(help="An empty PostgreSQL database: postgresql://user@host/name.")] = None,
+    to: Annotated[str | None, Parameter(help="An empty PostgreSQL database: postgresql://user@host/name; with "
+                                             "--tenant, that of the cluster which takes the tenant.")] = None,
     from_: Annotated[str | None, Parameter(name="--from", help="The database of gateways that were stopped; the state "
-                                                               "directory has no ledger then.")] = None,
+                                                               "directory has no ledger then. With --tenant: that "
+                                                               "which has the tenant.")] = None,
+    tenant: Annotated[str | None, Parameter(help="Move this tenant alone; it is suspended.")] = None,
+    to_state: Annotated[Path | None, Parameter(help="With --tenant: a directory with the destination's gateway.key."
+                                               )] = None,
+    at: Annotated[str | None, Parameter(help="With --tenant: the address that the source names to people and runners "
+                                             "(default: that of the database).")] = None,
+    dry_run: Annotated[bool, Parameter(help="With --tenant: print what would move, and change nothing.")] = False,
     json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
     """Move a ledger, its transcripts and its audit log between the state directory and PostgreSQL: all or nothing."""
-    if (to is None) == (from_ is None):
+    if tenant is None and (to_state is not None or at is not None or dry_run):
+        raise usage("--to-state, --at and --dry-run belong to --tenant.")
+    if tenant is not None and to is None:
+        raise usage("Name with --to the database of the cluster that takes the tenant.")
+    if tenant is None and (to is None) == (from_ is None):
         raise usage("Name either --to or --from.", "For one: interlock migrate --to postgresql://me@db/interlock")
     try:
         from interlock.app.data_migration.into_files import move_into_files
         from interlock.app.data_migration.into_postgres import move_into_postgres
+        from interlock.cli.migrate_tenant import TenantMove, migrate_tenant
     except ModuleNotFoundError as error:
         raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
                     f"Install it: {install('cluster')}") from None
@@ -39,6 +53,8 @@ def migrate(
     from interlock.ports.ledger import LedgerError
 
     state = where.directory()
+    if tenant is not None and to is not None:
+        return migrate_tenant(TenantMove(tenant, state, from_, to, to_state, at, dry_run), json=json)
     if from_ is not None:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
     writable(state)

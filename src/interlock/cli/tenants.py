@@ -52,10 +52,16 @@ async def _list(where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    print_table([[one.tenant_id, one_line(one.name), "suspended" if one.suspended else "good", ago(one.created_at)]
+    print_table([[one.tenant_id, one_line(one.name), _standing(one), ago(one.created_at)]
                  for one in decoded(raw, dict[str, list[Tenant]], "/v1/tenants")["tenants"]],
                 ("TENANT", "NAME", "STATE", "MADE"))
     return ExitStatus.DONE
+
+
+def _standing(tenant: Tenant) -> str:
+    if tenant.moved_to is not None:
+        return f"moved to {one_line(tenant.moved_to)}"
+    return "suspended" if tenant.suspended else "good"
 
 
 async def _create(tenant: str, name: str, where: Where, *, json: bool) -> int:

@@ -92,6 +92,8 @@ class Lanes:
         self.on_delivery: Callable[[], None] = lambda: None
         """Called after a commit that holds questions to approvers; set by the composition."""
         self._in_doubt = False
+        self.moved: dict[str, str] = {}
+        """Tenants that were moved to another ledger, each with the sentence that refuses it."""
         self.on_read: Callable[[LaneShell], None] = lambda _shell: None
         """Called with a lane that was read while its runner is attached, before it decides; set by the endpoint."""
         self.on_trips: Callable[[str, Trips], None] = lambda _operation, _trips: None
@@ -212,6 +214,9 @@ class Lanes:
             fresh, kept = house_state(session_id, self.clock.now_ms()), await self.ledger.live_approvals(session_id)
         if record is None and fresh is None:
             return None
+        tenant_id = record.tenant_id if record is not None else fresh.tenant_id if fresh is not None else ""
+        if tenant_id in self.moved:
+            raise Problem("MisdirectedRequest", self.moved[tenant_id], hint="Send it there.")
         runner_id = record.runner_id if record is not None else fresh.runner_id if fresh is not None else ""
         named_here = may_be_new and record is None
         if begun is None or not named_here:
@@ -357,7 +362,9 @@ class Lanes:
         Where something runs, at once, since its runner may be gone; the nearest deadline first, and few at a time: to
         read all of them side by side would let the most urgent wait for the last.
         """
-        for tenant in await self.ledger.tenants():
+        tenants = await self.ledger.tenants()
+        self.moved = {one.tenant_id: one.moved for one in tenants if one.moved}
+        for tenant in tenants:
             self.wake(house_id(tenant.tenant_id), 0.0)
         due = await self.ledger.due_sessions()
         self.read_soon(one.session_id for one in due if one.state in AT_WORK)
@@ -418,8 +425,8 @@ class Lanes:
         """Read the session's lane, if it is to be had, and let time decide in it."""
         try:
             shell = await self.lane(session_id)
-        except Elsewhere:
-            return  # Its clocks run where it is.
+        except (Elsewhere, Problem):
+            return  # Its clocks run where it is, or where its tenant was moved.
         except LedgerError as error:
             log.error("a lane cannot be read", session_id=session_id, error=str(error))  # noqa: TRY400
             self.wake(session_id, BROKEN_WAIT_S)

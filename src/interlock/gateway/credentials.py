@@ -326,6 +326,8 @@ class Credentials:
                 raise _unknown()
             return
         genuine = await self.rows.genuine(OWNER_TENANT, tenant, lambda: self._ledger.tenant(tenant_id), looked=known)
+        if genuine is not None and genuine.tenant_id == tenant_id and genuine.moved:
+            raise Problem("MisdirectedRequest", genuine.moved, hint="Send it there.")
         if genuine is None or genuine.tenant_id != tenant_id or genuine.suspended:
             raise _unknown()
 

@@ -102,6 +102,10 @@ class RawpEndpoint:
         if runner is None:
             await refuse_upgrade(send, LinkRefusal(Code.UNAUTHORIZED, "the token is missing or not known here"))
             return
+        tenant = await self._engine.ledger.tenant(runner.tenant_id)
+        if tenant is not None and tenant.moved:
+            await refuse_upgrade(send, LinkRefusal(Code.UNAUTHORIZED, tenant.moved))
+            return
         if DPS_VERSION not in scope.get("subprotocols", ()):
             await refuse_upgrade(send, LinkRefusal(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}"))
             return

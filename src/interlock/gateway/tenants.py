@@ -62,6 +62,8 @@ class TenantStore:
             if tenant_id == OWNER_TENANT and suspended:
                 raise Problem("Conflict", f"The tenant {OWNER_TENANT} is the owner's own.",
                               hint="Nobody could take that back.")
+            if known.moved:
+                raise Problem("Conflict", known.moved, hint="Suspend or restore it there.")
             record = msgspec.structs.replace(known, suspended=suspended)
             await self._commit(record, principal, "tenant_suspended" if suspended else "tenant_restored",
                                remember(record))

@@ -125,6 +125,8 @@ class Tenant(Resource, frozen=True, kw_only=True):
     created_at: str
     suspended: bool = False
     """None of its credentials is accepted."""
+    moved_to: str | None = None
+    """Where it was moved: what is asked for it here is refused."""
 
 
 class TenantBody(Body, frozen=True, kw_only=True):

@@ -49,7 +49,7 @@ PROBLEMS: dict[str, ProblemKind] = {
     "PayloadTooLarge": ProblemKind(413, "The body is too large", False, "Send less, or in parts."),
     "UnsupportedMediaType": ProblemKind(415, "The body is of a type not taken here", False,
                                         "Send `Content-Type: application/json`."),
-    "MisdirectedRequest": ProblemKind(421, "This gateway does not answer for that host name", False,
+    "MisdirectedRequest": ProblemKind(421, "This gateway does not answer for that host name or tenant", False,
                                       "Add the name to `gateway.hosts` in the config."),
 }
 

@@ -290,12 +290,18 @@ class BrowserLoginRecord(Record, frozen=True, kw_only=True):
 
 
 class TenantRecord(Record, frozen=True, kw_only=True):
-    """A tenant. The credentials of a suspended one are refused."""
+    """A tenant. The credentials of a suspended one are refused; `moved_to` is where one was moved."""
 
     tenant_id: str
     name: str
     created_ms: int
     suspended: bool = False
+    moved_to: str | None = None
+
+    @property
+    def moved(self) -> str:
+        """The sentence that refuses what is asked for a tenant that was moved; "" for one that is here."""
+        return "" if self.moved_to is None else f"The tenant {self.tenant_id} was moved to {self.moved_to}."
 
 
 class TranscriptLine(Record, frozen=True, kw_only=True):

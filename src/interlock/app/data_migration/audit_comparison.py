@@ -59,17 +59,26 @@ def file_ends(source: SqliteDatabase) -> dict[str, End]:
 
 async def database_ends(connection: PostgresConnection) -> dict[str, End]:
     """Go through the logs in PostgreSQL, in the transaction that is open."""
-    ends: dict[str, End] = {}
-    for (name,) in await connection.fetch(TENANTS):
-        digest = _Digest()
-        after = int(await connection.fetchval(FIRST, name))
-        while page := await connection.fetch(queries.AUDIT_AFTER, name, after, PAGE):
-            for record in digest.take(record_of(given(name), row) for row in page):
-                after = record.seq
-        head = await connection.fetchrow(queries.AUDIT_HEAD, name)
-        ends[given(name)] = End(int(head[0]) if head is not None else 0, str(head[1]) if head is not None else "",
-                                digest.hex())
-    return ends
+    return {given(name): await database_end(connection, name) for (name,) in await connection.fetch(TENANTS)}
+
+
+async def database_end(connection: PostgresConnection, name: str) -> End:
+    """Go through one tenant's log in PostgreSQL, in the transaction that is open. `name` is as the database has it."""
+    digest = _Digest()
+    after = int(await connection.fetchval(FIRST, name))
+    while page := await connection.fetch(queries.AUDIT_AFTER, name, after, PAGE):
+        for record in digest.take(record_of(given(name), row) for row in page):
+            after = record.seq
+    head = await connection.fetchrow(queries.AUDIT_HEAD, name)
+    return End(int(head[0]) if head is not None else 0, str(head[1]) if head is not None else "", digest.hex())
+
+
+def file_end(source: SqliteDatabase, tenant_id: str) -> End:
+    """Go through one tenant's log in a file."""
+    rows, digest = AuditRows(source), _Digest()
+    for _ in digest.take(rows.records(tenant_id)):
+        pass
+    return End(*rows.head(tenant_id), digest.hex())
 
 
 def agree(source: dict[str, End], target: dict[str, End]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -140,15 +140,24 @@ async def copy_rows(connection: PostgresConnection, name: str, columns: tuple[st
 
 async def _copy_transcripts(source: SqliteDatabase, connection: PostgresConnection, state: Path, clock: Clock) -> None:
     """Copy what the files have, then what waits for them."""
+    sessions = {row[0]: row[1:] for row in source.execute(
+        "SELECT session_id, agent_id, workspace, created_ms FROM session").fetchall()}
+    await copy_transcripts(source, connection, state, clock, sessions, transcript_files(state))
+
+
+async def copy_transcripts(source: SqliteDatabase, connection: PostgresConnection, state: Path, clock: Clock,
+                           sessions: dict[str, tuple[Any, ...]], there: dict[str, Path],
+                           only: Collection[str] | None = None) -> None:
+    """Copy transcripts: `there` are their files by session, and `sessions` has agent, workspace and begin of each;
+    with `only`, those of no other session."""
     files = TranscriptFiles(state, clock)
     waiting: dict[str, list[tuple[str, bytes]]] = {}
     for session_id, entry_id, line in source.execute(
             "SELECT session_id, entry_id, line FROM transcript_pending ORDER BY place").fetchall():
         waiting.setdefault(session_id, []).append((entry_id, line))
-    sessions = {row[0]: row[1:] for row in source.execute(
-        "SELECT session_id, agent_id, workspace, created_ms FROM session").fetchall()}
-    there = _files(state)
     for session_id in [*there, *(one for one in waiting if one not in there)]:
+        if only is not None and session_id not in only:
+            continue
         path = there.get(session_id)
         if path is None and session_id not in sessions:
             raise MoveRefused(f"Lines of a transcript wait for session {session_id}, and there is no such session.")
@@ -158,7 +167,8 @@ async def _copy_transcripts(source: SqliteDatabase, connection: PostgresConnecti
         await _copy_transcript(connection, session_id, agent_id, _modern(whole), waiting.get(session_id, []))
 
 
-def _files(state: Path) -> dict[str, Path]:
+def transcript_files(state: Path) -> dict[str, Path]:
+    """Return the files of transcripts by session."""
     return {path.stem: path for path in sorted(state.glob("agents/*/sessions/*.jsonl"))}
 
 

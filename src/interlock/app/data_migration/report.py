@@ -21,6 +21,23 @@ class MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
     """Where the old ledger is now; nothing works on it any more."""
 
 
+class TenantReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a move of one tenant has moved, or with `dry_run` would move."""
+
+    tenant_id: str
+    source: str
+    to: str
+    gateway_id: str
+    """The destination's."""
+    rows: dict[str, int]
+    objects: int
+    """Stored files that its rows name: they are copied apart from the ledger."""
+    audit_records: int
+    audit_root: str
+    """The root of the tree over those records (RFC 6962), in hex: the same on both sides."""
+    dry_run: bool = False
+
+
 def compared(source: dict[str, int], target: dict[str, int]) -> None:
     """Compare the counts of both sides. Raises MoveRefused."""
     wrong = [f"{name} ({source[name]} and {target.get(name)})" for name in source if source[name] != target.get(name)]

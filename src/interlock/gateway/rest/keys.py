@@ -106,7 +106,7 @@ def _key(record: KeyRecord) -> Key:
 
 def _tenant(record: TenantRecord) -> Tenant:
     return Tenant(tenant_id=record.tenant_id, name=record.name, created_at=iso(record.created_ms),
-                  suspended=record.suspended)
+                  suspended=record.suspended, moved_to=record.moved_to)
 
 
 OPERATIONS: tuple[Operation, ...] = (
