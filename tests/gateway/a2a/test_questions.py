@@ -55,3 +55,27 @@ async def test_a_permission_is_not_answered_by_a_message(gateway: Gateway) -> No
         assert (refused.status_code, refused.json()["error"]["details"][0]["reason"]) == (400, "UNSUPPORTED_OPERATION")
         approval = (await client.get("/v1/approvals/apr_1")).json()
         assert (approval["state"], approval.get("votes")) == ("pending", None)
+
+
+async def test_a_long_list_costs_few_of_the_callers_requests(gateway: Gateway) -> None:
+    async with gateway.as_role("operator") as client:
+        body = {"type": "execute", "target": {"agent_id": "shell", "session_id": "s1"},
+                "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "go"}]}]}}
+        made = [(await client.post("/v1/commands", json=body, headers={"Idempotency-Key": f"a-key-of-{number:08d}"}))
+                .json()["id"] for number in range(12)]
+        before = gateway.desk.metrics.exposed("")[0].decode()
+        listed = (await client.get("/a2a/shell/tasks?pageSize=10", headers=HEADERS)).json()
+        assert [task["id"] for task in listed["tasks"]] == list(reversed(made))[:10]
+        assert {task["contextId"] for task in listed["tasks"]} == {"s1"}
+        assert "history" not in listed["tasks"][0]
+        assert requests(gateway.desk.metrics.exposed("")[0].decode()) - requests(before) < 10
+        rest = (await client.get(f"/a2a/shell/tasks?pageSize=10&pageToken={listed['nextPageToken']}&historyLength=1",
+                                 headers=HEADERS)).json()
+        assert ([task["id"] for task in rest["tasks"]], rest["totalSize"]) == (list(reversed(made))[10:], 12)
+        assert rest["tasks"][0]["history"][0]["parts"][0]["text"] == "go"
+
+
+def requests(metrics: str) -> int:
+    """How many requests the gateway has answered."""
+    return sum(int(float(line.rsplit(" ", 1)[1])) for line in metrics.splitlines()
+               if line.startswith("interlock_http_requests_total"))

@@ -68,6 +68,8 @@ class AgentOperations:
         self._api = api
         self._agent_id = agent_id
         self.origin = origin
+        self._contexts: dict[str, str] = {}
+        """The context ids of sessions that this request has looked at."""
 
     # --- sending ---
     async def send(self, asked: SendRequest) -> dict[str, Any]:
@@ -182,24 +184,27 @@ class AgentOperations:
             return {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0}
         session_id = session.session_id if session is not None else None
         tasks: list[dict[str, Any]] = []
+        pending = await self._pending(agent=self._agent_id, session=session_id)
         cursor = asked.page_token or None
         for _ in range(SCANNED_PAGES_MAX):
             page = await self._api.read(CommandPage, "/v1/commands", agent=self._agent_id, type="execute",
                                         session=session_id, cursor=cursor, limit=asked.page_size - len(tasks))
-            found = [await self._listed(item.id, asked) for item in page.items]
-            tasks += [task for task in found if task is not None]
+            tasks += [task for item in page.items if (task := await self._listed(item, asked, pending)) is not None]
             cursor = page.next_cursor if page.has_more else None
             if cursor is None or len(tasks) >= asked.page_size:
                 break
         return {"tasks": tasks, "nextPageToken": cursor or "", "pageSize": len(tasks),
                 "totalSize": await self._counted(session_id)}
 
-    async def _listed(self, command_id: str, asked: ListRequest) -> dict[str, Any] | None:
-        command = await self._command(command_id)
-        if asked.status_timestamp_after and command.updated_at < asked.status_timestamp_after:
+    async def _listed(self, command: Command, asked: ListRequest, pending: list[Approval]) -> dict[str, Any] | None:
+        """Return the task if it is asked for. A list of commands has no prompts: they are read if history is."""
+        waiting = _of(command, pending)
+        if asked.status not in ("", state_of(command, waiting)) or command.updated_at < asked.status_timestamp_after:
             return None
-        task = await self._task(command, asked.history_length, artifacts=asked.include_artifacts)
-        return task if asked.status in ("", task["status"]["state"]) else None
+        if asked.history_length:
+            command = await self._command(command.id)
+        return task_of(command, await self._context(command), waiting, self.origin,
+                       history_length=asked.history_length, artifacts=asked.include_artifacts)
 
     async def _counted(self, session_id: str | None) -> int:
         count, cursor = 0, None
@@ -245,15 +250,19 @@ class AgentOperations:
             return context_of(command.target.session_key, command.id)
         if command.target.session_key is not None:
             return context_of(command.target.session_key, session_id)
-        return context_of((await self._api.read(Session, f"/v1/sessions/{session_id}")).session_key, session_id)
+        if session_id not in self._contexts:
+            session = await self._api.read(Session, f"/v1/sessions/{session_id}")
+            self._contexts[session_id] = context_of(session.session_key, session_id)
+        return self._contexts[session_id]
 
     async def _waiting(self, command: Command) -> list[Approval]:
         """Return what of a command waits for a person."""
         if STATES[command.state] in TERMINAL or command.target.session_id is None:
             return []
-        page = await self._api.read(ApprovalPage, "/v1/approvals", state="pending", session=command.target.session_id,
-                                    limit=PAGE_MAX)
-        return [item for item in page.items if item.command_id == command.id]
+        return _of(command, await self._pending(session=command.target.session_id))
+
+    async def _pending(self, **where: str | None) -> list[Approval]:
+        return (await self._api.read(ApprovalPage, "/v1/approvals", state="pending", limit=PAGE_MAX, **where)).items
 
     async def _settled(self, command: Command) -> Command:
         """Wait until the task has ended or waits for somebody."""
@@ -343,6 +352,11 @@ async def _pump(source: str, opened: Any, updates: asyncio.Queue[Any]) -> None:
 async def _decoded(events: AsyncIterator[tuple[str, bytes]]) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
     async for name, data in events:
         yield name, msgspec.json.decode(data)
+
+
+def _of(command: Command, pending: list[Approval]) -> list[Approval]:
+    """Return the approvals that a command waits for."""
+    return [one for one in pending if one.command_id == command.id and STATES[command.state] not in TERMINAL]
 
 
 def no_push() -> A2AError:
