@@ -90,7 +90,7 @@ def github(tmp_path: Path, run: str, **more: str) -> dict[str, str]:
 def test_an_approval_is_answered_elsewhere_and_the_job_leaves_a_summary_and_a_proof(
     house: House, workspace: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "summary.md").write_text("# Before\n")
+    (tmp_path / "summary.md").write_text("# Before")
     prompt = "printf '::error::forged\\n##[error]forged\\n'"
     with job(house, workspace, prompt, "--proof", str(tmp_path / "proof.json"), "--link", "https://gate.example",
              **github(tmp_path, "approved")) as at:
@@ -304,3 +304,14 @@ def test_a_wrong_input_of_the_action_is_one_sentence(
     with action(house, workspace, tmp_path, "wrong", **inputs) as at:
         assert at.ended() == ExitStatus.USAGE, at.lines
     assert sentence in "\n".join(at.lines)
+
+
+def test_a_gateway_that_is_not_there_and_a_wrong_argument_are_one_sentence_each(house: House, workspace: Path) -> None:
+    with job(house, workspace, "echo x", key="ilk_wrong") as refused:
+        assert refused.ended() == ExitStatus.NOT_AUTHORISED
+    with job(house, workspace, "echo x", "--approval-timeout", "soon") as wrong:
+        assert wrong.ended() == ExitStatus.USAGE
+    with job(house, workspace, "echo x", "--proof", str(workspace / "none" / "p.json")) as nowhere:
+        assert nowhere.ended() == ExitStatus.USAGE
+    assert all(one.lines[-1].startswith("error[") for one in (refused, wrong, nowhere))
+    assert not any(STARTED.search(line) for one in (refused, wrong, nowhere) for line in one.lines)

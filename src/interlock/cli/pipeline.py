@@ -103,7 +103,11 @@ class _Started:
                 asyncio.get_running_loop().add_signal_handler(number, lambda: None)
             return await self._left()
         except InterlockError as error:
-            raise self._trouble(error) from None
+            trouble = self._trouble(error)
+            if (done := self._submission) is not None and done.done() and not done.cancelled() \
+                    and done.exception() is None:
+                self._job.say(interrupted_line(done.result().id))
+            raise trouble from None
 
     async def _whole(self) -> int:
         roles = (await self._first.whoami()).roles
@@ -220,7 +224,7 @@ class _Started:
         """Add to a file of the CI system; the job's outcome does not depend on it."""
         try:
             with file.open("a", encoding="utf-8") as opened:
-                opened.write(text)
+                opened.write(_gap(file) + text)
         except OSError as error:
             self._job.annotate("warning", "Not written", f"{file}: {error.strerror}")
 
@@ -239,3 +243,9 @@ def _written(file: Path, content: bytes) -> None:
         file.write_bytes(content)
     except OSError as error:
         raise usage(f"{file} cannot be written: {error.strerror}.", "Name another file.") from None
+
+
+def _gap(file: Path) -> str:
+    """Return the end that the last line of a file lacks."""
+    last = file.read_bytes()[-1:] if file.stat().st_size else b"\n"
+    return "" if last == b"\n" else "\n"
