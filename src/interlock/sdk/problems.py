@@ -215,7 +215,7 @@ class UnsupportedMediaType(Refused):
 
 
 class MisdirectedRequest(Refused):
-    """The gateway does not answer for that host name."""
+    """The gateway does not answer for that host name, or the tenant was moved to another cluster."""
 
     code = "MisdirectedRequest"
 
