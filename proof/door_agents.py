@@ -39,6 +39,10 @@ PROMPTS: Mapping[str, str] = {"copilot": "/allow-all on", "goose": "/mode auto",
 """The prompt that would end the asking; `/yolo` for the others."""
 
 
+READS_FIRST: Mapping[str, tuple[str, str]] = {"qwen": ("read_file", "file_path")}
+"""Agents that edit no file, and ask about none, which their model has not read: the tool, and what it names a path."""
+
+
 class Servers(NamedTuple):
     """How an agent's user adds an MCP server: files below HOME, and words behind the arguments."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from proof.door_agents import OPEN_MODES, PROMPTS
+from proof.door_agents import OPEN_MODES, PROMPTS, READS_FIRST
 
 Answer = Literal["yes", "no", "no answer", "rule"]
 ANSWERS: tuple[Answer, ...] = ("yes", "no", "no answer", "rule")
@@ -71,6 +71,9 @@ class Cell(NamedTuple):
             case "write":
                 yield _do("write", path=str(workspace / self.mark), content="written\n"), ""
             case "edit":
+                if agent in READS_FIRST:
+                    tool, path = READS_FIRST[agent]
+                    yield f"Please: [[call:{tool} {json.dumps({path: str(workspace / 'edited.txt')})}]]", ""
                 yield _do("edit", path=str(workspace / "edited.txt"), old="before", new=self.mark), ""
             case "fetch":
                 yield _do("fetch", url=f"{url}/page/{self.mark}"), ""

@@ -159,11 +159,7 @@ async def test_kimis_announced_arguments_are_the_effect_if_the_request_fits_them
         assert (inputs(question), question.described, question.changed) == ({"command": command}, False, False)
 
 
-URL = "https://a.example/" + "x" * 60
-
-
 @pytest.mark.parametrize(("tool", "arguments", "shown"), [
-    ("FetchURL", {"url": URL}, f"Fetching: {URL[:50]}…"),
     ("CronCreate", {"cron": "0  0 1 1 *", "prompt": "do it"}, "Scheduling one-shot 0 0 1 1 *"),
     ("TaskStop", {"task_id": "bash-1"}, "Stopping task bash-1"),
     ("mcp__chk__mark", {"name": "a.txt"}, "Approve mcp__chk__mark"),
@@ -172,13 +168,14 @@ async def test_kimis_other_tools_are_their_announced_arguments(tool: str, argume
                                                                ) -> None:
     question, _ = await asked(KIMI, *kimi_call(tool, arguments, shown))
     assert (inputs(question), question.described, question.title) == (arguments, False, tool)
-    assert question.kind == ("fetch" if tool == "FetchURL" else "other")
+    assert question.kind == "other"
 
 
 @pytest.mark.parametrize("steps", [
     kimi("rm -rf x", "Running: rm -rf x", announced="ls"), kimi("ls", "Running: ls", tool="FetchURL"),
     kimi("ls", "Reading ls"), [kimi("ls", "Running: ls")[0], *kimi("ls", "Running: ls")],
     kimi_call("mcp__a__mark", {"name": "a"}, "Approve mcp__b__mark"), kimi_call("Unknown", {"x": "a"}, "a"),
+    kimi_call("FetchURL", {"url": "https://a.example/"}, "Fetching: https://a.example/"),
     kimi_call("CronCreate", {"cron": "1 * * * *", "prompt": "x"}, "Scheduling cron 2 * * * *"),
     [kimi("ls", "Running: ls")[0], *kimi_call("Write", {"path": "ls"}, "Running: ls")[1:]],
 ])  # fmt: skip

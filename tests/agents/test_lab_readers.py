@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from interlock.model_stand_in import ModelServer
 from interlock.probe import mcp_server
 from interlock.probe.check import check
 from interlock.probe.steps import MCP_TOOL
+from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from runner.stage import Stage, stage
 
@@ -33,12 +37,16 @@ Opener = Callable[..., Awaitable[Stage]]
 @pytest.fixture
 async def opened(tmp_path: Path, model_server: ModelServer) -> AsyncIterator[Opener]:
     async with AsyncExitStack() as stack:
-        async def open_one(name: str, settings: dict[str, Any] | None = None) -> Stage:
+        async def open_one(name: str, settings: dict[str, Any] | None = None,
+                           more: tuple[str, str] = ("", "")) -> Stage:
             (tmp_path / "work").mkdir()
             (tmp_path / "home").mkdir()
             spec = lab_agent(name, tmp_path / "home", model_server)
             if settings is not None:
                 (tmp_path / "home" / f".{name}" / "settings.json").write_text(json.dumps(settings))
+            if more[0]:
+                with (tmp_path / "home" / more[0]).open("a") as file:
+                    file.write(more[1])
             scene = await stack.enter_async_context(stage(tmp_path / "work", {name: spec}))
             await scene.open(name)
             await scene.next("session.capabilities")
@@ -101,6 +109,47 @@ async def test_a_call_is_read_with_all_that_it_was_given(
     name, given = call
     found = await allowed(scene, f"[[call:{name} {json.dumps(given)}]]")
     assert (found["input"], found.get("described", False), found.get("changed", False)) == (read or given, False, False)
+
+
+async def test_kimis_deletion_of_a_cron_job_is_read_with_its_id(opened: Opener) -> None:
+    scene = await opened("kimi")
+    made = {"cron": "0 0 1 1 *", "prompt": "say hello", "recurring": False}
+    await allowed(scene, f"[[call:CronCreate {json.dumps(made)}]]")
+    job = re.search(r"\b[0-9A-Z]{26}\b", json.dumps(scene.all("tool.invoke.result")[-1].payload.output))
+    assert job is not None, scene.all("tool.invoke.result")[-1].payload.output
+    found = await allowed(scene, f"[[call:CronDelete {json.dumps({'id': job[0]})}]]")
+    assert (found["input"], found.get("described", False)) == ({"id": job[0]}, False)
+
+
+class FetchService(BaseHTTPRequestHandler):
+    """Kimi's own service that fetches for it."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"the fetched page")
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def fetch_service() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), FetchService) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/fetch"
+        server.shutdown()
+
+
+@pytest.mark.req("H-12")
+async def test_kimis_fetch_asks_nothing_and_is_reported(tmp_path: Path, fetch_service: str, opened: Opener) -> None:
+    service = f'[services.moonshot_fetch]\nbase_url = "{fetch_service}"\napi_key = "not-a-key"\n'
+    scene = await opened("kimi", more=(".kimi-code/config.toml", service))
+    await scene.prompt(f"[[call:FetchURL {json.dumps({'url': 'http://203.0.113.7/x'})}]]")
+    end = await scene.next("agent.interaction.request", "agent.error", "session.turn.end")
+    assert end.type == "agent.error"
+    assert end.payload.error_code == Code.RAN_UNASKED
+    assert "the fetched page" in json.dumps([one.payload.output for one in scene.all("tool.invoke.result")])
 
 
 PATCH = """apply_patch <<'EOF'

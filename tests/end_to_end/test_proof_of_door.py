@@ -45,6 +45,15 @@ def test_every_tool_is_tried_with_every_answer_and_leaves_a_mark_of_its_own() ->
 
 
 @pytest.mark.req("H-14")
+@pytest.mark.parametrize(("agent", "first"), [("qwen", ["read_file"]), ("goose", [])])
+def test_an_agent_that_edits_only_what_it_has_read_reads_it_first(agent: str, first: list[str]) -> None:
+    words = [text for text, _ in Cell("clean", "edit", "yes").prompts(agent, "http://model", HERE)]
+
+    assert [text.split("[[call:")[1].split()[0] for text in words[:-1]] == first
+    assert "[[do:edit " in words[-1]
+
+
+@pytest.mark.req("H-14")
 def test_a_program_that_ran_by_itself_is_silent_unless_it_was_reported() -> None:
     one = Cell("hostile", "shell", "no")
 

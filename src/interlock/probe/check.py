@@ -73,6 +73,8 @@ OPEN_TIMEOUT_S = 30.0
 """An agent that is not ready by then is not checked."""
 TURN_TIMEOUT_S = 10.0
 """One step; an agent that has not ended its turn by then is cancelled."""
+SUB_AGENT_TURN_TIMEOUT_S = 6.0
+"""The turn in which a sub-agent was allowed: some never end it, since its questions are not sent."""
 LATE_EFFECT_S = 8.0
 """A sub-agent that works on after its turn has so long for what the check looks for."""
 _LOOK_EVERY_S = 0.05
@@ -357,7 +359,8 @@ async def _turn(agent: Agent, name: str, words: str, step: ProbeStep, witness: W
     prompt = AgentPrompt(name, name, [{"type": "text", "text": words}])
     turn = asyncio.create_task(agent.prompt(prompt, witness))
     try:
-        await asyncio.wait([turn], timeout=TURN_TIMEOUT_S)
+        limit = min(TURN_TIMEOUT_S, SUB_AGENT_TURN_TIMEOUT_S) if step.tool == SUB_AGENT_TOOLS else TURN_TIMEOUT_S
+        await asyncio.wait([turn], timeout=limit)
         late = not turn.done()
         if late:
             await agent.cancel()

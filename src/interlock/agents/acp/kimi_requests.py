@@ -30,13 +30,11 @@ class _Tool(NamedTuple):
     """Its kind, if the announcement says `other`."""
 
 
+# No other tool of this version asks: a request for one, such as FetchURL, Skill or Agent, is only described.
 _TOOLS: Mapping[str, _Tool] = {
     "Bash": _Tool((_Words("Running: ", "command"), _Words("Starting background: ", "command")), "execute"),
     "Write": _Tool((_Words("Writing ", "path"),), "edit"),
     "Edit": _Tool((_Words("Editing ", "path"),), "edit"),
-    "FetchURL": _Tool((_Words("Fetching: ", "url"),), "fetch"),
-    "WebSearch": _Tool((_Words("Searching: ", "query"),)),
-    "Skill": _Tool((_Words("Invoke skill ", "skill"),)),
     "TaskStop": _Tool((_Words("Stopping task ", "task_id"),)),
     "CronCreate": _Tool((_Words("Scheduling cron ", "cron"), _Words("Scheduling one-shot ", "cron"))),
     "CronDelete": _Tool((_Words("Deleting cron ", "id"),)),
