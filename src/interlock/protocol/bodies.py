@@ -131,9 +131,9 @@ class ReplayBody(Body, frozen=True, kw_only=True):
     """Only this session; else the newest ones."""
     sessions: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
     calls: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 200
-    """How many calls at most."""
+    """How many calls are judged at most."""
     changed: bool = False
-    """Only calls that would be decided otherwise."""
+    """Return only those of them that would be decided otherwise."""
     idempotency_key: str | None = None
 
 

@@ -27,8 +27,8 @@ class ReplayedCall(msgspec.Struct, frozen=True):
 
 
 class PolicyReplay(msgspec.Struct, frozen=True):
-    """`POST /v1/policy/replay`: the calls, newest session first, and within a session in their order. With `has_more`
-    the gateway stopped at its bound."""
+    """`POST /v1/policy/replay`: the calls, newest session first, and within a session in their order. `changed` counts
+    among `calls`. With `has_more` the gateway stopped at a bound, of the request or of its own."""
 
     calls: list[ReplayedCall]
     sessions: int

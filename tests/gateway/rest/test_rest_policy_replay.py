@@ -57,6 +57,8 @@ async def test_was_and_would_be_of_the_calls_on_record(gateway: Gateway) -> None
         assert [one["now"] for one in in_force["calls"]] == ["ask", "ask"], "without rules those in force"
         bounded = (await replayed(client, calls=1)).json()
         assert (len(bounded["calls"]), bounded["has_more"]) == (1, True)
+        none = (await replayed(client, rules=rules, changed=True, calls=1)).json()
+        assert (none["calls"], none["has_more"]) == ([], True), "calls that do not change count, too"
 
 
 async def test_no_session_of_another_tenant_is_read(gateway: Gateway) -> None:
@@ -102,3 +104,13 @@ async def test_a_long_session_is_read_to_a_bound_and_says_so(
     async with gateway.as_role("auditor") as client:
         answer = (await replayed(client)).json()
         assert ([one["what"] for one in answer["calls"]], answer["has_more"]) == (["$ one", "$ two"], True)
+
+
+async def test_many_sessions_are_read_to_a_bound_of_all(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_replay, "FRAMES_ALL_MAX", 3)
+    monkeypatch.setattr(policy_replay, "FRAMES_A_PAGE", 3)
+    await recorded(gateway, "one", session_id="s1")
+    await recorded(gateway, "two", session_id="s2")
+    async with gateway.as_role("operator") as client:
+        answer = (await replayed(client)).json()
+        assert (len(answer["calls"]), answer["has_more"]) == (1, True)

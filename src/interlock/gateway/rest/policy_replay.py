@@ -26,32 +26,37 @@ from interlock.protocol.resources import Command
 
 FRAMES_MAX = 20_000
 """Frames of a session that are read, from its first one on: a longer session is judged by these."""
+FRAMES_ALL_MAX = 100_000
+"""Frames that one request reads of all sessions together."""
 FRAMES_A_PAGE = 500
-BREATH_CALLS = 20
-"""After so many calls the gateway's other work has its turn."""
+SLICE_MS = 10
+"""After judging for this long the gateway's other work goes on first."""
 
 
 async def replay(call: ApiRequest) -> ASGIApp:
-    """POST /policy/replay: recorded calls, each with what was decided and what these rules would say. Nothing is
-    changed, and nobody is asked."""
+    """POST /policy/replay: recorded calls, each with what was decided and what these rules would decide. It changes
+    nothing and opens no approval."""
     memory, desk, body = call.memory, call.front.desk, call.body
     assert memory is not None
     policy = desk.policy if body.rules is None else _rule_set(body.rules)
     records = await _sessions(call, body)
     found: list[ReplayedCall] = []
-    seen, has_more = 0, False
+    judged, has_more = 0, False
+    clock = call.front.clock
+    began_ms = clock.monotonic_ms()
     source = _FromLedger(desk.ledger, call.principal.tenant_id)
     nodes = await desk.nodes(call.principal.tenant_id)
     sessions = [desk.sessions.shown(record) for record in records]
     async for one in replay_sessions(source, sessions, policy, trusted_kinds(nodes)):
-        if len(found) >= body.calls:
+        if judged >= body.calls:
             has_more = True
             break
-        seen += 1
+        judged += 1
         if one.changed or not body.changed:
             found.append(one)
-        if seen % BREATH_CALLS == 0:
+        if clock.monotonic_ms() - began_ms >= SLICE_MS:
             await asyncio.sleep(0)
+            began_ms = clock.monotonic_ms()
     answer = PolicyReplay(found, len(records), sum(one.changed for one in found), has_more or source.was_cut)
     kept = memory.keep(200, encode(answer), {})
     await desk.ledger.commit(WriteBatch([PutIdempotency(kept)]))
@@ -90,7 +95,8 @@ class _FromLedger:
         self._ledger = ledger
         self._tenant_id = tenant_id
         self.was_cut = False
-        """Whether a session had more frames than FRAMES_MAX."""
+        """Whether there were more frames than FRAMES_MAX of a session, or FRAMES_ALL_MAX of all."""
+        self._left = FRAMES_ALL_MAX
 
     async def commands(self, session_id: str) -> list[Command]:
         found: list[Command] = []
@@ -106,8 +112,9 @@ class _FromLedger:
 
     async def frames(self, session_id: str) -> AsyncIterator[tuple[str, RecordedFrame]]:
         after = 0
-        while after < FRAMES_MAX:
+        while after < FRAMES_MAX and self._left > 0:
             events = await self._ledger.events(session_stream(session_id), after, FRAMES_A_PAGE)
+            self._left -= len(events)
             for event in events:
                 if event.kind in ("C", "M"):
                     yield event.kind, _decoder.decode(event.body)
