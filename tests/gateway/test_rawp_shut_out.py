@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 
 import msgspec
 import pytest
 
-from gateway.raw_runner import CAPABILITIES, House, warning
+from gateway.raw_runner import CAPABILITIES, TOKEN, House, warning
 from interlock.ports.ledger import PutRunner, WriteBatch
 from interlock.protocol import payloads as p
+from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.limits import LARGEST_SEQ, LINK_JUMP
 from interlock.protocol.refusals import read_outdated
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("L-3")]
+
+
+def hashed(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 async def revoke(house: House) -> None:
@@ -151,6 +157,45 @@ async def test_a_token_revoked_while_its_link_opens_gets_no_further(house: House
     assert house.engine.presence.link_of("local") is None
 
 
+async def edited(house: House, **changes: object) -> None:
+    """Somebody writes a runner's row by SQL, so that the audit log has nothing of it."""
+    await house.ledger.commit(WriteBatch([PutRunner(msgspec.structs.replace(house.record, **changes))]))
+
+
+@pytest.mark.req("H-5")
+@pytest.mark.parametrize("changes", [
+    {"token_sha256": hashed("a stranger's")}, {"runner_id": "rnr_2", "token_sha256": hashed("a stranger's")},
+], ids=["the token of a runner changed", "a runner inserted"])
+async def test_a_runner_that_only_the_database_knows_is_refused(house: House, changes: dict[str, str]) -> None:
+    await house.engine.adopt()
+    await edited(house, **changes)
+    async with house.link("a stranger's") as runner:
+        assert (await runner.next())["status"] == 401
+    records = [json.loads(one.body) for one in await house.ledger.audit(OWNER_TENANT, 0, 100)]
+    assert [one["meta"]["about"] for one in records if one["action"] == "tampered"] == [
+        f"runner/{changes.get('runner_id', 'local')}"]
+
+
+@pytest.mark.req("H-5")
+async def test_a_revoked_runner_that_the_database_has_back_is_refused(house: House) -> None:
+    await revoke(house)
+    await house.engine.adopt()
+    await edited(house, token_sha256=hashed(TOKEN))
+    async with house.link() as runner:
+        assert (await runner.next())["status"] == 401
+
+
+@pytest.mark.req("H-5")
+async def test_a_row_that_is_edited_ends_the_link_when_tokens_are_compared(house: House) -> None:
+    await house.engine.adopt()
+    async with house.attached() as runner:
+        await house.endpoint.check_tokens()
+        assert house.engine.presence.link_of("local") is not None
+        await edited(house, token_sha256=hashed(TOKEN), tenant_id="other")
+        await house.endpoint.check_tokens()
+        assert (await runner.closed())[0] == CloseCode.UNAUTHORIZED
+
+
 @pytest.mark.req("L-6")
 async def test_coming_and_going_is_noted_in_the_ledger(house: House) -> None:
     before = await house.ledger.runner("local")
@@ -183,7 +228,3 @@ async def test_a_session_of_another_runner_is_neither_told_of_nor_given(house: H
         assert shell is not None
         assert shell.link is None
     assert await house.kinds(session_id) == ["session.capabilities"]
-
-
-def hashed(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()

@@ -150,24 +150,41 @@ class RawpEndpoint:
             outflow.shut_out(reason(LinkRefusal(Code.UNAUTHORIZED, sentence)))
 
     async def check_tokens(self) -> None:
-        """Close the links of runners whose token another gateway has changed or revoked. Raises LedgerError."""
+        """Close the links of runners whose token another gateway has changed or revoked, or whose row somebody has
+        edited. Raises LedgerError."""
         tokens = list(self._tokens.items())
         for start in range(0, len(tokens), TOKENS_AT_ONCE):
             let_in = tokens[start:start + TOKENS_AT_ONCE]
             found = await self._engine.ledger.runners_named([runner_id for runner_id, _ in let_in])
-            good = {record.runner_id: record.token_sha256 for record in found if not record.revoked}
+            await asyncio.gather(*(self._engine.rows.look(tenant_id) for tenant_id in {one.tenant_id for one in found}))
+            good = {record.runner_id: record.token_sha256 for record in found
+                    if not record.revoked and await self._is_genuine(record)}
             for runner_id, token_sha256 in let_in:
                 # One that has attached again meanwhile was looked at then.
                 if good.get(runner_id) != token_sha256 and self._tokens.get(runner_id) == token_sha256:
                     self.shut_out(runner_id, "the runner's token is no longer accepted")
+
+    async def _is_genuine(self, record: RunnerRecord) -> bool:
+        """Whether a runner's row is on record, by what `look` read a moment ago."""
+        again = partial(self._engine.ledger.runner, record.runner_id)
+        return await self._engine.rows.genuine(record.tenant_id, record, again, looked=True) is not None
 
     async def _authenticate(self, scope: Scope) -> RunnerRecord | None:
         headers = {bytes(name).lower(): bytes(value) for name, value in scope["headers"]}
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not token:
             return None
-        record = await self._engine.ledger.runner_by_token(hashlib.sha256(token.strip().encode()).hexdigest())
-        return record if record is not None and not record.revoked else None
+        return await self._accepted(hashlib.sha256(token.strip().encode()).hexdigest())
+
+    async def _accepted(self, token_sha256: str) -> RunnerRecord | None:
+        """Return the runner whose token has this hash. None if there is none, if it was revoked, or if its row is not
+        the one in the audit record of its last change (H-5)."""
+        ledger = self._engine.ledger
+        record = await ledger.runner_by_token(token_sha256)
+        if record is not None:
+            record = await self._engine.rows.genuine(record.tenant_id, record,
+                                                     lambda: ledger.runner_by_token(token_sha256))
+        return record if record is not None and record.token_sha256 == token_sha256 and not record.revoked else None
 
     async def _serve(self, runner: RunnerRecord, receive: Receive, outflow: RunnerOutflow) -> None:
         hello = await self._hello(receive)
@@ -196,8 +213,7 @@ class RawpEndpoint:
             present.arrived()
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
             # A token that was revoked or changed since it was looked at must not slip through (L-3).
-            current = await self._engine.ledger.runner_by_token(runner.token_sha256)
-            if current is None or current.revoked:
+            if await self._accepted(runner.token_sha256) is None:
                 raise refused(Code.UNAUTHORIZED, "the runner's token is no longer accepted")
             await self._engine.seen(runner.runner_id)
             intake = Intake(self._engine, present, inflow, self._poison, partial(self._observe, present),
