@@ -32,7 +32,7 @@ CONTENT_SECURITY_POLICY = "; ".join((
     "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data: blob:", "connect-src 'self'",
     "manifest-src 'self'", "worker-src 'self'", "font-src 'self'", "frame-ancestors 'none'", "base-uri 'none'",
     "form-action 'none'", "require-trusted-types-for 'script'",
-    "trusted-types interlock dompurify svelte-trusted-html",
+    "trusted-types interlock interlock-markup svelte-trusted-html",
 ))
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,

@@ -1,0 +1,32 @@
+"""An ACP agent that answers with the text of its prompt, in pieces of a few characters."""
+
+from __future__ import annotations
+
+from tests.console.forging import read, send
+
+PIECE_CHARS = 7
+
+
+def say(text: str) -> None:
+    for at in range(0, len(text), PIECE_CHARS):
+        send(method="session/update", params={"sessionId": "s", "update": {
+            "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text[at:at + PIECE_CHARS]}}})
+
+
+def main() -> None:
+    while True:
+        message = read()
+        match message.get("method"):
+            case "initialize":
+                send(id=message["id"], result={"protocolVersion": 1, "agentInfo": {"name": "speaker", "version": "1"}})
+            case "session/new":
+                send(id=message["id"], result={"sessionId": "s"})
+            case "session/prompt":
+                say(message["params"]["prompt"][0]["text"])
+                send(id=message["id"], result={"stopReason": "end_turn"})
+            case _:
+                pass
+
+
+if __name__ == "__main__":
+    main()
