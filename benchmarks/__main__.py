@@ -1,4 +1,4 @@
-"""`python -m benchmarks frames|link|limits|control|transcripts|cluster|box|house [--seconds N] [--json]`."""
+"""`python -m benchmarks frames|link|limits|control|transcripts|cluster|box|house|weight [--seconds N] [--json]`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 import msgspec
 
-from benchmarks import box, control, control_report, frames, house, limits, link, transcripts
+from benchmarks import box, control, control_report, frames, house, limits, link, transcripts, weight
 from benchmarks.report import frames_table, limits_table
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure beside the machine's limits.")
     parser.add_argument("what", choices=(
-        "frames", "link", "limits", "control", "transcripts", "cluster", "box", "house"))
+        "frames", "link", "limits", "control", "transcripts", "cluster", "box", "house", "weight"))
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long to measure (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
@@ -54,6 +54,9 @@ def main() -> None:
     elif asked.what == "house":
         report = house.run()
         text = house.table(report)
+    elif asked.what == "weight":
+        report = weight.run()
+        text = weight.table(report)
     elif asked.what == "cluster" and asked.rtt is not None:
         from benchmarks import round_trips
 

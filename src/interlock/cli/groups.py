@@ -1,70 +1,51 @@
-"""Verbs that do something by themselves and have verbs below them, as `verbs.GROUPED` names them."""
+"""Verbs that do something by themselves and have verbs below them, as `verbs.GROUPED` names them.
+
+Each group is made when its name is asked for, so that a process loads the modules of the verb that it runs alone: a
+runner that also held those of every list was twice as large.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
+from typing import NamedTuple
 
 from cyclopts import App
 
-from interlock.cli.agents import agents as list_agents
-from interlock.cli.console import console as open_console
-from interlock.cli.cron_verbs import jobs as list_jobs
-from interlock.cli.keys import keys as list_keys
-from interlock.cli.lists import sessions as list_sessions
-from interlock.cli.policy_verbs import show as show_policy
-from interlock.cli.processes import runner as run_runner
-from interlock.cli.runners import runners as list_runners
-from interlock.cli.signing_keys import signing_keys as list_signing_keys
-from interlock.cli.tenants import tenants as list_tenants
-from interlock.cli.trusted_workspaces import trusted as list_trusted
-from interlock.cli.verbs import (
-    AGENTS,
-    AGENTS_VERBS,
-    CONSOLE,
-    CONSOLE_VERBS,
-    CRON,
-    CRON_VERBS,
-    KEYS,
-    KEYS_VERBS,
-    POLICY,
-    POLICY_VERBS,
-    RUNNER,
-    RUNNER_VERBS,
-    RUNNERS,
-    RUNNERS_VERBS,
-    SESSIONS,
-    SESSIONS_VERBS,
-    SIGNING,
-    SIGNING_VERBS,
-    TENANTS,
-    TENANTS_VERBS,
-    TRUST,
-    TRUST_VERBS,
-    WEBHOOK_VERBS,
-    WEBHOOKS,
-    CliVerb,
-    add,
-    examples,
-)
-from interlock.cli.webhooks import webhooks as list_webhooks
+from interlock.cli import verbs
+from interlock.cli.verbs import CliVerb, add, examples
 
 
-def _group(verb: CliVerb, itself: Callable[..., int], below: tuple[CliVerb, ...]) -> App:
-    app = App(name=verb.name, help=verb.line, help_prologue=examples(verb.examples), help_epilogue="",
-              default_command=itself)
-    add(app, below, None)
+class VerbGroup(NamedTuple):
+    """A group's own line, what it does without a further word (`module:function`), and the verbs below it."""
+
+    verb: CliVerb
+    itself: str
+    below: tuple[CliVerb, ...]
+
+
+GROUPS = {
+    "agents": VerbGroup(verbs.AGENTS, "interlock.cli.agents:agents", verbs.AGENTS_VERBS),
+    "runner": VerbGroup(verbs.RUNNER, "interlock.cli.processes:runner", verbs.RUNNER_VERBS),
+    "sessions": VerbGroup(verbs.SESSIONS, "interlock.cli.lists:sessions", verbs.SESSIONS_VERBS),
+    "runners": VerbGroup(verbs.RUNNERS, "interlock.cli.runners:runners", verbs.RUNNERS_VERBS),
+    "policy": VerbGroup(verbs.POLICY, "interlock.cli.policy_verbs:show", verbs.POLICY_VERBS),
+    "trust": VerbGroup(verbs.TRUST, "interlock.cli.trusted_workspaces:trusted", verbs.TRUST_VERBS),
+    "signing_keys": VerbGroup(verbs.SIGNING, "interlock.cli.signing_keys:signing_keys", verbs.SIGNING_VERBS),
+    "console": VerbGroup(verbs.CONSOLE, "interlock.cli.console:console", verbs.CONSOLE_VERBS),
+    "keys": VerbGroup(verbs.KEYS, "interlock.cli.keys:keys", verbs.KEYS_VERBS),
+    "tenants": VerbGroup(verbs.TENANTS, "interlock.cli.tenants:tenants", verbs.TENANTS_VERBS),
+    "webhooks": VerbGroup(verbs.WEBHOOKS, "interlock.cli.webhooks:webhooks", verbs.WEBHOOK_VERBS),
+    "cron": VerbGroup(verbs.CRON, "interlock.cli.cron_verbs:jobs", verbs.CRON_VERBS),
+}
+
+
+def __getattr__(name: str) -> App:
+    """Make the group of this name. Raises AttributeError if there is none."""
+    group = GROUPS.get(name)
+    if group is None:
+        raise AttributeError(name)
+    module, _, function = group.itself.partition(":")
+    app = App(name=group.verb.name, help=group.verb.line, help_prologue=examples(group.verb.examples),
+              help_epilogue="", default_command=getattr(import_module(module), function))
+    add(app, group.below, None)
     return app
-
-
-agents = _group(AGENTS, list_agents, AGENTS_VERBS)
-runner = _group(RUNNER, run_runner, RUNNER_VERBS)
-sessions = _group(SESSIONS, list_sessions, SESSIONS_VERBS)
-runners = _group(RUNNERS, list_runners, RUNNERS_VERBS)
-policy = _group(POLICY, show_policy, POLICY_VERBS)
-trust = _group(TRUST, list_trusted, TRUST_VERBS)
-signing_keys = _group(SIGNING, list_signing_keys, SIGNING_VERBS)
-console = _group(CONSOLE, open_console, CONSOLE_VERBS)
-keys = _group(KEYS, list_keys, KEYS_VERBS)
-tenants = _group(TENANTS, list_tenants, TENANTS_VERBS)
-webhooks = _group(WEBHOOKS, list_webhooks, WEBHOOK_VERBS)
-cron = _group(CRON, list_jobs, CRON_VERBS)

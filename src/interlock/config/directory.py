@@ -9,7 +9,7 @@ from pathlib import Path
 
 import platformdirs
 
-from interlock.config.loader import ConfigError
+from interlock.config.config_error import ConfigError
 
 OURS = frozenset({"interlock.toml", "gateway.lock", "gateway.key", "owner.key", "ledger.db", "up.lock",
                   "cursors.json"})

@@ -11,6 +11,7 @@ from typing import Any, cast, get_args, get_origin
 
 import msgspec
 
+from interlock.config.config_error import ConfigError
 from interlock.config.contexts import DefaultsSection
 from interlock.config.sections import Config
 from interlock.protocol.identifiers import AGENT_ID
@@ -21,14 +22,6 @@ _NAMED = {"agents": "no agent id", "oidc": "no name for an issuer", "webhooks": 
 """Tables whose members people name."""
 DEFAULTS = "defaults"
 """`[agents.defaults]` says what holds for all agents, and is none itself."""
-
-
-class ConfigError(Exception):
-    """The file cannot be used; `sentences` has one for each mistake, with file, line and remedy."""
-
-    def __init__(self, sentences: list[str]) -> None:
-        super().__init__("\n".join(sentences))
-        self.sentences = sentences
 
 
 def load(path: Path) -> Config:

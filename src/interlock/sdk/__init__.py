@@ -8,24 +8,49 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from interlock.lazy_names import lazy_names
 from interlock.sdk import problems
-from interlock.sdk.async_client import AsyncInterlock
-from interlock.sdk.blocking_client import Interlock
-from interlock.sdk.exchange import Manners
-from interlock.sdk.follower import Lost, Reattached, StreamEvent, StreamItem
-from interlock.sdk.multiplexer import StreamEnd
-from interlock.sdk.problems import InterlockError, NotAGateway, Refused, StillRunning, Unreachable
-from interlock.sdk.prompt_stream import (
-    AgentTextPart,
-    ApprovalPart,
-    EndPart,
-    NoticePart,
-    PromptPart,
-    ToolEndPart,
-    ToolOutputPart,
-    ToolStartPart,
-    UsagePart,
-)
+
+if TYPE_CHECKING:
+    from interlock.sdk.async_client import AsyncInterlock
+    from interlock.sdk.blocking_client import Interlock
+    from interlock.sdk.exchange import Manners
+    from interlock.sdk.follower import Lost, Reattached, StreamEvent, StreamItem
+    from interlock.sdk.multiplexer import StreamEnd
+    from interlock.sdk.problems import InterlockError, NotAGateway, Refused, StillRunning, Unreachable
+    from interlock.sdk.prompt_stream import (
+        AgentTextPart,
+        ApprovalPart,
+        EndPart,
+        NoticePart,
+        PromptPart,
+        ToolEndPart,
+        ToolOutputPart,
+        ToolStartPart,
+        UsagePart,
+    )
+
+__getattr__ = lazy_names(__name__, {
+    "interlock.sdk.async_client": ("AsyncInterlock",),
+    "interlock.sdk.blocking_client": ("Interlock",),
+    "interlock.sdk.exchange": ("Manners",),
+    "interlock.sdk.follower": ("Lost", "Reattached", "StreamEvent", "StreamItem"),
+    "interlock.sdk.multiplexer": ("StreamEnd",),
+    "interlock.sdk.problems": ("InterlockError", "NotAGateway", "Refused", "StillRunning", "Unreachable"),
+    "interlock.sdk.prompt_stream": (
+        "AgentTextPart",
+        "ApprovalPart",
+        "EndPart",
+        "NoticePart",
+        "PromptPart",
+        "ToolEndPart",
+        "ToolOutputPart",
+        "ToolStartPart",
+        "UsagePart",
+    ),
+})
 
 __all__ = [
     "AgentTextPart",

@@ -30,7 +30,8 @@ class BlockingLink:
         self.manners = manners
         self._tls = tls
         self._http = httpx2.Client(
-            timeout=httpx2.Timeout(flows.ANSWER_TIMEOUT_S, connect=flows.CONNECT_TIMEOUT_S), verify=tls,
+            timeout=httpx2.Timeout(flows.ANSWER_TIMEOUT_S, connect=flows.CONNECT_TIMEOUT_S),
+            verify=self._place.certificates(tls),
             # A proxy of the environment is for the world, never for this machine.
             trust_env=not self._place.is_local, transport=transport,
         )

@@ -22,6 +22,10 @@ class GatewayAddress(NamedTuple):
     key: str
     is_local: bool
 
+    def certificates(self, tls: ssl.SSLContext | bool) -> ssl.SSLContext | bool:
+        """Return what the certificates of HTTPS are checked against. `tls` is as `Interlock` takes it."""
+        return trusting_none() if self.is_local and self.url.startswith("http:") else tls
+
     def socket(self, path: str, tls: ssl.SSLContext | bool) -> SocketPlace:
         """Give where a WebSocket of this gateway is. `tls` is as `Interlock` takes it."""
         options: dict[str, Any] = {
@@ -33,6 +37,12 @@ class GatewayAddress(NamedTuple):
         if self.url.startswith("https") and tls is not True:
             options["ssl"] = _unverified() if tls is False else tls
         return SocketPlace("ws" + self.url.removeprefix("http") + path, options)
+
+
+def trusting_none() -> ssl.SSLContext:
+    """Make a context that no certificate satisfies, for connections that are never encrypted: those in the clear to
+    this machine. To load the certificates that the system trusts takes longer than the request itself."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _unverified() -> ssl.SSLContext:

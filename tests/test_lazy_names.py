@@ -1,0 +1,38 @@
+"""Names that are imported when they are first used: the same as if they had been imported at once (Y-18)."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from interlock.lazy_names import lazy_names
+
+
+@pytest.mark.parametrize("package", ["interlock.sdk", "interlock.config"])
+def test_every_public_name_of_a_lazy_package_is_there(package: str) -> None:
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+        assert name in vars(module), "the second look finds it in the package itself"
+
+
+def test_a_name_that_there_is_none_of_is_an_attribute_error() -> None:
+    lookup = lazy_names("interlock.sdk", {"interlock.sdk.exchange": ("Manners",)})
+    with pytest.raises(AttributeError, match=r"module 'interlock.sdk' has no attribute 'Manner'"):
+        lookup("Manner")
+
+
+@pytest.mark.req("Y-18")
+@pytest.mark.parametrize(("words", "absent"), [
+    ("import interlock.sdk.exchange", "interlock.sdk.resources"),
+    ("import interlock.config.directory", "interlock.config.sections"),
+    ("import interlock.cli.groups as g; g.runner", "interlock.cli.lists"),
+    ("import interlock.cli.groups as g; g.keys", "interlock.cli.agents"),
+])
+def test_what_a_verb_does_not_use_is_not_loaded(words: str, absent: str) -> None:
+    shown = subprocess.run([sys.executable, "-c", f"{words}\nimport sys; print({absent!r} in sys.modules)"],
+                           check=True, capture_output=True, text=True)
+    assert shown.stdout == "False\n"
