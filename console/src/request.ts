@@ -1,3 +1,5 @@
+import {changeOf, type Change} from './diff';
+import {editsOf, members, shownEdit, type Edit} from './edits';
 import {hasHidden, visible} from './visible';
 
 /** One part of a request as it is shown. */
@@ -8,36 +10,63 @@ export interface Part {
   change?: 'removed' | 'added';
   /** It fits on the row of its name. */
   short: boolean;
+  /** The edit of a file, line by line, in place of a text. */
+  lines?: Change;
 }
 
 export interface Shown {
   parts: Part[];
   hidden: boolean;
+  /** The bytes as they are, if a part is not written as they have it; else "". */
+  exact: string;
 }
 
 /** Write every member of a request's JSON bytes as parts: nothing is left out, and names are as the agent sent them.
  * Bytes that are not JSON are one part. */
 export function shown(bytes: ArrayBuffer): Shown {
   const text = textOf(bytes);
-  const raw: Part[] = [{name: '', text: visible(text), short: false}];
-  let value: unknown;
+  const raw: Shown = {parts: [{name: '', text: visible(text), short: false}], hidden: hasHidden(text), exact: ''};
+  let value: Record<string, unknown> | null;
   try {
-    value = JSON.parse(text);
+    value = members(JSON.parse(text));
   } catch {
-    return {parts: raw, hidden: hasHidden(text)};
+    return raw;
   }
   // A member that stands twice is read once by JSON.parse: then the bytes themselves are shown.
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || !isWhole(text, value)) {
-    return {parts: raw, hidden: hasHidden(text)};
-  }
-  // What the tool is given comes first; what the agent says of it follows.
-  const {input, ...rest} = value as Record<string, unknown>;
-  const nested = typeof input === 'object' && input !== null && !Array.isArray(input) && Object.keys(input).length > 0;
-  const parts = nested
-    ? [...Object.entries(input).map(([name, member]) => part(`input.${name}`, member)),
-      ...Object.entries(rest).map(([name, member]) => part(name, member))]
-    : Object.entries(value).map(([name, member]) => part(name, member));
-  return {parts: parts.length > 0 ? parts : raw, hidden: strings(value).some(hasHidden)};
+  if (value === null || !isWhole(text, value)) return raw;
+  // What is changed comes first, then what the tool is given; what the agent says of it follows.
+  const isSubject = typeof value.tool_name === 'string';
+  const {input, ...rest} = isSubject ? value : {input: value};
+  const given = members(input) ?? {};
+  const isEmpty = Object.keys(given).length === 0;
+  const found = editsOf(given);
+  const content = isSubject && 'content' in rest ? contentOf(rest.content) : [];
+  const parts = [
+    ...found.edits.map(edited),
+    ...content.filter((one) => one.lines !== undefined),
+    ...Object.entries(given).filter(([name]) => !found.used.has(name))
+      .map(([name, member]) => part(isSubject ? `input.${name}` : name, member)),
+    ...(isSubject && isEmpty && input !== undefined ? [part('input', input)] : []),
+    ...content.filter((one) => one.lines === undefined),
+    ...Object.entries(rest).filter(([name]) => name !== 'content').map(([name, member]) => part(name, member)),
+  ];
+  return parts.length === 0 ? raw : {parts, hidden: strings(value).some(hasHidden),
+    exact: parts.some((one) => one.lines !== undefined) ? visible(text) : ''};
+}
+
+/** ACP's list of texts and diffs: each diff by its lines, what else there is as it is. */
+function contentOf(content: unknown): Part[] {
+  const items = Array.isArray(content) ? content as unknown[] : [];
+  const edits = items.map(shownEdit);
+  if (!edits.some((edit) => edit !== null)) return [part('content', content)];
+  return items.map((item, at) => {
+    const edit = edits[at] ?? null;
+    return edit === null ? part(`content.${at}`, item) : edited(edit);
+  });
+}
+
+function edited(edit: Edit): Part {
+  return {name: '', text: '', short: false, lines: changeOf(edit)};
 }
 
 const REMOVED = new Set(['old_string', 'old_str', 'oldText', 'old_text']);

@@ -1,4 +1,5 @@
-"""An ACP agent whose requests imitate Interlock's own cards: it asks as its prompt, one of FORGED, says."""
+"""An ACP agent whose requests imitate Interlock's own cards: it asks as its prompt, one of FORGED, says. A prompt that
+is a JSON object is itself the tool call; once that is allowed, the agent reports that it ran."""
 
 from __future__ import annotations
 
@@ -30,14 +31,18 @@ def read() -> dict[str, Any]:
     return json.loads(line) if line else sys.exit(0)
 
 
-def ask(name: str) -> None:
+def ask(words: str) -> None:
     """Ask as forged, and wait for the answer or the turn's cancel."""
-    call = {"toolCallId": f"call-{name}", "status": "pending", **FORGED[name]}
+    given = json.loads(words) if words.startswith("{") else FORGED[words]
+    call = {"toolCallId": "call", "status": "pending", **given}
     options = [{"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_once", "reject_once")]
-    send(id=f"ask-{name}", method="session/request_permission",
+    send(id="ask", method="session/request_permission",
          params={"sessionId": "s", "toolCall": call, "options": options})
-    while (message := read()).get("id") != f"ask-{name}" and message.get("method") != "session/cancel":
+    while (message := read()).get("id") != "ask" and message.get("method") != "session/cancel":
         pass
+    if message.get("result", {}).get("outcome", {}).get("optionId") == "allow_once" and words.startswith("{"):
+        for update in ({"sessionUpdate": "tool_call", **call}, {"sessionUpdate": "tool_call_update", **call}):
+            send(method="session/update", params={"sessionId": "s", "update": {**update, "status": "completed"}})
 
 
 def main() -> None:

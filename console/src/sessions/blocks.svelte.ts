@@ -1,6 +1,8 @@
 /** What a session's stream amounts to: blocks in their order, made of its frames. Deltas are put at their offset, so
  * that nothing is shown twice after a lost connection, and a block that ends replaces what was streamed of it. */
 
+import {shownEdit} from '../edits';
+
 export interface FrameEvent {
   n?: number | null;
   kind: string;
@@ -11,7 +13,7 @@ export interface FrameEvent {
 export type Block =
   | {kind: 'prompt' | 'text' | 'thinking'; id: string; text: string}
   | {kind: 'tool'; id: string; name: string; title: string; input: unknown; output: string; state: string;
-    duration_ms: number | null; truncated: boolean}
+    duration_ms: number | null; truncated: boolean; changed: unknown[]}
   | {kind: 'ask'; id: string; title: string; approval: string; decision: string; by: string}
   | {kind: 'notice' | 'error'; id: string; text: string; code: string}
   | {kind: 'file'; id: string; name: string; size: number}
@@ -71,7 +73,7 @@ export class Blocks {
     const found = this.byId.get(`tool ${id}`);
     if (found?.kind === 'tool') return found;
     return this.add({kind: 'tool', id: `tool ${id}`, name: '', title: '', input: null, output: '', state: 'running',
-      duration_ms: null, truncated: false}) as Block & {kind: 'tool'};
+      duration_ms: null, truncated: false, changed: []}) as Block & {kind: 'tool'};
   }
 
   private ask(id: string): Block & {kind: 'ask'} {
@@ -114,7 +116,9 @@ export class Blocks {
         tool.state = text(p.status);
         tool.duration_ms = count(p.duration_ms);
         tool.truncated = p.truncated !== undefined && p.truncated !== null && p.truncated !== false;
-        const output = text(p.output);
+        const isDiff = p.output_type === 'diff' && Array.isArray(p.output) && !tool.truncated && p.output.every((one) => shownEdit(one) !== null);
+        if (isDiff) tool.changed = p.output as unknown[];
+        const output = isDiff ? '' : text(p.output);
         if (output !== '' && !tool.truncated) tool.output = output;
         break;
       }
