@@ -16,6 +16,7 @@ from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("U-5", "Y-9")
+AT = "2026-11-21T10:00:00.000Z"
 
 
 def line(seq: int, **record: Any) -> dict[str, Any]:
@@ -83,3 +84,21 @@ def test_one_record_is_shown_whole_with_its_personal_values(scripted: Any, capsy
     assert "\x1b" not in out
     with pytest.raises(Trouble, match="no record 8"):
         audit_list.show(8, where=where)
+
+
+@pytest.mark.req("Y-8")
+def test_what_it_is_about_is_named_by_a_unique_beginning(scripted: Any) -> None:
+    whole = "cmd_01M84Q0APY7DHTVEAA20TMK8N5"
+    command = {"id": whole, "type": "execute", "state": "queued", "target": {"agent_id": "shell"},
+               "tenant_id": "default", "actor": {"type": "user", "id": "ann"}, "created_at": AT, "updated_at": AT,
+               "priority": 0, "timeout_ms": 1, "idempotency_key": "k"}
+    script, where = scripted({"GET /v1/commands": [answer({"items": [command], "next_cursor": None,
+                                                           "has_more": False})],
+                              "GET /v1/audit": [page(2), page(2)]})
+    audit_list.records(command="01M84", where=where)
+    audit_list.records(command=whole, where=where)
+    paths = [request.url.path for request in script.asked]
+    assert paths == ["/v1/commands", "/v1/audit", "/v1/audit"], "a whole id is not looked up"
+    assert {request.url.params.get("command") for request in script.asked[1:]} == {whole}
+    with pytest.raises(Trouble, match="There is no command 'zz'"):
+        audit_list.records(command="zz", where=where)

@@ -8,11 +8,11 @@ import pytest
 from rich.cells import cell_len
 
 from interlock.cli import values
-from interlock.cli.session_list import context, cost, cut_middle, session_table
+from interlock.cli.session_list import context, cost, session_table
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Session
 
-pytestmark = [pytest.mark.req("V-1", "N-3")]
+pytestmark = [pytest.mark.req("V-1", "N-3", "Y-8")]
 RUN = "7a84fc2a-2a23-4901-8f56-4fee1da43ecc"
 CHAT = "2cd0382f-3536-4d6a-a44e-9b2142ef8af0"
 GROUP = "agent:claude:telegram:group:-1001234567890"
@@ -36,7 +36,7 @@ def session(session_id: str = RUN, key: str = f"agent:own:run:{RUN}", **fields: 
 FULL = [
     session(CHAT, GROUP, agent_id="claude", state="waiting_approval", model="anthropic/claude-opus-4-5",
             context_tokens=145_234, compactions=3, runner_id="build-host", workspace="/srv/work/deeply/nested/project",
-            entry={"label": "release"}),
+            title="release", entry={"label": "release"}),
     session(context_tokens=45_000, context_estimated=True, runner_id="build-host", workspace="/srv/work/other"),
     session("2cd0ffff-0000-4000-8000-000000000000", "agent:own:dm:김철수", state="running"),
 ]
@@ -47,22 +47,30 @@ def test_a_list_fits_the_terminal(width: int) -> None:
     lines = session_table(FULL, width).splitlines()
     assert len(lines) == 4
     assert max(map(cell_len, lines)) <= max(width, 30)
-    assert lines[0].startswith("KEY")
-    assert "2cd0382f" in lines[1], "each can be named"
+    assert lines[0].startswith("ID ")
+    assert lines[1].startswith("2cd0382f "), "each can be named"
+    assert "release" in lines[1]
 
 
-def test_eighty_columns_show_key_state_age_window_and_compactions() -> None:
+def test_eighty_columns_show_state_age_title_window_and_compactions() -> None:
     header, first, second, third = session_table(FULL, 80).splitlines()
-    assert header.split() == ["KEY", "ID", "STATE", "AGE", "CONTEXT", "COMP"]
-    assert " ".join(first.split()) == "agent:claude:…1234567890 2cd0382f waiting for you 12 min 145k/200k 73% 3"
-    assert second.split()[-5:] == ["12", "min", "~45k/200k", "22%", "-"], "an estimate says so"
+    assert header.split() == ["ID", "STATE", "AGE", "TITLE", "CONTEXT", "COMP"]
+    assert " ".join(first.split()) == "2cd0382f waiting for you 12 min release 145k/200k 73% 3"
+    assert " ".join(second.split()) == "7a84fc2a idle 12 min agent:own:run:7a84fc2a… ~45k/200k 22% -"
     assert third.split()[-2:] == ["-", "-"]
-    assert "agent:own:run:7a84fc2a… " in second, "the id stands beside it"
+
+
+def test_a_session_without_a_title_is_called_by_its_key_and_a_long_title_is_shortened() -> None:
+    named, other = session_table([session(title="Make the release\nand more " + "x" * 90), session(CHAT, GROUP)],
+                                 100).splitlines()[1:]
+    assert "Make the release and more" in named
+    assert "…" in named
+    assert GROUP in other
 
 
 def test_a_wide_terminal_adds_what_there_is_room_for() -> None:
-    header = session_table(FULL, 130).splitlines()[0].split()
-    assert header[:8] == ["KEY", "ID", "STATE", "AGE", "CONTEXT", "COMP", "AGENT", "MODEL"]
+    header = session_table(FULL, 150).splitlines()[0].split()
+    assert header[:7] == ["ID", "STATE", "AGE", "TITLE", "CONTEXT", "COMP", "KEY"]
     assert "LOST" not in session_table(FULL, 300), "a column that no session fills is left out"
 
 
@@ -88,15 +96,6 @@ def test_short_ids_are_as_long_as_they_must_be() -> None:
 ])
 def test_the_window_is_written_as_people_read_it(fields: dict[str, Any], shown: str) -> None:
     assert context(session(**fields)) == shown
-
-
-@pytest.mark.parametrize("width", range(2, 12))
-def test_a_key_that_is_cut_keeps_both_ends(width: int) -> None:
-    cut = cut_middle("agent:own:main", width)
-    assert len(cut) == width
-    assert cut[0] == "a"
-    assert "…" in cut
-    assert cut_middle("김철수님의대화", 7).startswith("김")
 
 
 @pytest.mark.parametrize(("cost_usd", "shown"), [

@@ -16,6 +16,7 @@ from interlock import config
 from interlock.agents import evidence
 from interlock.agents.held import holding_of
 from interlock.agents.registry import SHELL
+from interlock.cli.columns import Layout
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.known_agents import KNOWN, KnownAgent, snippet
@@ -25,6 +26,7 @@ from interlock.cli.verb_error import Trouble, usage
 from interlock.ports.agent import AgentSpec
 from interlock.protocol.hold import INCONCLUSIVE, MEANINGS, READS_UNASKED
 
+TRIED = Layout(text=("TOOL",))
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
@@ -121,8 +123,8 @@ def _show(spec: AgentSpec, found: evidence.Evidence, *, json: bool) -> None:
         print_json(msgspec.json.encode(found))
         return
     if found.tools:
-        print_table([[one_line(f"{one.tool} {one.how}".strip()), one.state, _shown(one)] for one in found.tools],
-                    ("TOOL", "WHAT IT DID", "INPUT SHOWN"))
+        print_table([[f"{one.tool} {one.how}".strip(), one.state, _shown(one)] for one in found.tools],
+                    ("TOOL", "WHAT IT DID", "INPUT SHOWN"), TRIED)
     version = f" {one_line(found.version)}" if found.version else ""
     mode = f", opened in mode {one_line(found.mode)}" if found.mode else ""
     holding = holding_of(spec, found, found.digest)

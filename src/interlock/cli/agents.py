@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from interlock import config
 from interlock.agents import evidence
 from interlock.agents.held import holding_of
+from interlock.cli.columns import Layout
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
@@ -28,6 +29,8 @@ from interlock.protocol.box import Box
 from interlock.protocol.box import phrase as phrase_box
 from interlock.protocol.hold import MEANINGS, Holding, phrase
 from interlock.protocol.resources import Node
+
+COLUMNS = Layout(text=("BOX", "IS HELD"), extra=("ADAPTER",), drop=("RUNNER", "BOX"))
 
 
 def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
@@ -88,8 +91,8 @@ async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
 def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
     if offered:
         print_table([[str(one.get("agent_id", "")), str(one["runner_id"]), str(one["status"]),
-                      str(one.get("adapter", "")), one_line(str(one["held"])), boxed(one)]
-                     for one in offered], ("AGENT", "RUNNER", "STATUS", "ADAPTER", "IS HELD", "BOX"))
+                      str(one.get("adapter", "")), str(one["held"]), boxed(one)]
+                     for one in offered], ("AGENT", "RUNNER", "STATUS", "ADAPTER", "IS HELD", "BOX"), COLUMNS)
         for sentence in unwalled(offered):
             say(sentence)
         for one in offered:
@@ -110,7 +113,7 @@ def box_of(offered: Mapping[str, Any]) -> Box | None:
 def boxed(offered: Mapping[str, Any]) -> str:
     """Describe an agent's box on one line (H-18)."""
     box = box_of(offered)
-    return "not stated by its runner" if box is None else one_line(phrase_box(box), 300)
+    return "not stated by its runner" if box is None else one_line(phrase_box(box), None)
 
 
 def boxes(offered: Iterable[Mapping[str, Any]]) -> list[str]:

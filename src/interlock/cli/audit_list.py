@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
+from interlock.cli import short_ids
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -23,6 +25,8 @@ SHOWN = 50
 LIST_MAX = 10_000
 """The most that one call shows."""
 PAGE = 500
+KINDS = {"session": short_ids.SESSION, "command": short_ids.COMMAND, "approval": short_ids.APPROVAL}
+COLUMNS = Layout(text=("ABOUT", "WHO"), drop=("STEP",))
 ABOUT = ("approval_id", "command_id", "session_id")
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -32,9 +36,12 @@ def records(
     *,
     who: Annotated[str | None, Parameter(help="Only what this person or program did: ann, or user:ann.")] = None,
     action: Annotated[str | None, Parameter(help="Only this, such as vote.")] = None,
-    session: Annotated[str | None, Parameter(help="Only what is about this session's id.")] = None,
-    command: Annotated[str | None, Parameter(help="Only what is about this command's id.")] = None,
-    approval: Annotated[str | None, Parameter(help="Only what is about this approval's id.")] = None,
+    session: Annotated[str | None, Parameter(help="Only what is about this session: an id, a unique beginning, a "
+                                             "key, or @last.")] = None,
+    command: Annotated[str | None, Parameter(help="Only what is about this command: an id, a unique beginning, or "
+                                             "@last.")] = None,
+    approval: Annotated[str | None, Parameter(help="Only what is about this approval: an id, a unique beginning, "
+                                              "or @last.")] = None,
     since: Annotated[str | None, Parameter(help="Only the last so long (2h, 7d), or from an instant on "
                                            "(2026-11-23T08:00).")] = None,
     until: Annotated[str | None, Parameter(help="Only what is older than that, written likewise.")] = None,
@@ -60,6 +67,9 @@ async def _list(asked: dict[str, str], limit: int, where: Where, *, json: bool) 
     found: list[msgspec.Raw] = []
     query = {**asked, "order": "newest"}
     async with GatewayLink(where) as link:
+        for name, kind in KINDS.items():
+            if (named := await short_ids.full_id(link, kind, asked.get(name))) is not None:
+                query[name] = named
         while True:
             query["limit"] = str(min(PAGE, limit - len(found)))
             page = await link.read(PATH, AuditPage, query)
@@ -75,7 +85,7 @@ async def _list(asked: dict[str, str], limit: int, where: Where, *, json: bool) 
         return ExitStatus.DONE
     rows = [decoded(bytes(one), AuditLine, PATH) for one in found]
     print_table([_row(line.seq, decoded(bytes(line.record), dict[str, Any], PATH)) for line in rows],
-                ("RECORD", "WHEN", "WHO", "ACTION", "STEP", "ABOUT"))
+                ("RECORD", "WHEN", "WHO", "ACTION", "STEP", "ABOUT"), COLUMNS)
     if page.has_more:
         say(f"the newest {len(found)}; more with --limit, one whole with: interlock audit show RECORD", "dim")
     return ExitStatus.DONE
@@ -99,8 +109,8 @@ def _row(seq: int, record: dict[str, Any]) -> list[str]:
     meta: dict[str, Any] = record.get("meta") or {}
     step = meta.get("to") or meta.get("step") or meta.get("decision") or ""
     about = next((str(record[name]) for name in ABOUT if record.get(name)), str(meta.get("row") or ""))
-    return [str(seq), ago(str(record.get("at"))), one_line(str(record.get("who", {}).get("id")), 60),
-            one_line(str(record.get("action"))), one_line(str(step), 30), one_line(about, 80)]
+    return [str(seq), ago(str(record.get("at"))), str(record.get("who", {}).get("id")),
+            str(record.get("action")), str(step), about]
 
 
 def _instant(text: str | None, option: str) -> str | None:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 from cyclopts import Parameter
 
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.terminal import print_json, print_table, result, say
 from interlock.cli.values import count
@@ -19,6 +20,7 @@ from interlock.conformance.hands import Hand, ProgramHand, RestHand
 from interlock.conformance.register import RegisterMissing, Requirement, requirements
 from interlock.conformance.steps import ConformanceFinding
 
+COLUMNS = Layout(text=("CLAIM", "CONVERSATION"), extra=("SHOWS",), drop=("CLAIM",))
 OUTCOMES = {"held": "green", "broken": "red", "not run": "bold"}
 
 
@@ -92,7 +94,7 @@ def _findings(found: list[ConformanceFinding], *, json: bool) -> int:
         print_json(msgspec.json.encode({"ok": not broken, "findings": [one._asdict() for one in found]}))
         return ExitStatus.FAILED if broken else ExitStatus.DONE
     print_table([[one.outcome, one.name, " ".join(one.requirements), one.claim] for one in found],
-                ["OUTCOME", "CONVERSATION", "SHOWS", "CLAIM"])
+                ("OUTCOME", "CONVERSATION", "SHOWS", "CLAIM"), COLUMNS)
     for one in found:
         if one.outcome != "held":
             say(f"{one.outcome}: {one.name}: {one.found}", OUTCOMES[one.outcome])

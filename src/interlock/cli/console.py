@@ -15,6 +15,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import LOOPBACK, GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -26,6 +27,7 @@ from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
 CODES = "/v1/browser-codes"
 SESSIONS = "/v1/browser-sessions"
 CONSOLE = "/console/"
+COLUMNS = Layout(text=("BROWSER", "FOR"), extra=("ROLES",), drop=("LAST USED", "TIME LEFT"))
 BROWSER_SESSION = short_ids.IdKind("console session", SESSIONS, "brs_")
 QR_BORDER = 2
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
@@ -135,9 +137,9 @@ async def _list(where: Where, *, json: bool) -> int:
     if not found:
         say("no browser is logged in; log one in with: interlock console", "dim")
         return ExitStatus.DONE
-    print_table([[one.id, one_line(f"{one.principal.type}:{one.principal.id}"), ", ".join(one.roles),
-                  one_line(one.label, 60), ago(one.last_used_at), until(one.expires_at)] for one in found],
-                ("BROWSER SESSION", "FOR", "ROLES", "BROWSER", "LAST USED", "TIME LEFT"))
+    print_table([[one.id, f"{one.principal.type}:{one.principal.id}", ", ".join(one.roles),
+                  one.label, ago(one.last_used_at), until(one.expires_at)] for one in found],
+                ("BROWSER SESSION", "FOR", "ROLES", "BROWSER", "LAST USED", "TIME LEFT"), COLUMNS)
     return ExitStatus.DONE
 
 

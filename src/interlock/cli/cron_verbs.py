@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.lists import Json
@@ -16,6 +17,8 @@ from interlock.cli.terminal import one_line, print_json, print_table, result, sa
 from interlock.cli.values import ago, until
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.inbound import CronJobs, CronJobShown, Received
+
+COLUMNS = Layout(text=("COMMAND OR WHY NOT",), extra=("ZONE", "MISSED", "LAST"), drop=("AGENT", "SCHEDULE"))
 
 
 def jobs(*, json: Json = False, where: Here = NOWHERE) -> int:
@@ -40,14 +43,14 @@ async def _jobs(where: Where, *, json: bool) -> int:
         say("no cron jobs; give some as [cron.ID] in the gateway's config", "dim")
         return ExitStatus.DONE
     print_table([_row(one) for one in found],
-                ("JOB", "AGENT", "SCHEDULE", "ZONE", "DUE IN", "LAST", "MISSED", "COMMAND OR WHY NOT"))
+                ("JOB", "AGENT", "SCHEDULE", "ZONE", "DUE IN", "LAST", "MISSED", "COMMAND OR WHY NOT"), COLUMNS)
     return ExitStatus.DONE
 
 
 def _row(job: CronJobShown) -> list[str]:
     due = until(job.next_at) if job.next_at is not None else "off" if not job.enabled else "never"
     return [job.id, job.agent_id, job.schedule, job.time_zone, due, ago(job.last_at) if job.last_at else "never",
-            str(job.missed or ""), one_line(job.error or job.command_id or "", 80)]
+            str(job.missed or ""), job.error or job.command_id or ""]
 
 
 async def _run(named: str, where: Where, *, json: bool) -> int:

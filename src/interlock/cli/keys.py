@@ -9,6 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -18,6 +19,7 @@ from interlock.cli.verb_error import usage
 from interlock.protocol.access import GIVEN_ROLES, Key, MadeKey, Whoami
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+COLUMNS = Layout(text=("FOR", "LABEL"), extra=("MADE", "LAST USED"), drop=("LABEL", "ROLES"))
 Id = Annotated[str, Parameter(name="ID", help="The key: its id, a unique beginning, or @last.")]
 Tenant = Annotated[str | None, Parameter(name="--tenant", help="Another tenant than one's own; for an owner alone.")]
 
@@ -75,7 +77,7 @@ def whoami(*, json: Json = False, where: Here = NOWHERE) -> int:
 
 
 def _made(key: Key) -> str:
-    return ago(key.created_at) + (f" by {one_line(key.created_by, 80)}" if key.created_by is not None else "")
+    return ago(key.created_at) + (f" by {key.created_by}" if key.created_by is not None else "")
 
 
 async def _list(tenant: str | None, where: Where, *, json: bool) -> int:
@@ -88,10 +90,10 @@ async def _list(tenant: str | None, where: Where, *, json: bool) -> int:
     if not found:
         say("there is no key; make one with: interlock keys create WHO --role operator", "dim")
         return ExitStatus.DONE
-    print_table([[one.key_id, one_line(f"{one.principal.type}:{one.principal.id}"), ", ".join(one.roles),
-                  one_line(one.label), _state(one), ago(one.last_used_at) if one.last_used_at else "never",
+    print_table([[one.key_id, f"{one.principal.type}:{one.principal.id}", ", ".join(one.roles),
+                  one.label, _state(one), ago(one.last_used_at) if one.last_used_at else "never",
                   _made(one)] for one in sorted(found, key=lambda one: one.revoked)],
-                ("KEY", "FOR", "ROLES", "LABEL", "STATE", "LAST USED", "MADE"))
+                ("KEY", "FOR", "ROLES", "LABEL", "STATE", "LAST USED", "MADE"), COLUMNS)
     return ExitStatus.DONE
 
 

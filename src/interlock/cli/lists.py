@@ -14,14 +14,15 @@ from interlock.cli import short_ids
 from interlock.cli.approval_card import CardReading, show_result
 from interlock.cli.approval_prompt import decided, elsewhere
 from interlock.cli.cluster_health import cluster_lines
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.pause_verbs import drained
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.seen_approvals import SeenApprovals
-from interlock.cli.session_list import WAITING, context, session_table, standing, terminal_width
-from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, write
+from interlock.cli.session_list import WAITING, context, session_table, standing
+from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, terminal_width, write
 from interlock.cli.values import ago, between, count, until
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.permission_request import title_of_approval
@@ -31,6 +32,8 @@ from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+COMMANDS = Layout(text=("ERROR", "BY"), extra=("TYPE", "BY", "TOOK"), drop=("CREATED", "AGENT"))
+APPROVALS = Layout(text=("WHAT",), extra=("TOOL",), drop=("AGENT", "STATE", "TIME LEFT / BY"))
 SHOWN_BY_DEFAULT = 50
 """A list at the terminal shows so many unless --limit says otherwise."""
 Limit = Annotated[int, Parameter(help="How many to show.")]
@@ -45,7 +48,8 @@ def commands(
     *,
     only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
     agent: Agent = None,
-    session: Annotated[str | None, Parameter(help="Only those of this session's id.")] = None,
+    session: Annotated[str | None, Parameter(help="Only those of this session: an id, a unique beginning, a "
+                                             "key, or @last.")] = None,
     by: Annotated[str | None, Parameter(name="--by", help="Only those that this person or agent gave.")] = None,
     all_: Annotated[bool, Parameter(name="--all", help="Cancels, pauses and resumes, too.")] = False,
     limit: Limit = SHOWN_BY_DEFAULT,
@@ -67,7 +71,8 @@ def approvals(
     all_: Annotated[bool, Parameter(name="--all", help="The decided ones, too.")] = False,
     only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
     agent: Agent = None,
-    session: Annotated[str | None, Parameter(help="Only those of this session's id.")] = None,
+    session: Annotated[str | None, Parameter(help="Only those of this session: an id, a unique beginning, a "
+                                             "key, or @last.")] = None,
     by: Annotated[str | None, Parameter(name="--by", help="Only those that this person voted on or decided.")] = None,
     search: Search = None,
     limit: Limit = SHOWN_BY_DEFAULT,
@@ -123,7 +128,7 @@ async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: W
     async with GatewayLink(where) as link:
         if id_ is not None:
             return await _show(link, f"/v1/commands/{(await short_ids.command(link, id_)).id}", json=json)
-        raw = await link.pages("/v1/commands", asked, limit)
+        raw = await link.pages("/v1/commands", await _of_session(link, asked), limit)
     if json:
         return _document("commands", raw)
     found = [msgspec.json.decode(one, type=Command) for one in raw]
@@ -134,7 +139,7 @@ async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: W
     found.sort(key=lambda one: one.state != "pending_approval")
     print_table([[one.id, _state(one.state), one.type, one.target.agent_id or "", one.actor.id, ago(one.created_at),
                   between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found],
-                ("COMMAND", "STATE", "TYPE", "AGENT", "BY", "CREATED", "TOOK", "ERROR"))
+                ("COMMAND", "STATE", "TYPE", "AGENT", "BY", "CREATED", "TOOK", "ERROR"), COMMANDS)
     return ExitStatus.DONE
 
 
@@ -161,7 +166,7 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
             SeenApprovals(where.directory()).add([approval.id])
             say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
             return ExitStatus.DONE
-        raw = await link.pages("/v1/approvals", asked, limit)
+        raw = await link.pages("/v1/approvals", await _of_session(link, asked), limit)
     if json:
         return _document("approvals", raw)
     found = [msgspec.json.decode(one, type=Approval) for one in raw]
@@ -170,13 +175,19 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
         return ExitStatus.DONE
     found.sort(key=lambda one: one.state != "pending")
     print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door,
-                  one_line(title_of_approval(one), 60),
+                  title_of_approval(one),
                   until(one.expires_at) if one.state == "pending" else one.decided_by or ""] for one in found],
-                ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"))
+                ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"), APPROVALS)
     SeenApprovals(where.directory()).add(one.id for one in found if one.state == "pending")
     if any(one.state == "pending" for one in found):
         say("see one with: interlock approvals ID  ·  answer: interlock approve ID, interlock deny ID", "dim")
     return ExitStatus.DONE
+
+
+async def _of_session(link: GatewayLink, asked: dict[str, str]) -> dict[str, str]:
+    """Return the filters with the whole id of the session that they name. Raises Trouble."""
+    session = await short_ids.full_id(link, short_ids.SESSION, asked.get("session"))
+    return asked if session is None else {**asked, "session": session}
 
 
 def _given(**filters: str | None) -> dict[str, str]:

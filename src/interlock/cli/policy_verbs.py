@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -23,6 +24,8 @@ from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import RememberedRule, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+IN_FORCE = Layout(text=("SAYS", "RULE"), drop=("FROM",))
+REMEMBERED = Layout(text=("SAYS",), drop=("SAID", "BY"))
 RULE = short_ids.IdKind("remembered rule", "/v1/policy/rules", "rul_")
 NOT_KNOWN = {
     "command": "the command is not on record, so its person, its origin and the tools that it named are not known",
@@ -141,8 +144,8 @@ async def _show(where: Where, *, json: bool) -> int:
         print_json(raw)
         return ExitStatus.DONE
     found = decoded(raw, dict[str, list[dict[str, Any]]], "/v1/policy").get("rules", [])
-    print_table([[str(number), str(rule.get("source")), one_line(str(rule.get("name"))), rule_line(rule)]
-                 for number, rule in enumerate(found, 1)], ("", "FROM", "RULE", "SAYS"))
+    print_table([[str(number), str(rule.get("source")), str(rule.get("name")), rule_line(rule, None)]
+                 for number, rule in enumerate(found, 1)], ("", "FROM", "RULE", "SAYS"), IN_FORCE)
     say("the first that fits decides; what none fits is asked for. Try one: interlock policy test AGENT \"…\"", "dim")
     return ExitStatus.DONE
 
@@ -233,7 +236,8 @@ async def _rules(where: Where, *, json: bool) -> int:
         say("nothing is remembered; say always with: interlock approve ID --always session", "dim")
         return ExitStatus.DONE
     print_table([[one.id, state_of(one), one.created_by, ago(one.created_at),
-                  rule_line(one.rule)] for one in found], ("RULE", "STATE", "BY", "SAID", "SAYS"))
+                  rule_line(one.rule, None)] for one in found], ("RULE", "STATE", "BY", "SAID", "SAYS"),
+                REMEMBERED)
     return ExitStatus.DONE
 
 

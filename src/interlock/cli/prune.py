@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -15,6 +16,7 @@ from interlock.cli.verb_error import usage
 from interlock.protocol.answers import Pruned
 from interlock.protocol.limits import PRUNE_MAX_MS, PRUNE_MIN_MS
 
+COLUMNS = Layout(drop=("DELIVERIES", "FILES"))
 UNITS_MS = {"h": 3_600_000, "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000}
 
 
@@ -50,7 +52,7 @@ async def _prune(older_than_ms: int, where: Where, *, dry_run: bool, json: bool)
         return ExitStatus.DONE
     pruned = decoded(raw, Pruned, "/v1/prune")
     print_table([[one.tenant_id, str(one.sessions), str(one.events + one.feed), str(one.files), str(one.deliveries)]
-                 for one in pruned.tenants], ("TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"))
+                 for one in pruned.tenants], ("TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"), COLUMNS)
     did = "would be forgotten" if dry_run else "forgotten"
     say(f"{did}: what ended before {pruned.before}; {pruned.objects} objects of files, {pruned.answers} old answers")
     return ExitStatus.DONE

@@ -9,6 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.pairings import PAIRED_TOKEN_FILE, pairings
@@ -18,6 +19,7 @@ from interlock.cli.values import ago, until
 from interlock.protocol.resources import PairingCode, Runner, RunnerToken
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+COLUMNS = Layout(text=("HOST",), drop=("PAIRED", "LAST SEEN"))
 Id = Annotated[str, Parameter(name="ID", help="The runner: its id, a unique beginning, or @last.")]
 
 
@@ -57,9 +59,9 @@ async def _list(where: Where, *, json: bool) -> int:
         say("no runner is paired; pair one with: interlock runners code", "dim")
         return ExitStatus.DONE
     found.sort(key=lambda one: (one.revoked, one.status == "offline"))
-    print_table([[one.runner_id, one_line(one.device_name), "revoked" if one.revoked else one.status,
+    print_table([[one.runner_id, one.device_name, "revoked" if one.revoked else one.status,
                   ago(one.last_seen), ago(one.created_at)] for one in found],
-                ("RUNNER", "HOST", "STATUS", "LAST SEEN", "PAIRED"))
+                ("RUNNER", "HOST", "STATUS", "LAST SEEN", "PAIRED"), COLUMNS)
     return ExitStatus.DONE
 
 

@@ -13,13 +13,16 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, say
+from interlock.cli.terminal import print_json, print_table, say
 from interlock.cli.values import ago, size
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.resources import SessionFile
+
+COLUMNS = Layout(text=("NAME", "TYPE"), extra=("FOR", "TYPE"), drop=("WHEN", "SIZE"), shorten=cut_middle)
 
 
 def files(
@@ -61,8 +64,9 @@ async def _files(session: str, where: Where, *, json: bool) -> int:
     if not found:
         say("no files travelled in this session", "dim")
         return ExitStatus.DONE
-    print_table([[one.transfer_id, one_line(one.name, 60), one_line(one.media_type, 40), size(one.size), one.purpose,
-                  ago(one.created_at)] for one in found], ("FILE", "NAME", "TYPE", "SIZE", "FOR", "WHEN"))
+    print_table([[one.transfer_id, one.name, one.media_type, size(one.size), one.purpose,
+                  ago(one.created_at)] for one in found], ("FILE", "NAME", "TYPE", "SIZE", "FOR", "WHEN"),
+                COLUMNS)
     return ExitStatus.DONE
 
 

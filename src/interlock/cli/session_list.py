@@ -2,71 +2,51 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Sequence
 
-from interlock.cli.terminal import is_terminal, one_line, table
+from interlock.cli.columns import Layout, cut_middle, fitted, unique_beginnings
+from interlock.cli.terminal import laid_out, one_line
 from interlock.cli.values import age
 from interlock.protocol.hold import phrase
 from interlock.protocol.resources import Session
 
-GAP = 2
-"""Columns of a table are so many spaces apart."""
-ID_CHARS = 8
-"""A short id has at least so many characters, and more if it is not unique among what is listed."""
-KEY_LEAST, KEY_USUAL = 20, 44
-"""A key keeps so many characters on a narrow terminal; beyond the second figure other columns come first."""
-OPTIONAL = ("LOST", "COST", "AGENT", "MODEL", "LABEL", "RUNNER", "HELD", "WORKSPACE")
-"""Shown if there is room, the first ones before the others, unless no session has a value."""
-DROPPED = ("COMP", "AGE", "CONTEXT", "STATE")
-"""Left out on a very narrow terminal, in this order."""
+LAYOUT = Layout(
+    text=("TITLE", "KEY"),
+    extra=("WORKSPACE", "RUNNER", "HELD", "MODEL", "AGENT", "COST", "LOST", "KEY"),
+    drop=("COMP", "CONTEXT", "AGE"),
+    shorten=cut_middle,
+)
 WAITING = frozenset({"pending", "pending_approval", "waiting_approval"})
 
 
 def session_table(found: Sequence[Session], width: int | None) -> str:
     """Return the table. `width` is the terminal's; None prints every column, whole."""
-    ids = {one.session_id: one.session_id for one in found} if width is None else _short_ids(found)
+    ids = [one.session_id for one in found]
+    short = {one: one for one in ids} if width is None else unique_beginnings(ids)
     shown = {
-        "KEY": [_key(one, ids[one.session_id]) for one in found],
-        "ID": [ids[one.session_id] for one in found],
+        "ID": [short[one] for one in ids],
         "STATE": [standing(one) for one in found],
         "AGE": [age(one.updated_at) for one in found],
+        "TITLE": [title(one, short[one.session_id]) for one in found],
         "CONTEXT": [context(one) for one in found],
         "COMP": [str(one.compactions or "-") for one in found],
+        "KEY": [_key(one, short[one.session_id]) for one in found],
         "COST": [cost(one) for one in found],
         "AGENT": [one_line(one.agent_id) for one in found],
         "HELD": [one_line(phrase(one.holding)) if one.holding is not None else "-" for one in found],
         "MODEL": [one_line(one.model or "-").rpartition("/" if width is not None else "\n")[2] for one in found],
-        "LABEL": [one_line(str(one.entry.get("label") or "-")) for one in found],
         "RUNNER": [one_line(one.runner_id or "-") for one in found],
-        "WORKSPACE": [one_line(one.workspace or "-", 1_000) for one in found],
+        "WORKSPACE": [one_line(one.workspace or "-", None) for one in found],
         "LOST": [str(one.lost_frame_count or "-") for one in found],
     }
-    headings = [*shown] if width is None else _fitting(shown, width)
-    return table([[shown[heading][at] for heading in headings] for at in range(len(found))], headings)
+    rows = [list(row) for row in zip(*shown.values(), strict=True)]
+    return laid_out([[*shown], *rows] if width is None else fitted(rows, [*shown], width, LAYOUT))
 
 
-def _fitting(shown: dict[str, list[str]], width: int) -> list[str]:
-    """Choose the columns for a terminal, and shorten the keys to what is left."""
-    headings = [heading for heading in shown if heading not in OPTIONAL]
-    for heading in OPTIONAL:
-        if {*shown[heading]} != {"-"} and _width(shown, [*headings, heading], KEY_USUAL) <= width:
-            headings.append(heading)
-    for heading in DROPPED:
-        if _width(shown, headings, KEY_LEAST) > width:
-            headings.remove(heading)
-    room = max(width - _width(shown, headings, 0), KEY_LEAST)
-    shown["KEY"] = [cut_middle(key, room) for key in shown["KEY"]]
-    return headings
-
-
-def terminal_width() -> int | None:
-    """Return the columns of the terminal that shows the result; None in a pipe."""
-    if not is_terminal(sys.stdout) and "COLUMNS" not in os.environ:
-        return None
-    return shutil.get_terminal_size().columns
+def title(session: Session, short_id: str) -> str:
+    """Return what people call a session: its label, the name of its chat, the first line of its first prompt (Y-8);
+    its key if it has none of these."""
+    return one_line(session.title, None) if session.title else _key(session, short_id)
 
 
 def standing(session: Session) -> str:
@@ -93,39 +73,12 @@ def cost(session: Session) -> str:
     return f"${session.cost_usd:,.2f}" if session.cost_usd >= 0.005 else "<$0.01"
 
 
-def cut_middle(text: str, width: int) -> str:
-    """Shorten a text to so many characters: its beginning and its end say more than its middle."""
-    from rich.cells import cell_len
-
-    if cell_len(text) <= width:
-        return text
-    head = max((width - 1) * 3 // 5, 1)
-    return f"{text[:head]}…{text[len(text) - max(width - 1 - head, 0):]}"
-
-
 def _key(session: Session, short_id: str) -> str:
     """Return a session's key; if it ends with the id, which has a column of its own, with the short one."""
-    key = one_line(session.session_key, 10_000)
+    key = one_line(session.session_key, None)
     if short_id != session.session_id and key.endswith(session.session_id):
         return f"{key.removesuffix(session.session_id)}{short_id}…"
     return key
-
-
-def _short_ids(found: Sequence[Session]) -> dict[str, str]:
-    ids = sorted({one.session_id for one in found})
-    length = ID_CHARS
-    while len({name[:length] for name in ids}) < len(ids):
-        length += 1
-    return {name: name[:length] for name in ids}
-
-
-def _width(shown: dict[str, list[str]], headings: Sequence[str], key: int) -> int:
-    """Columns that the table takes if no key is longer than `key`."""
-    from rich.cells import cell_len
-
-    widths = [max(len(heading), *(cell_len(cell) for cell in shown[heading])) for heading in headings]
-    most = [min(width, key) if heading == "KEY" else width for heading, width in zip(headings, widths, strict=True)]
-    return sum(most) + GAP * (len(headings) - 1)
 
 
 def _thousands(tokens: int) -> str:

@@ -9,10 +9,11 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, print_table, result
+from interlock.cli.terminal import one_line, print_json, print_table, result
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.answers import SessionHistory
@@ -20,6 +21,7 @@ from interlock.protocol.resources import Session
 from interlock.session.entry import EDITABLE
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+COLUMNS = Layout(drop=("TOKENS", "BEGAN"))
 SHORT = {"model": "modelOverride", "thinking": "thinkingLevel", "reasoning": "reasoningLevel",
          "verbose": "verboseLevel", "send": "sendPolicy"}
 """What people say for some fields."""
@@ -50,6 +52,19 @@ def set_(session: str, /, *fields: str, json: Json = False, where: Here = NOWHER
     if not wanted:
         raise usage("Nothing is named to set.", f"Name one as NAME=VALUE; known: {', '.join(EDITABLE)}")
     return asyncio.run(_set(session, wanted, where, json=json))
+
+
+def rename(session: str, title: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """Set a session's title, which lists and the console show in place of its first prompt.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    title
+        At most 500 characters on one line; "" goes back to the name of its chat or its first prompt.
+    """
+    return asyncio.run(_rename(session, title, where, json=json))
 
 
 def archive(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
@@ -103,6 +118,14 @@ async def _set(named: str, wanted: dict[str, str | None], where: Where, *, json:
     return _told(told, f"set {', '.join(wanted)} of {told.session_key}", json=json)
 
 
+async def _rename(named: str, title: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        path = f"/v1/sessions/{(await short_ids.session(link, named)).session_id}"
+        renamed = decoded(await link.send(path, {"label": title.strip() or None}, method="PATCH"), Session, path)
+    shown = one_line(renamed.title or renamed.session_key, None)
+    return _told(renamed, f"{renamed.session_id} is called {shown}", json=json)
+
+
 async def _change(named: str, verb: str, done: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         session = await short_ids.session(link, named)
@@ -130,5 +153,5 @@ async def _history(named: str, where: Where, *, json: bool) -> int:
         return ExitStatus.DONE
     print_table([[one.session_id, "archived" if "archivedAt" in one.entry else one.state, ago(one.created_at),
                   ago(one.updated_at), str(one.total_tokens)] for one in found.items],
-                ("SESSION", "STATE", "BEGAN", "LAST", "TOKENS"))
+                ("SESSION", "STATE", "BEGAN", "LAST", "TOKENS"), COLUMNS)
     return ExitStatus.DONE

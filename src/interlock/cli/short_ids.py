@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
+from interlock.cli.columns import WHOLE_ID
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.verb_error import Trouble, usage
@@ -83,6 +84,16 @@ async def session(link: GatewayLink, text: str) -> Session:
     if named:  # A key means its newest session, also where an older one's end came later.
         return max(named, key=lambda one: one.created_at)
     return pick(text, found, SESSION, lambda one: one.session_id, lambda one: one.updated_at)
+
+
+async def full_id(link: GatewayLink, kind: IdKind, text: str | None) -> str | None:
+    """Return the id that a filter names by a unique beginning, `@last` or a session's key; a whole id is not looked up,
+    because what it names may be gone. Raises Trouble."""
+    if text is None or WHOLE_ID.fullmatch(text):
+        return text
+    if kind is SESSION:
+        return (await session(link, text)).session_id
+    return (await command(link, text)).id if kind is COMMAND else (await approval(link, text)).id
 
 
 def pick(text: str, found: Iterable[T], kind: IdKind, name: Callable[[T], str], age: Callable[[T], str]) -> T:

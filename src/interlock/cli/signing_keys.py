@@ -13,10 +13,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where, write_private
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.terminal import print_json, print_table, result, say
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.signature import Statement, key_id_of
@@ -25,6 +26,7 @@ from interlock.protocol.resources import Approval, Decision, SigningKey
 
 SIGNING_KEY_FILE = "signing.key"
 PATH = "/v1/signing-keys"
+COLUMNS = Layout(text=("OF", "LABEL"), drop=("REGISTERED", "LABEL"))
 KEY = short_ids.IdKind("signing key", PATH, "sgk_")
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
@@ -91,8 +93,8 @@ async def _list(where: Where, *, json: bool) -> int:
         say("no key signs votes yet; make one with: interlock signing-keys create", "dim")
         return ExitStatus.DONE
     print_table([[one.key_id, f"{one.owner.type}:{one.owner.id}", "revoked" if one.revoked_at else "good",
-                  one_line(one.label), ago(one.created_at)] for one in found],
-                ("KEY", "OF", "STATE", "LABEL", "REGISTERED"))
+                  one.label, ago(one.created_at)] for one in found],
+                ("KEY", "OF", "STATE", "LABEL", "REGISTERED"), COLUMNS)
     return ExitStatus.DONE
 
 

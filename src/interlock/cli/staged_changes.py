@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.decide import Yes, decide
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
@@ -24,6 +25,7 @@ from interlock.protocol.payloads import StagedFile
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Approval, Command, Session
 
+COLUMNS = Layout(text=("PATH", "NOTE"), extra=("SHA256", "MODE"), drop=("BYTES",), shorten=cut_middle)
 DIGEST_CHARS = 12
 QUESTION_S = 60.0
 """The question of a landing that was asked for again comes within this: the agent's start is part of it."""
@@ -103,10 +105,10 @@ async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
         if not found.count and not found.refused:
             say(f"nothing is staged in session {session.session_id}")
             return ExitStatus.DONE
-        rows = [(file.change, one_line(file.path), "" if file.change == "deleted" else str(file.size), file.mode,
+        rows = [(file.change, file.path, "" if file.change == "deleted" else str(file.size), file.mode,
                  file.sha256[:DIGEST_CHARS], _note(file)) for file in found.files]
-        rows += [("never", one_line(file.path), "", "", "", file.why or "") for file in found.refused]
-        print_table(rows, ("CHANGE", "PATH", "BYTES", "MODE", "SHA256", "NOTE"))
+        rows += [("never", file.path, "", "", "", file.why or "") for file in found.refused]
+        print_table(rows, ("CHANGE", "PATH", "BYTES", "MODE", "SHA256", "NOTE"), COLUMNS)
         if found.count > len(found.files):
             say(f"and {found.count - len(found.files)} more; sha256 {found.digest} covers all")
         if found.approval_id is None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -16,6 +17,7 @@ from interlock.cli.values import ago
 from interlock.protocol.access import Tenant
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+COLUMNS = Layout(text=("NAME",), drop=("MADE",))
 Id = Annotated[str, Parameter(name="TENANT", help="The tenant's id: a-z, 0-9 and -.")]
 
 
@@ -52,9 +54,9 @@ async def _list(where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    print_table([[one.tenant_id, one_line(one.name), _standing(one), ago(one.created_at)]
+    print_table([[one.tenant_id, one.name, _standing(one), ago(one.created_at)]
                  for one in decoded(raw, dict[str, list[Tenant]], "/v1/tenants")["tenants"]],
-                ("TENANT", "NAME", "STATE", "MADE"))
+                ("TENANT", "NAME", "STATE", "MADE"), COLUMNS)
     return ExitStatus.DONE
 
 

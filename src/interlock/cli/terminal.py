@@ -14,12 +14,13 @@ import threading
 from collections.abc import Sequence
 from typing import TextIO
 
+from interlock.cli.columns import GAP, PLAIN, Layout, fitted
+
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """C0 without tab and newline, C1, bidirectional controls and line separators, lone surrogates."""
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "cyan": "36"}
 """Green: it went well. Red: it failed, or did not run. Bold: a person should look. Cyan: a tool, a file, a place. Dim:
 what can be passed over. Yellow is not among them: it cannot be read on a light ground."""
-_COLUMN_GAP = 2
 HANGING = "  "
 MIN_COLUMNS = 20
 """Rows are not made narrower than that."""
@@ -39,10 +40,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub(_escape, text.replace("\r\n", "\n"))
 
 
-def one_line(text: str, limit: int = 200) -> str:
-    """Write text for a table's cell or a sentence: printable, on one line, at most `limit` characters."""
+def one_line(text: str, limit: int | None = 200) -> str:
+    """Write text for a table's cell or a sentence: printable, on one line, at most `limit` characters if there is a
+    limit."""
     line = printable(" ".join(text.split()))
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -173,21 +175,33 @@ def _write(stream: TextIO, text: str, *, safe: bool) -> None:
     stream.flush()
 
 
-def table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
-    """Lay rows out in columns, as wide as a terminal shows them; no trailing spaces."""
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that shows the result; None if standard output is not a terminal."""
+    return _width(sys.stdout) if is_terminal(sys.stdout) else None
+
+
+def table(rows: Sequence[Sequence[str]], header: Sequence[str], layout: Layout = PLAIN, width: int | None = None
+          ) -> str:
+    """Lay rows out in columns: each whole if `width` is None, else those that fit so many cells (Y-8)."""
+    cells = [[one_line(cell, None) for cell in row] for row in rows]
+    return laid_out([list(header), *cells] if width is None else fitted(cells, header, width, layout))
+
+
+def laid_out(lines: Sequence[Sequence[str]]) -> str:
+    """Write a header and rows, whose cells are printable, in columns as wide as a terminal shows them; no trailing
+    spaces."""
     from rich.cells import cell_len
 
-    cells = [[one_line(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(cell_len(row[i]) for row in cells) for i in range(len(header))]
-    lines = ["".join(cell + " " * (widths[i] - cell_len(cell) + _COLUMN_GAP) for i, cell in enumerate(row)).rstrip()
-             for row in cells]
-    lines[0] = styled(lines[0], "bold", sys.stdout)
-    return "\n".join(lines)
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    written = ["".join(cell + " " * (widths[i] - cell_len(cell) + GAP) for i, cell in enumerate(row)).rstrip()
+               for row in lines]
+    written[0] = styled(written[0], "bold", sys.stdout)
+    return "\n".join(written)
 
 
-def print_table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> None:
-    """Print a table as the result; its cells are printable already."""
-    write(sys.stdout, table(rows, header) + "\n", safe=True)
+def print_table(rows: Sequence[Sequence[str]], header: Sequence[str], layout: Layout = PLAIN) -> None:
+    """Print a table as the result: to a terminal what fits it, else every column whole."""
+    write(sys.stdout, table(rows, header, layout, terminal_width()) + "\n", safe=True)
 
 
 def print_json(raw: bytes) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -28,6 +29,7 @@ TAIL = 10
 LINES_SHOWN = 20
 """Lines of output that `show` prints of one tool's result, unless all are asked for."""
 FINDINGS_SHOWN = 50
+FINDINGS = Layout(text=("WHAT",), drop=("ENTRY",))
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
@@ -154,7 +156,7 @@ def _reported(report: Report, kept: str | None, *, json: bool) -> None:
         return
     if report.findings:
         print_table([[one.kind, str(one.line or ""), one.entry_id or "", one.says]
-                     for one in report.findings[:FINDINGS_SHOWN]], ("FOUND", "LINE", "ENTRY", "WHAT"))
+                     for one in report.findings[:FINDINGS_SHOWN]], ("FOUND", "LINE", "ENTRY", "WHAT"), FINDINGS)
         more = sum(report.counts.values()) - min(len(report.findings), FINDINGS_SHOWN)
         if more:
             say(f"and {more} more")

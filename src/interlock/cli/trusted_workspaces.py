@@ -9,6 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -18,6 +19,7 @@ from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import RememberedRule
 
+COLUMNS = Layout(text=("DIRECTORY",), extra=("SHA256", "SAID", "BY"), drop=("RUNNER", "AGENT"), shorten=cut_middle)
 DIGEST_CHARS = 16
 DOOR = "workspace"
 
@@ -48,9 +50,10 @@ async def listed(where: Where, *, json: bool) -> int:
     if not found:
         say("no workspace is trusted; files that would configure an agent are asked about before it starts", "dim")
         return ExitStatus.DONE
-    print_table([[one.id, state_of(one), *(one_line(str(one.rule.get(name))) for name in ("agent", "runner", DOOR)),
+    print_table([[one.id, state_of(one), *(str(one.rule.get(name)) for name in ("agent", "runner", DOOR)),
                   str(one.rule.get("digest"))[:DIGEST_CHARS] + "…", one.created_by, ago(one.created_at)]
-                 for one in found], ("RULE", "STATE", "AGENT", "RUNNER", "DIRECTORY", "SHA256", "BY", "SAID"))
+                 for one in found], ("RULE", "STATE", "AGENT", "RUNNER", "DIRECTORY", "SHA256", "BY", "SAID"),
+                COLUMNS)
     return ExitStatus.DONE
 
 

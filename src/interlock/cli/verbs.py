@@ -157,6 +157,8 @@ SESSIONS_VERBS: tuple[CliVerb, ...] = (
             ("interlock sessions reset agent:claude:main",)),
     CliVerb("set", "interlock.cli.session_lives:set_", "Set what a session's key carries: model, thinking, label.",
             ("interlock sessions set @last model=opus thinking=high", "interlock sessions set @last label=")),
+    CliVerb("rename", "interlock.cli.session_lives:rename", "Set a session's title.",
+            ('interlock sessions rename @last "release 2.1"', 'interlock sessions rename 3f2a ""')),
     CliVerb("edit", "interlock.cli.session_edit:edit", "Edit what an agent's sessions carry, in your editor.",
             ("interlock sessions edit", "interlock sessions edit claude")),
     CliVerb("history", "interlock.cli.session_lives:history", "List the sessions that a key has had.",

@@ -10,14 +10,17 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.terminal import print_json, print_table, result, say
 from interlock.cli.values import ago
 from interlock.protocol.resources import Delivery, Webhook
 
 PATH = "/v1/webhooks"
+COLUMNS = Layout(text=("HOST",), drop=("KIND",))
+DEAD = Layout(text=("WHY NOT",), extra=("TRIES",), drop=("ASKED", "APPROVAL"))
 DELIVERY = short_ids.IdKind("delivery", f"{PATH}/deliveries", "dlv_")
 SECRET_BYTES = 32
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -71,8 +74,8 @@ async def _list(where: Where, *, json: bool) -> int:
     if not found:
         say("the config names no way to approvers; add [webhooks.NAME], [ntfy.NAME] or [apprise.NAME]", "dim")
         return ExitStatus.DONE
-    print_table([[one.name, one.kind, one_line(one.host), str(one.waiting), str(one.dead)] for one in found],
-                ("NAME", "KIND", "HOST", "WAITING", "DEAD"))
+    print_table([[one.name, one.kind, one.host, str(one.waiting), str(one.dead)] for one in found],
+                ("NAME", "KIND", "HOST", "WAITING", "DEAD"), COLUMNS)
     return ExitStatus.DONE
 
 
@@ -97,8 +100,8 @@ async def _dead(where: Where, *, json: bool) -> int:
         say("every question arrived", "dim")
         return ExitStatus.DONE
     print_table([[one.id, one.channel, one.approval_id, str(one.attempts), ago(one.created_at),
-                  one_line(one.why or "", 80)] for one in found],
-                ("DELIVERY", "NAME", "APPROVAL", "TRIES", "ASKED", "WHY NOT"))
+                  one.why or ""] for one in found],
+                ("DELIVERY", "NAME", "APPROVAL", "TRIES", "ASKED", "WHY NOT"), DEAD)
     return ExitStatus.DONE
 
 

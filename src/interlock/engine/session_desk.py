@@ -126,7 +126,8 @@ class SessionDesk:
         return Session(
             session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
             agent_id=record.agent_id, runner_id=record.runner_id, workspace=record.workspace or None,
-            title=state.entry.label or state.entry.display_name or state.entry.subject or None,
+            title=next(filter(None, (state.entry.label, state.entry.display_name, state.entry.subject,
+                                     state.first_line)), None),
             workspace_access=state.workspace_access, state=record.state,
             attached=(present := self._presence.get(record.runner_id)) is not None and present.attached,
             created_at=iso(record.created_ms), updated_at=iso(record.updated_ms),

@@ -188,6 +188,8 @@ class LaneState(msgspec.Struct, kw_only=True):
     updated_ms: int = 0
     entry: SessionFields = SessionFields()
     """What the key carries from one session to the next (I-4)."""
+    first_line: str = ""
+    """The first line of the session's first prompt: what it is called if it has no other name (Y-8)."""
     leaves: str = ""
     """The session that this one began after, while its work is not ended yet (I-1)."""
     leaves_asked: bool = False

@@ -27,7 +27,19 @@ NO_ID = "00000000-0000-4000-8000-000000000000"
 SHORT_PROMPT_CHARS = (MAX_PROMPT_BYTES - 2) // 6
 """Text of so many characters fits a prompt however it is written: none takes more than six bytes in JSON."""
 
+TITLE_CHARS = 80
+"""A session that has no name is called by so much of its first prompt."""
+
 _decoder = msgspec.json.Decoder(ExecutePayload)
+
+
+def first_line(payload: ExecutePayload) -> str:
+    """Return the first line of a prompt that is not blank, as a title of at most `TITLE_CHARS` characters; empty if the
+    prompt has no text (Y-8)."""
+    texts = (part.value for message in payload.messages for part in message.content
+             if part.contentType == "text" and isinstance(part.value, str))
+    line = next((" ".join(line.split()) for text in texts for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
 
 
 def read_payload(raw: bytes) -> ExecutePayload:

@@ -15,7 +15,7 @@ from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.entries import check_not_archived, heard
 from interlock.engine.bridge.held import expected_box, holding_now
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.prompts import check_prompt, read_payload
+from interlock.engine.bridge.prompts import check_prompt, first_line, read_payload
 from interlock.engine.bridge.session_control import check_controlled
 from interlock.engine.bridge.staged_changes import check_staged
 from interlock.protocol.hold import phrase
@@ -82,6 +82,7 @@ def submit_execute(
         approval = ask_people(lane, record, on, verdict, required)
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
     heard(lane, person=origin == "user")
+    lane.state.first_line = lane.state.first_line or first_line(payload)
     kept = lane.keep(record)
     if lane.draining:
         notice = Notice(code="Draining", message="nothing new starts here until it is undrained; this waits")

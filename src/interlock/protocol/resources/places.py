@@ -31,7 +31,8 @@ class Session(Resource, frozen=True, kw_only=True):
     tenant_id: str
     agent_id: str
     title: str | None = None
-    """What people call it: its label, else the name or subject of its chat (J-11)."""
+    """What people call it: its label, else the name or subject of its chat (J-11), else the first line of its first
+    prompt (Y-8)."""
     waiting: int | None = None
     """Approvals of it that wait for a person; None in the answer to a change, which does not count them."""
     runner_id: str | None = None
