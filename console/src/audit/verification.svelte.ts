@@ -1,6 +1,7 @@
 /** One check of the whole log at a time, and what this browser keeps between them: the last checkpoint that it saw, as a
  * witness, and the key that the user pinned. */
 import {half, read, type AuditKey} from '../api';
+import {trustedScript} from '../scripts';
 import type {Job, Report} from './worker';
 import workerUrl from './worker.ts?worker&url';
 
@@ -10,13 +11,6 @@ const PIN = 'interlock.audit.pin';
 type Failure = 'insecure' | 'cannot';
 export type Outcome = Report | {state: 'otherLog'; origin: string} | {state: 'impossible'; why: Failure};
 interface Witness { note: string; at: string }
-
-// Scripts are loaded by one policy, and only those of this build (J-16).
-const policy = (globalThis as {trustedTypes?: {createPolicy(name: string, rules: object): {createScriptURL(url: string): unknown}}})
-  .trustedTypes?.createPolicy('interlock', {createScriptURL: (url: string) => {
-    if (url !== workerUrl) throw new TypeError(`${url} is not a script of this page.`);
-    return url;
-  }});
 
 export class Verification {
   outcome = $state<Outcome>({state: 'reading', records: 0});
@@ -77,7 +71,7 @@ export class Verification {
   }
 
   private begin(job: Job): void {
-    const worker = new Worker((policy?.createScriptURL(workerUrl) ?? workerUrl) as string, {type: 'module'});
+    const worker = new Worker(trustedScript(workerUrl), {type: 'module'});
     this.worker = worker;
     worker.onmessage = ({data}: MessageEvent<Report>) => {
       if (this.worker !== worker) return;

@@ -1,0 +1,28 @@
+/** Scripts beside the page: workers are loaded by this one policy, and only from the console's own files (J-16). */
+interface Factory { createPolicy(name: string, rules: object): {createScriptURL(url: string): unknown} }
+
+export const SERVICE_WORKER = '/console/service-worker.js';
+const ASSETS = '/console/assets/';
+
+const policy = (globalThis as {trustedTypes?: Factory}).trustedTypes
+  ?.createPolicy('interlock', {createScriptURL: (url: string) => {
+    const {origin, pathname} = new URL(url, location.href);
+    if (origin !== location.origin || (pathname !== SERVICE_WORKER && !pathname.startsWith(ASSETS))) {
+      throw new TypeError(`${url} is not a script of this page.`);
+    }
+    return url;
+  }});
+
+/** The address of a script of the console, as browsers with Trusted Types take it.
+ *
+ * Raises: TypeError for an address that is not one of the console's scripts. */
+export function trustedScript(url: string): string {
+  return (policy?.createScriptURL(url) ?? url) as string;
+}
+
+/** Have the service worker keep the page for a time without a connection, where the browser allows it: on `localhost`
+ * and over HTTPS. */
+export async function keepShell(): Promise<void> {
+  if (!('serviceWorker' in navigator)) return;
+  await navigator.serviceWorker.register(trustedScript(SERVICE_WORKER), {scope: '/console/'}).catch(() => undefined);
+}
