@@ -85,6 +85,6 @@ def test_each_policy_has_a_name_of_its_own_that_pages_allow() -> None:
     assert allowed is not None
     assert allowed[1].split() == ["interlock", "interlock-markup", "svelte-trusted-html"]
     markup, scripts = ((ROOT / "console/src" / name).read_text("utf-8")
-                       for name in ("markup.ts", "audit/verification.svelte.ts"))
+                       for name in ("markup.ts", "scripts.ts"))
     assert "const POLICY = 'interlock-markup';" in markup
     assert "createPolicy('interlock', {createScriptURL" in scripts

@@ -78,7 +78,7 @@ def test_after_a_killed_gateway_the_open_page_has_the_whole_text(browser: Any, h
         page.goto(f"{origin(house)}/console/sessions/{session_of(house, 'killed')}")
         page.get_by_text("tick-5").wait_for()
         house.kill("gateway")
-        page.get_by_text("The gateway cannot be reached").wait_for()
+        page.get_by_text("There is no connection to the gateway").wait_for()
         house.start("gateway")
         (house.workspace / "go").touch()
         page.get_by_text("tick-40").wait_for()

@@ -1,0 +1,111 @@
+"""The console as an app on a phone: it can be installed, opens without a connection, and keeps nothing but itself."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from proof.house import House
+from tests.console.pages import PHONE, asked, interlock, link, origin, page_of
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-18")]
+NO_CONNECTION = "There is no connection to the gateway."
+CONTROLLED = """() => navigator.serviceWorker.ready.then((found) => new Promise((resolve) => {
+    const settled = () => { if (found.active?.state === 'activated') resolve(found.scope); };
+    found.active.addEventListener('statechange', settled);
+    settled();
+}))"""
+KEPT = """async () => {
+    const found = [];
+    for (const name of await caches.keys()) {
+        const cache = await caches.open(name);
+        for (const request of await cache.keys()) {
+            found.push([request.url, await (await cache.match(request)).text()]);
+        }
+    }
+    return found;
+}"""
+
+
+def controlled(page: Any) -> str:
+    """Wait until the service worker is active; its scope."""
+    return page.evaluate(CONTROLLED)
+
+
+def kept(page: Any) -> dict[str, str]:
+    """Everything in Cache Storage, by path."""
+    return {urlsplit(url).path: text for url, text in page.evaluate(KEPT)}
+
+
+def test_a_phone_can_install_it(browser: Any, house: House) -> None:
+    with page_of(browser, house) as page:
+        assert controlled(page) == f"{origin(house)}/console/"
+        devtools = page.context.new_cdp_session(page)
+        manifest = devtools.send("Page.getAppManifest")
+        assert manifest["errors"] == []
+        assert manifest["url"] == f"{origin(house)}/console/manifest.webmanifest"
+        found = devtools.send("Page.getInstallabilityErrors")["installabilityErrors"]
+        # A browser context of a test is a private window, which nothing is installed from.
+        assert {one["errorId"] for one in found} <= {"in-incognito"}
+
+
+def test_without_a_connection_it_opens_and_says_so(browser: Any, house: House) -> None:
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    page.goto(link(house))
+    page.get_by_role("heading", name="Waiting for you").wait_for()
+    controlled(page)
+    house.kill("gateway")
+    page.goto(f"{origin(house)}/console/a/apr_0123456789")
+    page.get_by_text(NO_CONNECTION).wait_for()
+    anonymous = context.new_page()
+    anonymous.goto(f"{origin(house)}/console/")
+    anonymous.get_by_text(NO_CONNECTION).wait_for()
+    house.start("gateway")
+    house.ready()
+    anonymous.get_by_text(NO_CONNECTION).wait_for(state="detached")
+    anonymous.get_by_label("Key").wait_for()
+    page.goto(f"{origin(house)}/console/")
+    page.get_by_role("heading", name="Waiting for you").wait_for()
+    page.get_by_text(NO_CONNECTION).wait_for(state="detached")
+    context.close()
+
+
+def test_only_the_page_and_its_files_are_kept(browser: Any, house: House) -> None:
+    approval = asked(house, "touch kept-by-nobody", "kept")
+    with page_of(browser, house) as page:
+        controlled(page)
+        page.goto(f"{origin(house)}/a/{approval}")
+        page.get_by_text("sha256").wait_for()
+        page.get_by_role("link", name="Sessions").click()
+        page.get_by_role("heading", name="Sessions").wait_for()
+        found = kept(page)
+        assert "/console/" in found
+        assert all(path == "/console/" or path.startswith("/console/assets/") for path in found)
+        assert not any(approval in path or "kept-by-nobody" in text for path, text in found.items())
+        stored = page.evaluate("JSON.stringify({...localStorage})")
+        assert approval not in stored
+        assert "kept-by-nobody" not in stored
+    interlock(house, "deny", approval, "--yes")
+
+
+def test_a_new_build_is_shown_at_the_next_load(browser: Any, house: House) -> None:
+    """The page comes from the gateway if it answers, and what is kept of the earlier build is dropped."""
+    with page_of(browser, house) as page:
+        controlled(page)
+        page.reload()
+        page.get_by_role("heading", name="Waiting for you").wait_for()
+        page.evaluate("""async () => {
+            const cache = await caches.open('interlock-shell');
+            await cache.put('/console/', new Response('<title>Stale</title>', {headers: {'Content-Type': 'text/html'}}));
+            await cache.put('/console/assets/stale.js', new Response('1'));
+        }""")
+        page.reload()
+        page.get_by_role("heading", name="Waiting for you").wait_for()
+        assert page.evaluate("navigator.serviceWorker.controller !== null")
+        page.wait_for_function("""async () => {
+            const cache = await caches.open('interlock-shell');
+            return await cache.match('/console/assets/stale.js') === undefined
+                && !(await (await cache.match('/console/')).text()).includes('Stale');
+        }""")
