@@ -98,7 +98,8 @@ def test_a_new_build_is_shown_at_the_next_load(browser: Any, house: House) -> No
         page.get_by_role("heading", name="Waiting for you").wait_for()
         page.evaluate("""async () => {
             const cache = await caches.open('interlock-shell');
-            await cache.put('/console/', new Response('<title>Stale</title>', {headers: {'Content-Type': 'text/html'}}));
+            const headers = {'Content-Type': 'text/html'};
+            await cache.put('/console/', new Response('<title>Stale</title>', {headers}));
             await cache.put('/console/assets/stale.js', new Response('1'));
         }""")
         page.reload()
