@@ -70,7 +70,7 @@ class House:
                              None, MemoryObjects())
         self.spent: list[tuple[str, Trips]] = []
         """What operations waited for, by name (`ports.trips`)."""
-        self.engine.lanes.on_trips = lambda name, spent: self.spent.append((name, spent))
+        self.engine.lanes.on_trips.connect(lambda name, spent: self.spent.append((name, spent)))
         self.cluster = Cluster(street.leases, self.bus, ledger, self.viewers, secrets.token_bytes,
                                "il", name)
         self.rawp = RawpEndpoint(self.engine, "gw_1", secrets.token_bytes)
@@ -83,7 +83,7 @@ class House:
                       Crons(ledger, self.engine.chats, clock))
         self.front = front._replace(ask=self.cluster.ask,
                                     cluster=ClusterWatch(street.leases, self.bus, "the ledger"))
-        self.front.metrics.waited = self.engine.lanes.on_trips
+        self.front.metrics.waited = lambda operation, spent: self.engine.lanes.on_trips(operation, spent)
         self.rest = RestApp(self.front)
         self.neighbours = share(self.cluster, self.engine, self.rawp, self.front, self.rest)
 

@@ -122,7 +122,7 @@ async def test_a_long_input_is_cut() -> None:
 async def test_a_nudge_sends_it_and_a_restart_sends_what_was_left() -> None:
     table, inbox = Table(), Inbox()
     asks = notifier(table, ops=inbox)
-    table.engine.lanes.on_delivery = asks.nudge
+    table.engine.lanes.on_delivery.connect(asks.nudge)
     asks.start()
     first = await held(table)
     await _until(lambda: len(inbox.asked) == 1)

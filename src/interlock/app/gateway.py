@@ -167,7 +167,7 @@ class _Gateway:
         metrics = Metrics(__version__, config.metrics.open_to)
         ledger.measure(metrics.committed, metrics.stepwise)
         self._engine.lanes.watchers.append(metrics.watch)
-        self._engine.lanes.on_trips = metrics.waited
+        self._engine.lanes.on_trips.connect(metrics.waited)
         sender = sender_of(os.environ, __version__)
         self._tracing = Tracing(sender) if sender is not None else None
         if self._tracing is not None:
@@ -186,9 +186,9 @@ class _Gateway:
         if self._engine.transcripts is not None:
             self._engine.transcripts.redact = Redaction(config.redaction.rules).text
         self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text)
-        self._engine.lanes.on_delivery = self._notifier.nudge
+        self._engine.lanes.on_delivery.connect(self._notifier.nudge)
         self._webhooks = WebhookService(ledger, clock, entropy, ways.hooks)
-        self._webhooks.nudge = self._notifier.nudge
+        self._webhooks.nudge.connect(self._notifier.nudge)
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
                             access=make_access(ledger, clock, entropy, issuers, config.rates, self._engine.rows),

@@ -22,6 +22,7 @@ from interlock.engine.presence import Links, Present, RunnerPresence, told
 from interlock.engine.tenant_lane import is_house
 from interlock.ports.clock import Clock
 from interlock.ports.leases import RunnerLocation
+from interlock.ports.signals import Signal
 from interlock.protocol.payloads import Heartbeat
 
 WHOLE_EVERY_LOOKS = 60
@@ -60,15 +61,15 @@ class Neighbours(Holder):
         self._engine = engine
         self.cluster = cluster
         self._on_replaced = on_replaced
-        self.on_let_go: Callable[[], None] = lambda: None
-        """Called when every runner's link is to be closed; set by who has them."""
+        self.on_let_go = Signal[[]]()
+        """Sent when every runner's link is to be closed."""
         self._looking = asyncio.Lock()
         self._next_look: asyncio.Task[None] | None = None
         self._looks = self._upto = 0
         cluster.holder = self
         engine.lanes.room = cluster
         engine.drains.shared = True
-        engine.drains.on_changed = lambda: cluster.hint("drains")
+        engine.drains.on_changed.connect(partial(cluster.hint, "drains"))
         cluster.on_hint("drains", lambda _: engine.drains.learn())
         cluster.on_hint("rules", lambda _: engine.read_rules())
         cluster.on_hint("spending", lambda _: engine.lanes.learn_spending())

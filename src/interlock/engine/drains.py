@@ -16,6 +16,7 @@ from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.rows import LOOKS, RowAudit
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import AuditAppend, DropDrain, Ledger, PutDrain, PutIdempotency, WriteBatch
+from interlock.ports.signals import Signal
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain, DrainBody, DrainScope
 from interlock.protocol.problems import Problem, malformed
@@ -46,12 +47,12 @@ class Drains:
         self._clock = clock
         self._changing = asyncio.Lock()
         self._in_force: dict[Key, Drain] = {}
-        self.on_undrained: Callable[[], None] = lambda: None
-        """Called when something may start again; set by the engine."""
+        self.on_undrained = Signal[[]]()
+        """Sent when something may start again."""
         self.permit: Permit = _permitted
         """Asks policy, and raises Problem where that holds it; set by the engine."""
-        self.on_changed: Callable[[], None] = lambda: None
-        """Called when another gateway should learn them again; set by the engine."""
+        self.on_changed = Signal[[]]()
+        """Sent when other gateways should read them again."""
         self.shared = False
         """Whether other gateways begin and end drains too."""
 

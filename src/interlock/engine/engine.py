@@ -105,7 +105,7 @@ class Engine:
         self.lanes.rows = self.rows
         self.lanes.link_of = self.presence.link_of
         self.drains = Drains(ledger, clock, self.rows)
-        self.drains.on_undrained = self.lanes.look_again
+        self.drains.on_undrained.connect(self.lanes.look_again)
         self.drains.permit = self._permit_drain
         self.signing = signing or Signing()
         self.setbacks = Setbacks()
@@ -113,7 +113,7 @@ class Engine:
         self.lanes.draining = self._starts_nothing
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:
-            self.lanes.on_transcript = self._writer.nudge
+            self.lanes.on_transcript.connect(self._writer.nudge)
         self._router = Router(ledger, self.presence, clock, entropy, self.lanes.state_of)
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
             ledger, transcripts, self._writer, self.lanes, self._router, self._permit)

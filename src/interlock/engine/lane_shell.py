@@ -37,6 +37,7 @@ from interlock.ports.ledger import (
     WriteBatch,
 )
 from interlock.ports.objects import ObjectsError
+from interlock.ports.signals import Signal
 from interlock.ports.trips import Trips
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
@@ -57,9 +58,9 @@ class House(Protocol):
     clock: Clock
     wall: Clock
     draining: Callable[[LaneState], bool]
-    on_transcript: Callable[[], None]
-    on_delivery: Callable[[], None]
-    on_trips: Callable[[str, Trips], None]
+    on_transcript: Signal[[]]
+    on_delivery: Signal[[]]
+    on_trips: Signal[[str, Trips]]
 
     def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None: ...
 

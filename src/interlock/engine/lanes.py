@@ -32,6 +32,7 @@ from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, LedgerError, LedgerWrite
 from interlock.ports.objects import Objects
+from interlock.ports.signals import Signal
 from interlock.ports.transcripts import TranscriptStore
 from interlock.ports.trips import Trips
 from interlock.protocol.access import OWNER_TENANT
@@ -85,19 +86,19 @@ class Lanes:
         """The link of a runner that is attached; set by the engine."""
         self.draining: Callable[[LaneState], bool] = lambda _state: False
         """Whether a session may start nothing new (C-5); set by the engine."""
-        self.on_transcript: Callable[[], None] = lambda: None
-        """Called after a commit that holds transcript lines; set by the engine."""
+        self.on_transcript = Signal[[]]()
+        """Sent after a commit that holds transcript lines."""
         self.gateway_id = ""
         """This gateway's own id, as runners are told it; set by the endpoint that tells it."""
-        self.on_delivery: Callable[[], None] = lambda: None
-        """Called after a commit that holds questions to approvers; set by the composition."""
+        self.on_delivery = Signal[[]]()
+        """Sent after a commit that holds questions to approvers."""
         self._in_doubt = False
         self.moved: dict[str, str] = {}
         """Tenants that were moved to another ledger, each with the sentence that refuses it."""
-        self.on_read: Callable[[LaneShell], None] = lambda _shell: None
-        """Called with a lane that was read while its runner is attached, before it decides; set by the endpoint."""
-        self.on_trips: Callable[[str, Trips], None] = lambda _operation, _trips: None
-        """Called with the round trips to the ledger of a batch of frames, or of an attach; set by the composition."""
+        self.on_read = Signal[[LaneShell]]()
+        """Sent with a lane that was read while its runner is attached, before it decides."""
+        self.on_trips = Signal[[str, Trips]]()
+        """Sent with the round trips to the ledger of a batch of frames, or of an attach."""
         self.rows = RowAudit(ledger, clock)
         """Compares what is stored with the audit log; the engine's own, where there is one."""
         self.watchers: list[Callable[[Lane], None]] = []

@@ -25,21 +25,21 @@ _strings = msgspec.json.Decoder(list[str])
 def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, rest: ASGIApp) -> Neighbours:
     """Join the parts; before the cluster and the engine start."""
     neighbours = engine.join(cluster, rawp.replaced)
-    neighbours.on_let_go = rawp.let_go
+    neighbours.on_let_go.connect(rawp.let_go)
     rawp.neighbours = neighbours
     cluster.answer(WHAT, partial(answer_sent, rest))
     _share_credentials(cluster, front)
     _share_runners(cluster, rawp, front)
     _share_duties(cluster, engine, front)
-    cluster.renewal.renewed = front.metrics.renewed
-    cluster.takeover.counted = front.metrics.took_over
-    cluster.on_death = front.metrics.taken_for_dead
+    cluster.renewal.renewed.connect(front.metrics.renewed)
+    cluster.takeover.counted.connect(front.metrics.took_over)
+    cluster.on_death.connect(front.metrics.taken_for_dead)
     return neighbours
 
 
 def _share_credentials(cluster: Cluster, front: Front) -> None:
     credentials = front.access.credentials
-    credentials.on_revoked = partial(cluster.hint, "credentials")
+    credentials.on_revoked.connect(partial(cluster.hint, "credentials"))
     cluster.on_hint("credentials", lambda _: credentials.look_again())
     tickets = front.access.tickets
     tickets.instance_id = lambda: cluster.instance_id
@@ -52,19 +52,13 @@ def _share_duties(cluster: Cluster, engine: Engine, front: Front) -> None:
     """What one gateway does for all."""
     front.retention.leads = partial(cluster.leads, "retention")
     front.crons.room = cluster
-    told, nudge = engine.lanes.on_delivery, front.webhooks.nudge
-
-    def asked() -> None:
-        told()
-        cluster.hint("deliveries")
-
-    engine.lanes.on_delivery = asked
-    cluster.on_hint("deliveries", lambda _: nudge())
+    engine.lanes.on_delivery.connect(partial(cluster.hint, "deliveries"))
+    cluster.on_hint("deliveries", lambda _: front.webhooks.nudge())
 
 
 def _share_runners(cluster: Cluster, rawp: RawpEndpoint, front: Front) -> None:
-    front.pairings.on_shut_out = lambda runner_id, sentence: cluster.hint(
-        "shut_out", msgspec.json.encode([runner_id, sentence]))
+    front.pairings.on_shut_out.connect(lambda runner_id, sentence: cluster.hint(
+        "shut_out", msgspec.json.encode([runner_id, sentence])))
 
     async def shut_out(what: bytes) -> None:
         if what:

@@ -9,7 +9,6 @@ import hashlib
 import hmac
 import os
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -20,6 +19,7 @@ from interlock.command.register import bound
 from interlock.engine.rows import RowAudit
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, LedgerWrite, PutKey, PutTenant, UseKey, WriteBatch
+from interlock.ports.signals import Signal
 from interlock.protocol.access import BROWSER_IDLE_MS, OWNER_TENANT, lesser_roles, named_roles, written_roles
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import ulid
@@ -168,10 +168,10 @@ class Credentials:
         self._known: OrderedDict[str, tuple[int, Principal]] = OrderedDict()
         self._refused: OrderedDict[str, int] = OrderedDict()
         """What was refused, by its hash, and until when that is not looked up again."""
-        self.on_forget: Callable[[], None] = lambda: None
-        """Called when something was revoked; set by who holds streams open."""
-        self.on_revoked: Callable[[], None] = lambda: None
-        """Called when it was revoked here, so that other gateways look again too; set where there are any."""
+        self.on_forget = Signal[[]]()
+        """Sent when something was revoked, here or at another gateway."""
+        self.on_revoked = Signal[[]]()
+        """Sent when something was revoked here, so that other gateways look again, too."""
 
     def known(self, token: str) -> Principal | None:
         """Tell who a token stands for if that was looked up within CACHE_MS; None for any other."""

@@ -23,6 +23,7 @@ from interlock.engine.presence import Present
 from interlock.gateway.inflow import FrameGap, Inflow
 from interlock.gateway.link_close import Closing
 from interlock.gateway.losses import why_lost
+from interlock.ports.signals import Signal
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import Frame, Wire
@@ -51,8 +52,8 @@ class Intake:
         self._engine = engine
         self._present = present
         self._runner_id = present.record.runner_id
-        self.vouched: Callable[[Present, p.Heartbeat], None] = lambda _present, _heartbeat: None
-        """Is told of heartbeats; set where other gateways show them too."""
+        self.on_heartbeat = Signal[[Present, p.Heartbeat]]()
+        """Sent with each heartbeat, for gateways that show it too."""
         self._inflow = inflow
         self._poison = poison
         self._observe = observe
@@ -243,7 +244,7 @@ class Intake:
 
     def _heartbeat(self, heartbeat: p.Heartbeat) -> None:
         self._engine.presence.vouch(self._runner_id, heartbeat, self._engine.clock.now_ms())
-        self.vouched(self._present, heartbeat)
+        self.on_heartbeat(self._present, heartbeat)
         vouched = {agent.session_id: agent for agent in heartbeat.agents}
         for shell in self._engine.lanes.of_runners(self._runner_id):
             state = shell.lane.state

@@ -51,7 +51,7 @@ class Openings:
         self._open: set[OpenStream] = set()
         self._forgotten = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
-        credentials.on_forget = self._forgotten.set
+        credentials.on_forget.connect(self._forgotten.set)
 
     def counts(self) -> Counter[str]:
         """How many there are of each kind."""

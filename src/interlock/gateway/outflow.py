@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.ports.signals import Signal
 from interlock.protocol.batches import join
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.limits import ACK_DELAY_MS, MIB
@@ -43,8 +44,8 @@ class RunnerOutflow:
         self._ack_number = 0
         self._welcome: bytes | None = None
         self._opened = False
-        self.on_forget: Callable[[str], None] = lambda _session_id: None
-        """Called with a session whose lane is dropped from memory; set by the endpoint."""
+        self.on_forget = Signal[[str]]()
+        """Sent with the id of a session whose lane is dropped from memory."""
         self.batch = False
         """Both sides offered it: what waits goes out together (L-2)."""
         self._task = asyncio.create_task(self._run(), name="runner outflow")

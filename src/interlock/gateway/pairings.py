@@ -27,6 +27,7 @@ from interlock.ports.ledger import (
     Spent,
     WriteBatch,
 )
+from interlock.ports.signals import Signal
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import crockford, read_crockford, ulid
 from interlock.protocol.problems import Problem
@@ -85,8 +86,8 @@ class Pairings:
         self._clock = clock
         self._entropy = entropy
         self._drop = drop
-        self.on_shut_out: Drop = lambda _runner_id, _sentence: None
-        """Has other gateways close the runner's link; set where there are any."""
+        self.on_shut_out = Signal[[str, str]]()
+        """Sent with a runner's id and the reason, so that other gateways close its link."""
         self._own_runner = own_runner
         self._rows = RowAudit(ledger, clock)
         self._tries = Tries()

@@ -80,7 +80,7 @@ class RawpEndpoint:
         self._observed = Observed(engine)
         self._gateway_id = engine.lanes.gateway_id = gateway_id
         self._restored = RestoredSessions(engine.setbacks, gateway_id)
-        engine.lanes.on_read = self._was_read
+        engine.lanes.on_read.connect(self._was_read)
         self._entropy = entropy
         self._open: dict[RunnerOutflow, None] = {}
         self._links: dict[str, RunnerOutflow] = {}
@@ -196,7 +196,7 @@ class RawpEndpoint:
         present = Present(runner, hello, clock.now_ms())
         present.link_id = uuid4(self._entropy(16))
         inflow = Inflow(self._gaps)
-        outflow.on_forget = inflow.forget
+        outflow.on_forget.connect(inflow.forget)
         try:
             with trips.counting() as spent:
                 await self._claim(present)
@@ -219,7 +219,7 @@ class RawpEndpoint:
             intake = Intake(self._engine, present, inflow, self._poison, partial(self._observe, present),
                             partial(self._take_refused, runner.runner_id))
             if self.neighbours is not None:
-                intake.vouched = self.neighbours.vouched
+                intake.on_heartbeat.connect(self.neighbours.vouched)
             taking = _take_all(intake, receive, batches=outflow.batch)
             if (ended := await outflow.shut_out_in(taking)) is not None:
                 raise Closing(*ended)

@@ -9,6 +9,7 @@ import msgspec
 from interlock.ports.channel import Channel, NotAsked
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, PutDelivery, PutIdempotency, WriteBatch
+from interlock.ports.signals import Signal
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import DeliveryRecord, IdempotencyRecord, Principal
@@ -36,8 +37,8 @@ class WebhookService:
         self._clock = clock
         self._entropy = entropy
         self.hooks = hooks
-        self.nudge = lambda: None
-        """Called when a question is to be sent again; set by the composition."""
+        self.nudge = Signal[[]]()
+        """Sent when a question is to be delivered again."""
 
     async def listing(self, tenant_id: str) -> list[Webhook]:
         """The tenant's webhooks, each with how many questions wait and how many never arrived."""

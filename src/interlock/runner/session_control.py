@@ -7,6 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from interlock.ports.outbox import GatewayRow, Outbox, PutController, RefuseControl
+from interlock.ports.signals import Signal
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
@@ -33,7 +34,7 @@ class ControllerRule:
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
-        self.tell_refused: TellRefused = lambda _gateway, _session, _refusal: None
+        self.on_refused = Signal[[str, str, p.RefusedControl]]()
 
     async def allows(self, session: RunnerSession, frame: Frame, gateway_id: str) -> bool:
         """Whether the frame comes from the session's controller. Another's is refused, which is its outcome (D-7)."""
@@ -47,7 +48,7 @@ class ControllerRule:
         await session.journal.write(RefuseControl(session.session_id, gateway_id, refused))
         await session.journal.durable()
         log.info("control refused", session_id=session.session_id, gateway_id=gateway_id, controller=controller)
-        self.tell_refused(gateway_id, session.session_id, refused)
+        self.on_refused(gateway_id, session.session_id, refused)
         return False
 
     async def announce(self, session: RunnerSession, opening: p.SessionOpen) -> None:

@@ -58,7 +58,7 @@ class RunnerSessions:
 
     def on_refused(self, tell: TellRefused) -> None:
         """Have a gateway told at once of what it was refused; else its next welcome tells (D-7)."""
-        self._control.tell_refused = tell
+        self._control.on_refused.connect(tell)
 
     def attached(self, gateway_id: str) -> None:
         """A gateway took up the sessions that were made before gateways had names."""

@@ -24,6 +24,7 @@ from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.clock import Entropy
 from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLocation
 from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError
+from interlock.ports.signals import Signal
 
 STILL_THERE_S = 0.5
 """Anyone who waits longer for another gateway's answer looks so often whether that one is still there."""
@@ -89,8 +90,8 @@ class Cluster(Room):
         self._duties: dict[str, int] = {}
         self._beats = 0
         self._tasks: list[asyncio.Task[None]] = []
-        self.on_death: Callable[[], None] = lambda: None
-        """Called when this gateway was taken for dead."""
+        self.on_death = Signal[[]]()
+        """Sent when this gateway was taken for dead."""
         self.renewal = Renewal(leases, lambda: self.instance_id, self.come_back)
         self.takeover = Takeover(leases, lambda: self.instance_id, lambda: self.renewal.behind)
         self._coming_back = asyncio.Lock()

@@ -13,6 +13,7 @@ import structlog
 
 from interlock.ports.leases import INSTANCE_LIFE_MS, RENEW_EVERY_MS, Leases
 from interlock.ports.ledger import LedgerError
+from interlock.ports.signals import Signal
 
 RETRY_S = 0.2
 """A renewal that failed is tried again after this."""
@@ -23,7 +24,7 @@ log = structlog.get_logger("interlock.cluster")
 
 class Renewal:
     """Renews the instance that `instance_id` names; `expired` is awaited with an id whose row has expired. `renewed`
-    is called after each renewal with the seconds that were left of the lease."""
+    is sent after each renewal with the seconds that were left of the lease."""
 
     def __init__(self, leases: Leases, instance_id: Callable[[], str], expired: Callable[[str], Awaitable[None]]
                  ) -> None:
@@ -31,7 +32,7 @@ class Renewal:
         self._instance_id = instance_id
         self._expired = expired
         self._until_s = 0.0
-        self.renewed: Callable[[float], None] = lambda _margin_s: None
+        self.renewed = Signal[[float]]()
 
     def joined(self, asked_s: float) -> None:
         """A lease begins; `asked_s` is the loop's time at which it was asked for."""

@@ -16,6 +16,7 @@ import structlog
 
 from interlock.ports.leases import Gone, Leases
 from interlock.ports.ledger import LedgerError
+from interlock.ports.signals import Signal
 
 ORPHANS_SEEN = 512
 """Orphaned lanes that one look returns."""
@@ -76,8 +77,8 @@ class Takeover:
         self._instance_id = instance_id
         self._behind = behind
         self._claims: dict[str, LaneClaim] = {}
-        self.counted: Callable[[int, int], None] = lambda _taken, _passed_on: None
-        """Called with how many sessions were claimed, or passed on."""
+        self.counted = Signal[[int, int]]()
+        """Sent with how many sessions were claimed, and how many passed on."""
 
     def epoch_of(self, lane: str) -> int | None:
         """The epoch of a lane that was claimed a moment ago; it is asked for once."""
