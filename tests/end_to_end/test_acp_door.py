@@ -1,141 +1,30 @@
-"""An editor at `interlock acp`: its messages, against a gateway and a runner of processes. Each message of the door is
-checked against ACP's own schema."""
+"""An editor at `interlock acp` and at `/acp`: its messages, against a gateway and a runner of processes. Each message of
+the door is checked against ACP's own schema."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from proof.house import House
 
+from end_to_end.acp_editor import PATIENCE_S, Editor, client, editor
 from interlock.doors.acp.door import AUTH_REQUIRED, AcpDoor, DoorError, OnExit
 from interlock.protocol.resources import Actor, Approval
 from interlock.sdk import AsyncInterlock, StreamEvent
 
 pytestmark = pytest.mark.anyio
-PATIENCE_S = 30
-RESULTS = {
-    "initialize": "InitializeResponse", "session/new": "NewSessionResponse", "session/load": "LoadSessionResponse",
-    "session/resume": "ResumeSessionResponse", "session/list": "ListSessionsResponse",
-    "session/prompt": "PromptResponse", "session/set_mode": "SetSessionModeResponse",
-    "session/close": "CloseSessionResponse", "session/delete": "DeleteSessionResponse"}
-Answer = Callable[[dict[str, Any]], str | None]
-"""What the editor's user chooses: an option's id, or None to cancel the question."""
+Door = Callable[..., AbstractAsyncContextManager[Editor]]
 
 
-def validate(name: str, value: Any) -> None:
-    """Check a message against ACP's own schema. Its 280 models are built by the worker that runs this file alone."""
-    import acp.schema
-
-    getattr(acp.schema, name).model_validate(value)
-
-
-def allowing(_asked: dict[str, Any]) -> str | None:
-    return "allow"
-
-
-class Editor:
-    """The editor's end of the pipe. `asked` are the permission requests so far, `updates` the session updates."""
-
-    def __init__(self, answer: Answer | None) -> None:
-        self._answer = answer
-        self._numbers = itertools.count(1)
-        self._lines = asyncio.Queue[bytes | None]()
-        self._waiting: dict[int, tuple[str, asyncio.Future[Any]]] = {}
-        self.asked: list[dict[str, Any]] = []
-        self.withdrawn: list[int] = []
-        self.updates: list[dict[str, Any]] = []
-        self.changed = asyncio.Event()
-
-    # --- the door's pipes ---
-    async def lines(self) -> AsyncIterator[bytes]:
-        while (line := await self._lines.get()) is not None:
-            yield line
-
-    async def write(self, data: bytes) -> None:
-        for line in data.splitlines():
-            self._take(json.loads(line))
-        self.changed.set()
-
-    def _take(self, message: dict[str, Any]) -> None:
-        match message.get("method"):
-            case None:
-                method, future = self._waiting.pop(message["id"])
-                if "error" in message:
-                    future.set_exception(DoorError(message["error"]["code"], message["error"]["message"],
-                                                   message["error"].get("data")))
-                else:
-                    validate(RESULTS[method], message["result"])
-                    future.set_result(message["result"])
-            case "session/update":
-                validate("SessionNotification", message["params"])
-                self.updates.append(message["params"]["update"])
-            case "session/request_permission":
-                validate("RequestPermissionRequest", message["params"])
-                self.asked.append(message["params"])
-                if self._answer is not None:
-                    option = self._answer(message["params"])
-                    outcome = {"outcome": "selected", "optionId": option} if option else {"outcome": "cancelled"}
-                    self._send({"id": message["id"], "result": {"outcome": outcome}})
-            case "$/cancel_request":
-                self.withdrawn.append(message["params"]["requestId"])
-            case unknown:
-                raise AssertionError(f"the door sent {unknown}")
-
-    # --- the editor's requests ---
-    def ask(self, method: str, **params: Any) -> asyncio.Future[Any]:
-        number, future = next(self._numbers), asyncio.get_running_loop().create_future()
-        self._waiting[number] = method, future
-        self._send({"id": number, "method": method, "params": params})
-        return future
-
-    async def new(self, cwd: Path, **params: Any) -> str:
-        return (await self.ask("session/new", cwd=str(cwd), mcpServers=[], **params))["sessionId"]
-
-    def prompt(self, session: str, text: str) -> asyncio.Future[Any]:
-        return self.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
-
-    def notify(self, method: str, **params: Any) -> None:
-        self._send({"method": method, "params": params})
-
-    def leave(self) -> None:
-        self._lines.put_nowait(None)
-
-    async def until(self, reached: Callable[[], Any]) -> Any:
-        async with asyncio.timeout(PATIENCE_S):
-            while not (found := reached()):
-                self.changed.clear()
-                await self.changed.wait()
-        return found
-
-    def text(self, kind: str = "agent_message_chunk") -> str:
-        return "".join(one["content"]["text"] for one in self.updates if one["sessionUpdate"] == kind)
-
-    def _send(self, message: dict[str, Any]) -> None:
-        self._lines.put_nowait(json.dumps({"jsonrpc": "2.0", **message}).encode())
-
-
-@asynccontextmanager
-async def editor(house: House, agent: str | None = "shell", answer: Answer | None = allowing, key: str | None = None,
-                 on_exit: OnExit = "detach") -> AsyncGenerator[Editor]:
-    at = Editor(answer)
-    door = AcpDoor(at, lambda: client(house, key), agent, None, on_exit)
-    serving = asyncio.create_task(door.run())
-    try:
-        yield at
-    finally:
-        at.leave()
-        await asyncio.wait_for(serving, PATIENCE_S)
-
-
-def client(house: House, key: str | None = None) -> AsyncInterlock:
-    return AsyncInterlock(house.url, key or house.headers["Authorization"].removeprefix("Bearer "))
+@pytest.fixture(params=["stdio", "websocket"])
+def door(request: pytest.FixtureRequest) -> Door:
+    return partial(editor, transport=request.param)
 
 
 async def pending(gateway: AsyncInterlock, session_key: str) -> Approval:
@@ -168,9 +57,11 @@ async def test_initialize_needs_no_gateway_and_the_rest_says_that_there_is_none(
     assert refused.value.code == AUTH_REQUIRED
 
 
-@pytest.mark.req("O-2", "O-3", "O-4")
-async def test_a_prompt_runs_after_a_yes_to_the_digest_that_was_shown(house: House, workspace: Path) -> None:
-    async with editor(house) as at:
+@pytest.mark.req("O-7", "O-2", "O-3", "O-4")
+async def test_a_prompt_runs_after_a_yes_to_the_digest_that_was_shown(
+    door: Door, house: House, workspace: Path
+) -> None:
+    async with door(house) as at:
         session = await at.new(workspace)
         answer = await asyncio.wait_for(at.prompt(session, "touch made; echo done"), PATIENCE_S)
 
@@ -189,9 +80,9 @@ async def test_a_prompt_runs_after_a_yes_to_the_digest_that_was_shown(house: Hou
     assert "done" in next(one for one in at.updates if one.get("status") == "completed")["rawOutput"]
 
 
-@pytest.mark.req("O-4")
-async def test_a_no_in_the_editor_is_a_vote_and_nothing_runs(house: House, workspace: Path) -> None:
-    async with editor(house, answer=lambda asked: "deny") as at:
+@pytest.mark.req("O-7", "O-4")
+async def test_a_no_in_the_editor_is_a_vote_and_nothing_runs(door: Door, house: House, workspace: Path) -> None:
+    async with door(house, answer=lambda asked: "deny") as at:
         session = await at.new(workspace)
         await asyncio.wait_for(at.prompt(session, "touch made"), PATIENCE_S)
 
@@ -199,9 +90,11 @@ async def test_a_no_in_the_editor_is_a_vote_and_nothing_runs(house: House, works
     assert [one["status"] for one in at.updates if "rawOutput" in one] == ["failed"]
 
 
-@pytest.mark.req("O-4")
-async def test_a_cancelled_question_is_no_vote_and_somebody_else_may_decide(house: House, workspace: Path) -> None:
-    async with editor(house, answer=lambda asked: None) as at, client(house) as gateway:
+@pytest.mark.req("O-7", "O-4")
+async def test_a_cancelled_question_is_no_vote_and_somebody_else_may_decide(
+    door: Door, house: House, workspace: Path
+) -> None:
+    async with door(house, answer=lambda asked: None) as at, client(house) as gateway:
         session = await at.new(workspace)
         prompted = at.prompt(session, "touch made")
         approval = await pending(gateway, session)
@@ -214,11 +107,11 @@ async def test_a_cancelled_question_is_no_vote_and_somebody_else_may_decide(hous
     assert (workspace / "made").exists()
 
 
-@pytest.mark.req("O-4")
+@pytest.mark.req("O-7", "O-4")
 async def test_an_approval_that_is_decided_elsewhere_is_withdrawn_from_the_editor(
-    house: House, workspace: Path
+    door: Door, house: House, workspace: Path
 ) -> None:
-    async with editor(house, answer=None) as at, client(house) as gateway:
+    async with door(house, answer=None) as at, client(house) as gateway:
         session = await at.new(workspace)
         prompted = at.prompt(session, "touch made")
         approval = await pending(gateway, session)
@@ -230,9 +123,11 @@ async def test_an_approval_that_is_decided_elsewhere_is_withdrawn_from_the_edito
     assert not (workspace / "made").exists()
 
 
-@pytest.mark.req("O-4")
-async def test_a_command_that_is_held_as_a_whole_is_asked_about_in_the_same_way(house: House, workspace: Path) -> None:
-    async with editor(house, agent="guarded", answer=lambda asked: "deny") as at:
+@pytest.mark.req("O-7", "O-4")
+async def test_a_command_that_is_held_as_a_whole_is_asked_about_in_the_same_way(
+    door: Door, house: House, workspace: Path
+) -> None:
+    async with door(house, agent="guarded", answer=lambda asked: "deny") as at:
         session = await at.new(workspace)
         with pytest.raises(DoorError) as failed:
             await asyncio.wait_for(at.prompt(session, "work"), PATIENCE_S)
@@ -242,11 +137,11 @@ async def test_a_command_that_is_held_as_a_whole_is_asked_about_in_the_same_way(
     assert failed.value.data is not None
 
 
-@pytest.mark.req("O-4")
-async def test_a_key_that_may_not_vote_is_shown_who_decides(house: House, workspace: Path) -> None:
+@pytest.mark.req("O-7", "O-4")
+async def test_a_key_that_may_not_vote_is_shown_who_decides(door: Door, house: House, workspace: Path) -> None:
     async with client(house) as gateway:
         made = await gateway.keys.make(Actor(type="user", id="somebody"), ["operator"])
-        async with editor(house, key=made.key) as at:
+        async with door(house, key=made.key) as at:
             session = await at.new(workspace)
             prompted = at.prompt(session, "touch made")
             approval = await pending(gateway, session)
@@ -258,9 +153,9 @@ async def test_a_key_that_may_not_vote_is_shown_who_decides(house: House, worksp
     assert f"interlock approve {approval.id}" in shown[0]["content"][0]["content"]["text"]
 
 
-@pytest.mark.req("O-3")
-async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(house: House, workspace: Path) -> None:
-    async with editor(house, answer=None) as at:
+@pytest.mark.req("O-7", "O-3")
+async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(door: Door, house: House, workspace: Path) -> None:
+    async with door(house, answer=None) as at:
         session = await at.new(workspace)
         prompted = at.prompt(session, "sleep 60")
         await at.until(lambda: at.asked)
@@ -268,7 +163,7 @@ async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(house: House,
             await at.prompt(session, "another")
         at.notify("session/cancel", sessionId=session)
         assert (await asyncio.wait_for(prompted, PATIENCE_S)) == {"stopReason": "cancelled"}
-    async with editor(house, agent="absent") as at:
+    async with door(house, agent="absent") as at:
         session = await at.new(workspace)
         with pytest.raises(DoorError) as failed:
             await asyncio.wait_for(at.prompt(session, "work"), PATIENCE_S)
@@ -277,15 +172,15 @@ async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(house: House,
     assert failed.value.data["code"]
 
 
-@pytest.mark.req("O-2")
+@pytest.mark.req("O-7", "O-2")
 @pytest.mark.parametrize(("agent", "cwd", "sentence"), [
     ("shell", "/nowhere", "outside the runner's roots"), ("shell", "relative", "absolute path"),
     ("ghost", None, "No runner that is online offers the agent ghost"), (None, None, "Which agent"),
 ])
 async def test_a_session_that_cannot_work_is_refused_with_the_remedy(
-    house: House, workspace: Path, agent: str | None, cwd: str | None, sentence: str
+    door: Door, house: House, workspace: Path, agent: str | None, cwd: str | None, sentence: str
 ) -> None:
-    async with editor(house, agent=agent) as at:
+    async with door(house, agent=agent) as at:
         with pytest.raises(DoorError, match=sentence):
             await at.ask("session/new", cwd=cwd or str(workspace), mcpServers=[])
 
@@ -302,9 +197,11 @@ async def test_mcp_servers_of_the_editor_are_named_and_not_started(
     assert "sql" in capsys.readouterr().err
 
 
-@pytest.mark.req("O-5")
-async def test_another_editor_loads_the_conversation_and_follows_what_goes_on(house: House, workspace: Path) -> None:
-    async with editor(house) as first, editor(house) as second:
+@pytest.mark.req("O-7", "O-5")
+async def test_another_editor_loads_the_conversation_and_follows_what_goes_on(
+    door: Door, house: House, workspace: Path
+) -> None:
+    async with door(house) as first, door(house) as second:
         session = await first.new(workspace)
         await asyncio.wait_for(first.prompt(session, "echo one # free"), PATIENCE_S)
         listed = (await second.ask("session/list", cwd=str(workspace)))["sessions"]
@@ -319,9 +216,9 @@ async def test_another_editor_loads_the_conversation_and_follows_what_goes_on(ho
     assert second.text("user_message_chunk") == "echo one # freeecho two # free"
 
 
-@pytest.mark.req("O-5")
-async def test_slash_commands_are_answered_by_the_door(house: House, workspace: Path) -> None:
-    async with editor(house) as at:
+@pytest.mark.req("O-7", "O-5")
+async def test_slash_commands_are_answered_by_the_door(door: Door, house: House, workspace: Path) -> None:
+    async with door(house) as at:
         session = await at.new(workspace)
         await at.prompt(session, "/status")
         await at.prompt(session, "echo one # free")

@@ -100,13 +100,14 @@ class InternalRest:
     def __init__(self, rest: ASGIApp, scope: Scope) -> None:
         self._rest = rest
         self._scope = scope
-        self._kept = [(bytes(name), bytes(value)) for name, value in scope["headers"] if bytes(name) not in _OWN_HEADERS]
+        self._kept = [(name, value) for name, value in scope["headers"] if name not in _OWN_HEADERS]
 
-    async def send(self, method: str, path: str, query: bytes = b"", headers: Headers = (), body: bytes = b""
-                   ) -> InternalResponse:
-        """Send a request, and return once its response has begun. Raises what the API raises."""
-        scope = {**self._scope, "method": method, "path": path, "raw_path": path.encode(), "query_string": query,
-                 "headers": [*self._kept, *headers]}
+    async def send(self, method: str, path: str, query: bytes = b"", headers: Headers = (), body: bytes = b"",
+                   *, raw_path: bytes | None = None) -> InternalResponse:
+        """Send a request, and return once its response has begun. `path` is decoded, `raw_path` as a client would send
+        it. Raises what the API raises."""
+        scope = {**self._scope, "method": method, "path": path, "raw_path": raw_path or path.encode(),
+                 "query_string": query, "headers": [*self._kept, *headers]}
         response = InternalResponse(self._rest, scope, body)
         try:
             await response.begin()

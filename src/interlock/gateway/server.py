@@ -15,6 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from interlock.config import GatewaySection
 from interlock.gateway.a2a.facade import BASE as A2A_BASE
 from interlock.gateway.a2a.facade import A2AFacade
+from interlock.gateway.acp.endpoint import PATHS as ACP_PATHS
+from interlock.gateway.acp.endpoint import AcpEndpoint
 from interlock.gateway.connections import SocketConnection
 from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
@@ -43,6 +45,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
     peers = Peers(config)
     rest = rest or RestApp(front)
     a2a = A2AFacade(rest, door.is_secure)
+    acp = AcpEndpoint(rest)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -55,6 +58,9 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
             scope["client"] = (source, 0) if source else None
             if scope["type"] == "websocket" and scope["path"] in socket_streams.PATHS:
                 await rest.socket(scope, receive, send)
+                return
+            if scope["type"] == "websocket" and scope["path"] in ACP_PATHS:
+                await acp(scope, receive, send)
                 return
             if scope["type"] == "websocket" and scope["path"] != RAWP_PATH:
                 raise Problem("NotFound", f"There is no WebSocket at {scope['path']}.")

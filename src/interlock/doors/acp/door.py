@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
+import traceback
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import PurePath
@@ -17,6 +17,7 @@ from interlock.command.card.permission_request import title_of_approval
 from interlock.doors.acp.open_session import OpenSession, PromptFailed
 from interlock.doors.acp.permission import Permissions
 from interlock.doors.acp.prompt import payload_of, slash_command
+from interlock.doors.acp.surface import PROCESS, Surface
 from interlock.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Pipes, Rpc, RpcRequest
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.resources import Session
@@ -25,6 +26,8 @@ from interlock.sdk import AsyncInterlock, InterlockError, problems
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000
 SESSIONS_LISTED = 200
+REQUESTS_MAX = 128
+"""Requests of a client that may be under way at once: a prompt in each open session, and as many others."""
 OPEN_MAX = 64
 """Sessions that an editor may have open at once through one door."""
 COMMANDS = {
@@ -35,6 +38,8 @@ COMMANDS = {
 }
 LEAVE_S = 2.0
 """How long requests other than prompts may take to finish after the editor closed its end."""
+KEY_CHARS_MAX = 256
+"""A session id of a client that is longer names no session."""
 OPENING = frozenset({"session/new", "session/load", "session/resume"})
 OnExit = Literal["detach", "cancel"]
 Connect = Callable[[], AsyncInterlock]
@@ -54,7 +59,7 @@ class AcpDoor:
     """Serves one editor. `connect` is called once, at the first request that needs the gateway."""
 
     def __init__(self, pipes: Pipes, connect: Connect, agent_id: str | None, runner_id: str | None,
-                 on_exit: OnExit = "detach") -> None:
+                 on_exit: OnExit = "detach", surface: Surface = PROCESS) -> None:
         self._rpc = Rpc(pipes, self._notified, self._asked)
         self._connect = connect
         self._gateway: AsyncInterlock | None = None
@@ -62,6 +67,7 @@ class AcpDoor:
         self._agent_id = agent_id
         self._runner_id = runner_id
         self._on_exit = on_exit
+        self._surface = surface
         self._open: dict[str, OpenSession] = {}
         self._tasks = set[asyncio.Task[None]]()
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
@@ -91,6 +97,10 @@ class AcpDoor:
             await self._gateway.close()
 
     async def _asked(self, request: RpcRequest) -> None:
+        if len(self._tasks) >= REQUESTS_MAX:
+            await self._rpc.refuse(request, INTERNAL_ERROR, f"{REQUESTS_MAX} requests are under way. Wait for the end "
+                                   "of one.", {"code": "QuotaExceeded"})
+            return
         task = asyncio.create_task(self._answer(request), name=request.method)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -111,6 +121,10 @@ class AcpDoor:
             await self._rpc.refuse(request, INTERNAL_ERROR, str(error), {"code": code})
         except PromptFailed as error:
             await self._rpc.refuse(request, INTERNAL_ERROR, str(error), {"code": error.code})
+        except Exception:  # noqa: BLE001 - the boundary of one request: the others go on
+            self._surface.report(f"{request.method} failed:\n{traceback.format_exc()}")
+            await self._rpc.refuse(request, INTERNAL_ERROR, "Something failed inside Interlock; its log has the "
+                                   "details.", {"code": "InternalError"})
         else:
             await self._rpc.answer(request, result)
             if request.method in OPENING:  # After the answer, since an editor knows the session only from there on.
@@ -135,9 +149,7 @@ class AcpDoor:
                 "loadSession": True,
                 "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
                 "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}}},
-            "authMethods": [{"id": "interlock", "name": "Start or name a gateway", "type": "terminal",
-                             "description": "Start a gateway on this machine with `interlock up`, or set INTERLOCK_URL "
-                                            "and INTERLOCK_KEY.", "args": ["doctor"]}]}
+            "authMethods": list(self._surface.auth_methods)}
 
     async def _authenticate(self, _params: dict[str, Any]) -> dict[str, Any]:
         await self._client().whoami()
@@ -147,29 +159,29 @@ class AcpDoor:
         cwd = _cwd(params)
         agent_id = await self._agent(cwd)
         session = self._add(f"agent:{agent_id}:acp:{uuid.uuid4()}", agent_id, cwd)
-        return {"sessionId": session.editor_id, **_opened(session, params)}
+        return {"sessionId": session.editor_id, **_opened(session, params, self._surface.report)}
 
     async def _load(self, params: dict[str, Any]) -> dict[str, Any]:
         session = await self._existing(params)
         await session.replay(show=True)
         session.follow()
-        return _opened(session, params)
+        return _opened(session, params, self._surface.report)
 
     async def _resume(self, params: dict[str, Any]) -> dict[str, Any]:
         session = await self._existing(params)
         await session.replay(show=False)
         session.follow()
-        return _opened(session, params)
+        return _opened(session, params, self._surface.report)
 
     async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
         cwd = params.get("cwd")
         page = await self._client().sessions.list(
-            cursor=params.get("cursor"), limit=SESSIONS_LISTED)
+            cursor=_text_in(params, "cursor"), limit=SESSIONS_LISTED)
         found = [_listed(one) for one in page.items if cwd is None or one.workspace == cwd]
         return {"sessions": found, **({"nextCursor": page.next_cursor} if page.has_more else {})}
 
     async def _prompt(self, params: dict[str, Any]) -> dict[str, Any]:
-        session, blocks = self._session(params), cast("list[Any]", params.get("prompt") or [])
+        session, blocks = self._session(params), _listed_in(params, "prompt")
         command = slash_command(blocks)
         if command is not None and command[0] in COMMANDS:
             return await self._slash(session, *command)
@@ -217,14 +229,14 @@ class AcpDoor:
         names = sorted({str(offer["agent_id"]) for _, offer in offers})
         agent_id = self._agent_id or (names[0] if len(names) == 1 else None)
         if agent_id is None:
-            raise DoorError(INVALID_PARAMS, f"Which agent? Name one behind `interlock acp`: {', '.join(names)}."
+            raise DoorError(INVALID_PARAMS, f"Which agent? Name one {self._surface.choice}: {', '.join(names)}."
                             if names else "No runner is online. Start one with: interlock up")
         roots = [str(root) for node, offer in offers if offer["agent_id"] == agent_id
                  for root in offer.get("roots") or node.roots]
         if not roots:
             raise DoorError(INVALID_PARAMS, f"No runner that is online offers the agent {agent_id}; there are: "
                             f"{', '.join(names) or 'none'}.")
-        if not _lies_within(cwd, roots):
+        if not _lies_within(cwd, roots, self._surface.is_local):
             raise DoorError(INVALID_PARAMS, f"The directory {cwd} lies outside the runner's roots ({', '.join(roots)})."
                             f" Start the runner with: --root {cwd}")
         return agent_id
@@ -246,10 +258,17 @@ class AcpDoor:
         return self._add(found.session_key, found.agent_id, found.workspace or _cwd(params), found.session_id)
 
     async def _find(self, editor_id: str) -> Session:
-        async for one in self._client().sessions.every():
-            if editor_id in (one.session_key, one.session_id):
-                return one
-        raise DoorError(INVALID_PARAMS, f"The gateway has no session {editor_id!r}. List them with session/list.")
+        """Find the newest session with this key, or the one with this id. Raises DoorError."""
+        if 0 < len(editor_id) <= KEY_CHARS_MAX:
+            page = await self._client().sessions.list(key=editor_id, limit=1)
+            if page.items:
+                return page.items[0]
+            try:
+                return await self._client().sessions.get(editor_id)
+            except problems.NotFound:
+                pass
+        raise DoorError(INVALID_PARAMS, f"The gateway has no session {editor_id[:KEY_CHARS_MAX]!r}. List them with "
+                        "session/list.")
 
     def _session(self, params: dict[str, Any]) -> OpenSession:
         session = self._open.get(str(params.get("sessionId")))
@@ -300,9 +319,10 @@ def _params(raw: bytes) -> dict[str, Any]:
         raise DoorError(INVALID_PARAMS, "`params` must be an object.") from None
 
 
-def _lies_within(cwd: str, roots: list[str]) -> bool:
-    # The runner resolves links on its host; if that is this machine, so does the door.
-    return any(PurePath(path).is_relative_to(root) for root in roots for path in (cwd, os.path.realpath(cwd)))
+def _lies_within(cwd: str, roots: list[str], is_local: bool) -> bool:
+    # The runner resolves links on its host; if that may be this machine, so does the door.
+    paths = (cwd, os.path.realpath(cwd)) if is_local else (os.path.normpath(cwd),)
+    return any(PurePath(path).is_relative_to(root) for root in roots for path in paths)
 
 
 def _cwd(params: dict[str, Any]) -> str:
@@ -312,16 +332,29 @@ def _cwd(params: dict[str, Any]) -> str:
     return cwd
 
 
-def _opened(session: OpenSession, params: dict[str, Any]) -> dict[str, Any]:
-    servers = [str(cast("dict[str, Any]", one).get("name")) for one in params.get("mcpServers") or ()
+def _opened(session: OpenSession, params: dict[str, Any], report: Callable[[str], None]) -> dict[str, Any]:
+    servers = [str(cast("dict[str, Any]", one).get("name")) for one in _listed_in(params, "mcpServers")
                if isinstance(one, dict)]
     if servers:
-        print(f"interlock acp: MCP servers of the editor are not started: {', '.join(servers)}. Configure them on "
-              "the agent's host.", file=sys.stderr, flush=True)
+        report(f"MCP servers of the client are not started: {', '.join(servers)}. Configure them on the agent's host.")
     meta = {"_meta": {"interlock": {"mcpServersNotStarted": servers}}} if servers else {}
     modes = {"modes": {"currentModeId": session.modes[0], "availableModes": [
         {"id": mode, "name": mode} for mode in session.modes]}} if session.modes else {}
     return {**modes, **meta}
+
+
+def _text_in(params: dict[str, Any], name: str) -> str | None:
+    value = params.get(name)
+    if value is not None and not isinstance(value, str):
+        raise DoorError(INVALID_PARAMS, f"`{name}` must be a text.")
+    return value
+
+
+def _listed_in(params: dict[str, Any], name: str) -> list[Any]:
+    value: Any = params.get(name) or []
+    if not isinstance(value, list):
+        raise DoorError(INVALID_PARAMS, f"`{name}` must be a list.")
+    return cast("list[Any]", value)
 
 
 def _listed(session: Session) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.engine.membership import Elsewhere
 from interlock.gateway.credentials import OWNER_TENANT
+from interlock.gateway.open_streams import OpenStream
 from interlock.gateway.rest import (
     approvals,
     audit,
@@ -46,7 +48,7 @@ from interlock.gateway.rest.console_pages import ASSETS, ConsolePages
 from interlock.gateway.rest.forwarder import Forwarding
 from interlock.gateway.rest.idempotency import IdempotentAnswers, Memory, RequestClaim, claim_of, key_of
 from interlock.gateway.rest.json_body import THREAD_BYTES, read, read_json, typed
-from interlock.gateway.rest.request_guard import allow, said
+from interlock.gateway.rest.request_guard import READERS, allow, said
 from interlock.gateway.rest.routes import (
     ApiRequest,
     Operation,
@@ -165,6 +167,16 @@ class RestApp:
         with openings.hold("websocket", scope[CREDENTIAL]) as opening:
             await Socket(self._operate, partial(openings.counted, reader), principal, scope, receive, send
                          ).serve(opening.lost)
+
+    @asynccontextmanager
+    async def connection(self, scope: Scope) -> AsyncGenerator[OpenStream]:
+        """Authenticate a WebSocket of a door, and count and watch it while it is open: `lost` is set once its
+        credential is refused. Raises Problem before the WebSocket is accepted."""
+        principal = await self._gate.known(scope)
+        allow(principal, READERS)
+        openings = self._front.access.openings
+        with openings.counted(reader_of(principal)), openings.hold("websocket", scope[CREDENTIAL]) as opening:
+            yield opening
 
     async def _answer(self, request: Request) -> ASGIApp:
         scope = request.scope

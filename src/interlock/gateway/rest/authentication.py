@@ -26,6 +26,9 @@ CREDENTIAL = "interlock.credential"
 """Where a request's scope keeps the token that it was let in with: an open stream ends with it."""
 HOPS = "interlock.hops"
 """Set in a request that another gateway sent here, where it was counted: how many gateways it has seen."""
+ADMITTED = "interlock.admitted"
+"""Set in a request that this gateway itself sends for a connection it has let in: the credential of that connection,
+which is looked up and counted like one that a request carries."""
 DOUBTED_AT_ONCE = 4
 """Credentials from addresses above `refused_a_minute` that are looked up at a time."""
 TICKET = "ticket"
@@ -47,7 +50,7 @@ class Authentication:
         if HOPS in scope:
             scope[CREDENTIAL] = bearer(said(scope))
             return await self._access.credentials.principal(scope[CREDENTIAL])
-        presented = b"ticket=" in scope["query_string"] or not said(scope).keys().isdisjoint(
+        presented = ADMITTED in scope or b"ticket=" in scope["query_string"] or not said(scope).keys().isdisjoint(
             (b"authorization", BROWSER_HEADER))
         try:
             principal = await self._principal(scope, source)
@@ -68,6 +71,8 @@ class Authentication:
         if _NEVER_IN_A_URL.search(url) is not None:
             raise Problem("Unauthorized", "A credential stands in the URL, where logs and histories keep it.",
                           hint="Revoke it, and send another as `Authorization: Bearer`.")
+        if ADMITTED in scope:
+            return await self._admitted(scope)
         ticket = _taken_ticket(scope)
         if ticket is not None:
             async with self._looking(source):
@@ -85,6 +90,14 @@ class Authentication:
             async with self._looking(source):
                 principal = await self._access.credentials.principal(token)
         if BROWSER_HEADER in headers:
+            await self._access.browsers.note_use(token)
+        return principal
+
+    async def _admitted(self, scope: Scope) -> Principal:
+        token: str = scope[ADMITTED]
+        scope[CREDENTIAL] = token
+        principal = await self._access.credentials.principal(token)
+        if token.startswith(BROWSER_PREFIX):
             await self._access.browsers.note_use(token)
         return principal
 
