@@ -240,7 +240,7 @@ MEANING = {
     "rates.refused_a_minute": "refused credentials of one address (IPv6: one /64); past it a refused one "
     "is answered 429; good credentials of that address are never held up; 0: no limit",
     "rates.principal_streams": "event streams that one principal may have open at a time, on this gateway, be they "
-    "server-sent events or subscriptions of a WebSocket; one more is answered 429; 0: no limit",
+    "server-sent events, subscriptions of a WebSocket or connections of ACP; one more is answered 429; 0: no limit",
     "rates.tenant_streams": "and a tenant",
     "rates.tenant_commands_a_day": "executes of a tenant in a day of UTC; 0: no limit",
     "rates.principal_commands_a_day": "executes of one principal in a day of UTC; 0: no limit",

@@ -1,5 +1,5 @@
-"""An editor at `interlock acp` and at `/acp`: its messages, against a gateway and a runner of processes. Each message of
-the door is checked against ACP's own schema."""
+"""An editor at `interlock acp` and at `/acp`: its messages, against a gateway and a runner of processes. Each message
+of the door is checked against ACP's own schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from proof.house import House
 
-from end_to_end.acp_editor import PATIENCE_S, Editor, client, editor
+from end_to_end.acp_editor import PATIENCE_S, Editor, client, editor, over_websocket
 from interlock.doors.acp.door import AUTH_REQUIRED, AcpDoor, DoorError, OnExit
 from interlock.protocol.resources import Actor, Approval
 from interlock.sdk import AsyncInterlock, StreamEvent
@@ -274,3 +274,27 @@ async def test_a_gateway_that_is_killed_in_mid_turn_is_followed_again_and_the_tu
     assert (workspace / "made").exists()
     assert at.text() == "ran 2 commands"
     assert "Connected to the gateway again" in at.text("agent_thought_chunk")
+
+
+@pytest.mark.req("O-7", "O-5", "O-6")
+async def test_a_websocket_that_breaks_in_mid_turn_leaves_the_turn_and_its_text_to_the_next_one(
+    house: House, workspace: Path
+) -> None:
+    first = Editor(None)
+    async with over_websocket(house, first, "shell", None) as link, client(house) as gateway:
+        session = await first.new(workspace)
+        first.prompt(session, "echo one # free\ntouch made")
+        await first.until(lambda: first.asked)
+        link.transport.abort()
+        await first.disconnected.wait()
+        approval = await gateway.approvals.get(first.asked[0]["_meta"]["interlock"]["approvalId"])
+        assert (approval.state, approval.votes) == ("pending", [])
+        async with editor(house, transport="websocket") as second:
+            await second.ask("session/load", sessionId=session, cwd=str(workspace), mcpServers=[])
+            await gateway.approvals.grant(approval.id, digest=approval.digest)
+            await second.until(lambda: "commands" in second.text())
+            await asyncio.wait_for(second.prompt(session, "echo two # free"), PATIENCE_S)
+
+    assert (workspace / "made").exists()
+    assert second.text() == "ran 2 commandsran 1 command"
+    assert second.text("user_message_chunk") == "echo one # free\ntouch made"

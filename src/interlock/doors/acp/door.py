@@ -38,6 +38,8 @@ COMMANDS = {
 }
 LEAVE_S = 2.0
 """How long requests other than prompts may take to finish after the editor closed its end."""
+NAME_CHARS = 64
+"""What an error repeats of the name of a method that there is not."""
 KEY_CHARS_MAX = 256
 """A session id of a client that is longer names no session."""
 OPENING = frozenset({"session/new", "session/load", "session/resume"})
@@ -108,7 +110,8 @@ class AcpDoor:
     async def _answer(self, request: RpcRequest) -> None:
         method = self._methods.get(request.method)
         if method is None:
-            await self._rpc.refuse(request, METHOD_NOT_FOUND, f"Interlock has no method {request.method!r}.")
+            await self._rpc.refuse(request, METHOD_NOT_FOUND,
+                                   f"Interlock has no method {request.method[:NAME_CHARS]!r}.")
             return
         try:
             result = await method(_params(request.params))

@@ -53,6 +53,8 @@ class OpenSession:
         self._view = EditorView(self._own.__contains__)
         self._cursor: str | None = None
         self._busy = False
+        self._submitted = asyncio.Event()
+        self._submitted.set()
         self._command_id: str | None = None
         self._ended_turns: dict[str, str] = {}
         """The stop reasons of the last turns whose end was sent to the editor."""
@@ -93,15 +95,24 @@ class OpenSession:
         """Run a prompt to its end; returns ACP's stop reason. Raises InterlockError, PromptFailed."""
         self._busy = True
         try:
-            return await self._run(await self._gateway.commands.submit(
-                payload, agent=self._agent_id, session_key=self.editor_id, runner_id=self._runner_id,
-                workspace=self._workspace if self.session_id is None else None,
-                idempotency_key="acp-" + secrets.token_hex(16)))
+            return await self._run(await self._submit(payload))
         finally:
             self._busy = False
 
+    async def _submit(self, payload: ExecutePayload) -> Command:
+        # The stream may bring the prompt before the answer names its command, and an editor shows its own one itself.
+        self._submitted.clear()
+        try:
+            command = await self._gateway.commands.submit(
+                payload, agent=self._agent_id, session_key=self.editor_id, runner_id=self._runner_id,
+                workspace=self._workspace if self.session_id is None else None,
+                idempotency_key="acp-" + secrets.token_hex(16))
+            self._own.add(command.id)
+            return command
+        finally:
+            self._submitted.set()
+
     async def _run(self, command: Command) -> str:
-        self._own.add(command.id)
         self._command_id = command.id
         try:
             if command.target.session_id != self.session_id:
@@ -144,6 +155,7 @@ class OpenSession:
             async for heard in self._gateway.sessions.follow(self.session_id, since=self._cursor):
                 match heard:
                     case StreamEvent():
+                        await self._submitted.wait()
                         self._cursor = heard.cursor or self._cursor
                         for update in self._updates(heard.data):
                             await self._send(update)

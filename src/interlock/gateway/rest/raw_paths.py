@@ -15,6 +15,11 @@ server-sent events, and `{"op": "unsubscribe", "ref": "a"}`. It is sent
 cannot begin."""
 
 
+_ACP = """A WebSocket of the Agent Client Protocol, wire version 1, with one JSON-RPC message in each text frame. The
+query names the agent and the runner of new sessions: `/acp?agent=ID&runner=ID`. A page opens it with a ticket for
+`/acp`. It may do what its credential may do by the operations of this document."""
+
+
 def _refused(*codes: str) -> dict[str, Any]:
     return {"description": " or ".join(f"`{code}`" for code in codes) + ", before it is opened.",
             "content": {"application/problem+json": {"schema": {"$ref": COMPONENTS + "Problem"}}}}
@@ -76,6 +81,12 @@ RAW_PATHS: dict[str, Any] = {
         "description": "Not an HTTP operation: the path is opened as a WebSocket.",
         "x-websocket": {"summary": "Many streams over one connection", "description": " ".join(_STREAM.split()),
                         "security": [{"bearer": []}], "refusals": ["Unauthorized", "RateLimited", "Forbidden"]},
+    },
+    "/acp": {
+        "description": "Not an HTTP operation: the path is opened as a WebSocket.",
+        "x-websocket": {"summary": "The Agent Client Protocol, for a client that starts no process",
+                        "description": " ".join(_ACP.split()), "security": [{"bearer": []}],
+                        "refusals": ["InvalidPayload", "Unauthorized", "RateLimited", "Forbidden"]},
     },
     "/rawp": {
         "description": "Not an HTTP operation: a runner opens it as a WebSocket.",
