@@ -37,7 +37,7 @@ def _report(line: str) -> None:
 
 
 GATEWAY = Surface(auth_methods=(), choice="in the URL (`/acp?agent=ID`)", report=_report, is_local=False)
-"""No method of authentication: whoever is connected is known, and a process on the client's machine is not needed."""
+"""No method of authentication: the credential of the connection has been checked when the door opens."""
 
 
 class Selection(NamedTuple):
