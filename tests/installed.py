@@ -19,6 +19,7 @@
 | `slack-sdk`  | the package `slack-sdk` can be imported                             | `pip install '.[slack]'`  |
 | `console`    | the package holds a build of the console                            | `CONSOLE=1 pip install .` |
 | `unshare`    | Linux, and PATH has it                                              | the machine (util-linux)  |
+| `hatchling`  | the package `hatchling` can be imported                             | `pip install '.[dev]'`    |
 | `git`        | PATH has it                                                         | the machine               |
 
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
@@ -136,6 +137,12 @@ def find_mcp() -> Path | None:
     return package if package and (package / "server/mcpserver").is_dir() else None
 
 
+def find_hatchling() -> Path | None:
+    """The builder of the distributions, the package `hatchling`; it is not imported."""
+    spec = importlib.util.find_spec("hatchling")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
 def find_pgbouncer() -> Path | None:
     """The pool's program; on Debian it is where only root's PATH leads."""
     on_path = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -181,6 +188,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "apprise": (find_apprise, "pip install '.[apprise]'"),
     "slack-sdk": (find_slack_sdk, "pip install '.[slack]'"),
     "a2a-sdk": (find_a2a_sdk, "pip install '.[dev]'"),
+    "hatchling": (find_hatchling, "pip install '.[dev]'"),
     "mcp": (find_mcp, "pip install '.[mcp]'"),
     "toktok": (find_toktok, "pip install '.[tokens]'"),
     "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),

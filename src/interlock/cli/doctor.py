@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import os
 import shutil
 import stat
@@ -14,7 +15,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from cyclopts import Parameter
 
-from interlock import config
+from interlock import __version__, config
 from interlock.agents import evidence
 from interlock.agents.credentials import not_passed_on, not_set
 from interlock.box.host import Host, survey
@@ -70,6 +71,7 @@ def examine(where: Where) -> Iterator[HostFinding]:
     """Look at one thing after the other."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield HostFinding("python", sys.version_info[:2] >= LEAST_PYTHON, version, "Install Python 3.11 or newer.")
+    yield from distributions()
     try:
         state = where.directory()
         writable(state)
@@ -88,6 +90,17 @@ def examine(where: Where) -> Iterator[HostFinding]:
     yield from chats(state)
     yield from _pairings(state)
     yield from _agents(state, host)
+
+
+def distributions() -> Iterator[HostFinding]:
+    """Report `interlock-sdk` beside this distribution: both own the library's files, so a removal of it breaks this."""
+    try:
+        found = importlib.metadata.version("interlock-sdk")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    yield HostFinding("distributions", False,
+                      f"interlock-sdk {found} is installed over files of interlock {__version__}.",
+                      "Remove interlock-sdk, then force pip to reinstall the whole distribution.")
 
 
 def _disk(state: Path) -> HostFinding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import secrets
 import ssl
@@ -27,7 +28,13 @@ class GatewayAddress(NamedTuple):
         return trusting_none() if self.is_local and self.url.startswith("http:") else tls
 
     def socket(self, path: str, tls: ssl.SSLContext | bool) -> SocketPlace:
-        """Give where a WebSocket of this gateway is. `tls` is as `Interlock` takes it."""
+        """Return where a WebSocket of this gateway is. `tls` is as `Interlock` takes it.
+
+        Raises: ModuleNotFoundError without the package `websockets`, which `interlock-sdk` leaves to its extra `watch`.
+        """
+        if importlib.util.find_spec("websockets") is None:
+            raise ModuleNotFoundError("watch() needs the package websockets: install it, or interlock-sdk[watch].",
+                                      name="websockets")
         options: dict[str, Any] = {
             "additional_headers": {"Authorization": f"Bearer {self.key}"}, "compression": None,
             "open_timeout": CONNECT_TIMEOUT_S, "close_timeout": CLOSE_TIMEOUT_S, "max_size": MAX_MESSAGE_BYTES,
