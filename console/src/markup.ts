@@ -74,7 +74,7 @@ const markdown = new Marked({
 });
 
 /** Markup as nodes that cannot run, load or submit anything. */
-function clean(html: string): DocumentFragment {
+export function clean(html: string): DocumentFragment {
   return purify.sanitize(html) as unknown as DocumentFragment;
 }
 

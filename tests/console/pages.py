@@ -56,7 +56,7 @@ def asked(house: House, line: str, session: str, agent: str = "shell") -> str:
     interlock(house, "run", agent, line, "--detach", "--session", session)
     found: list[str] = []
     house.until(lambda: bool(found) or found.extend(
-        one["id"] for one in house.get("/v1/approvals?state=pending")["items"] if one["session_id"] in {
+        one["id"] for one in house.get("/v1/approvals", state="pending")["items"] if one["session_id"] in {
             each["session_id"] for each in house.get("/v1/sessions")["items"]
             if each["session_key"] == f"agent:{agent}:{session}"}) or bool(found))
     return found[0]

@@ -1,16 +1,25 @@
-"""An ACP agent that answers with the text of its prompt, in pieces of a few characters."""
+"""An ACP agent that answers with the text of its prompt, in pieces of a few characters. A prompt that is a JSON list is
+several texts, between which the agent thinks."""
 
 from __future__ import annotations
+
+import json
 
 from tests.console.forging import read, send
 
 PIECE_CHARS = 7
 
 
-def say(text: str) -> None:
+def write(kind: str, text: str) -> None:
     for at in range(0, len(text), PIECE_CHARS):
         send(method="session/update", params={"sessionId": "s", "update": {
-            "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text[at:at + PIECE_CHARS]}}})
+            "sessionUpdate": kind, "content": {"type": "text", "text": text[at:at + PIECE_CHARS]}}})
+
+
+def say(prompt: str) -> None:
+    for text in json.loads(prompt) if prompt.startswith("[\"") else [prompt]:
+        write("agent_message_chunk", text)
+        write("agent_thought_chunk", text)
 
 
 def main() -> None:

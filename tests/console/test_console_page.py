@@ -8,20 +8,9 @@ from typing import Any
 import pytest
 from proof.house import House
 from tests.console.pages import PHONE, asked, interlock, link, origin, page_of
+from tests.console.payloads import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
-HOSTILE = (
-    "<script>window.ran=1</script>", "<img src=x onerror=window.ran=1>", "<svg onload=window.ran=1>",
-    "<iframe srcdoc='<script>parent.ran=1</script>'>", "<a href=javascript:window.ran=1>x</a>",
-    "<style>@import 'http://127.0.0.2:9/x'</style>", "<link rel=stylesheet href=http://127.0.0.2:9/x>",
-    "<object data=http://127.0.0.2:9/x></object>", "<math><mi xlink:href=javascript:window.ran=1>x",
-    "{{constructor.constructor('window.ran=1')()}}", "{@html '<b>x'}", "${window.ran=1}",
-    "</pre><script>ran=1</script>",
-    "![x](http://127.0.0.2:9/x.png)", "[x](javascript:window.ran=1)", "\x1b]8;;http://127.0.0.2:9\x07x\x1b]8;;\x07",
-    "<form action=http://127.0.0.2:9><button>Allow once</button></form>", "<base href=http://127.0.0.2:9/>",
-    "<meta http-equiv=refresh content='0;url=http://127.0.0.2:9'>", "<template><script>ran=1</script></template>",
-    "‮ gpj.exe", "a​b", "<details open ontoggle=window.ran=1>",
-)
 
 
 @pytest.mark.req("J-10", "J-15", "J-16")
@@ -67,7 +56,7 @@ def test_a_yes_and_a_no_from_a_phone(browser: Any, house: House) -> None:
             page.goto(f"{origin(house)}/console/")
         house.until(lambda: made["allowed"].exists())
     assert not made["denied"].exists()
-    denied = next(one for one in house.get("/v1/approvals?state=denied")["items"])
+    denied = next(one for one in house.get("/v1/approvals", state="denied")["items"])
     assert denied["comment"] == "not today"
 
 
@@ -99,7 +88,7 @@ def test_what_is_decided_elsewhere_disappears(browser: Any, house: House) -> Non
 
 @pytest.mark.req("J-16")
 def test_nothing_hostile_in_a_request_runs_or_asks_anything(browser: Any, house: House) -> None:
-    line = "printf '%s' " + " ".join("'" + one.replace("'", '"') + "'" for one in HOSTILE)
+    line = "printf '%s' " + " ".join("'" + one.replace("'", '"').replace("\n", " ") + "'" for one in HOSTILE)
     approval = asked(house, line, "hostile")
     with page_of(browser, house) as page:
         page.get_by_text("printf").first.wait_for()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from proof.house import House
 from tests.console.pages import asked, interlock, origin, page_of
-from tests.console.test_console_page import HOSTILE
+from tests.console.payloads import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 
@@ -25,12 +25,12 @@ def test_the_list_shows_what_waits_first_and_keeps_its_filter_in_the_address(bro
         page.get_by_role("link", name="Sessions").click()
         page.wait_for_url("**/console/sessions")
         assert page.get_by_role("heading", level=2).first.inner_text() == "Waiting for you"
-        page.get_by_text("list-waits").wait_for()
+        page.get_by_text("echo first").wait_for()
         page.get_by_label("Search title").fill("nothing has this name")
         page.get_by_text("There is no such session.").wait_for()
         assert "q=nothing+has+this+name" in page.url
         page.go_back()
-        page.get_by_text("list-waits").click()
+        page.get_by_text("echo first").click()
         page.wait_for_url(f"**/console/sessions/{session_of(house, 'list-waits')}")
 
 
