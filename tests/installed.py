@@ -17,6 +17,7 @@
 | `a2a-sdk`    | the package `a2a-sdk` can be imported                               | `pip install '.[dev]'`    |
 | `mcp`        | the package `mcp` can be imported                                   | `pip install '.[mcp]'`    |
 | `slack-sdk`  | the package `slack-sdk` can be imported                             | `pip install '.[slack]'`  |
+| `axe`        | `INTERLOCK_TEST_AXE`, else `.ci/node_modules` has axe-core          | `.ci/install-agents`      |
 | `console`    | the package holds a build of the console                            | `CONSOLE=1 pip install .` |
 | `unshare`    | Linux, and PATH has it                                              | the machine (util-linux)  |
 | `hatchling`  | the package `hatchling` can be imported                             | `pip install '.[dev]'`    |
@@ -158,6 +159,12 @@ def find_chromium() -> Path | None:
     return _executable(Path(named)) if named else None
 
 
+def find_axe() -> Path | None:
+    """The script of axe-core, which looks for what keeps people from using a page."""
+    script = _named("INTERLOCK_TEST_AXE", "axe-core/axe.min.js")
+    return script if script.is_file() else None
+
+
 def find_console() -> Path | None:
     """The directory of the console's assets in the package under test."""
     spec = importlib.util.find_spec("interlock")
@@ -195,6 +202,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "git": (find_git, "Debian: apt install git"),
     "unshare": (find_unshare, "walls need Linux; Debian: apt install util-linux"),
     "chromium": (find_chromium, f"pip install '.[dev]', and {CI_REMEDY} or Debian: apt install chromium"),
+    "axe": (find_axe, CI_REMEDY),
     "console": (find_console, "CONSOLE=1 pip install ."),
     "pgbouncer": (find_pgbouncer, f"{CI_REMEDY}, or Debian: apt install pgbouncer"),
 }
