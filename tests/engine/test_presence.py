@@ -40,6 +40,14 @@ def test_a_runner_that_never_came_is_listed_as_offline() -> None:
     assert set(node.config_versions) == {"limits", "capabilities"}
 
 
+@pytest.mark.req("Y-10")
+@pytest.mark.parametrize(("paired", "of_host", "shown"), [("box", "renamed", "box"), ("", "desk", "desk")])
+def test_a_runner_keeps_the_name_that_it_was_paired_with(paired: str, of_host: str, shown: str) -> None:
+    presence, record = RunnerPresence(), msgspec.structs.replace(RECORD, device_name=paired)
+    presence.arrive(Present(record, hello("shell", device_name=of_host), 2_000))
+    assert presence.node(record).device_name == shown
+
+
 @pytest.mark.req("L-6", "L-5")
 def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -> None:
     presence, wire = RunnerPresence(), Wire()
@@ -53,7 +61,7 @@ def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -
         presence.vouch("r1", live(state), 3_000)
         node = presence.node(RECORD)
         assert (node.status, node.active_sessions_count, node.last_seen) == (shown, 1, "1970-01-01T00:00:03.000Z")
-    assert (node.device_name, node.capabilities, node.roots) == ("desk", ["acp"], ["/w"])
+    assert (node.device_name, node.capabilities, node.roots) == ("box", ["acp"], ["/w"])
     assert presence.detach("r1", wire, 4_000)
     node = presence.node(RECORD)
     assert (node.status, node.active_sessions_count, node.last_seen) == ("offline", 0, "1970-01-01T00:00:04.000Z")

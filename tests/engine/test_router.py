@@ -185,7 +185,7 @@ async def test_runners_of_which_none_was_first_are_listed() -> None:
     for known in ({}, {"local": 10, "desk": 10}):
         await paired(table, **known)
         problem = await refused(table, "Conflict", agent_id="shell")
-        assert problem.detail == "2 runners offer agent shell: desk, local"
+        assert problem.detail == "2 runners offer agent shell: desk (host), local (host)"
         assert problem.hint == "Choose one with target.runner_id (`--runner`)."
 
 

@@ -104,7 +104,8 @@ def sessions(
     only: Annotated[str | None, Parameter(name="--only", help="Only those in this state: running, idle, closed.")]
     = None,
     agent: Agent = None,
-    runner: Annotated[str | None, Parameter(help="Only those on this runner.")] = None,
+    runner: Annotated[str | None, Parameter(
+        help="Only those on this runner: its id, its name or a unique beginning.")] = None,
     search: Search = None,
     limit: Limit = SHOWN_BY_DEFAULT,
     json: Json = False,
@@ -198,6 +199,8 @@ async def _sessions(id_: str | None, asked: dict[str, str], limit: int, where: W
     async with GatewayLink(where) as link:
         if id_ is not None:
             return await _show(link, f"/v1/sessions/{(await short_ids.session(link, id_)).session_id}", json=json)
+        if "runner" in asked:
+            asked = {**asked, "runner": await short_ids.runner_id(link, asked["runner"])}
         raw = await link.pages("/v1/sessions", asked, limit)
     if json:
         return _document("sessions", raw)
@@ -262,8 +265,9 @@ async def _status(where: Where, *, json: bool) -> int:
         result(f"drain            {drained(one)}")
     for node in now.runners:
         offers = ", ".join(str(one.get("agent_id", "?")) for one in node.agents) or "no agents"
-        result(f"runner           {one_line(node.node_id)} · {node.status} · {one_line(offers, 300)} · "
-               f"{one_line(', '.join(node.roots), 300)}")
+        roots = f" · {one_line(', '.join(node.roots), 300)}" if node.roots else ""
+        result(f"runner           {one_line(node.device_name or node.node_id)} ({one_line(node.node_id)}) · "
+               f"{node.status} · {one_line(offers, 300)}{roots}")
     if not now.runners:
         result("runner           none is paired; start one with: interlock up")
     result(f"gateway          {address.url} · version {now.version} · your role is {now.role}")

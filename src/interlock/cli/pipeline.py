@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from interlock.cli import trust
+from interlock.cli import short_ids, trust
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import checked_url, locate
 from interlock.cli.outcome import denied_lines, exit_of, interrupted_line, remedy
@@ -115,6 +115,10 @@ class _Started:
         if self._options.proof is not None and not self._may_prove:
             raise Trouble("Forbidden", f"--proof cannot be written: {NO_ROLE}.",
                           "Make a key with --role operator --role auditor.")
+        if self._options.runner is not None:
+            nodes = (await self._first.runners.nodes()).nodes
+            runner = short_ids.pick_runner(self._options.runner, nodes).node_id
+            self._options = self._options._replace(runner=runner)
         self._submission = asyncio.create_task(self._submit())
         command = await asyncio.shield(self._submission)
         self._job.say(f"task {command.id} · session {command.target.session_id}")

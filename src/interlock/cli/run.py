@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
+from interlock.cli import short_ids
 from interlock.cli.approval_prompt import Answering, ApprovalPrompt, terminal_answers
 from interlock.cli.cursors import Cursors, ShownCursor
 from interlock.cli.exit_status import ExitStatus
@@ -49,7 +50,8 @@ def run(
     workspace: Annotated[Path | None, Parameter(help="Where the agent works (default: here).")] = None,
     access: Annotated[WorkspaceAccess | None, Parameter(
         help="What the agent may do there: rw, or ro where it asks before its tools.")] = None,
-    runner: Annotated[str | None, Parameter(help="The runner to use, where several offer the agent.")] = None,
+    runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning (default: "
+                                           "the one whose roots hold the directory).")] = None,
     timeout: Annotated[str | None, Parameter(help="End it after this long: 90s, 15m, 2h.")] = None,
     on_busy: Annotated[OnBusy, Parameter(help="Where the session is at work: wait, be refused, or end what runs.")]
     = "enqueue",
@@ -143,6 +145,8 @@ class CommandRun:
         """Submit the command and follow it."""
         async with GatewayLink(self._where) as link:
             target = body["target"]
+            if "runner_id" in target:
+                target["runner_id"] = await short_ids.runner_id(link, target["runner_id"])
             here = chosen_workspace(workspace, link)
             joins = False
             if continue_:

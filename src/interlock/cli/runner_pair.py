@@ -29,7 +29,8 @@ def pair(
     /,
     *,
     url: Annotated[str, Parameter(help="URL of the gateway, as this host reaches it.")],
-    name: Annotated[str | None, Parameter(help="How this host is called in lists (default: its own name).")] = None,
+    name: Annotated[str | None, Parameter(
+        help="How this host is called in lists, unless the code names it (default: its own name).")] = None,
     ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's.")] = None,
     state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
     = None,

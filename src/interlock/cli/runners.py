@@ -30,7 +30,8 @@ def runners(*, json: Json = False, where: Here = NOWHERE) -> int:
 
 def code(
     *,
-    name: Annotated[str, Parameter(help="How the host is to be called in lists, if it does not say itself.")] = "",
+    name: Annotated[str, Parameter(
+        help="How the host is called in lists and by --runner (default: its own name).")] = "",
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:

@@ -8,8 +8,10 @@ from typing import NamedTuple, TypeVar
 from interlock.cli.columns import WHOLE_ID
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.terminal import one_line
 from interlock.cli.verb_error import Trouble, usage
-from interlock.protocol.resources import Approval, Command, Session
+from interlock.protocol.answers import NodeList
+from interlock.protocol.resources import Approval, Command, Node, Session
 
 T = TypeVar("T")
 
@@ -84,6 +86,38 @@ async def session(link: GatewayLink, text: str) -> Session:
     if named:  # A key means its newest session, also where an older one's end came later.
         return max(named, key=lambda one: one.created_at)
     return pick(text, found, SESSION, lambda one: one.session_id, lambda one: one.updated_at)
+
+
+async def runner_id(link: GatewayLink, text: str) -> str:
+    """Return the id of the paired runner that `text` names by its id, its name, or a unique beginning of either (Y-10).
+    Raises Trouble."""
+    if WHOLE_ID.fullmatch(text):
+        return text  # What it names may be revoked, and its sessions are there still.
+    nodes = (await link.read("/v1/edge/nodes", NodeList)).nodes
+    return pick_runner(text, nodes).node_id
+
+
+def pick_runner(text: str, nodes: Iterable[Node]) -> Node:
+    """Choose the runner that `text` names. A whole id or name goes before a beginning. Raises Trouble."""
+    wanted = text.strip().lower()
+    if not wanted:
+        raise usage("--runner is empty.", "List the runners with: interlock runners")
+    known = list(nodes)
+    hits = [one for one in known if wanted in _runner_names(one)] or [
+        one for one in known if any(name.startswith(wanted) for name in _runner_names(one))]
+    if not hits:
+        raise Trouble("NotFound", f"There is no runner {text!r}.", "List them with: interlock runners")
+    if len(hits) > 1:
+        more = ", …" if len(hits) > SHOWN else ""
+        listed = ", ".join(f"{one.node_id} ({one_line(one.device_name)})" for one in hits[:SHOWN])
+        raise usage(f"--runner {text!r} could be any of {len(hits)} runners: {listed}{more}.",
+                    "Give its id, or more of it.")
+    return hits[0]
+
+
+def _runner_names(node: Node) -> tuple[str, ...]:
+    full = node.node_id.lower()
+    return full, full.removeprefix(RUNNER.prefix), node.device_name.lower()
 
 
 async def full_id(link: GatewayLink, kind: IdKind, text: str | None) -> str | None:

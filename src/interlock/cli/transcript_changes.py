@@ -70,7 +70,8 @@ def branch(session: Named, entry: Entry, /, *, summary: Annotated[str | None, Pa
 
 def import_(file: Annotated[Path, Parameter(name="FILE", help="A transcript: JSONL of version 1, 2 or 3.")], /, *,
             agent: Annotated[str, Parameter(help="The agent that the session is for.")],
-            runner: Annotated[str | None, Parameter(help="The runner, where several offer the agent.")] = None,
+            runner: Annotated[str | None, Parameter(help="The runner: its id, its name or a unique beginning.")]
+            = None,
             workspace: Annotated[str | None, Parameter(help="The directory on the runner.")] = None,
             json: Json = False, where: Here = NOWHERE) -> int:
     """Begin a session with a transcript from elsewhere."""
@@ -94,6 +95,8 @@ async def _fork(named: str, at: str | None, where: Where, *, json: bool) -> int:
 
 async def _import(file: Path, params: dict[str, str], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
+        if "runner_id" in params:
+            params["runner_id"] = await short_ids.runner_id(link, params["runner_id"])
         raw = await link.upload("/v1/sessions/import", file, "application/x-ndjson", params)
     _begun(raw, "import", json=json)
     return ExitStatus.DONE

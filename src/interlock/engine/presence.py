@@ -291,7 +291,8 @@ class RunnerPresence:
             present.live = {agent.session_id: agent for agent in heartbeat.agents}
 
     def node(self, record: RunnerRecord) -> Node:
-        """A runner as it is listed (L-6)."""
+        """A runner as it is listed (L-6), under the name that it was paired with: a host that is called otherwise later
+        stays the one that people know (Y-10)."""
         present = self.get(record.runner_id)
         if present is None:
             return Node(node_id=record.runner_id, device_name=record.device_name, status="offline",
@@ -300,7 +301,7 @@ class RunnerPresence:
         busy = any(agent.state not in ("idle", "terminated") for agent in present.live.values())
         online = present.attached
         return Node(
-            node_id=record.runner_id, device_name=present.hello.device_name or record.device_name,
+            node_id=record.runner_id, device_name=record.device_name or present.hello.device_name,
             status=("busy" if busy else "online") if online else "offline", last_seen=iso(present.last_seen_ms),
             capabilities=sorted({offer.adapter for offer in present.hello.agents}),
             active_sessions_count=len(present.live), config_versions={"limits": "1", "capabilities": "1"},

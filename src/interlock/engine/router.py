@@ -283,10 +283,16 @@ class Router:
         if not offering:
             raise Problem("Conflict", f"no runner that is online offers agent {agent_id}",
                           hint="See `interlock agents`; add it to the runner's config under [agents].")
-        names = ", ".join(sorted(p.record.runner_id for p in offering)[:RUNNERS_NAMED])
+        names = ", ".join(sorted(map(_shown, offering))[:RUNNERS_NAMED])
         more = " and more" if len(offering) > RUNNERS_NAMED else ""
         raise Problem("Conflict", f"{len(offering)} runners offer agent {agent_id}: {names}{more}",
                       hint="Choose one with target.runner_id (`--runner`).")
+
+
+def _shown(present: Present) -> str:
+    """A runner as a refusal names it: by its id and the name that people know it by."""
+    name = present.record.device_name or present.hello.device_name
+    return f"{present.record.runner_id} ({name})" if name else present.record.runner_id
 
 
 def _unavailable(detail: str) -> Problem:

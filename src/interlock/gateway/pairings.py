@@ -112,8 +112,8 @@ class Pairings:
         return shown
 
     async def pair(self, code: str, device_name: str, source: str) -> RunnerToken:
-        """Trade a code for a runner's token. Raises Problem Unauthorized, for whatever is wrong with the code, and
-        RateLimited."""
+        """Trade a code for a runner's token. `device_name` is the runner's name, unless the code was made with one
+        (Y-10). Raises Problem Unauthorized, for whatever is wrong with the code, and RateLimited."""
         wait = self._tries.wait_ms(source, self._clock.monotonic_ms())
         if wait:
             raise Problem("RateLimited", "Too many wrong pairing codes came from there.",
@@ -128,7 +128,7 @@ class Pairings:
         token = self._token()
         runner = RunnerRecord(
             runner_id="rnr_" + ulid(now, self._entropy(10)), tenant_id=record.tenant_id, token_sha256=digest(token),
-            device_name=device_name or record.device_name, created_ms=now, last_seen_ms=now,
+            device_name=record.device_name or device_name, created_ms=now, last_seen_ms=now,
         )
         audit = self._draft(record.tenant_id, record.by, "pair",
                             {"step": "paired", "runner_id": runner.runner_id, **bound(runner)}, runner.device_name)

@@ -53,6 +53,18 @@ async def test_a_code_is_traded_once_for_a_token_of_which_only_the_hash_is_kept(
     assert told["token"] not in str(vars(gateway.desk.ledger))
 
 
+@pytest.mark.req("Y-10")
+@pytest.mark.parametrize(("of_code", "of_host", "kept"), [
+    ("build-box", "ip-10-0-0-7", "build-box"), ("", "ip-10-0-0-7", "ip-10-0-0-7"), ("build-box", "", "build-box"),
+])
+async def test_the_name_of_the_code_goes_before_the_hosts_own(gateway: Gateway, of_code: str, of_host: str, kept: str
+                                                              ) -> None:
+    told = (await pair(gateway, await code_of(gateway, device_name=of_code), device_name=of_host)).json()
+    record = await gateway.desk.ledger.runner(told["runner_id"])
+    assert record is not None
+    assert record.device_name == kept
+
+
 async def test_a_code_is_over_after_ten_minutes(gateway: Gateway) -> None:
     code = await code_of(gateway)
     gateway.desk.at_ms += CODE_LIFE_MS
