@@ -24,7 +24,7 @@ def acp(
     agent: str | None = None,
     /,
     *,
-    runner: Annotated[str | None, Parameter(help="The runner to use, where several offer the agent.")] = None,
+    runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning.")] = None,
     on_exit: Annotated[Literal["detach", "cancel"], Parameter(
         help="When the editor ends: leave the agent's work running, or cancel it.")] = "detach",
     where: Here = NOWHERE,

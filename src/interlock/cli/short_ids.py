@@ -12,6 +12,7 @@ from interlock.cli.terminal import one_line
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.answers import NodeList
 from interlock.protocol.resources import Approval, Command, Node, Session
+from interlock.sdk.runner_names import runners_named
 
 T = TypeVar("T")
 
@@ -99,12 +100,9 @@ async def runner_id(link: GatewayLink, text: str) -> str:
 
 def pick_runner(text: str, nodes: Iterable[Node]) -> Node:
     """Choose the runner that `text` names. A whole id or name goes before a beginning. Raises Trouble."""
-    wanted = text.strip().lower()
-    if not wanted:
+    if not text.strip():
         raise usage("--runner is empty.", "List the runners with: interlock runners")
-    known = list(nodes)
-    hits = [one for one in known if wanted in _runner_names(one)] or [
-        one for one in known if any(name.startswith(wanted) for name in _runner_names(one))]
+    hits = runners_named(text, nodes)
     if not hits:
         raise Trouble("NotFound", f"There is no runner {text!r}.", "List them with: interlock runners")
     if len(hits) > 1:
@@ -113,11 +111,6 @@ def pick_runner(text: str, nodes: Iterable[Node]) -> Node:
         raise usage(f"--runner {text!r} could be any of {len(hits)} runners: {listed}{more}.",
                     "Give its id, or more of it.")
     return hits[0]
-
-
-def _runner_names(node: Node) -> tuple[str, ...]:
-    full = node.node_id.lower()
-    return full, full.removeprefix(RUNNER.prefix), node.device_name.lower()
 
 
 async def full_id(link: GatewayLink, kind: IdKind, text: str | None) -> str | None:

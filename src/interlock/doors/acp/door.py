@@ -6,7 +6,7 @@ import asyncio
 import os
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import PurePath
 from typing import Any, Literal, cast
 
@@ -20,8 +20,9 @@ from interlock.doors.acp.prompt import payload_of, slash_command
 from interlock.doors.acp.surface import PROCESS, Surface
 from interlock.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Pipes, Rpc, RpcRequest
 from interlock.protocol.identifiers import AGENT_ID
-from interlock.protocol.resources import Session
+from interlock.protocol.resources import Node, Session
 from interlock.sdk import AsyncInterlock, InterlockError, problems
+from interlock.sdk.runner_names import runners_named
 
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000
@@ -36,6 +37,8 @@ COMMANDS = {
     "resume": "Resume a paused agent",
     "compact": "Compact the conversation to free context",
 }
+RUNNERS_SHOWN = 5
+"""Runners that an error lists at the most."""
 LEAVE_S = 2.0
 """How long requests other than prompts may take to finish after the editor closed its end."""
 NAME_CHARS = 64
@@ -227,6 +230,8 @@ class AcpDoor:
     async def _agent(self, cwd: str) -> str:
         """Choose the agent, and check that a runner offers it for this directory. Raises DoorError."""
         nodes = (await self._client().runners.nodes()).nodes
+        if self._runner_id is not None:
+            self._runner_id = runner_of(self._runner_id, nodes)
         offers = [(node, offer) for node in nodes if node.status != "offline" for offer in node.agents
                   if self._runner_id in (None, node.node_id)]
         names = sorted({str(offer["agent_id"]) for _, offer in offers})
@@ -313,6 +318,17 @@ class AcpDoor:
                  f"{', at work' if shown.turn_id else ''}; {shown.total_tokens} tokens."]
         lines += [f"Waits for approval: {title_of_approval(one)} (interlock approve {one.id})" for one in waiting]
         return "\n".join(lines)
+
+
+def runner_of(text: str, nodes: Sequence[Node]) -> str:
+    """Return the id of the one runner that `text` names, by an id, a name or a unique beginning. Raises DoorError."""
+    found = runners_named(text, nodes)
+    if len(found) != 1:
+        shown = (found or nodes)[:RUNNERS_SHOWN]
+        listed = ", ".join(f"{one.node_id} ({one.device_name})" for one in shown)
+        raise DoorError(INVALID_PARAMS, f"The runner {text!r} could be any of {len(found)}: {listed}." if found else
+                        f"There is no runner {text!r}; there are: {listed or 'none'}.")
+    return found[0].node_id
 
 
 def _params(raw: bytes) -> dict[str, Any]:
