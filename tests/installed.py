@@ -21,6 +21,7 @@
 | `console`    | the package holds a build of the console                            | `CONSOLE=1 pip install .` |
 | `unshare`    | Linux, and PATH has it                                              | the machine (util-linux)  |
 | `hatchling`  | the package `hatchling` can be imported                             | `pip install '.[dev]'`    |
+| `typescript` | PATH has `node`; `clients/typescript/node_modules` has what it needs| `.ci/install-agents`      |
 | `git`        | PATH has it                                                         | the machine               |
 
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
@@ -104,6 +105,13 @@ def find_llm_bridge() -> Path | None:
     """A directory of npm packages with llm-bridge-spec, typescript and @types/node, if node can run the compiler."""
     directory = _named("INTERLOCK_TEST_NODE_MODULES", "")
     wanted = ("llm-bridge-spec/dist/index.d.ts", "typescript/bin/tsc")
+    return directory if find_node() and all((directory / name).is_file() for name in wanted) else None
+
+
+def find_typescript() -> Path | None:
+    """The directory of the packages that build the TypeScript client, if node can run them."""
+    directory = PACKAGES.parents[1] / "clients/typescript/node_modules"
+    wanted = ("typescript/bin/tsc", "openapi-typescript/bin/cli.js", "openapi-fetch/package.json")
     return directory if find_node() and all((directory / name).is_file() for name in wanted) else None
 
 
@@ -195,6 +203,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "apprise": (find_apprise, "pip install '.[apprise]'"),
     "slack-sdk": (find_slack_sdk, "pip install '.[slack]'"),
     "a2a-sdk": (find_a2a_sdk, "pip install '.[dev]'"),
+    "typescript": (find_typescript, f"install Node.js and {CI_REMEDY}"),
     "hatchling": (find_hatchling, "pip install '.[dev]'"),
     "mcp": (find_mcp, "pip install '.[mcp]'"),
     "toktok": (find_toktok, "pip install '.[tokens]'"),
