@@ -22,6 +22,8 @@
 | `unshare`    | Linux, and PATH has it                                              | the machine (util-linux)  |
 | `hatchling`  | the package `hatchling` can be imported                             | `pip install '.[dev]'`    |
 | `typescript` | PATH has `node`; `clients/typescript/node_modules` has what it needs| `.ci/install-agents`      |
+| `twine`      | the package `twine` can be imported                                 | `pip install '.[dev]'`    |
+| `hadolint`   | the environment of Python, else PATH has it                         | `pip install '.[dev]'`    |
 | `git`        | PATH has it                                                         | the machine               |
 
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
@@ -152,6 +154,18 @@ def find_hatchling() -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
+def find_twine() -> Path | None:
+    """The package `twine`, which checks distributions; it is not imported."""
+    spec = importlib.util.find_spec("twine")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def find_hadolint() -> Path | None:
+    """The linter of Dockerfiles, which a Python package carries."""
+    on_path = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    return Path(on_path) if on_path else None
+
+
 def find_pgbouncer() -> Path | None:
     """The pool's program; on Debian it is where only root's PATH leads."""
     on_path = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -204,6 +218,8 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "slack-sdk": (find_slack_sdk, "pip install '.[slack]'"),
     "a2a-sdk": (find_a2a_sdk, "pip install '.[dev]'"),
     "typescript": (find_typescript, f"install Node.js and {CI_REMEDY}"),
+    "twine": (find_twine, "pip install '.[dev]'"),
+    "hadolint": (find_hadolint, "pip install '.[dev]'"),
     "hatchling": (find_hatchling, "pip install '.[dev]'"),
     "mcp": (find_mcp, "pip install '.[mcp]'"),
     "toktok": (find_toktok, "pip install '.[tokens]'"),
