@@ -124,7 +124,8 @@ def cli() -> str:
         ("`INTERLOCK_URL`", "the gateway's URL, where `--url` is not given"),
         ("`INTERLOCK_KEY`", "the key, in place of `owner.key` in the state directory"),
         ("`INTERLOCK_DEBUG`", "set to anything: an error shows its traceback"),
-        ("`NO_COLOR`", "set to anything: no colour"),
+        ("`INTERLOCK_BELL`", "`off`: no bell and no desktop notice when something waits for your answer"),
+        ("`NO_COLOR`", "set to anything: no colour, and an agent's text as it was written"),
     )), "", "## Exit statuses", "", *table(("status", "means", "set by"), (
         (str(int(status)), status.name.lower().replace("_", " "), _causes(status)) for status in ExitStatus))]
     lines += ["", *paragraph(

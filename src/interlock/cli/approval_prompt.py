@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from interlock.cli.approval_card import CardReading, CardRow, grants, show, show_json
+from interlock.cli.bell import ring
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, one_line, say, write
@@ -225,6 +226,7 @@ class ApprovalPrompt:
             act = one_line(title_of_approval(approval))
             say(f"--yes allows {approval.id}: {act} · sha256:{approval.digest}", "dim")
             return await self._vote(approval, "grant", "allowed by --yes")
+        ring("a question waits for you" if approval.kind == "question" else "an approval waits for you")
         if self._how == "ask" and self._answers is not None:
             ask = self._ask_words if approval.kind == "question" else self._ask
             return await ask(approval, self._answers)

@@ -24,6 +24,7 @@ def attach(
     from_start: Annotated[bool, Parameter(help="Show it from its beginning.")] = False,
     yes: Annotated[bool, Parameter(help="Allow every tool call of this command.")] = False,
     no_input: Annotated[bool, Parameter(help="Ask nothing here.")] = False,
+    full: Annotated[bool, Parameter(help="Show the output of tools whole, not its first lines.")] = False,
     json: Annotated[bool, Parameter(help="Print the ended command as one JSON document.")] = False,
     jsonl: Annotated[bool, Parameter(help="Print every event as a line of JSON.")] = False,
     where: Here = NOWHERE,
@@ -38,7 +39,7 @@ def attach(
     if json and jsonl:
         raise usage("--json and --jsonl exclude each other.", "Give one of them.")
     how: Answering = "yes" if yes else "elsewhere" if no_input else "ask"
-    running = CommandRun(where, how, json=json, jsonl=jsonl)
+    running = CommandRun(where, how, json=json, jsonl=jsonl, full=full)
     cursors = Cursors(where.directory())
 
     async def follow() -> int:

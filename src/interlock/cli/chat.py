@@ -168,7 +168,8 @@ class _Working:
         if self._command is None or self._screen is None:
             return ""
         parts = [self._command.target.agent_id or "", f"working {span(time.monotonic() - self._since_s)}",
-                 self._screen.current_tool(), "Ctrl-C ends the turn"]
+                 f"{self._screen.tokens:,} tokens" if self._screen.tokens else "", self._screen.current_tool(),
+                 "Ctrl-C ends the turn"]
         return one_line(" · ".join(part for part in parts if part), 200)
 
 

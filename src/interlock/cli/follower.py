@@ -175,8 +175,8 @@ class _Approvals:
                 approval = await self._link.read(f"/v1/approvals/{approval_id}", Approval)
                 if approval.state != "pending":
                     return False
-                self._screen.end_line()
-                return await self._asker.answer(approval)
+                with self._screen.asking():
+                    return await self._asker.answer(approval)
             except Trouble as trouble:
                 # Anyone who may not vote here can still watch; others may answer.
                 self._screen.remark(trouble.line(), "red", trouble.label)

@@ -26,6 +26,7 @@ from interlock.cli.prompt_files import attached
 from interlock.cli.screen import Screen
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, print_json, say
+from interlock.cli.turn_status import turn_status
 from interlock.cli.values import milliseconds
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.identifiers import AGENT_ID
@@ -64,6 +65,7 @@ def run(
     detach: Annotated[bool, Parameter(help="Return at once; follow it later with `interlock attach`.")] = False,
     yes: Annotated[bool, Parameter(help="Allow every tool call of this command.")] = False,
     no_input: Annotated[bool, Parameter(help="Ask nothing here and read nothing from standard input.")] = False,
+    full: Annotated[bool, Parameter(help="Show the output of tools whole, not its first lines.")] = False,
     json: Annotated[bool, Parameter(help="Print the ended command as one JSON document.")] = False,
     jsonl: Annotated[bool, Parameter(help="Print every event as a line of JSON.")] = False,
     where: Here = NOWHERE,
@@ -107,18 +109,19 @@ def run(
         raise usage(f"Prompt and files take more than {MAX_BODY_BYTES} bytes together.",
                     "Put what is large into the workspace and name it in the prompt.")
     how: Answering = "yes" if yes else "elsewhere" if no_input else "ask"
-    running = CommandRun(where, how, json=json, jsonl=jsonl)
+    running = CommandRun(where, how, json=json, jsonl=jsonl, full=full)
     return running.drive(running.run(body, workspace, continue_=continue_, detach=detach))
 
 
 class CommandRun:
     """One command that this terminal started or came back to."""
 
-    def __init__(self, where: Where, how: Answering, *, json: bool, jsonl: bool) -> None:
+    def __init__(self, where: Where, how: Answering, *, json: bool, jsonl: bool, full: bool = False) -> None:
         self._where = where
         self._how: Answering = how
         self._json = json
         self._jsonl = jsonl
+        self._full = full
         self._cursors = Cursors(where.directory())
         self._command: Command | None = None
 
@@ -173,9 +176,10 @@ class CommandRun:
         async with terminal_answers() as answers:
             asker = ApprovalPrompt(link, self._how, answers, SeenApprovals(self._where.directory()))
             detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "full")
-            screen = Screen(command.target.agent_id or "", quiet=quiet, detail=detail)
+            screen = Screen(command.target.agent_id or "", quiet=quiet, detail=detail, fold=not self._full)
             follower = Follower(link, command, screen, asker, self._cursors, place=place, events=self._jsonl)
-            ended = await follower.follow()
+            async with turn_status(screen):
+                ended = await follower.follow()
         if self._json:
             print_json(msgspec.json.encode(ended))
         close_line(ended, shown=not quiet)

@@ -8,14 +8,27 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 import msgspec
 
 from interlock.cli.approval_card import INDENT, rows_of, screen_columns, show
 from interlock.cli.diff_colours import diffs_of
-from interlock.cli.terminal import is_terminal, one_line, printable, say, styled, write
+from interlock.cli.fold import Fold
+from interlock.cli.prose import MarkdownStream, rendered
+from interlock.cli.terminal import (
+    MIN_COLUMNS,
+    has_colour,
+    is_terminal,
+    one_line,
+    printable,
+    say,
+    styled,
+    terminal_width,
+    write,
+)
 from interlock.cli.values import count
 from interlock.command.card.lines import CardLine, lines
 from interlock.command.card.request import ReceivedRequest
@@ -66,9 +79,11 @@ class ScreenBlock:
 
 class Screen:
     """Shows one session's frames. `agent_id` decides what is result and what is remark, `detail` what of the agent's
-    thoughts and tools is shown (the session's `verboseLevel`, I-4); what failed always is."""
+    thoughts and tools is shown (the session's `verboseLevel`, I-4); what failed always is. On a terminal the agent's
+    text is rendered as Markdown, and with `fold` the output of its tools is folded (Y-6)."""
 
-    def __init__(self, agent_id: str, *, quiet: bool = False, detail: Verbosity = "full") -> None:
+    def __init__(self, agent_id: str, *, quiet: bool = False, detail: Verbosity = "full",
+                 fold: bool = True) -> None:
         self._is_shell = agent_id == SHELL
         self._detail: Verbosity = detail
         self._quiet = quiet
@@ -79,6 +94,16 @@ class Screen:
         """
         self._streamed: dict[str, ScreenBlock] = {}
         """Each tool call's output as a whole, over its channels."""
+        self._folds: dict[str, Fold] = {}
+        """The output of each tool call, if it is folded."""
+        self._is_folded = fold and self._detail == "full" and not self._is_shell and is_terminal(sys.stderr)
+        self._prose = MarkdownStream()
+        self._prose_block = ""
+        """The text block whose Markdown is under way."""
+        self._has_markdown = not self._is_shell and not quiet and has_colour(sys.stdout)
+        self._is_asking = False
+        self.tokens = 0
+        """Tokens of the turn, as far as the agent reported them."""
         self._open: TextIO | None = None
         """The stream whose last line is not ended."""
         self._errors: deque[tuple[str, str]] = deque(maxlen=MAX_ERRORS)
@@ -87,12 +112,15 @@ class Screen:
             p.ToolRequest: self._tool_request, p.ToolStream: self._tool_stream, p.ToolResult: self._tool_result,
             p.InteractionRequest: self._asked,
             p.AgentError: self._agent_error, p.SessionError: self._session_error, p.FileTransfer: self._file,
+            p.Usage: self._usage,
         }
 
     # --- what was shown ---
     def shown(self) -> dict[str, int]:
         """Tell how much of each open block stands on the screen."""
-        return {name: block.shown for name, block in self._blocks.items() if block.shown}
+        left = {self._prose_block: self._prose.pending}
+        return {name: block.shown - left.get(name, 0) for name, block in self._blocks.items()
+                if block.shown > left.get(name, 0)}
 
     def restore(self, shown: dict[str, int]) -> None:
         """Go on from what an earlier terminal showed."""
@@ -101,6 +129,21 @@ class Screen:
     def current_tool(self) -> str:
         """Return the name of the newest tool call that has not ended, "" for none."""
         return next(reversed(self._tools.values()), "")
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the last row is empty, so that a line may be shown in it for a while."""
+        return self._open is None and not self._is_asking and not self._quiet
+
+    @contextmanager
+    def asking(self) -> Generator[None]:
+        """Leave the terminal to a question."""
+        self.end_line()
+        self._is_asking = True
+        try:
+            yield
+        finally:
+            self._is_asking = False
 
     # --- frames ---
     def frame(self, frame_type: str, payload: p.Payload) -> None:
@@ -125,11 +168,16 @@ class Screen:
         """Say something on standard error, on a line of its own; `word` is what of it is coloured."""
         if self._quiet:
             return
-        self.end_line()
+        self._end_row()
         say(text, style, word)
 
     def end_line(self) -> None:
-        """End a line that is open on a terminal; into a pipe nothing is added to a result."""
+        """Write what is held back of a text, and end a line that is open on a terminal; into a pipe nothing is added to
+        a result."""
+        self._write_prose(self._prose.rest())
+        self._end_row()
+
+    def _end_row(self) -> None:
         if self._open is not None:
             if self._open is sys.stderr or is_terminal(self._open):
                 write(self._open, "\n")
@@ -138,23 +186,40 @@ class Screen:
     # --- text ---
     def _delta(self, frame_type: str, delta: p.TextDelta) -> None:
         block = self._blocks.setdefault(delta.block_id, ScreenBlock())
-        self._text(frame_type, block.news(delta.offset, delta.text))
+        self._text(frame_type, block.news(delta.offset, delta.text), delta.block_id)
 
     def _done(self, frame_type: str, done: p.TextDone) -> None:
         block = self._blocks.pop(done.block_id, None) or ScreenBlock()
         rest = block.rest(done.text)
         if rest is None:
+            self._end_prose()
             self.remark("the agent replaced what it had said:")
             rest = done.text
-        self._text(frame_type, rest)
-        if done.text and not done.text.endswith("\n"):
-            self._text(frame_type, "\n")
+        ended = "" if not done.text or done.text.endswith("\n") else "\n"
+        self._text(frame_type, rest + ended, done.block_id)
+        if done.block_id == self._prose_block:
+            self._end_prose()
 
-    def _text(self, frame_type: str, text: str) -> None:
+    def _text(self, frame_type: str, text: str, block_id: str) -> None:
         thinking = frame_type.startswith("agent.thinking")
         if thinking and self._detail != "full":
             return
+        if self._has_markdown and not thinking:
+            if block_id != self._prose_block:
+                self._end_prose()
+                self._prose_block = block_id
+            self._write_prose(self._prose.add(text))
+            return
         self._write(sys.stderr if thinking or self._is_shell else sys.stdout, text, dim=thinking or self._is_shell)
+
+    def _write_prose(self, blocks: Sequence[str]) -> None:
+        for block in blocks:
+            self._end_row()
+            write(sys.stdout, rendered(block, terminal_width() or MIN_COLUMNS), safe=True)
+
+    def _end_prose(self) -> None:
+        self._write_prose(self._prose.reset())
+        self._prose_block = ""
 
     def _write(self, stream: TextIO, text: str, *, dim: bool = False) -> None:
         if not text or self._quiet:
@@ -169,6 +234,7 @@ class Screen:
 
     # --- tools ---
     def _tool_request(self, asked: p.ToolRequest) -> None:
+        self._write_prose(self._prose.rest())  # What was written before the call stands above it.
         self._tools[asked.invocation_id] = asked.tool_name
         if self._detail != "off":
             self.remark(f"▸ {asked.tool_name}: {summary(bytes(asked.input), asked.title)}", "cyan",
@@ -198,13 +264,20 @@ class Screen:
         fresh = block.news(told.offset, told.text)
         streamed = self._streamed.setdefault(told.invocation_id, ScreenBlock())
         streamed.news(streamed.shown, fresh)
-        self._tool_text(told.channel, fresh)
+        self._tool_text(told.channel, fresh, told.invocation_id)
 
-    def _tool_text(self, channel: str, text: str) -> None:
+    def _tool_text(self, channel: str, text: str, invocation_id: str) -> None:
         if self._is_shell:
             self._write(sys.stdout if channel == "stdout" else sys.stderr, text)
         elif self._detail == "full":
+            if self._is_folded:
+                text = self._folds.setdefault(invocation_id, Fold()).add(text)
             self._write(sys.stderr, text, dim=True)
+
+    def _end_fold(self, invocation_id: str) -> None:
+        fold = self._folds.pop(invocation_id, None)
+        if fold is not None and fold.hidden_lines:
+            self.remark(f"{INDENT}… {count(fold.hidden_lines, 'more line')} (--full)")
 
     def _tool_result(self, result: p.ToolResult) -> None:
         streamed = self._streamed.pop(result.invocation_id, None)
@@ -218,7 +291,8 @@ class Screen:
             # What was streamed while no one listened is in the result; after a change of terminal its length tells.
             is_whole = result.truncated is None or streamed is None
             rest = (streamed or ScreenBlock(earlier)).rest(whole) if is_whole else ""
-            self._tool_text("stdout", rest or "")
+            self._tool_text("stdout", rest or "", result.invocation_id)
+        self._end_fold(result.invocation_id)
         if result.truncated is not None:
             cut = result.truncated
             self.remark(f"{name}: {cut.bytes_total} bytes of output, of which {cut.bytes_kept} are kept", "cyan",
@@ -235,6 +309,9 @@ class Screen:
     def _forget(self, invocation_id: str) -> int:
         names = [name for name in self._blocks if name.startswith(invocation_id + "/")]
         return sum(self._blocks.pop(name).shown for name in names)
+
+    def _usage(self, usage: p.Usage) -> None:
+        self.tokens = usage.token_usage.input_tokens + usage.token_usage.output_tokens
 
     # --- mishaps ---
     def _agent_error(self, error: p.AgentError) -> None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from typing import TextIO
 
-from interlock.cli.columns import GAP, PLAIN, Layout, fitted
+from interlock.cli.columns import GAP, PLAIN, Layout, cut_end, fitted
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """C0 without tab and newline, C1, bidirectional controls and line separators, lone surrogates."""
@@ -26,6 +26,7 @@ MIN_COLUMNS = 20
 """Rows are not made narrower than that."""
 
 
+_TRANSIENT_COLUMNS = 78
 _CLEAR = "\r\x1b[K"
 _line = threading.RLock()
 """Held by anyone who writes: the line that comes and goes is written by a thread of its own."""
@@ -157,7 +158,9 @@ def transient(text: str | None) -> None:
         if os.environ.get("TERM") == "dumb":
             return
         _Shown.transient = text is not None
-        shown = styled(one_line(text, 78), "dim", sys.stderr) if text is not None else ""
+        # A line that goes over the edge is not taken back whole.
+        room = min(_TRANSIENT_COLUMNS, _width(sys.stderr) - 1)
+        shown = styled(cut_end(one_line(text, None), room), "dim", sys.stderr) if text is not None else ""
         try:
             _write(sys.stderr, _CLEAR + shown, safe=True)
         except (OSError, ValueError):  # The terminal is gone; the work goes on.

@@ -1,0 +1,38 @@
+"""A tool's output at the terminal, folded to its first lines (Y-6). Pure."""
+
+from __future__ import annotations
+
+FOLD_LINES = 10
+FOLD_CHARS = 2_000
+"""Lines that are long are folded earlier."""
+
+
+class Fold:
+    """One tool call's output: its beginning is shown, the rest is counted."""
+
+    def __init__(self) -> None:
+        self._lines = FOLD_LINES
+        self._chars: int = FOLD_CHARS
+        self._hidden = 0
+        self._is_open = False
+        """Whether the last hidden line is not ended."""
+
+    @property
+    def hidden_lines(self) -> int:
+        """How many lines are not shown, or not to their end."""
+        return self._hidden
+
+    def add(self, text: str) -> str:
+        """Add output; return what of it is shown."""
+        end = 0
+        while end < len(text) and self._lines and self._chars:
+            found = text.find("\n", end, end + self._chars)
+            upto = found + 1 if found >= 0 else min(len(text), end + self._chars)
+            self._chars -= upto - end
+            self._lines -= int(found >= 0)
+            end = upto
+        hidden = text[end:]
+        if hidden:
+            self._hidden += hidden.count("\n") + (not hidden.endswith("\n")) - self._is_open
+            self._is_open = not hidden.endswith("\n")
+        return text[:end]
