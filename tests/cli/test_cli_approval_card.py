@@ -50,6 +50,28 @@ def test_a_small_request_takes_few_rows_and_names_each_thing_once(width: int) ->
     assert "the agent says: Remove the build" in shown
 
 
+@pytest.mark.req("Y-2", "H-4")
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_small_edit_takes_five_rows_beside_its_change_and_names_its_file_once(width: int) -> None:
+    asked = read(workspace="/home/ann/notes", subject=subject(tool_name="Edit", title="Fix it", input={
+        "file_path": "/home/ann/notes/app.py", "old_string": "a = 1\n", "new_string": "a = 2\n"}))
+    rows = [row.text for row in CardReading(asked, width).next_rows()]
+    assert [row.strip() for row in rows[2:-1]] == [
+        "--- /home/ann/notes/app.py", "-a = 1", "+a = 2", "the agent says: Fix it"]
+    assert len(rows) == 2 + 5
+    assert "app.py" not in rows[1]
+
+
+@pytest.mark.req("Y-2", "H-4")
+def test_a_diff_of_several_hunks_keeps_their_places_and_a_long_one_its_title() -> None:
+    old = "".join(f"line {number}\n" for number in range(40))
+    new = old.replace("line 3\n", "line three\n").replace("line 30\n", "line thirty\n")
+    shown = card(read(subject=subject(tool_name="Edit", input={"file_path": "/w/a.py", "old_string": old,
+                                                              "new_string": new})))
+    assert shown.count("@@ ") == 2
+    assert "edit /w/a.py (+2 −2)" in shown
+
+
 @pytest.mark.req("P-2", "G-7")
 def test_what_is_described_or_was_changed_is_said_before_the_request() -> None:
     shown = card(read(subject=subject(title="List files", described=True, changed=True, locations=["/w/a"])))

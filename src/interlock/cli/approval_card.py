@@ -33,6 +33,9 @@ LEAST_WIDTH = 24
 WIDTH_OF_A_PIPE = 100
 TITLED_FROM = 4
 """A request of more lines is preceded by its title."""
+DIFFED_FROM = 12
+"""So is a diff of one file of more lines."""
+FIRST_LINE = ("@@ -0,0 ", "@@ -1 ", "@@ -1,")
 DIGEST_CHARS = 16
 INDENT, CONTINUED = "    ", "  ↪ "
 _COLOURS: dict[Style, str] = {"place": "cyan", "note": "bold"}
@@ -56,7 +59,7 @@ class CardReading:
         self._width = max(LEAST_WIDTH, columns)
         self._page = page or _page_rows()
         self._request = request_of_approval(approval)
-        self._lines = lines_of_approval(approval)[1 if self._request.asked.described else 0:]
+        self._lines = _without_lone_hunk(lines_of_approval(approval)[1 if self._request.asked.described else 0:])
         self._rows = rows_of(self._lines, self._width)
         self._at = 0
 
@@ -176,9 +179,24 @@ def grants(approval: Approval) -> int:
 
 
 def _needs_title(approval: Approval, lines: list[CardLine]) -> bool:
-    """Whether the request's own lines do not name the act, or are too many to see it at a glance."""
+    """Whether the request's own lines do not name the act, or are too many to see it at a glance. A diff of one file
+    names that file itself."""
     bare = approval.verb is not None or approval.budget is not None
-    return approval.kind == "permission" and (bare or len(lines) > TITLED_FROM or not lines)
+    glance = DIFFED_FROM if _names_its_file(lines) else TITLED_FROM
+    return approval.kind == "permission" and (bare or len(lines) > glance or not lines)
+
+
+def _names_its_file(lines: Sequence[CardLine]) -> bool:
+    heads = [at for at, line in enumerate(lines) if line.style == "place" and line.text.startswith("--- ")]
+    return heads == [0]
+
+
+def _without_lone_hunk(lines: list[CardLine]) -> list[CardLine]:
+    """Leave out the line numbers of a diff of one hunk that begins with the first line: they say nothing."""
+    hunks = [at for at, line in enumerate(lines) if line.style == "place" and line.text.startswith("@@ ")]
+    if hunks != [1] or not _names_its_file(lines) or not lines[1].text.startswith(FIRST_LINE):
+        return lines
+    return [lines[0], *lines[2:]]
 
 
 def _quorum(approval: Approval) -> str:
