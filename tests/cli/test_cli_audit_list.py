@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from cli.scripted import URL, Script, answer, link_to, problem
+from cli.test_cli_following import approval
 from interlock.cli import audit_list
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.clock import parse_iso
 
 pytestmark = pytest.mark.req("U-5", "Y-9")
 AT = "2026-11-21T10:00:00.000Z"
@@ -102,3 +104,25 @@ def test_what_it_is_about_is_named_by_a_unique_beginning(scripted: Any) -> None:
     assert {request.url.params.get("command") for request in script.asked[1:]} == {whole}
     with pytest.raises(Trouble, match="There is no command 'zz'"):
         audit_list.records(command="zz", where=where)
+
+
+@pytest.mark.req("Y-9")
+def test_who_allowed_what_on_a_day_is_one_line(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = "apr_01M84Q0APY7DHTVEAA20TMK8N5"
+    listed = answer({"items": [line(9, approval_id=whole), line(8, approval_id="apr_gone")], "next_cursor": "c",
+                     "has_more": False})
+    asked = approval(id=whole, subject={"tool_name": "Bash", "title": "", "input": {"command": "rm -rf build"}})
+    script, where = scripted({"GET /v1/audit": [listed], f"GET /v1/approvals/{whole}": [answer(asked)]})
+    assert audit_list.records(on="2026-11-21", action="vote", where=where) == ExitStatus.DONE
+    header, first, second = capsys.readouterr().out.splitlines()
+    assert header.split() == ["RECORD", "AT", "WHO", "ACTION", "STEP", "ABOUT", "WHAT"]
+    assert first.endswith(f"vote    grant  {whole}  $ rm -rf build")
+    assert second.split()[-1] == "apr_gone", "an approval that cannot be read is named by its id"
+    query = dict(script.asked[0].url.params)
+    assert parse_iso(query["to"]) - parse_iso(query["from"]) == 24 * 3_600_000
+
+
+def test_a_day_and_a_start_exclude_each_other(scripted: Any) -> None:
+    _, where = scripted({})
+    with pytest.raises(Trouble, match="--on excludes --since and --until"):
+        audit_list.records(on="today", since="2h", where=where)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -11,22 +13,28 @@ from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
+from interlock.cli.days import Day, read_day
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.values import ago, milliseconds
-from interlock.cli.verb_error import usage
+from interlock.cli.verb_error import Trouble, usage
+from interlock.command.card.permission_request import title_of_approval
 from interlock.protocol.answers import AuditLine, AuditPage
 from interlock.protocol.clock import iso, parse_iso
+from interlock.protocol.resources import Approval
 
 PATH = "/v1/audit"
 SHOWN = 50
 LIST_MAX = 10_000
 """The most that one call shows."""
 PAGE = 500
+ACTS_MAX = 100
+"""Approvals whose act a list of one day names."""
+DAY = Layout(text=("WHAT", "ABOUT", "WHO"), extra=("ABOUT",), drop=("STEP", "ACTION"))
 KINDS = {"session": short_ids.SESSION, "command": short_ids.COMMAND, "approval": short_ids.APPROVAL}
-COLUMNS = Layout(text=("ABOUT", "WHO"), drop=("STEP",))
+COLUMNS = Layout(text=("ABOUT", "WHO"), drop=("ABOUT", "WHEN"))
 ABOUT = ("approval_id", "command_id", "session_id")
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -45,6 +53,8 @@ def records(
     since: Annotated[str | None, Parameter(help="Only the last so long (2h, 7d), or from an instant on "
                                            "(2026-11-23T08:00).")] = None,
     until: Annotated[str | None, Parameter(help="Only what is older than that, written likewise.")] = None,
+    on: Annotated[str | None, Parameter(help="Only this day, in this machine's time zone, with what was asked: "
+                                        "today, yesterday, tuesday, 2026-11-24.")] = None,
     limit: Annotated[int, Parameter(help="How many to show.")] = SHOWN,
     json: Json = False,
     where: Here = NOWHERE,
@@ -52,9 +62,15 @@ def records(
     """List records of the audit log, newest first. That you read them is recorded, too."""
     if not 1 <= limit <= LIST_MAX:
         raise usage(f"--limit {limit} is not a number from 1 to {LIST_MAX}.")
+    if on is not None and (since is not None or until is not None):
+        raise usage("--on excludes --since and --until.", "Give a day, or a start and an end.")
+    day = read_day(on, datetime.now(UTC)) if on is not None else None
+    start = iso(day.start_ms) if day else _instant(since, "--since")
+    end = iso(day.end_ms) if day else _instant(until, "--until")
     asked = {"actor": who, "action": action, "session": session, "command": command, "approval": approval,
-             "from": _instant(since, "--since"), "to": _instant(until, "--until")}
-    return asyncio.run(_list({name: text for name, text in asked.items() if text is not None}, limit, where, json=json))
+             "from": start, "to": end}
+    filters = {name: text for name, text in asked.items() if text is not None}
+    return asyncio.run(_list(filters, limit, where, day, json=json))
 
 
 def show(seq: Annotated[int, Parameter(name="SEQ", help="The record's number.")], /, *, json: Json = False,
@@ -63,7 +79,7 @@ def show(seq: Annotated[int, Parameter(name="SEQ", help="The record's number.")]
     return asyncio.run(_show(seq, where, json=json))
 
 
-async def _list(asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
+async def _list(asked: dict[str, str], limit: int, where: Where, day: Day | None, *, json: bool) -> int:
     found: list[msgspec.Raw] = []
     query = {**asked, "order": "newest"}
     async with GatewayLink(where) as link:
@@ -77,18 +93,36 @@ async def _list(asked: dict[str, str], limit: int, where: Where, *, json: bool) 
             if not page.has_more or len(found) >= limit or page.next_cursor == query.get("since"):
                 break
             query["since"] = page.next_cursor
+        rows = [] if json else [decoded(bytes(one), AuditLine, PATH) for one in found]
+        records = [decoded(bytes(line.record), dict[str, Any], PATH) for line in rows]
+        acts = await _acts(link, records) if day is not None else {}
     if json:
         print_json(msgspec.json.encode({"items": found}))
         return ExitStatus.DONE
     if not found:
-        say("no record of that kind", "dim")
+        say("no record of that kind" + (f" on {day.name}" if day is not None else ""), "dim")
         return ExitStatus.DONE
-    rows = [decoded(bytes(one), AuditLine, PATH) for one in found]
-    print_table([_row(line.seq, decoded(bytes(line.record), dict[str, Any], PATH)) for line in rows],
-                ("RECORD", "WHEN", "WHO", "ACTION", "STEP", "ABOUT"), COLUMNS)
+    lines = [_row(line.seq, record) for line, record in zip(rows, records, strict=True)]
+    if day is None:
+        print_table(lines, ("RECORD", "WHEN", "WHO", "ACTION", "STEP", "ABOUT"), COLUMNS)
+    else:
+        say(day.name, "dim")
+        print_table([[seq, _clock(str(record.get("at"))), *rest, acts.get(str(record.get("approval_id")), "")]
+                     for (seq, _, *rest), record in zip(lines, records, strict=True)],
+                    ("RECORD", "AT", "WHO", "ACTION", "STEP", "ABOUT", "WHAT"), DAY)
     if page.has_more:
         say(f"the newest {len(found)}; more with --limit, one whole with: interlock audit show RECORD", "dim")
     return ExitStatus.DONE
+
+
+async def _acts(link: GatewayLink, records: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the title of each approval that the newest records name; none that this key may not read."""
+    named = dict.fromkeys(str(one["approval_id"]) for one in records if one.get("approval_id"))
+    found = dict[str, str]()
+    for approval_id in [*named][:ACTS_MAX]:
+        with suppress(Trouble):  # It is gone, or an auditor may not read it: the record itself says the rest.
+            found[approval_id] = title_of_approval(await link.read(f"/v1/approvals/{approval_id}", Approval))
+    return found
 
 
 async def _show(seq: int, where: Where, *, json: bool) -> int:
@@ -111,6 +145,11 @@ def _row(seq: int, record: dict[str, Any]) -> list[str]:
     about = next((str(record[name]) for name in ABOUT if record.get(name)), str(meta.get("row") or ""))
     return [str(seq), ago(str(record.get("at"))), str(record.get("who", {}).get("id")),
             str(record.get("action")), str(step), about]
+
+
+def _clock(at: str) -> str:
+    """The time of day of an ISO instant in this machine's zone."""
+    return datetime.fromtimestamp(parse_iso(at) / 1000, UTC).astimezone().strftime("%H:%M:%S")
 
 
 def _instant(text: str | None, option: str) -> str | None:

@@ -112,7 +112,8 @@ SETUP_VERBS: tuple[CliVerb, ...] = (
 )
 AUDIT_VERBS: tuple[CliVerb, ...] = (
     CliVerb("list", "interlock.cli.audit_list:records", "List records of the audit log, newest first.",
-            ("interlock audit list --since 2h", "interlock audit list --who ann --action vote --json")),
+            ("interlock audit list --since 2h", "interlock audit list --on tuesday --action approve",
+             "interlock audit list --who ann --action vote --json")),
     CliVerb("show", "interlock.cli.audit_list:show", "Show one record of the audit log, whole.",
             ("interlock audit show 17",)),
     CliVerb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its checkpoint.",
