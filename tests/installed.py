@@ -166,6 +166,12 @@ def find_hadolint() -> Path | None:
     return Path(on_path) if on_path else None
 
 
+def find_http_ece() -> Path | None:
+    """The package `http_ece`, which decrypts what is pushed; it is not imported."""
+    spec = importlib.util.find_spec("http_ece")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
 def find_pgbouncer() -> Path | None:
     """The pool's program; on Debian it is where only root's PATH leads."""
     on_path = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -221,6 +227,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "twine": (find_twine, "pip install '.[dev]'"),
     "hadolint": (find_hadolint, "pip install '.[dev]'"),
     "hatchling": (find_hatchling, "pip install '.[dev]'"),
+    "http-ece": (find_http_ece, "pip install '.[dev]'"),
     "mcp": (find_mcp, "pip install '.[mcp]'"),
     "toktok": (find_toktok, "pip install '.[tokens]'"),
     "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),

@@ -1,5 +1,5 @@
-/** The console without a connection: this worker keeps the page and its scripts, styles and icons, and nothing else.
- * A request to the API is never answered here and never stored (J-18).
+/** The console without a connection, and its notices. This worker keeps the page and its scripts and styles, and nothing
+ * else; a request to the API is never answered here and never stored. It holds no login, so it cannot vote (J-18).
  *
  * A page is fetched from the gateway and comes from the cache only if the gateway does not answer, so a new build is
  * shown at the next load. Files below /console/assets/ have a hash of their content in their names: one from the cache
@@ -25,6 +25,40 @@ self.addEventListener('fetch', (event) => {
   if (pathname.startsWith(ASSETS)) event.respondWith(asset(request));
   else if (request.mode === 'navigate' && isPage(pathname)) event.respondWith(page(event));
 });
+
+self.addEventListener('push', (event) => {
+  const {title, body, approval_id: approval} = content(event.data);
+  const path = /^[A-Za-z0-9_]{1,64}$/.test(approval) ? `${PAGE}a/${approval}` : PAGE;
+  // The same approval replaces its first notice.
+  event.waitUntil(self.registration.showNotification(title, {
+    body, tag: path, icon: `${PAGE}icon.svg`, data: {path},
+  }));
+});
+
+/** A notice opens its approval, and never answers it. */
+self.addEventListener('notificationclick', (event) => {
+  event.notification.close();
+  event.waitUntil(show(event.notification.data?.path ?? PAGE));
+});
+
+/** What a message says. A browser wants a notice for each, also for one that cannot be read. */
+function content(data) {
+  const sent = {title: 'Interlock', body: '', approval_id: ''};
+  try {
+    return {...sent, ...data?.json()};
+  } catch {
+    return sent;
+  }
+}
+
+/** Show a view in a page that is open, which is logged in, or in a new one. */
+async function show(path) {
+  const open = await self.clients.matchAll({type: 'window'});
+  const there = open.find((one) => one.focused) ?? open[0];
+  if (there === undefined) return self.clients.openWindow(path);
+  await there.focus().catch(() => undefined);
+  return there.navigate(path);
+}
 
 /** Whether a path is a view of the console: every view is the same page. */
 function isPage(path) {

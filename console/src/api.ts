@@ -27,9 +27,21 @@ export class Refused extends Error {
   }
 }
 
-/** This tab's half of the login, for a worker that sends requests itself. */
+/** This tab's half of the login, for a worker that sends requests itself. Of a device that is notified it is kept when
+ * the page is closed: a notice opens a new one. */
 export function half(): string | null {
-  return sessionStorage.getItem(HALF);
+  return sessionStorage.getItem(HALF) ?? localStorage.getItem(HALF);
+}
+
+/** Keep this login when the page is closed, or no longer. */
+export function keepLogin(keep = true): void {
+  for (const name of [HALF, WHO]) {
+    const value = sessionStorage.getItem(name) ?? localStorage.getItem(name);
+    if (value === null) continue;
+    sessionStorage.setItem(name, value);
+    if (keep) localStorage.setItem(name, value);
+    else localStorage.removeItem(name);
+  }
 }
 
 export function isLoggedIn(): boolean {
@@ -38,7 +50,7 @@ export function isLoggedIn(): boolean {
 
 /** Who this tab is logged in as, by the login's answer. */
 export function who(): Whoami | null {
-  const text = sessionStorage.getItem(WHO);
+  const text = sessionStorage.getItem(WHO) ?? localStorage.getItem(WHO);
   return text === null ? null : (JSON.parse(text) as Whoami);
 }
 
@@ -47,6 +59,13 @@ const AUDITORS: ReadonlySet<string> = new Set(['auditor', 'admin', 'owner']);
 /** Whether this person may read the audit log. */
 export function isAuditor(): boolean {
   return who()?.roles.some((role) => AUDITORS.has(role)) ?? false;
+}
+
+const VOTERS: ReadonlySet<string> = new Set(['approver', 'admin', 'owner']);
+
+/** Whether this person may vote. */
+export function mayVote(): boolean {
+  return who()?.roles.some((role) => VOTERS.has(role)) ?? false;
 }
 
 const ADMINS: ReadonlySet<string> = new Set(['admin', 'owner']);
@@ -87,7 +106,18 @@ export async function change<T>(path: string, body: unknown): Promise<T> {
   return await (await post(path, body)).json() as T;
 }
 
+/** End something by one request, which is not repeated.
+ *
+ * Raises: Refused. */
+export async function remove(path: string): Promise<void> {
+  await send(path, {method: 'DELETE', headers: {'Idempotency-Key': `console-${crypto.randomUUID()}`}});
+}
+
 function forget(): void {
+  if (localStorage.getItem(HALF) === half()) {
+    localStorage.removeItem(HALF);
+    localStorage.removeItem(WHO);
+  }
   sessionStorage.removeItem(HALF);
   sessionStorage.removeItem(WHO);
 }
@@ -100,9 +130,9 @@ export async function logIn(by: {code: string} | {key: string}): Promise<void> {
 }
 
 export async function logOut(): Promise<void> {
+  localStorage.removeItem('interlock.notices');
   try {
-    await send('/v1/browser-sessions/me', {method: 'DELETE', headers: {
-      'Idempotency-Key': `console-${crypto.randomUUID()}`}});
+    await remove('/v1/browser-sessions/me');
   } finally {
     forget();
   }

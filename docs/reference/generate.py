@@ -322,6 +322,9 @@ MEANING = {
     "webhooks.tenant": "whose approvals",
     "webhooks.secret_file": "file that holds the secret, `whsec_…`; below the state directory unless it is absolute",
     "webhooks.secret_env": "or the variable of the gateway's environment that holds it",
+    "push.contact": "an address of yours, `mailto:` or `https:`, that each push service is sent: they ask for one",
+    "push.details": "whether the notice holds agent, host, directory, person and the redacted request; without it, "
+                    "only that an approval waits",
     "ntfy.url": "the topic's URL, such as `https://ntfy.sh/TOPIC`; https, or a network of `outgoing.allow`",
     "ntfy.tenant": "whose approvals",
     "ntfy.details": "whether the notice holds agent, host, directory, person and the redacted request; without it, "
@@ -485,13 +488,13 @@ def config_page() -> str:
         "to the gateway and to the runner, reads again: the gateway `[policy]`,",
         "`[[budgets]]`, `[limits]`, `[session]`, `[compaction]`, `[agents.defaults]`, `[[bindings]]`, `[hooks]`,",
         "`[cron]`, `[oidc]`, `[rates]`,",
-        "`[redaction]`, `[webhooks]`, `[ntfy]`, `[apprise]`, the TLS certificate and `[outgoing]` for what asks then",
-        "again; the runner",
+        "`[redaction]`, `[webhooks]`, `[ntfy]`, `[apprise]`, `[push]`, the TLS certificate and",
+        "`[outgoing]` for what asks then again; the runner",
         "`[agents.ID]` and `runner.roots`, which its gateways are told of by another hello. Everything else needs `up`",
         "to start anew. A file with an error changes nothing, and the verb and both logs say what is wrong.")
     for section in msgspec.structs.fields(config.Config):
         if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "ntfy", "apprise",
-                            "bindings", "telegram", "slack", "hooks", "cron", "defaults"):
+                            "push", "bindings", "telegram", "slack", "hooks", "cron", "defaults"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.box.spec import BoxSpec
@@ -530,6 +533,10 @@ def config_page() -> str:
         "Where approvers are notified through a service that [Apprise](https://github.com/caronc/apprise) reaches;",
         "needs the extra `apprise`. [How to connect one](../how-to/ntfy.md#any-other-service-by-apprise)."),
               *_keys("apprise", config.AppriseSection), "",
+              "## [push]", "", *paragraph(
+        "Approvers are notified in the browsers where they turned it on, through the push services of these. "
+        "[How to approve from a phone](../how-to/phone.md)."),
+              *_keys("push", config.PushSection), "",
               "## [telegram]", "", *paragraph("[How to connect a bot](../how-to/telegram.md)."),
               *_keys("telegram", config.TelegramSection), "", "## [telegram.people.ID]", "",
               *_keys("person", config.PersonSection), "",

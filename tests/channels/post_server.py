@@ -21,6 +21,8 @@ class PostServer:
 
     def __init__(self) -> None:
         self.status = 200
+        self.headers: dict[str, str] = {}
+        """Further headers of the next answers."""
         self.url = ""
         self.got: list[Posted] = []
 
@@ -29,7 +31,8 @@ class PostServer:
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         self.got.append(Posted(head[0].rsplit(" ", 1)[0], headers, body))
-        writer.write(f"HTTP/1.1 {self.status} X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}".encode())
+        more = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        writer.write(f"HTTP/1.1 {self.status} X\r\n{more}content-length: 2\r\nconnection: close\r\n\r\n{{}}".encode())
         await writer.drain()
         writer.close()
 

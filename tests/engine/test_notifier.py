@@ -10,9 +10,10 @@ import pytest
 
 from engine.conversation import Table
 from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.notifier import MAX_INPUT_CHARS, RETRY_MS, Notifier
-from interlock.ports.channel import ApprovalNotice, NotAsked
+from interlock.engine.notifier import MAX_INPUT_CHARS, RETRY_AFTER_MAX_MS, RETRY_MS, Notifier
+from interlock.ports.channel import ApprovalNotice, NoReceiver, NotAsked
 from interlock.ports.ledger import PutApproval, PutDelivery, WriteBatch
+from interlock.protocol.records import DeliveryRecord
 from interlock.protocol.resources import Delivery
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.anyio
 class Inbox:
     """A channel that keeps what it is asked, or fails as a test says."""
 
-    def __init__(self, *failures: NotAsked) -> None:
+    def __init__(self, *failures: NotAsked | NoReceiver) -> None:
         self.asked: list[tuple[str, ApprovalNotice]] = []
         self._failures = list(failures)
 
@@ -34,9 +35,12 @@ class Inbox:
         raise AssertionError("only a person sends a test message")
 
 
-async def held(table: Table, command: str = "make") -> str:
+WEBHOOKS = Limits(webhooks=(("default", "ops"), ("other", "theirs")))
+
+
+async def held(table: Table, command: str = "make", limits: Limits = WEBHOOKS) -> str:
     """Hold a tool call before a yes, at a gateway with two webhooks, one of another tenant."""
-    table.engine.configure(table.policy, Limits(webhooks=(("default", "ops"), ("other", "theirs"))))
+    table.engine.configure(table.policy, limits)
     execute = await table.execute()
     session_id = execute.target.session_id
     await table.opened(session_id)
@@ -84,6 +88,33 @@ async def test_what_did_not_arrive_is_sent_again_under_the_same_id_and_is_dead_i
     assert len({delivery_id for delivery_id, _ in inbox.asked}) == 1
     dead = await delivery(table)
     assert (dead.state, dead.why, dead.attempts) == ("dead", "away", len(RETRY_MS) + 1)
+
+
+@pytest.mark.req("P-8", "J-18")
+@pytest.mark.parametrize(("asked_ms", "pause_ms"), [(75_000, 75_000), (1_000, RETRY_MS[0]),
+                                                    (10**12, RETRY_AFTER_MAX_MS)])
+async def test_a_receiver_may_ask_for_a_longer_pause_within_a_limit(asked_ms: int, pause_ms: int) -> None:
+    table = Table()
+    await held(table)
+    await notifier(table, ops=Inbox(NotAsked("busy", retry_after_ms=asked_ms))).drain()
+    assert await table.ledger.next_delivery_ms() == table.clock.now_ms() + pause_ms
+
+
+@pytest.mark.req("J-18")
+async def test_browsers_are_a_channel_of_their_own_and_moot_while_none_is_subscribed() -> None:
+    table, inbox, none = Table(), Inbox(), Inbox(NoReceiver("no browser is subscribed"))
+    approval_id = await held(table, limits=Limits(push=True))
+    assert (await delivery(table)).channel == "push"
+    channels: list[Inbox] = [none, inbox]
+    asks = Notifier(table.ledger, table.clock, {}, str, lambda tenant: channels[0] if tenant == "default" else None)
+    await asks.drain()
+    assert ((await delivery(table)).state, (await delivery(table)).why) == ("moot", "no browser is subscribed")
+    channels.pop(0)
+    await table.ledger.commit(WriteBatch([PutDelivery(DeliveryRecord(
+        delivery=msgspec.structs.replace(await delivery(table), state="pending"), due_ms=0))]))
+    await asks.drain()
+    assert [asking.approval_id for _, asking in inbox.asked] == [approval_id]
+    assert (await delivery(table)).state == "delivered"
 
 
 @pytest.mark.req("P-8")

@@ -23,6 +23,7 @@ from interlock.ports.ledger import (
     Append,
     AuditAppend,
     BeginLane,
+    ChangeBrowserLogin,
     CommandQuery,
     DropBrowserLogins,
     DropControls,
@@ -78,6 +79,7 @@ from interlock.protocol.records import (
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
+    PushTarget,
     RuleRecord,
     RunnerRecord,
     SessionRecord,
@@ -604,6 +606,20 @@ def browser_login(login_id: str = "brs_1", expires_ms: int = 20, tenant_id: str 
         id=login_id, form="session", tenant_id=tenant_id, principal=Actor(type="user", id="ann"), role="approver",
         key_id="k1", key_sha256="h", created_ms=10, last_used_ms=10, expires_ms=expires_ms, cookie_sha256="c",
         half_sha256="f", label="a browser"), **changes)
+
+
+@pytest.mark.req("J-18")
+async def test_a_browser_login_is_changed_while_it_is_there_and_keeps_when_it_was_used(ledger: Ledger) -> None:
+    target = PushTarget(id="psh_1", endpoint="https://push.example/1", p256dh="p", auth="a", created_ms=12)
+    await put(ledger, PutBrowserLogin(browser_login()), UseBrowserLogin("brs_1", 15))
+    await put(ledger, ChangeBrowserLogin(browser_login(push=target)))
+    assert await ledger.browser_login("brs_1") == browser_login(push=target, last_used_ms=15)
+    with pytest.raises(Spent):
+        await put(ledger, ChangeBrowserLogin(browser_login(push=None)), ChangeBrowserLogin(browser_login("brs_2")))
+    assert [one.push for one in await ledger.browser_logins("t1")] == [target], "a batch is whole"
+    await put(ledger, SpendBrowserLogin("brs_1", 19))
+    with pytest.raises(Spent):
+        await put(ledger, ChangeBrowserLogin(browser_login(push=target)))
 
 
 @pytest.mark.req("K-1")

@@ -33,7 +33,8 @@ NO_METHOD: dict[str, str] = {
 }
 """Operations that no method reaches, and why."""
 GIVEN: dict[str, Any] = {
-    "prompt": "hello", "principal": Actor(type="user", id="ann"), "roles": ["viewer"], "decision": "grant",
+    "prompt": "hello", "p256dh": "x" * 87, "auth": "x" * 22,
+    "principal": Actor(type="user", id="ann"), "roles": ["viewer"], "decision": "grant",
     "root": "ab" * 32, "lines": b"{}\n",
     "records": [1], "tools": ["ls"], "limit": 3, "wait": 1, "seq": 1, "size": 2, "first": 1, "second": 2,
     "older_than_ms": 3_600_000, "dry_run": True,

@@ -22,6 +22,7 @@ from interlock.app.descriptors import raise_limit
 from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.app.objects import open_objects
 from interlock.app.place import LOCAL_RUNNER, SystemClock
+from interlock.app.push import push_settings
 from interlock.app.session_views import SessionViews
 from interlock.app.stores import Stores, open_stores
 from interlock.app.tokenizer import begin_tokenizer
@@ -49,6 +50,7 @@ from interlock.gateway.ledger_restore import RestoredLogs
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.oidc.tokens import OidcIssuers
 from interlock.gateway.pairings import Pairings
+from interlock.gateway.push import PushSettings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.service import Front, GatewayFacts
@@ -185,14 +187,16 @@ class _Gateway:
             self._engine.compactor.hook = compaction_hook(config, state, outgoing, clock, entropy)
         if self._engine.transcripts is not None:
             self._engine.transcripts.redact = Redaction(config.redaction.rules).text
-        self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text)
+        access = make_access(ledger, clock, entropy, issuers, config.rates, self._engine.rows)
+        access.push.configure(push_settings(config, state, outgoing))
+        self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text,
+                                  access.push.channel)
         self._engine.lanes.on_delivery.connect(self._notifier.nudge)
         self._webhooks = WebhookService(ledger, clock, entropy, ways.hooks)
         self._webhooks.nudge.connect(self._notifier.nudge)
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
-                            access=make_access(ledger, clock, entropy, issuers, config.rates, self._engine.rows),
-                            webhooks=self._webhooks, metrics=metrics, retention=self._retention,
+                            access=access, webhooks=self._webhooks, metrics=metrics, retention=self._retention,
                             hooks=self._hooks, crons=self._crons, signing=signer.signing,
                             signer=signer)
         self._cluster = None if stores.others is None else Cluster(
@@ -288,7 +292,7 @@ class _Gateway:
         under_way = set[asyncio.Task[None]]()
 
         async def take(config: Config, ways: Ways, issuers: OidcIssuers | None,
-                       hooks: dict[str, ConfiguredHook]) -> None:
+                       hooks: dict[str, ConfiguredHook], push: PushSettings | None) -> None:
             async with turn:
                 try:  # A policy that the audit log does not know of decides nothing (U-1).
                     await note_policy(self._ledger, self._clock, OWNER_TENANT, config.policy.in_force)
@@ -301,6 +305,7 @@ class _Gateway:
                 self._crons.configure(cron_jobs(config))
                 self._notifier.channels, self._webhooks.hooks = ways
                 self._front.access.configure(issuers, config.rates)
+                self._front.access.push.configure(push)
                 self._redact_by(config)
                 log.info("config_reloaded", rules=len(config.policy.in_force))
 
@@ -310,15 +315,16 @@ class _Gateway:
                 outgoing = HttpOutgoing(config.outgoing.allow)
                 ways, issuers = open_ways(config, self._state, outgoing), self._issuers(config, outgoing)
                 hooks = open_hooks(config, self._state)
+                push = push_settings(config, self._state, outgoing)
                 asked = compaction_hook(config, self._state, outgoing, self._clock, secrets.token_bytes)
                 if self._engine.compactor is not None:
                     self._engine.compactor.hook = asked
                 if self._tls is not None and config.gateway.tls_cert is not None:
                     load_certificate(self._tls, config.gateway)
-            except (ConfigError, BindRefused) as error:
+            except (ConfigError, BindRefused, KeyUnusable, OSError) as error:
                 log.warning("config_not_reloaded", sentences=getattr(error, "sentences", [str(error)]))
                 return
-            task = asyncio.ensure_future(take(config, ways, issuers, hooks))
+            task = asyncio.ensure_future(take(config, ways, issuers, hooks, push))
             under_way.add(task)
             task.add_done_callback(under_way.discard)
 
@@ -354,7 +360,7 @@ def _limits(config: Config) -> Limits:
         pause_ttl_ms=config.limits.pause_ttl_ms,
         buffer_policy=config.gateway.buffer_policy, budgets=tuple(config.budgets),
         on_unasked=config.policy.on_unasked,
-        webhooks=tuple(config.ways()),
+        webhooks=tuple(config.ways()), push=config.push is not None,
         compaction=compaction_rules(config),
     )
 

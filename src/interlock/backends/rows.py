@@ -214,6 +214,11 @@ def browser_login_row(record: BrowserLoginRecord) -> Row:
     return record.id, record.tenant_id, record.expires_ms, record.last_used_ms, _encode(record)
 
 
+def changed_browser_login_row(record: BrowserLoginRecord) -> Row:
+    """Columns of CHANGE_BROWSER_LOGIN."""
+    return record.id, _encode(record)
+
+
 def browser_login_of(row: Row) -> BrowserLoginRecord:
     """Read a browser session or code, and when it was last used."""
     return msgspec.structs.replace(_browser_login.decode(row[0]), last_used_ms=row[1])

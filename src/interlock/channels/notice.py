@@ -27,14 +27,21 @@ def text_of(asking: ApprovalNotice, link: str | None, *, details: bool, max_byte
         f"Read and decide at a terminal: interlock approve {asking.approval_id}"
     if not details:
         return first
+    return _fitting([first, *_details(asking)], max_bytes)
+
+
+def details_of(asking: ApprovalNotice, max_bytes: int) -> str:
+    """Return what the request is, at most `max_bytes` of UTF-8, for a notice that itself opens the page."""
+    return _fitting(_details(asking), max_bytes)
+
+
+def _details(asking: ApprovalNotice) -> list[str]:
     names = [f"agent {asking.agent_id}", f"on {asking.runner_id}" if asking.runner_id else "",
              f"in {asking.workspace}" if asking.workspace else "",
              f"for {asking.requested_by}" if asking.requested_by else ""]
-    lines = [first, one_line(" ".join(part for part in names if part), NAMES_CHARS),
+    lines = [one_line(" ".join(part for part in names if part), NAMES_CHARS),
              *(QUOTE + visible(line) for line in asking.lines.split("\n"))]
-    if asking.is_cut:
-        lines.append(CUT)
-    return _fitting(lines, max_bytes)
+    return [*lines, CUT] if asking.is_cut else lines
 
 
 def _fitting(lines: list[str], max_bytes: int) -> str:

@@ -46,7 +46,7 @@ __getattr__ = lazy_names(__name__, {
     "interlock.config.directory": ("state_directory",),
     "interlock.config.config_error": ("ConfigError",),
     "interlock.config.loader": ("check", "key_lines", "load", "parse"),
-    "interlock.config.notices": ("AppriseSection", "NtfySection"),
+    "interlock.config.notices": ("AppriseSection", "NtfySection", "PushSection"),
     "interlock.config.redacted": ("show",),
     "interlock.config.sections": (
         "DEFAULT_PORT",

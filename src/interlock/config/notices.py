@@ -8,6 +8,8 @@ import msgspec
 
 from interlock.protocol.access import TENANT_ID
 
+CONTACT_CHARS = 256
+
 
 class NoticeSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What these tables have in common."""
@@ -19,6 +21,19 @@ class NoticeSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def __post_init__(self) -> None:
         if TENANT_ID.fullmatch(self.tenant) is None:
             raise ValueError(f"tenant: {self.tenant!r} is not a tenant's id")
+
+
+class PushSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[push]`: approvers are notified in their browsers, through the push services of these (J-18)."""
+
+    contact: str
+    details: bool = False
+    """Whether the request itself is in the notice."""
+
+    def __post_init__(self) -> None:
+        if not self.contact.startswith(("mailto:", "https://")) or not self.contact.isprintable() or (
+                len(self.contact) > CONTACT_CHARS or self.contact in ("mailto:", "https://")):
+            raise ValueError("contact: an address of yours for the push services, such as mailto:ops@example.org")
 
 
 class NtfySection(NoticeSection, frozen=True, kw_only=True):

@@ -14,12 +14,13 @@ from interlock.command.presets import Preset, rules_of
 from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.contexts import CompactionSection, DefaultsSection
-from interlock.config.notices import AppriseSection, NoticeSection, NtfySection
+from interlock.config.notices import AppriseSection, NoticeSection, NtfySection, PushSection
 from interlock.config.slack import SlackSection
 from interlock.config.telegram import TelegramSection
 from interlock.ports.agent import AgentSpec, check_roots
 from interlock.protocol import limits
 from interlock.protocol.access import GIVEN_ROLES, TENANT_ID
+from interlock.protocol.records import DEVICES
 from interlock.session.chat_route import Binding
 
 DEFAULT_PORT = 7420
@@ -279,6 +280,7 @@ class Config(ConfigSection, frozen=True, kw_only=True):
     webhooks: dict[str, WebhookSection] = {}
     ntfy: dict[str, NtfySection] = {}
     apprise: dict[str, AppriseSection] = {}
+    push: PushSection | None = None
     telegram: TelegramSection | None = None
     slack: SlackSection | None = None
     budgets: list[BudgetRule] = []
@@ -299,6 +301,9 @@ class Config(ConfigSection, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         ways = self.ways()
         for way in ways:
+            if self.push is not None and way[1] == DEVICES:
+                raise ValueError(f"push: a webhook or notice has the name {DEVICES!r}, under which deliveries to "
+                                 "browsers are kept; give it another one")
             if ways.count(way) > 1:
                 raise ValueError(f"{'ntfy' if way[1] in self.ntfy else 'apprise'}: two ways to the approvers of tenant "
                                  f"{way[0]!r} have the name {way[1]!r}; what was sent is kept under its name")

@@ -13,14 +13,16 @@ import structlog
 from interlock.command.card.permission_request import lines_of_approval, redacted, title_of_approval
 from interlock.command.card.text import visible
 from interlock.command.record_seal import BrokenRecord, changed_approval, read
-from interlock.ports.channel import ApprovalNotice, Channel, NotAsked
+from interlock.ports.channel import ApprovalNotice, Channel, NoReceiver, NotAsked
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger, LedgerError, PutDelivery, WriteBatch
-from interlock.protocol.records import ApprovalRecord, DeliveryRecord
+from interlock.protocol.records import DEVICES, ApprovalRecord, DeliveryRecord
 from interlock.protocol.resources import Approval, Delivery, DeliveryState
 
 RETRY_MS: tuple[int, ...] = (5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 14_400_000, 28_800_000)
 """A question that did not arrive is sent again after each of these; then it is dead."""
+RETRY_AFTER_MAX_MS = 28_800_000
+"""A receiver that asks for a longer pause is tried again after this."""
 AT_ONCE = 8
 """Questions that are on their way at one time."""
 BATCH = 64
@@ -42,9 +44,11 @@ class Notifier:
     """One task. A nudge says that the ledger may hold questions; more of them cost nothing."""
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, channels: Mapping[tuple[str, str], Channel], redact: Redact
+        self, ledger: Ledger, clock: Clock, channels: Mapping[tuple[str, str], Channel], redact: Redact,
+        devices: Callable[[str], Channel | None] = lambda tenant_id: None,
     ) -> None:
-        """`channels` by tenant and name."""
+        """`channels` by tenant and name; `devices` gives the channel to the browsers of a tenant (J-18)."""
+        self._devices = devices
         self._ledger = ledger
         self._clock = clock
         self.channels = channels
@@ -115,13 +119,16 @@ class Notifier:
             log.error("row_differs", sentence=f"the stored row of {delivery.approval_id}: {how}",
                       remedy="nobody was asked about it here: see `interlock audit verify --database`")
             return _ended(record, "dead", f"it differs from the audit record, so it is not shown: {how}")
-        channel = self.channels.get((delivery.tenant_id, delivery.channel))
+        channel = (self._devices(delivery.tenant_id) if delivery.channel == DEVICES
+                   else self.channels.get((delivery.tenant_id, delivery.channel)))
         if channel is None:
             return _ended(record, "dead", f"the config no longer names a webhook or notice {delivery.channel}")
         try:
             await channel.ask(delivery.id, now, self._asking(found.approval))
+        except NoReceiver as error:
+            return _ended(record, "moot", str(error))
         except NotAsked as error:
-            return _failed(record, str(error), now, final=error.final)
+            return _failed(record, error, now)
         return _ended(record, "delivered", None, delivery.attempts + 1)
 
     async def _differs(self, delivery: Delivery, record: ApprovalRecord) -> str | None:
@@ -153,14 +160,15 @@ def _cut(text: str) -> str:
     return text[:MAX_INPUT_CHARS] + ("…" if len(text) > MAX_INPUT_CHARS else "")
 
 
-def _failed(record: DeliveryRecord, why: str, now_ms: int, *, final: bool) -> DeliveryRecord:
-    attempts = record.delivery.attempts + 1
-    if final or attempts > len(RETRY_MS):
+def _failed(record: DeliveryRecord, error: NotAsked, now_ms: int) -> DeliveryRecord:
+    attempts, why = record.delivery.attempts + 1, str(error)
+    if error.final or attempts > len(RETRY_MS):
         log.warning("approver_not_asked", channel=record.delivery.channel, approval=record.delivery.approval_id,
                     attempts=attempts, why=why)
         return _ended(record, "dead", why, attempts)
     delivery = msgspec.structs.replace(record.delivery, attempts=attempts, why=why)
-    return DeliveryRecord(delivery=delivery, due_ms=now_ms + RETRY_MS[attempts - 1])
+    pause_ms = max(RETRY_MS[attempts - 1], min(error.retry_after_ms, RETRY_AFTER_MAX_MS))
+    return DeliveryRecord(delivery=delivery, due_ms=now_ms + pause_ms)
 
 
 def _ended(

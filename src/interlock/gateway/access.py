@@ -10,6 +10,7 @@ from interlock.gateway.browsers import BrowserSessions
 from interlock.gateway.credentials import Credentials, Issuers
 from interlock.gateway.keys import KeyStore
 from interlock.gateway.open_streams import Openings
+from interlock.gateway.push import PushService
 from interlock.gateway.quotas import Quotas
 from interlock.gateway.rates import Rates
 from interlock.gateway.tenants import TenantStore
@@ -29,6 +30,7 @@ class Access(NamedTuple):
     quotas: Quotas
     openings: Openings
     browsers: BrowserSessions
+    push: PushService
 
     def configure(self, issuers: Issuers | None, rates: RatesSection) -> None:
         """Take other issuers and other limits."""
@@ -48,4 +50,5 @@ def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers
         credentials, KeyStore(ledger, clock, entropy, credentials), TenantStore(ledger, clock, credentials),
         Tickets(clock, entropy), pace, Quotas(ledger, clock, section),
         Openings(credentials, section), BrowserSessions(ledger, clock, entropy, credentials, pace),
+        PushService(ledger, clock, entropy, credentials),
     )

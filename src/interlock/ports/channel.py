@@ -31,11 +31,17 @@ class ApprovalNotice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotAsked(Exception):
-    """The question did not arrive; the text is one sentence. `final`: it never will, so it is not tried again."""
+    """The question did not arrive; the text is one sentence. `final`: it never will, so it is not tried again.
+    `retry_after_ms`: the other side asked for at least this pause before the next attempt."""
 
-    def __init__(self, sentence: str, *, final: bool = False) -> None:
+    def __init__(self, sentence: str, *, final: bool = False, retry_after_ms: int = 0) -> None:
         super().__init__(sentence)
         self.final = final
+        self.retry_after_ms = retry_after_ms
+
+
+class NoReceiver(Exception):
+    """The channel has no one to notify at present; the text is one sentence."""
 
 
 class Channel(Protocol):
@@ -43,7 +49,7 @@ class Channel(Protocol):
     carries the same `delivery_id`, so that it can be told from a new one."""
 
     async def ask(self, delivery_id: str, at_ms: int, asking: ApprovalNotice) -> None:
-        """Raises NotAsked."""
+        """Raises NotAsked or NoReceiver."""
         ...
 
     async def test(self, delivery_id: str, at_ms: int) -> None:

@@ -11,6 +11,8 @@ class OutboundResponse(NamedTuple):
 
     status: int
     body: bytes
+    retry_after: str | None = None
+    """The header Retry-After as it was sent: seconds or a date."""
 
 
 class UrlRefused(Exception):

@@ -146,6 +146,13 @@ class SpendBrowserLogin(LedgerWrite, frozen=True):
     now_ms: int
 
 
+class ChangeBrowserLogin(LedgerWrite, frozen=True):
+    """Replace a session that is there by its id, without when it was last used; else the whole batch fails with
+    `Spent`."""
+
+    record: BrowserLoginRecord
+
+
 class UseBrowserLogin(LedgerWrite, frozen=True):
     """Note when a session was last used, and nothing else of it; one that is not there is passed over."""
 

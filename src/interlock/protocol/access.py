@@ -40,6 +40,8 @@ MAX_BROWSER_SESSIONS = 1_000
 """Browser sessions of a tenant; one more is answered 429 QuotaExceeded."""
 MAX_KEY_BROWSER_SESSIONS = 50
 """Browser sessions of one key; one more ends the one that was not used for longest."""
+MAX_PUSH_SUBSCRIPTIONS = 10
+"""Browsers in which one person is notified; one more is answered 429 QuotaExceeded."""
 BROWSER_CODE_LIFE_MS = 5 * 60 * 1000
 BROWSER_IDLE_MS = 12 * 60 * 60 * 1000
 """A browser session that is not used for so long has ended."""
@@ -199,6 +201,37 @@ class BrowserSession(Resource, frozen=True, kw_only=True):
     """The browser, as it names itself."""
     current: bool = False
     """Whether it is the one that asks."""
+
+
+class PushSubscription(Resource, frozen=True, kw_only=True):
+    """A browser that is notified of approvals (J-18). Its endpoint and keys are not shown."""
+
+    id: str
+    browser_session_id: str
+    """The browser session that it ends with."""
+    principal: Actor
+    host: str
+    """The push service."""
+    label: str
+    """The browser, as it names itself."""
+    created_at: str
+    current: bool = False
+    """Whether it is of the browser session that asks."""
+
+
+class PushKeys(Body, frozen=True, kw_only=True):
+    """A browser's keys of RFC 8291, in base64url."""
+
+    p256dh: Annotated[str, msgspec.Meta(min_length=80, max_length=96)]
+    auth: Annotated[str, msgspec.Meta(min_length=20, max_length=32)]
+
+
+class PushSubscriptionBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/push-subscriptions`: what a browser's `PushSubscription.toJSON()` gives."""
+
+    endpoint: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
+    keys: PushKeys
+    idempotency_key: str | None = None
 
 
 class BrowserCodeBody(Body, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from interlock.protocol.access import BrowserSession, Key, Tenant
+from interlock.protocol.access import BrowserSession, Key, PushSubscription, Tenant
 from interlock.protocol.drains import Drain
 from interlock.protocol.payloads import StagedFile
 from interlock.protocol.resources import (
@@ -366,6 +366,14 @@ class BrowserSessionList(msgspec.Struct, frozen=True):
     """`GET /v1/browser-sessions`: those that are open, newest first."""
 
     items: list[BrowserSession]
+
+
+class PushSubscriptionList(msgspec.Struct, frozen=True):
+    """`GET /v1/push-subscriptions`, newest first. `key` is what browsers subscribe with, in base64url; null if the
+    gateway is not configured to notify browsers."""
+
+    key: str | None
+    items: list[PushSubscription]
 
 
 class TenantList(msgspec.Struct, frozen=True):

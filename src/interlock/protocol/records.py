@@ -143,6 +143,10 @@ class SigningKeyRecord(Record, frozen=True, kw_only=True):
     key: SigningKey
 
 
+DEVICES = "push"
+"""The name, as of a webhook, under which deliveries to browsers are kept (J-18)."""
+
+
 class DeliveryRecord(Record, frozen=True, kw_only=True):
     """A question to approvers on its way out (P-8). `due_ms` is when it is sent next, None once it has ended."""
 
@@ -261,6 +265,16 @@ class KeyRecord(Record, frozen=True, kw_only=True):
     """Who made or rotated it, as `user:ann`, then who made the key that they used, and so on; empty for the file's."""
 
 
+class PushTarget(Record, frozen=True, kw_only=True):
+    """Where a browser takes notices: RFC 8030's endpoint, and the keys of RFC 8291 in base64url (J-18)."""
+
+    id: str
+    endpoint: str
+    p256dh: str
+    auth: str
+    created_ms: int
+
+
 class BrowserLoginRecord(Record, frozen=True, kw_only=True):
     """A browser's session, or a one-time code that opens one (J-10, J-15). Its secrets are kept as SHA-256 only.
 
@@ -287,6 +301,8 @@ class BrowserLoginRecord(Record, frozen=True, kw_only=True):
     last_used_ms: int = 0
     label: str = ""
     """The browser, as it names itself."""
+    push: PushTarget | None = None
+    """Of a session: where its browser is notified of approvals; it ends with the session."""
 
 
 class TenantRecord(Record, frozen=True, kw_only=True):

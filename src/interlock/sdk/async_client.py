@@ -72,6 +72,10 @@ class AsyncBrowsers(resources.BrowserMethods, Awaiting):
     __doc__ = resources.BrowserMethods.__doc__
 
 
+class AsyncPush(resources.PushMethods, Awaiting):
+    __doc__ = resources.PushMethods.__doc__
+
+
 class AsyncTenants(resources.TenantMethods, Awaiting):
     __doc__ = resources.TenantMethods.__doc__
 
@@ -97,6 +101,7 @@ class AsyncInterlock(resources.GatewayMethods, Awaiting):
         self.webhooks = AsyncWebhooks(link)
         self.keys = AsyncKeys(link)
         self.browsers = AsyncBrowsers(link)
+        self.push = AsyncPush(link)
         self.tenants = AsyncTenants(link)
 
     def stream(self, prompt: str | ExecutePayload, *, on_approval: OnApproval | None = None,

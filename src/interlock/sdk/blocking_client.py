@@ -72,6 +72,10 @@ class BlockingBrowsers(resources.BrowserMethods, Blocking):
     __doc__ = resources.BrowserMethods.__doc__
 
 
+class BlockingPush(resources.PushMethods, Blocking):
+    __doc__ = resources.PushMethods.__doc__
+
+
 class BlockingTenants(resources.TenantMethods, Blocking):
     __doc__ = resources.TenantMethods.__doc__
 
@@ -97,6 +101,7 @@ class Interlock(resources.GatewayMethods, Blocking):
         self.webhooks = BlockingWebhooks(link)
         self.keys = BlockingKeys(link)
         self.browsers = BlockingBrowsers(link)
+        self.push = BlockingPush(link)
         self.tenants = BlockingTenants(link)
 
     def stream(self, prompt: str | ExecutePayload, *, on_approval: OnApproval | None = None,

@@ -168,6 +168,15 @@ class BrowserMethods:
     end = SingleRequest(access.end_browser_session)
 
 
+class PushMethods:
+    """Browsers that are notified of approvals."""
+
+    list = SingleRequest(access.push_subscriptions)
+    subscribe = SingleRequest(access.subscribe_to_push)
+    test = SingleRequest(access.try_push_subscription)
+    end = SingleRequest(access.end_push_subscription)
+
+
 class TenantMethods:
     """Houses of their own on one gateway."""
 
@@ -200,6 +209,6 @@ RESOURCES: dict[str, type] = {
     "commands": CommandMethods, "approvals": ApprovalMethods, "sessions": SessionMethods,
     "transcripts": TranscriptMethods, "chats": ChatMethods, "cron": CronMethods, "events": EventMethods,
     "runners": RunnerMethods, "policy": PolicyMethods, "audit": AuditMethods, "webhooks": WebhookMethods,
-    "keys": KeyMethods, "browsers": BrowserMethods, "tenants": TenantMethods,
+    "keys": KeyMethods, "browsers": BrowserMethods, "push": PushMethods, "tenants": TenantMethods,
 }
 """The methods of each resource, by the attribute of the client that has them."""

@@ -17,6 +17,7 @@ from interlock.ports.ledger import (
     Append,
     AuditAppend,
     BeginLane,
+    ChangeBrowserLogin,
     DropBrowserLogins,
     DropControls,
     DropDrain,
@@ -211,6 +212,11 @@ class MemoryTables:
                 if there is None or there.expires_ms <= now_ms:
                     raise Spent("This browser session or code is not known, or no longer good.")
                 drop(self._browser_logins, [login_id], undo)
+            case ChangeBrowserLogin(record):
+                if (login := self._browser_logins.get(record.id)) is None:
+                    raise Spent("This browser session is not known, or no longer good.")
+                put(self._browser_logins, record.id,
+                    msgspec.structs.replace(record, last_used_ms=login.last_used_ms), undo)
             case UseBrowserLogin(login_id, at_ms):
                 if (login := self._browser_logins.get(login_id)) is not None:
                     put(self._browser_logins, login_id, msgspec.structs.replace(login, last_used_ms=at_ms), undo)

@@ -94,4 +94,4 @@ class HttpOutgoing(Outgoing):
                 taken += chunk
                 if len(taken) > max_bytes:
                     raise Unreached(f"The answer of {target.host} is larger than {max_bytes} bytes.")
-            return OutboundResponse(response.status_code, bytes(taken))
+            return OutboundResponse(response.status_code, bytes(taken), response.headers.get("retry-after"))

@@ -162,6 +162,10 @@ SPEND_BROWSER_LOGIN = """
 DELETE FROM browser_login USING unnest($1::text[], $2::bigint[]) AS spent (id, now_ms)
 WHERE browser_login.id = spent.id AND browser_login.expires_ms > spent.now_ms RETURNING 1
 """
+CHANGE_BROWSER_LOGIN = """
+UPDATE browser_login SET body = changed.body FROM unnest($1::text[], $2::bytea[]) AS changed (id, body)
+WHERE browser_login.id = changed.id RETURNING 1
+"""
 USE_BROWSER_LOGIN = """
 UPDATE browser_login SET last_used_ms = used.at_ms FROM unnest($1::text[], $2::bigint[]) AS used (id, at_ms)
 WHERE browser_login.id = used.id

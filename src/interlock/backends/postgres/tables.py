@@ -11,6 +11,7 @@ from interlock.backends.postgres.texts import held
 from interlock.ports.ledger import Fenced, LedgerError, Spent
 from interlock.ports.writes import (
     BeginLane,
+    ChangeBrowserLogin,
     DropBrowserLogins,
     DropControls,
     DropDrain,
@@ -134,6 +135,9 @@ OPS: dict[type[LedgerWrite], Op] = {
     SpendBrowserLogin: Op("browser_login", statements.SPEND_BROWSER_LOGIN,
                           _new(lambda write: (write.id, write.now_ms)),
                           every=lambda: Spent("This browser session or code is not known, or no longer good.")),
+    ChangeBrowserLogin: Op("browser_login", statements.CHANGE_BROWSER_LOGIN,
+                           _new(lambda write: rows.changed_browser_login_row(write.record)),
+                           every=lambda: Spent("This browser session is not known, or no longer good.")),
     UseBrowserLogin: Op("browser_login", statements.USE_BROWSER_LOGIN, _one(lambda write: (write.id, write.at_ms))),
     DropBrowserLogins: Op("browser_login", statements.DROP_BROWSER_LOGINS, _one(lambda write: (write.now_ms,))),
     PutKey: Op("api_key", statements.PUT_KEY, _one(lambda write: rows.key_row(write.record))),

@@ -21,6 +21,7 @@ from interlock.ports.ledger import (
     Append,
     AuditAppend,
     BeginLane,
+    ChangeBrowserLogin,
     DropBrowserLogins,
     DropControls,
     DropDrain,
@@ -331,6 +332,11 @@ class Transaction:
         if not self._connection.changes():
             raise Spent("This browser session or code is not known, or no longer good.")
 
+    def change_browser_login(self, write: ChangeBrowserLogin) -> None:
+        self._execute(queries.CHANGE_BROWSER_LOGIN, rows.changed_browser_login_row(write.record))
+        if not self._connection.changes():
+            raise Spent("This browser session is not known, or no longer good.")
+
     def use_browser_login(self, write: UseBrowserLogin) -> None:
         self._execute(queries.USE_BROWSER_LOGIN, (write.id, write.at_ms))
 
@@ -397,6 +403,7 @@ _WRITES: dict[type[LedgerWrite], Callable[..., None]] = {
     SeeRunner: Transaction.see_runner,
     PutBrowserLogin: Transaction.put_browser_login,
     SpendBrowserLogin: Transaction.spend_browser_login,
+    ChangeBrowserLogin: Transaction.change_browser_login,
     UseBrowserLogin: Transaction.use_browser_login,
     DropBrowserLogins: Transaction.drop_browser_logins,
     PutPairing: Transaction.put_pairing,

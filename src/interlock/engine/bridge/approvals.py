@@ -15,7 +15,7 @@ from interlock.ports.ledger import PutDelivery
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.hold import Holding
-from interlock.protocol.records import ApprovalRecord, CommandRecord, DeliveryRecord, Judged
+from interlock.protocol.records import DEVICES, ApprovalRecord, CommandRecord, DeliveryRecord, Judged
 from interlock.protocol.resources import Actor, Approval, ApprovalDoor, Delivery
 
 
@@ -55,13 +55,13 @@ def open_approval(
 
 
 def _ask_approvers(lane: Lane, approval: Approval) -> None:
-    """Have each webhook of the tenant ask, once an approval; in the opening's own transaction, so that none is missed
-    (P-8)."""
-    for tenant_id, name in lane.limits.webhooks:
-        if tenant_id == approval.tenant_id:
-            delivery = Delivery(id=f"dlv_{approval.id.removeprefix('apr_')}_{name}", tenant_id=tenant_id, channel=name,
-                                approval_id=approval.id, state="pending", created_at=lane.at)
-            lane.out.writes.append(PutDelivery(DeliveryRecord(delivery=delivery, due_ms=lane.now)))
+    """Have each webhook of the tenant ask, and its approvers' browsers, once an approval; in the opening's own
+    transaction, so that none is missed (P-8, J-18)."""
+    names = [name for tenant_id, name in lane.limits.webhooks if tenant_id == approval.tenant_id]
+    for name in [*names, DEVICES] if lane.limits.push else names:
+        delivery = Delivery(id=f"dlv_{approval.id.removeprefix('apr_')}_{name}", tenant_id=approval.tenant_id,
+                            channel=name, approval_id=approval.id, state="pending", created_at=lane.at)
+        lane.out.writes.append(PutDelivery(DeliveryRecord(delivery=delivery, due_ms=lane.now)))
 
 
 def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:

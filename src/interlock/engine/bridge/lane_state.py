@@ -33,6 +33,8 @@ class Limits(NamedTuple):
     """The outcome of a turn in which a tool ran without a yes (H-12)."""
     webhooks: tuple[tuple[str, str], ...] = ()
     """(tenant, name) of those through which approvers are asked (P-8)."""
+    push: bool = False
+    """Whether approvers are notified in their browsers, too (J-18)."""
     compaction: CompactionRules = CompactionRules()
 
 

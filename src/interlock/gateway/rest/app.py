@@ -31,6 +31,7 @@ from interlock.gateway.rest import (
     policy,
     policy_replay,
     prune,
+    push,
     runners,
     session_entries,
     sessions,
@@ -75,8 +76,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *policy_replay.OPERATIONS,
     *signing_keys.OPERATIONS, *keys.OPERATIONS,
-    *tickets.OPERATIONS, *browsers.OPERATIONS, *inbound.OPERATIONS, *cron.OPERATIONS,
-    *staged_changes.OPERATIONS,
+    *tickets.OPERATIONS, *browsers.OPERATIONS, *push.OPERATIONS, *inbound.OPERATIONS,
+    *cron.OPERATIONS, *staged_changes.OPERATIONS,
     *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS, *prune.OPERATIONS,
 )
 

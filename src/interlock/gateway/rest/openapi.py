@@ -56,7 +56,8 @@ TAGS = {
 }
 _TAG_OF = {"edge": "runners", "status": "gateway", "signing-keys": "access", "keys": "access", "tenants": "access",
            "whoami": "access", "stream-tickets": "access",
-           "browser-codes": "access", "browser-sessions": "access", "inbound": "messages", "hooks": "messages"}
+           "browser-codes": "access", "browser-sessions": "access",
+           "push-subscriptions": "access", "inbound": "messages", "hooks": "messages"}
 
 
 _SECURITY: Schema = {

@@ -12,11 +12,14 @@ from interlock.protocol.access import (
     Key,
     KeyBody,
     MadeKey,
+    PushKeys,
+    PushSubscription,
+    PushSubscriptionBody,
     Tenant,
     TenantBody,
     Whoami,
 )
-from interlock.protocol.answers import BrowserSessionList, KeyList, TenantList
+from interlock.protocol.answers import Arrived, BrowserSessionList, KeyList, PushSubscriptionList, TenantList
 from interlock.protocol.resources import Actor
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import delete, get, post, segment
@@ -67,6 +70,31 @@ def browser_sessions() -> RequestSpec[BrowserSessionList]:
 def end_browser_session(browser_session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[BrowserSession]:
     """End a browser session; its streams end with it."""
     return delete(f"/v1/browser-sessions/{segment(browser_session_id)}", BrowserSession, EmptyBody(), idempotency_key)
+
+
+def push_subscriptions() -> RequestSpec[PushSubscriptionList]:
+    """The browsers that are notified of approvals: one's own; those of the tenant for an admin. With the key that
+    browsers subscribe with."""
+    return get("/v1/push-subscriptions", PushSubscriptionList)
+
+
+def subscribe_to_push(endpoint: str, p256dh: str, auth: str, *,
+                      idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
+    """Have the browser of this browser session notified. A key has no browser: it is refused."""
+    body = PushSubscriptionBody(endpoint=endpoint, keys=PushKeys(p256dh=p256dh, auth=auth))
+    return post("/v1/push-subscriptions", PushSubscription, body, idempotency_key)
+
+
+def try_push_subscription(push_subscription_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
+    """Send a notice that names no approval. Raises UpstreamError if the push service did not take it."""
+    return post(f"/v1/push-subscriptions/{segment(push_subscription_id)}/test", Arrived, EmptyBody(), idempotency_key)
+
+
+def end_push_subscription(push_subscription_id: str, *,
+                          idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
+    """End a subscription: that browser is no longer notified."""
+    return delete(f"/v1/push-subscriptions/{segment(push_subscription_id)}", PushSubscription, EmptyBody(),
+                  idempotency_key)
 
 
 def tenants() -> RequestSpec[TenantList]:

@@ -1,0 +1,72 @@
+"""Operations on browsers that are notified of approvals: subscribe, list, try and end (J-18)."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp
+
+from interlock.gateway.browsers import id_of
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.authentication import CREDENTIAL
+from interlock.gateway.rest.request_guard import APPROVERS, READERS
+from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.ports.ledger import PutIdempotency, WriteBatch
+from interlock.protocol.access import EmptyBody, PushSubscription, PushSubscriptionBody
+from interlock.protocol.answers import Arrived, PushSubscriptionList
+from interlock.protocol.records import IdempotencyRecord
+
+
+async def listing(call: ApiRequest) -> ASGIApp:
+    """GET /push-subscriptions: one's own; those of the tenant for an admin."""
+    push = call.front.access.push
+    return json_answer(PushSubscriptionList(push.key, await push.list(call.principal, _session(call))))
+
+
+async def subscribe(call: ApiRequest) -> ASGIApp:
+    """POST /push-subscriptions: 201, and the browser of this session is notified of each approval that waits. It ends
+    with the session."""
+    memory = call.memory
+    assert memory is not None
+
+    def remember(made: PushSubscription) -> IdempotencyRecord:
+        return memory.keep(201, encode(made), {})
+
+    return json_answer(await call.front.access.push.subscribe(call.principal, _session(call), call.body, remember), 201)
+
+
+async def test(call: ApiRequest) -> ASGIApp:
+    """POST /push-subscriptions/{push_subscription_id}/test: 200 once the push service took a notice that names no
+    approval, else UpstreamError."""
+    memory = call.memory
+    assert memory is not None
+    await call.front.access.push.test(call.principal, call.path["push_subscription_id"])
+    answer = memory.keep(200, encode(Arrived(arrived=True)), {})
+    await call.front.desk.ledger.commit(WriteBatch([PutIdempotency(answer)]))
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+async def end(call: ApiRequest) -> ASGIApp:
+    """DELETE /push-subscriptions/{push_subscription_id}: 200 and the subscription that has ended."""
+    memory = call.memory
+    assert memory is not None
+
+    def remember(ended: PushSubscription) -> IdempotencyRecord:
+        return memory.keep(200, encode(ended), {})
+
+    return json_answer(await call.front.access.push.end(
+        call.principal, _session(call), call.path["push_subscription_id"], remember))
+
+
+def _session(call: ApiRequest) -> str:
+    """Name the browser session that asks; "" for any other credential."""
+    return id_of(call.request.scope[CREDENTIAL])
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/push-subscriptions", "listPushSubscriptions", listing, READERS, answers=PushSubscriptionList),
+    Operation("POST", "/push-subscriptions", "subscribeToPush", subscribe, APPROVERS, body=PushSubscriptionBody,
+              answers=PushSubscription, status=201, codes=("QuotaExceeded", "UnsupportedCapability")),
+    Operation("POST", "/push-subscriptions/{push_subscription_id}/test", "testPushSubscription", test, APPROVERS,
+              body=EmptyBody, body_optional=True, answers=Arrived, codes=("UnsupportedCapability",)),
+    Operation("DELETE", "/push-subscriptions/{push_subscription_id}", "endPushSubscription", end, READERS,
+              body=EmptyBody, body_optional=True, answers=PushSubscription),
+)
