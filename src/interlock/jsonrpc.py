@@ -15,6 +15,7 @@ import msgspec
 
 from interlock.ports.process import LineTooLong
 
+PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -85,8 +86,11 @@ _decoder = msgspec.json.Decoder(_Message)
 class Rpc:
     """One connection. `run` reads until the agent's output ends; callbacks are awaited in the order of the lines."""
 
-    def __init__(self, process: Pipes, notified: Notify, asked: Ask) -> None:
+    def __init__(self, process: Pipes, notified: Notify, asked: Ask, *, serves: bool = False) -> None:
+        """With `serves` the peer is a client, which waits for an answer to each line: one that cannot be read is
+        answered by an error without an id. An agent's output may have lines of other kinds."""
         self._process = process
+        self._serves = serves
         self._notified = notified
         self._asked = asked
         self._pending: dict[int, asyncio.Future[bytes]] = {}
@@ -120,6 +124,8 @@ class Rpc:
             except LineTooLong as error:
                 self.too_long = error
                 self.overflowed.set()
+                sentence = f"The message is longer than {error.limit:,} bytes. Send less in one."
+                await self._unread(INVALID_REQUEST, sentence)
                 continue
             await self._take(line)
 
@@ -128,8 +134,13 @@ class Rpc:
             return
         try:
             message = _decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except msgspec.ValidationError as error:
             self.garbage += 1
+            await self._unread(INVALID_REQUEST, f"This is not a message of JSON-RPC 2.0: {error}.")
+            return
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self.garbage += 1
+            await self._unread(PARSE_ERROR, f"This is not JSON: {error}.")
             return
         if message.method is None:
             self._answered(message)
@@ -137,6 +148,12 @@ class Rpc:
             await self._notified(message.method, bytes(message.params))
         else:
             await self._asked(RpcRequest(message.id, message.method, bytes(message.params)))
+
+    async def _unread(self, code: int, sentence: str) -> None:
+        """Answer a client's line that cannot be read: which request it was is not known (JSON-RPC 2.0, section 5)."""
+        if self._serves:
+            error = {"code": code, "message": sentence[:MAX_ERROR_CHARS]}
+            await self._send({"jsonrpc": "2.0", "id": None, "error": error})
 
     def _answered(self, message: _Message) -> None:
         future = self._pending.pop(message.id, None) if isinstance(message.id, int) else None

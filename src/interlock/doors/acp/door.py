@@ -65,7 +65,7 @@ class AcpDoor:
 
     def __init__(self, pipes: Pipes, connect: Connect, agent_id: str | None, runner_id: str | None,
                  on_exit: OnExit = "detach", surface: Surface = PROCESS) -> None:
-        self._rpc = Rpc(pipes, self._notified, self._asked)
+        self._rpc = Rpc(pipes, self._notified, self._asked, serves=True)
         self._connect = connect
         self._gateway: AsyncInterlock | None = None
         self._permissions: Permissions | None = None

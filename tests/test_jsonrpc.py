@@ -1,0 +1,86 @@
+"""JSON-RPC 2.0 over pipes: lines that cannot be read, from an agent and from a client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from interlock.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Rpc, RpcRequest
+from interlock.ports.process import LineTooLong
+
+pytestmark = pytest.mark.anyio
+REQUEST = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
+
+
+class Lines:
+    """A peer that sends these lines, and keeps what is written to it."""
+
+    def __init__(self, *lines: bytes | LineTooLong) -> None:
+        self._waiting = list(lines)
+        self.written: list[Any] = []
+
+    async def write(self, data: bytes) -> None:
+        self.written.append(json.loads(data))
+
+    def lines(self) -> AsyncIterator[bytes]:
+        return self
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._waiting:
+            raise StopAsyncIteration
+        line = self._waiting.pop(0)
+        if isinstance(line, LineTooLong):
+            raise line
+        return line
+
+
+async def asked_of(peer: Lines, *, serves: bool) -> list[RpcRequest]:
+    asked: list[RpcRequest] = []
+
+    async def ask(request: RpcRequest) -> None:
+        asked.append(request)
+
+    async def notify(_method: str, _params: bytes) -> None:
+        raise AssertionError("nothing is notified here")
+
+    await Rpc(peer, notify, ask, serves=serves).run()
+    return asked
+
+
+@pytest.mark.req("O-1")
+@pytest.mark.parametrize(("line", "code", "sentence"), [
+    (b"not json", PARSE_ERROR, "This is not JSON: "), (b"\xff\xfe", PARSE_ERROR, "This is not JSON: "),
+    (b'{"params":' + b"[" * 100_000, PARSE_ERROR, "This is not JSON: "), (b"[1]", INVALID_REQUEST, "not a message of JSON-RPC 2.0"),
+    (b'{"id":{},"method":"x"}', INVALID_REQUEST, "not a message of JSON-RPC 2.0"),
+    (LineTooLong(32), INVALID_REQUEST, "The message is longer than 32 bytes. Send less in one."),
+])
+async def test_a_client_is_answered_when_its_line_cannot_be_read(line: bytes | LineTooLong, code: int, sentence: str
+                                                                  ) -> None:
+    peer = Lines(line, b"", REQUEST)
+
+    asked = await asked_of(peer, serves=True)
+
+    assert [one.request_id for one in asked] == [7]
+    (answer,) = peer.written
+    assert (answer["id"], answer["error"]["code"]) == (None, code)
+    assert sentence in answer["error"]["message"]
+
+
+@pytest.mark.req("O-1")
+async def test_an_error_that_answers_nothing_is_not_answered() -> None:
+    peer = Lines(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}', REQUEST)
+    assert len(await asked_of(peer, serves=True)) == 1
+    assert peer.written == [], "two ends that answered each other's errors would never stop"
+
+
+@pytest.mark.req("A-8")
+async def test_an_agents_output_that_is_no_message_is_passed_over() -> None:
+    peer = Lines(b"Loading the model", b"[1]", LineTooLong(32), REQUEST)
+    assert len(await asked_of(peer, serves=False)) == 1
+    assert peer.written == []
