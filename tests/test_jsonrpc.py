@@ -56,7 +56,8 @@ async def asked_of(peer: Lines, *, serves: bool) -> list[RpcRequest]:
 @pytest.mark.req("O-1")
 @pytest.mark.parametrize(("line", "code", "sentence"), [
     (b"not json", PARSE_ERROR, "This is not JSON: "), (b"\xff\xfe", PARSE_ERROR, "This is not JSON: "),
-    (b'{"params":' + b"[" * 100_000, PARSE_ERROR, "This is not JSON: "), (b"[1]", INVALID_REQUEST, "not a message of JSON-RPC 2.0"),
+    (b'{"params":' + b"[" * 100_000, PARSE_ERROR, "This is not JSON: "),
+    (b"[1]", INVALID_REQUEST, "not a message of JSON-RPC 2.0"),
     (b'{"id":{},"method":"x"}', INVALID_REQUEST, "not a message of JSON-RPC 2.0"),
     (LineTooLong(32), INVALID_REQUEST, "The message is longer than 32 bytes. Send less in one."),
 ])
