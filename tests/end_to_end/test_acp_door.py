@@ -291,10 +291,28 @@ async def test_a_websocket_that_breaks_in_mid_turn_leaves_the_turn_and_its_text_
         assert (approval.state, approval.votes) == ("pending", [])
         async with editor(house, transport="websocket") as second:
             await second.ask("session/load", sessionId=session, cwd=str(workspace), mcpServers=[])
-            await gateway.approvals.grant(approval.id, digest=approval.digest)
             await second.until(lambda: "commands" in second.text())
             await asyncio.wait_for(second.prompt(session, "echo two # free"), PATIENCE_S)
 
     assert (workspace / "made").exists()
+    assert [one["_meta"]["interlock"]["digest"] for one in second.asked] == [approval.digest]
     assert second.text() == "ran 2 commandsran 1 command"
     assert second.text("user_message_chunk") == "echo one # free\ntouch made"
+
+
+@pytest.mark.req("O-7", "O-5", "O-4")
+async def test_a_question_that_was_closed_is_answered_by_a_slash_command(
+    door: Door, house: House, workspace: Path
+) -> None:
+    async with door(house, answer=lambda asked: None) as at:
+        session = await at.new(workspace)
+        prompted = at.prompt(session, "touch made")
+        await at.until(lambda: at.asked)
+        await asyncio.wait_for(at.prompt(session, "/status"), PATIENCE_S)
+        await asyncio.wait_for(at.prompt(session, "/approve"), PATIENCE_S)
+        await asyncio.wait_for(prompted, PATIENCE_S)
+
+    [asked] = at.asked
+    assert (workspace / "made").exists()
+    assert asked["_meta"]["interlock"]["digest"] in at.text()
+    assert f"Allowed: {asked['_meta']['interlock']['approvalId']}" in at.text()

@@ -225,7 +225,8 @@ class SmallDesk:
         assert record is not None
         if record.approval.state != "pending":
             raise Problem("Conflict", "This approval is decided already.")
-        vote = Vote(by=principal.actor.id, at=iso(NOW), decision=body.decision, method=body.method)
+        vote = Vote(by=principal.actor.id, at=iso(NOW), decision=body.decision, method=body.method,
+                    comment=body.comment)
         state = "granted" if body.decision == "grant" else "denied"
         approval = msgspec.structs.replace(record.approval, state=state, votes=[vote])
         await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),

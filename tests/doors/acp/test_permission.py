@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock.doors.acp.card import ShownCards
 from interlock.doors.acp.permission import Permissions
 from interlock.jsonrpc import Rpc
 from interlock.sdk import AsyncInterlock
@@ -59,7 +60,7 @@ async def asked(gateway: Gateway, digest: str) -> tuple[str, list[dict[str, Any]
     rpc = Rpc(editor, none, none)
     reading = asyncio.create_task(rpc.run())
     async with AsyncInterlock(gateway.base, "ilk_default_owner") as client:
-        await Permissions(client, rpc).ask("s1", "apr_1")
+        await Permissions(client, rpc).ask("s1", "apr_1", ShownCards())
         state = (await client.approvals.get("apr_1")).state
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

@@ -18,6 +18,8 @@ from interlock.doors.acp.door import REQUESTS_MAX
 from interlock.gateway.credentials import digest
 from interlock.gateway.rest.socket import BAD_REQUEST, UNAUTHORIZED
 from interlock.ports.ledger import PutKey, WriteBatch
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
 from interlock.protocol.records import KeyRecord
 from interlock.protocol.resources import Actor
@@ -44,13 +46,18 @@ class Client:
         return self.number
 
     async def answer(self, number: int) -> dict[str, Any]:
-        while (message := json.loads(await self.link.recv())).get("id") != number:
+        while (message := json.loads(await asyncio.wait_for(self.link.recv(), PATIENCE_S))).get("id") != number:
             if "method" in message:
                 self.updates.append(message["params"]["update"])
         return message
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
         return await self.answer(await self.send(method, **params))
+
+    async def update(self, kind: str) -> dict[str, Any]:
+        while (update := json.loads(await self.link.recv())["params"]["update"])["sessionUpdate"] != kind:
+            self.updates.append(update)
+        return update
 
     async def outcome(self, method: str, **params: Any) -> str:
         """`done`, or the code of the refusal."""
@@ -278,3 +285,36 @@ async def test_a_client_that_reads_nothing_is_let_go(gateway: Gateway, monkeypat
     async with asyncio.timeout(PATIENCE_S):
         while gateway.access.openings.counts()["websocket"]:
             await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.req("O-5")
+async def test_the_agents_mode_is_a_config_option(gateway: Gateway) -> None:
+    from acp import schema
+
+    await gateway.desk.add_session()
+    await gateway.desk.frame(capabilities(1, ["ask", "plan"]))
+    opened = {"sessionId": SESSION, "cwd": "/w", "mcpServers": []}
+    async with connected(gateway) as client:
+        loaded = (await client.ask("session/load", **opened))["result"]
+        schema.LoadSessionResponse.model_validate(loaded)
+        chosen = (await client.ask("session/set_config_option", sessionId=SESSION, configId="mode", value="plan")
+                  )["result"]
+        schema.SetSessionConfigOptionResponse.model_validate(chosen)
+        refused = [await client.ask("session/set_config_option", sessionId=SESSION, configId=option, value=value)
+                   for option, value in (("mode", "yolo"), ("model", "best"), (None, 7))]
+        await gateway.desk.frame(capabilities(2, ["ask", "plan", "code"]))
+        update = await client.update("config_option_update")
+        schema.ConfigOptionUpdate.model_validate(update)
+
+    assert [option["currentValue"] for option in loaded["configOptions"]] == ["ask"]
+    assert [option["currentValue"] for option in chosen["configOptions"]] == ["plan"]
+    assert [answer["error"]["message"] for answer in refused] == [
+        "The agent has no mode 'yolo'; it has: ask, plan.", "The session has no config option 'model'; there is: mode.",
+        "The session has no config option 'None'; there is: mode."]
+    assert [one["value"] for one in update["configOptions"][0]["options"]] == ["ask", "plan", "code"]
+
+
+def capabilities(number: int, modes: list[str]) -> Frame:
+    payload = p.Capabilities(dps_version="1.0", features={"modes": modes})
+    return Frame(type="session.capabilities", message_id=f"m-{number}", session_id="s1", timestamp="t", seq=number,
+                 payload=payload)

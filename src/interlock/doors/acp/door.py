@@ -13,10 +13,10 @@ from typing import Any, Literal, cast
 import msgspec
 
 from interlock import __version__
-from interlock.command.card.permission_request import title_of_approval
-from interlock.doors.acp.open_session import OpenSession, PromptFailed
+from interlock.doors.acp.open_session import MODE, OpenSession, PromptFailed
 from interlock.doors.acp.permission import Permissions
 from interlock.doors.acp.prompt import payload_of, slash_command
+from interlock.doors.acp.slash import COMMANDS, HINTS, SlashCommands
 from interlock.doors.acp.surface import PROCESS, Surface
 from interlock.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Pipes, Rpc, RpcRequest
 from interlock.protocol.identifiers import AGENT_ID
@@ -31,12 +31,6 @@ REQUESTS_MAX = 128
 """Requests of a client that may be under way at once: a prompt in each open session, and as many others."""
 OPEN_MAX = 64
 """Sessions that an editor may have open at once through one door."""
-COMMANDS = {
-    "status": "Show what the session is doing and what waits for approval",
-    "pause": "Pause the agent at its next step",
-    "resume": "Resume a paused agent",
-    "compact": "Compact the conversation to free context",
-}
 RUNNERS_SHOWN = 5
 """Runners that an error lists at the most."""
 LEAVE_S = 2.0
@@ -79,7 +73,7 @@ class AcpDoor:
             "initialize": self._initialize, "authenticate": self._authenticate, "session/new": self._new,
             "session/load": self._load, "session/resume": self._resume, "session/list": self._list,
             "session/prompt": self._prompt, "session/close": self._close, "session/delete": self._delete,
-            "session/set_mode": self._set_mode}
+            "session/set_mode": self._set_mode, "session/set_config_option": self._set_config_option}
 
     async def run(self) -> None:
         """Serve until the editor's end of the pipe closes, then leave, or cancel what runs if the door is to."""
@@ -171,12 +165,14 @@ class AcpDoor:
         session = await self._existing(params)
         await session.replay(show=True)
         session.follow()
+        session.attend()
         return _opened(session, params, self._surface.report)
 
     async def _resume(self, params: dict[str, Any]) -> dict[str, Any]:
         session = await self._existing(params)
         await session.replay(show=False)
         session.follow()
+        session.attend()
         return _opened(session, params, self._surface.report)
 
     async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +186,8 @@ class AcpDoor:
         session, blocks = self._session(params), _listed_in(params, "prompt")
         command = slash_command(blocks)
         if command is not None and command[0] in COMMANDS:
-            return await self._slash(session, *command)
+            await session.reply(await SlashCommands(self._client()).run(session, *command))
+            return {"stopReason": "end_turn"}
         if session.busy:
             raise DoorError(INVALID_PARAMS, "A prompt of this session is under way. Cancel it, or wait for its end.")
         try:
@@ -214,11 +211,16 @@ class AcpDoor:
         return {}
 
     async def _set_mode(self, params: dict[str, Any]) -> dict[str, Any]:
-        session, mode = self._session(params), params.get("modeId")
-        if not isinstance(mode, str) or not mode or (session.modes and mode not in session.modes):
-            raise DoorError(INVALID_PARAMS, f"The agent has no mode {mode!r}; it has: {', '.join(session.modes)}.")
-        session.mode = mode
+        _choose_mode(self._session(params), params.get("modeId"))
         return {}
+
+    async def _set_config_option(self, params: dict[str, Any]) -> dict[str, Any]:
+        session, option = self._session(params), params.get("configId")
+        if option != MODE or not session.modes:
+            known = f"there is: {MODE}" if session.modes else "the agent has named none so far"
+            raise DoorError(INVALID_PARAMS, f"The session has no config option {str(option)[:NAME_CHARS]!r}; {known}.")
+        _choose_mode(session, params.get("value"))
+        return {"configOptions": session.config_options()}
 
     # --- inside ---
     def _client(self) -> AsyncInterlock:
@@ -286,38 +288,11 @@ class AcpDoor:
         return session
 
     async def _send_commands(self, editor_id: str) -> None:
-        commands = [{"name": name, "description": description} for name, description in COMMANDS.items()]
+        commands = [{"name": name, "description": description,
+                     **({"input": {"hint": HINTS[name]}} if name in HINTS else {})}
+                    for name, description in COMMANDS.items()]
         await self._rpc.notify("session/update", {"sessionId": editor_id, "update": {
             "sessionUpdate": "available_commands_update", "availableCommands": commands}})
-
-    async def _slash(self, session: OpenSession, name: str, argument: str) -> dict[str, Any]:
-        if session.session_id is None:
-            await session.reply("The session has no work yet.")
-            return {"stopReason": "end_turn"}
-        client = self._client()
-        if name == "compact":
-            await client.sessions.compact(session.session_id, instructions=argument or None)
-            await session.reply("The conversation will be compacted.")
-        elif name == "status":
-            await session.reply(await self._status(session.session_id))
-        else:
-            shown = await client.sessions.get(session.session_id)
-            running = [one async for one in client.commands.every(session=shown.session_id, state="running")]
-            paused = [one async for one in client.commands.every(session=shown.session_id, state="paused")]
-            chosen = running if name == "pause" else paused
-            for one in chosen[:1]:
-                await (client.commands.pause if name == "pause" else client.commands.resume)(one.id)
-            await session.reply(f"{name.capitalize()} was requested." if chosen else f"There is nothing to {name}.")
-        return {"stopReason": "end_turn"}
-
-    async def _status(self, session_id: str) -> str:
-        client = self._client()
-        shown = await client.sessions.get(session_id)
-        waiting = [one async for one in client.approvals.every(state="pending") if one.session_id == session_id]
-        lines = [f"Agent {shown.agent_id} on {shown.runner_id} in {shown.workspace}: {shown.state}"
-                 f"{', at work' if shown.turn_id else ''}; {shown.total_tokens} tokens."]
-        lines += [f"Waits for approval: {title_of_approval(one)} (interlock approve {one.id})" for one in waiting]
-        return "\n".join(lines)
 
 
 def runner_of(text: str, nodes: Sequence[Node]) -> str:
@@ -357,9 +332,17 @@ def _opened(session: OpenSession, params: dict[str, Any], report: Callable[[str]
     if servers:
         report(f"MCP servers of the client are not started: {', '.join(servers)}. Configure them on the agent's host.")
     meta = {"_meta": {"interlock": {"mcpServersNotStarted": servers}}} if servers else {}
-    modes = {"modes": {"currentModeId": session.modes[0], "availableModes": [
-        {"id": mode, "name": mode} for mode in session.modes]}} if session.modes else {}
+    modes: dict[str, Any] = {"modes": {"currentModeId": session.current_mode, "availableModes": [
+        {"id": mode, "name": mode} for mode in session.modes]},
+        "configOptions": session.config_options()} if session.modes else {}
     return {**modes, **meta}
+
+
+def _choose_mode(session: OpenSession, mode: Any) -> None:
+    if not isinstance(mode, str) or not mode or (session.modes and mode not in session.modes):
+        raise DoorError(INVALID_PARAMS, f"The agent has no mode {str(mode)[:NAME_CHARS]!r}; it has: "
+                        f"{', '.join(session.modes)}.")
+    session.mode = mode
 
 
 def _text_in(params: dict[str, Any], name: str) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.doors.acp.card import ShownCards
 from interlock.doors.acp.permission import Permissions
 from interlock.doors.acp.view import EditorView
 from interlock.jsonrpc import Rpc
@@ -19,6 +20,10 @@ from interlock.sdk import AsyncInterlock, InterlockError, Lost, Reattached, Stre
 
 DRAIN_S = 10.0
 """How long the last frames of a command that has ended are awaited."""
+ATTENDED = ("pending_approval", "running")
+"""States of a command in which it may wait for an approval."""
+MODE = "mode"
+"""The id of the config option for the agent's mode."""
 TURNS_KEPT = 64
 """Turns whose end is remembered until their command is seen to have ended."""
 _frame = msgspec.json.Decoder(dict[str, Any])
@@ -46,6 +51,8 @@ class OpenSession:
         """At the gateway; None until the first command has opened it."""
         self.mode: str | None = None
         """What each prompt asks for."""
+        self.shown = ShownCards()
+        """What can be decided by a slash command, as it was shown whole in this conversation."""
         self._agent_id = agent_id
         self._runner_id = runner_id
         self._workspace = workspace
@@ -69,6 +76,18 @@ class OpenSession:
         return self._view.modes
 
     @property
+    def current_mode(self) -> str:
+        """What the next prompt runs in, as far as that is known. Call it for an agent that has modes."""
+        return self.mode or self.modes[0]
+
+    def config_options(self) -> list[dict[str, Any]]:
+        """Return ACP's config options: the mode, if the agent has modes."""
+        if not self.modes:
+            return []
+        return [{"id": MODE, "name": "Mode", "category": "mode", "type": "select", "currentValue": self.current_mode,
+                 "options": [{"value": mode, "name": mode} for mode in self.modes]}]
+
+    @property
     def busy(self) -> bool:
         """Whether a prompt of this editor is under way."""
         return self._busy
@@ -90,6 +109,31 @@ class OpenSession:
         if self.session_id is not None and not self._following:
             self._following = True
             self._start(self._follow())
+
+    def attend(self) -> None:
+        """Ask about the approvals of what runs already, as of a prompt of this editor."""
+        if self.session_id is not None:
+            self._start(self._attend(self.session_id))
+
+    async def _attend(self, session_id: str) -> None:
+        try:
+            for state in ATTENDED:
+                found = await self._gateway.commands.list(session=session_id, state=state, limit=1)
+                for command in found.items:
+                    self._start(self._watch(command.id))
+        except InterlockError as error:
+            await self.note(f"What waits for approval is not known: {error}")
+
+    async def _watch(self, command_id: str) -> None:
+        try:
+            await self._follow_command(command_id)
+        except InterlockError as error:
+            await self.note(f"Command {command_id} is not followed any more: {error}")
+
+    async def _follow_command(self, command_id: str) -> None:
+        async for heard in self._gateway.commands.follow(command_id):
+            if isinstance(heard, StreamEvent) and isinstance(heard.data, StatusEvent):
+                await self._status(heard.data)
 
     async def prompt(self, payload: ExecutePayload) -> str:
         """Run a prompt to its end; returns ACP's stop reason. Raises InterlockError, PromptFailed."""
@@ -118,9 +162,7 @@ class OpenSession:
             if command.target.session_id != self.session_id:
                 self.session_id, self._cursor, self._following = command.target.session_id, None, False
             self.follow()
-            async for heard in self._gateway.commands.follow(command.id):
-                if isinstance(heard, StreamEvent) and isinstance(heard.data, StatusEvent):
-                    await self._status(heard.data)
+            await self._follow_command(command.id)
             ended = await self._gateway.commands.get(command.id)
             if ended.turn_id is not None:
                 await self._drained(ended.turn_id)
@@ -157,8 +199,12 @@ class OpenSession:
                     case StreamEvent():
                         await self._submitted.wait()
                         self._cursor = heard.cursor or self._cursor
+                        before = self.modes
                         for update in self._updates(heard.data):
                             await self._send(update)
+                        if self.modes != before:
+                            await self._send({"sessionUpdate": "config_option_update",
+                                              "configOptions": self.config_options()})
                         self._note_end(heard.data)
                     case Lost():
                         await self.note(f"The connection to the gateway was lost ({heard.why}). The agent's work goes "
@@ -199,7 +245,7 @@ class OpenSession:
         if event.event != "approval" or event.approval_id is None:
             return
         if event.approval_state == "pending" and event.approval_id not in self._asking:
-            task = self._start(self._permissions.ask(self.editor_id, event.approval_id))
+            task = self._start(self._permissions.ask(self.editor_id, event.approval_id, self.shown))
             self._asking[event.approval_id] = task
         elif event.approval_state != "pending":
             await _ended(self._asking.pop(event.approval_id, None))

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.command.card.permission_request import not_of_its_digest, request_of_approval, title_of_approval
+from interlock.doors.acp.card import ShownCards, is_whole
 from interlock.doors.acp.view import of_subject, text_content
 from interlock.jsonrpc import PeerLost, Rpc, RpcError
 from interlock.protocol.resources import Approval, Remembering, RuleMatch
@@ -39,30 +40,33 @@ class Permissions:
         self._rpc = rpc
         self._may_vote: bool | None = None
 
-    async def ask(self, editor_session: str, approval_id: str) -> None:
-        """Ask about one approval and vote by the answer. A cancelled or lost request is no vote; the approval stays.
-        Cancel this call if the approval is decided elsewhere: the editor then withdraws its question."""
+    async def ask(self, editor_session: str, approval_id: str, shown: ShownCards) -> None:
+        """Ask about one approval and vote by the answer; note in `shown` what the
+        editor has shown whole. A cancelled or lost request is no vote; the approval stays. Cancel this call if the
+        approval is decided elsewhere: the editor then withdraws its question."""
         try:
             approval = await self._gateway.approvals.get(approval_id)
             if approval.state != "pending":
                 return
             if approval.kind == "question" or approval.signed or not await self._votes():
-                await self._show(editor_session, approval, _waits(approval))
+                await self._show(editor_session, approval, waits(approval))
                 return
             if (why := not_of_its_digest(approval)) is not None:
                 await self._show(editor_session, approval, f"{why} Deny it with: interlock deny {approval.id}")
                 return
-            await self._vote(editor_session, approval)
+            await self._vote(editor_session, approval, shown)
         except InterlockError as error:
             await self._show_sentence(editor_session, approval_id, str(error))
         except (RpcError, PeerLost, msgspec.MsgspecError):
             return  # An editor that leaves, or answers with an error, has not voted.
 
-    async def _vote(self, editor_session: str, approval: Approval) -> None:
+    async def _vote(self, editor_session: str, approval: Approval, shown: ShownCards) -> None:
         raw = await self._rpc.request("session/request_permission", {
             "sessionId": editor_session, "toolCall": tool_call(approval), "options": await self._options(approval),
             "_meta": meta(approval)}, cancels=True)
         outcome = _answer.decode(raw).outcome
+        if is_whole(approval):
+            shown.add(approval)
         if outcome.outcome != "selected":
             return
         if outcome.option_id in (ALLOW, ALLOW_SESSION):
@@ -75,7 +79,7 @@ class Permissions:
         else:
             return
         if voted.state == "pending":
-            await self._show(editor_session, voted, _waits(voted))
+            await self._show(editor_session, voted, waits(voted))
 
     async def _options(self, approval: Approval) -> list[dict[str, Any]]:
         options = [{"optionId": ALLOW, "name": "Allow once", "kind": "allow_once"}]
@@ -130,7 +134,8 @@ def meta(approval: Approval) -> dict[str, Any]:
         "agentTitle": approval.agent_title, "expiresAt": approval.expires_at}}
 
 
-def _waits(approval: Approval) -> str:
+def waits(approval: Approval) -> str:
+    """Return who is waited for, and how they decide."""
     if approval.kind == "question":
         return f"The agent asks a question. Answer it with: interlock answer {approval.id}"
     if approval.signed:
