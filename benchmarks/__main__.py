@@ -1,4 +1,4 @@
-"""`python -m benchmarks frames|link|limits|control|transcripts|cluster|box|house|weight [--seconds N] [--json]`."""
+"""`python -m benchmarks acp|frames|link|limits|control|transcripts|cluster|box|house|weight [--seconds N] [--json]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure beside the machine's limits.")
     parser.add_argument("what", choices=(
-        "frames", "link", "limits", "control", "transcripts", "cluster", "box", "house", "weight"))
+        "acp", "frames", "link", "limits", "control", "transcripts", "cluster", "box", "house", "weight"))
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long to measure (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
@@ -51,6 +51,11 @@ def main() -> None:
     elif asked.what == "box":
         report = box.run(asked.seconds, box.Counts(asked.sources, asked.builds, asked.files))
         text = box.table(report)
+    elif asked.what == "acp":
+        from benchmarks import acp  # It needs the ACP SDK.
+
+        report = acp.run(asked.seconds)
+        text = acp.table(report)
     elif asked.what == "house":
         report = house.run()
         text = house.table(report)
