@@ -161,7 +161,7 @@ async def _measured(house: House, seconds: float) -> tuple[list[Side], float, in
         rates = await _rounds(talks, lambda one: one.rate(pieces))
         delays = await _rounds(talks, lambda one: one.delays(count))
         weight = memory(door_pid).pss_mb
-    sides = [_side(name, rates[at], rates[0], delays[at], delays[0]) for at, name in enumerate(SIDES)]
+    sides = [side_of(name, rates[at], rates[0], delays[at], delays[0]) for at, name in enumerate(SIDES)]
     return sides, weight, pieces, count
 
 
@@ -170,8 +170,9 @@ async def _rounds(talks: tuple[Talk, ...], measure: Callable[[Talk], Awaitable[A
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _side(name: str, rates: list[float], bare_rates: list[float], delays: list[list[float]],
-          bare_delays: list[list[float]]) -> Side:
+def side_of(name: str, rates: list[float], bare_rates: list[float], delays: list[list[float]],
+            bare_delays: list[list[float]]) -> Side:
+    """Sum up the rounds of one way, each beside the same round of the agent alone."""
     ratios = [own / bare for own, bare in zip(rates, bare_rates, strict=True)]
     added = [statistics.median(own) - statistics.median(bare) for own, bare in zip(delays, bare_delays, strict=True)]
     together = [delay for row in delays for delay in row]

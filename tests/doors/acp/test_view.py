@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ def text(kind: str, text: str, offset: int | None = None, block: str = "b1") -> 
 
 def shown(*frames: dict[str, Any], own: str = "") -> list[dict[str, Any]]:
     view = EditorView(own.split().__contains__)
-    return list(itertools.chain.from_iterable(view.updates(frame) for frame in frames))
+    return list(itertools.chain.from_iterable(view.updates(json.dumps(frame).encode()) for frame in frames))
 
 
 def said(updates: list[dict[str, Any]]) -> list[str]:

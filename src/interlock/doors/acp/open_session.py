@@ -26,6 +26,8 @@ MODE = "mode"
 """The id of the config option for the agent's mode."""
 TURNS_KEPT = 64
 """Turns whose end is remembered until their command is seen to have ended."""
+TURN_END = b"session.turn.end"
+"""In the bytes of each frame that ends a turn, and in hardly any other: most need not be decoded for it."""
 _frame = msgspec.json.Decoder(dict[str, Any])
 _event = msgspec.json.Decoder(FrameEvent)
 
@@ -221,11 +223,13 @@ class OpenSession:
             return list(self._view.notice(event.notice))
         if not isinstance(event.frame, msgspec.Raw) or event.kind == "refused":
             return []
-        return list(self._view.updates(_frame.decode(event.frame)))
+        return list(self._view.updates(bytes(event.frame)))
 
     def _note_end(self, event: FrameEvent) -> None:
-        frame = _frame.decode(event.frame) if isinstance(event.frame, msgspec.Raw) else {}
-        if event.kind == "C" and frame.get("type") == "session.turn.end":
+        if event.kind != "C" or not isinstance(event.frame, msgspec.Raw) or TURN_END not in bytes(event.frame):
+            return
+        frame = _frame.decode(event.frame)
+        if frame.get("type") == "session.turn.end":
             self._ended_turns[frame["payload"]["turn_id"]] = frame["payload"]["stop_reason"]
             if len(self._ended_turns) > TURNS_KEPT:
                 del self._ended_turns[next(iter(self._ended_turns))]

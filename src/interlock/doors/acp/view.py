@@ -4,6 +4,7 @@ nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -27,6 +28,20 @@ _SUBJECT = msgspec.json.Decoder(p.InteractionSubject)
 _MEMBERS = msgspec.json.Decoder(dict[str, Any])
 
 
+class _Frame(msgspec.Struct):
+    type: str
+    payload: msgspec.Raw
+    metadata: Any = None
+
+
+_FRAME = msgspec.json.Decoder(_Frame)
+
+
+@lru_cache(maxsize=len(FRAMES))
+def _payload(kind: type[p.Payload]) -> msgspec.json.Decoder[p.Payload]:
+    return msgspec.json.Decoder(kind)
+
+
 class EditorView:
     """What an editor has been sent of one session. `is_own` returns whether a command's prompt is the editor's own."""
 
@@ -37,16 +52,17 @@ class EditorView:
         self.modes: list[str] = []
         """The agent's modes by its last capabilities."""
 
-    def updates(self, frame: dict[str, Any]) -> Iterator[Update]:
+    def updates(self, raw: bytes) -> Iterator[Update]:
         """Return the updates for one frame of the stream; none for frames that an editor does not show."""
-        row = FRAMES.get(str(frame.get("type")))
-        if row is None or is_silent(row.name, frame.get("payload"), frame.get("metadata")):
-            return
         try:
-            payload = msgspec.json.decode(msgspec.json.encode(frame.get("payload")), type=row.payload)
-        except (msgspec.MsgspecError, UnicodeEncodeError):
+            frame = _FRAME.decode(raw)
+            if (row := FRAMES.get(frame.type)) is None:
+                return
+            payload = _payload(row.payload).decode(frame.payload)
+        except msgspec.MsgspecError:
             return
-        yield from self._of(row.name, payload)
+        if not (is_silent(row.name, None, frame.metadata) or (isinstance(payload, p.PromptRequest) and payload.silent)):
+            yield from self._of(row.name, payload)
 
     def notice(self, notice: Notice) -> Iterator[Update]:
         """Return the update for a notice of the gateway."""
