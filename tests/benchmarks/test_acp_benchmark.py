@@ -10,8 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from benchmarks import acp_talker
 from benchmarks.acp import Reader, Report, Side, side_of, table
+
+from benchmarks import acp_talker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-1", "O-3")]
 
