@@ -18,6 +18,7 @@ import msgspec
 from interlock.cli import trust
 from interlock.cli.exit_status import BY_HTTP, ExitStatus
 from interlock.cli.place import OWNER_KEY_FILE, Where, gateway_file
+from interlock.cli.runner_line import up_is_starting
 from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.problems import full_sentence
@@ -76,6 +77,8 @@ def locate(where: Where) -> Address:
     if named:
         return Address(checked_url(named), _key(state))
     running = gateway_file(state)
+    if running is None and up_is_starting(state):
+        raise Trouble("Unreachable", f"The gateway on {state} is still starting.", "Try again in some seconds.")
     if running is None:
         raise Trouble("Unreachable", f"No gateway runs on {state}.", "Start one with: interlock up")
     return Address(checked_url(running.url), _key(state), running.pid)

@@ -20,6 +20,7 @@ from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.pause_verbs import drained
 from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.runner_line import runner_line, up_is_starting
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.session_list import WAITING, context, session_table, standing
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, terminal_width, write
@@ -243,7 +244,7 @@ async def _status(where: Where, *, json: bool) -> int:
     async with GatewayLink(where, patient=False) as link:
         raw = await link.get("/v1/status")
         newest = await link.list("/v1/sessions", Session, most=1)
-        address = link.address
+        address, starting = link.address, link.is_local and up_is_starting(where.directory())
     if json:
         print_json(raw)
         return ExitStatus.DONE
@@ -264,10 +265,7 @@ async def _status(where: Where, *, json: bool) -> int:
     for one in now.drains:
         result(f"drain            {drained(one)}")
     for node in now.runners:
-        offers = ", ".join(str(one.get("agent_id", "?")) for one in node.agents) or "no agents"
-        roots = f" · {one_line(', '.join(node.roots), 300)}" if node.roots else ""
-        result(f"runner           {one_line(node.device_name or node.node_id)} ({one_line(node.node_id)}) · "
-               f"{node.status} · {one_line(offers, 300)}{roots}")
+        result(f"runner           {runner_line(node, starting=starting)}")
     if not now.runners:
         result("runner           none is paired; start one with: interlock up")
     result(f"gateway          {address.url} · version {now.version} · your role is {now.role}")

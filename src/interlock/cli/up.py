@@ -27,6 +27,7 @@ from interlock.cli.console import offered, qr_code
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import (
+    LOCAL_RUNNER,
     LOGS,
     RUNNER_TOKEN_FILE,
     UP_LOCK,
@@ -42,7 +43,6 @@ from interlock.config.hangup import on_hangup
 from interlock.protocol.limits import READY_TIMEOUT_S
 from interlock.protocol.resources import Node
 
-LOCAL_RUNNER = "local"
 """The composition root's name for the runner that is paired here; importing it from there would load all of it."""
 TOKEN_BYTES = 32
 POLL_S = 0.05
