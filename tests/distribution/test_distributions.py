@@ -98,7 +98,7 @@ def test_the_image_has_two_stages_and_runs_without_root() -> None:
 
 @pytest.mark.needs("hadolint")
 def test_a_linter_finds_nothing_in_the_image() -> None:
-    run(require("hadolint"), DOCKERFILE, cwd=ROOT)
+    run(require("hadolint"), DOCKERFILE, ROOT / ".devcontainer/Dockerfile", cwd=ROOT)
 
 
 def test_a_release_publishes_without_a_stored_secret_and_attests_what_it_built() -> None:
@@ -127,3 +127,5 @@ def test_a_release_publishes_without_a_stored_secret_and_attests_what_it_built()
 def test_the_devcontainer_installs_what_contributing_says() -> None:
     container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text())
     assert container["postCreateCommand"] in (ROOT / "CONTRIBUTING.md").read_text()
+    image = (ROOT / ".devcontainer" / container["build"]["dockerfile"]).read_text()
+    assert image.rstrip().endswith(f"USER {container['remoteUser']}")
