@@ -128,4 +128,4 @@ def test_the_devcontainer_installs_what_contributing_says() -> None:
     container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text())
     assert container["postCreateCommand"] in (ROOT / "CONTRIBUTING.md").read_text()
     image = (ROOT / ".devcontainer" / container["build"]["dockerfile"]).read_text()
-    assert image.rstrip().endswith(f"USER {container['remoteUser']}")
+    assert image.rstrip().endswith(f"{container['remoteUser']}\nUSER 1000")
