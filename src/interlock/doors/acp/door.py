@@ -360,9 +360,8 @@ def _listed_in(params: dict[str, Any], name: str) -> list[Any]:
 
 
 def _listed(session: Session) -> dict[str, Any]:
-    label = session.entry.get("label") or session.entry.get("displayName")
     return {"sessionId": session.session_key, "cwd": session.workspace or "/", "updatedAt": session.updated_at,
-            "title": str(label) if label else f"{session.agent_id} · {session.session_key}"}
+            "title": session.title or f"{session.agent_id} · {session.session_key}"}
 
 
 def checked_agent(agent_id: str | None) -> str | None:
