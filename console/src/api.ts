@@ -68,6 +68,13 @@ export function mayVote(): boolean {
   return who()?.roles.some((role) => VOTERS.has(role)) ?? false;
 }
 
+const WRITERS: ReadonlySet<string> = new Set(['operator', 'admin', 'owner']);
+
+/** Whether this person may submit commands. */
+export function mayWrite(): boolean {
+  return who()?.roles.some((role) => WRITERS.has(role)) ?? false;
+}
+
 const ADMINS: ReadonlySet<string> = new Set(['admin', 'owner']);
 
 /** Whether this person may change keys, runners and rules. */

@@ -68,6 +68,7 @@ def screens(house: House) -> dict[str, tuple[str, str]]:
         "sessions": ("/console/sessions", ".cards a"),
         "spoken": (f"/console/sessions/{sessions['spoken']}", ".block.markup pre"),
         "ran": (f"/console/sessions/{sessions['ran']}", ".tool pre[aria-label]"),
+        "begin": ("/console/sessions/new", ".rule strong"),
         "commands": ("/console/commands", "main a"),
         "command": (f"/console/commands/{command}", ".timeline li"),
         "runners": ("/console/runners", ".runners li li"),
@@ -78,6 +79,7 @@ def screens(house: House) -> dict[str, tuple[str, str]]:
 
 def violations(page: Any) -> list[Any]:
     """What axe-core finds at each size and in each scheme."""
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     page.evaluate(require("axe").read_text("utf-8"))
     found: list[Any] = []
     for size in SIZES:
@@ -88,8 +90,8 @@ def violations(page: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["inbox", "edit", "waiting", "denied", "sessions", "spoken", "ran", "commands",
-                                  "command", "runners", "policy", "audit"])
+@pytest.mark.parametrize("name", ["inbox", "edit", "waiting", "denied", "sessions", "spoken", "ran", "begin",
+                                  "commands", "command", "runners", "policy", "audit"])
 def test_axe_finds_nothing_on_a_screen(page: Any, house: House, screens: dict[str, tuple[str, str]], name: str) -> None:
     path, complete = screens[name]
     page.goto(f"{origin(house)}{path}")

@@ -1,0 +1,87 @@
+"""Writing a prompt in real Chromium: the rule that decides is shown before, and its options are sent (J-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from proof.house import House
+from tests.console.pages import asked, interlock, origin, page_of
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
+RULES = """
+[[policy.rules]]
+name = "secrets stay"
+door = "command"
+effect = "deny"
+workspace = "{secret}"
+reason = "Nothing starts there."
+
+[[policy.rules]]
+name = "prompts of the shell"
+door = "command"
+effect = "ask"
+agent = "shell"
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    """A gateway that holds each command of the shell, and a runner."""
+    place = tmp_path_factory.mktemp("compose")
+    house = House(place, RULES.format(secret=place / "workspace" / "secret"))
+    try:
+        house.up()
+        yield house
+    finally:
+        house.down()
+
+
+def test_a_prompt_begins_a_session_after_its_rule_was_shown(browser: Any, house: House) -> None:
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions")
+        page.get_by_role("link", name="Start a session").click()
+        page.get_by_role("heading", name="Start a session").wait_for()
+        page.get_by_label("Agent", exact=True).select_option("shell")
+        page.get_by_text("A person is asked before it starts").wait_for()
+        page.get_by_text("by the rule prompts of the shell").wait_for()
+        page.get_by_label("Directory").fill(f"{house.workspace}/secret")
+        page.get_by_text("It is refused").wait_for()
+        page.get_by_text("by the rule secrets stay: Nothing starts there.").wait_for()
+        page.get_by_label("Directory").fill(str(house.workspace))
+        page.get_by_text("A person is asked before it starts").wait_for()
+        page.get_by_label("Runner").select_option("local")
+        page.get_by_label("Write to the agent").fill("echo composed")
+        page.get_by_text("Options").click()
+        page.get_by_label("If the session is busy").select_option("reject")
+        page.get_by_label("Priority").fill("7")
+        page.get_by_label("Time limit, minutes").fill("1.5")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.get_by_role("button", name="Send").click()
+        page.wait_for_url(lambda url: "/sessions/new" not in url)
+    command = house.get("/v1/commands")["items"][0]
+    assert (command["on_busy"], command["priority"], command["timeout_ms"]) == ("reject", 7, 90_000)
+    assert command["target"]["runner_id"] == "local"
+    assert command["target"]["workspace"] == str(house.workspace)
+    approval = house.get("/v1/approvals", state="pending")["items"][0]
+    assert approval["rule"] == "prompts of the shell", "what was shown before is what decided"
+    interlock(house, "deny", approval["id"], "--yes")
+
+
+def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, house: House) -> None:
+    approval = house.get(f"/v1/approvals/{asked(house, 'true', 'moded')}")
+    session = approval["session_id"]
+    interlock(house, "deny", approval["id"], "--yes")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.get_by_text("by the rule prompts of the shell").wait_for()
+        assert page.get_by_label("Directory").count() == 0, "a session stays where it is"
+        page.get_by_label("Write to the agent").fill("echo again")
+        page.get_by_text("Options").click()
+        page.get_by_label("Mode").fill("<b>plan</b>")
+        page.get_by_role("button", name="Send").click()
+        page.get_by_text("Sent. It waits for an approval.").wait_for()
+    command = house.get(f"/v1/commands/{house.get('/v1/commands')['items'][0]['id']}")
+    assert command["payload"]["mode"] == "<b>plan</b>"
+    assert command["target"]["session_id"] == session
