@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from proof.house import House
@@ -316,3 +317,39 @@ async def test_a_question_that_was_closed_is_answered_by_a_slash_command(
     assert (workspace / "made").exists()
     assert asked["_meta"]["interlock"]["digest"] in at.text()
     assert f"Allowed: {asked['_meta']['interlock']['approvalId']}" in at.text()
+
+
+@pytest.mark.req("O-7")
+async def test_the_python_client_of_acp_works_over_its_own_websocket(house: House, workspace: Path) -> None:
+    from acp import connect_to_agent, schema
+    from acp.helpers import text_block
+    from acp.ws import create_websocket_stream
+
+    texts: list[str] = []
+
+    class Client:
+        def on_connect(self, conn: Any) -> None:
+            """Nothing is asked of the agent from here."""
+
+        async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+            if isinstance(update, schema.AgentMessageChunk):
+                texts.append(update.content.text)  # type: ignore[union-attr]
+
+        async def request_permission(self, options: Any, session_id: str, tool_call: Any, **_: Any) -> Any:
+            return schema.RequestPermissionResponse(
+                outcome=schema.AllowedOutcome(outcome="selected", option_id="allow"))
+
+    at: Any = Client()
+    url = house.url.replace("http", "ws", 1) + "/acp?agent=shell"
+    connection = connect_to_agent(at, await create_websocket_stream(url, headers=dict(house.headers)))
+    try:
+        await connection.initialize(protocol_version=1, client_capabilities=schema.ClientCapabilities())
+        opened = await connection.new_session(cwd=str(workspace), mcp_servers=[])
+        ended = await asyncio.wait_for(connection.prompt(
+            session_id=opened.session_id, prompt=[text_block("touch made")]), PATIENCE_S)
+    finally:
+        await connection.close()
+
+    assert ended.stop_reason == "end_turn"
+    assert (workspace / "made").exists()
+    assert "".join(texts) == "ran 1 command"

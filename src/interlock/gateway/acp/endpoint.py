@@ -8,36 +8,19 @@ the REST API with that very credential.
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-import structlog
 from starlette.types import Receive, Scope, Send
 
-from interlock.doors.acp.door import AcpDoor
-from interlock.doors.acp.surface import Surface
-from interlock.gateway.acp.internal_transport import internal_client
-from interlock.gateway.acp.web_socket import WebSocketPipes
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.socket import STALLED, UNAUTHORIZED
-from interlock.gateway.rest.streams import FAREWELL_S, abort, bound
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.problems import Place, Problem
 
 PATHS = frozenset({"/acp", "/v1/acp"})
-REPORT_CHARS = 4_000
-"""What is logged of one report of the door: parts of it are the client's."""
 RUNNER_CHARS = 256
-
-log = structlog.get_logger("interlock.gateway")
-
-
-def _report(line: str) -> None:
-    log.warning("acp_door", report=line[:REPORT_CHARS])
-
-
-GATEWAY = Surface(auth_methods=(), choice="in the URL (`/acp?agent=ID`)", report=_report, is_local=False)
-"""No method of authentication: the credential of the connection has been checked when the door opens."""
+CONNECTION = "interlock.gateway.acp.connection"
 
 
 class Selection(NamedTuple):
@@ -57,26 +40,11 @@ class AcpEndpoint:
         """Serve one connection, whose host and origin were checked before. Raises Problem before it is accepted."""
         async with self._rest.connection(scope) as opening:
             chosen = selection(scope["query_string"])
-            await receive()  # websocket.connect
-            await send({"type": "websocket.accept"})
-            bound(scope)
-            pipes = WebSocketPipes(receive, send)
-            door = AcpDoor(pipes, lambda: internal_client(self._rest, scope), *chosen, on_exit="detach",
-                           surface=GATEWAY)
-            serving = asyncio.create_task(door.run(), name="acp door")
-            ends = [asyncio.create_task(event.wait()) for event in (pipes.over, opening.lost)]
-            try:
-                await asyncio.wait((serving, *ends), return_when=asyncio.FIRST_COMPLETED)
-                if opening.lost.is_set():
-                    await _close(send, UNAUTHORIZED, "the credential is accepted no more")
-                elif pipes.code == STALLED and await abort(scope):
-                    log.info("viewer_stalled", path=scope["path"])  # A close would not get through to it.
-                elif pipes.code is not None:
-                    await _close(send, pipes.code, pipes.reason)
-            finally:
-                for task in (serving, *ends):
-                    task.cancel()
-                await asyncio.gather(serving, *ends, return_exceptions=True)
+            # The SDK is loaded with the first client, and beside the loop: most gateways have no client here.
+            await asyncio.to_thread(import_module, CONNECTION)
+            from interlock.gateway.acp.connection import serve_connection
+
+            await serve_connection(self._rest, scope, receive, send, opening.lost, *chosen)
 
 
 def selection(query: bytes) -> Selection:
@@ -98,11 +66,3 @@ def selection(query: bytes) -> Selection:
 
 def _invalid(name: str, sentence: str) -> Problem:
     return Problem("InvalidPayload", sentence, errors=(Place(name, "not accepted"),))
-
-
-async def _close(send: Send, code: int, reason: str) -> None:
-    try:
-        async with asyncio.timeout(FAREWELL_S):
-            await send({"type": "websocket.close", "code": code, "reason": reason})
-    except (TimeoutError, OSError):
-        return  # The client has left, or reads nothing: the connection's end is all that it gets.
