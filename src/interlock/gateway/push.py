@@ -159,7 +159,7 @@ class PushService:
             raise Problem("UpstreamError", f"{host_of(login.push.endpoint)} has no such subscription any more; it was "
                           "removed. Turn notices on again in that browser.") from None
         except NotAsked as error:
-            raise Problem("UpstreamError", f"The test notice was not sent: {error}.") from None
+            raise Problem("UpstreamError", f"The test notice was not sent: {str(error).rstrip('.')}.") from None
 
     async def receivers(self, tenant_id: str) -> list[BrowserLoginRecord]:
         """The sessions of a tenant that are notified now: their key is good and still allows a vote, and the row is the

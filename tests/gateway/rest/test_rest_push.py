@@ -205,7 +205,9 @@ async def test_a_test_notice_is_sent_once_and_ended_on_request(gateway: Gateway)
                 "arrived": True}
         assert len(service.got) == 1
         service.status = 500
-        refused(await page.post(test, headers={"Idempotency-Key": "another-test-of-it"}), "UpstreamError")
+        problem = refused(await page.post(test, headers={"Idempotency-Key": "another-test-of-it"}), "UpstreamError")
+        assert problem["detail"] == ("The test notice was not sent: the push service 127.0.0.1 answered with status "
+                                     "500.")
         async with gateway.as_role("approver") as someone:
             refused(await someone.post(test, headers={"Idempotency-Key": "not-the-approvers"}), "NotFound")
         gone = await page.delete(f"{PATH}/{made['id']}", headers={"Idempotency-Key": "turn-it-off-again"})
