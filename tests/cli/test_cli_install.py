@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.install import install, plist, unit
+from interlock.cli.install import Part, install, plist, service_install, service_remove, services, unit
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("L-3", "G-4")
@@ -71,3 +71,47 @@ def test_it_is_written_once_it_is_paired_and_never_over_another(
         install(for_="systemd", root=[tmp_path], state=state)
     install(for_="systemd", root=[tmp_path], state=state, force=True)
     assert "ExecStart" in path.read_text()
+
+
+@pytest.mark.req("Y-15")
+@pytest.mark.parametrize("part", ["up", "gateway"])
+def test_up_and_a_gateway_are_services_without_being_paired(
+    part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    roots = [tmp_path] if part == "up" else None
+    service_install(part, for_="systemd", root=roots, state=tmp_path / "s")
+    path = tmp_path / f".config/systemd/user/interlock-{part}.service"
+    printed = capsys.readouterr()
+    assert printed.out == f"{path}\n"
+    assert f"enable --now interlock-{part}.service" in printed.err
+    line = next(line for line in path.read_text().splitlines() if line.startswith("ExecStart="))
+    assert shlex.split(line.removeprefix("ExecStart="))[2:] == [
+        "interlock", part, "--state", str(tmp_path / "s"), *(["--root", str(tmp_path)] if roots else [])]
+    service_install(part, for_="launchd", root=roots, state=tmp_path / "s")
+    read = plistlib.loads((tmp_path / f"Library/LaunchAgents/interlock.{part}.plist").read_bytes())
+    assert (read["Label"], Path(read["StandardOutPath"]).name) == (f"interlock.{part}", f"{part}.log")
+
+
+@pytest.mark.req("Y-15")
+def test_up_is_not_started_beside_its_own_gateway_until_that_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(Trouble, match="does not exist"):
+        service_remove("gateway", for_="systemd")
+    with pytest.raises(Trouble, match="has no workspaces"):
+        service_install("gateway", for_="systemd", root=[tmp_path], state=tmp_path / "s")
+    service_install("gateway", for_="systemd", state=tmp_path / "s")
+    with pytest.raises(Trouble, match="already starts a part of what up would start"):
+        service_install("up", for_="systemd", root=[tmp_path], state=tmp_path / "s")
+    service_remove("gateway", for_="systemd")
+    service_install("up", for_="systemd", root=[tmp_path], state=tmp_path / "s")
+    with pytest.raises(Trouble, match="already starts what gateway would start"):
+        service_install("gateway", for_="systemd", state=tmp_path / "s")
+    monkeypatch.setattr("sys.platform", "linux")
+    capsys.readouterr()
+    services()
+    listed = {line.split()[0]: line.split()[1] for line in capsys.readouterr().out.splitlines()}
+    assert listed == {"up": str(tmp_path / ".config/systemd/user/interlock-up.service"), "gateway": "not",
+                      "runner": "not"}

@@ -26,6 +26,7 @@ class VerbGroup(NamedTuple):
 GROUPS = {
     "agents": VerbGroup(verbs.AGENTS, "interlock.cli.agents:agents", verbs.AGENTS_VERBS),
     "runner": VerbGroup(verbs.RUNNER, "interlock.cli.processes:runner", verbs.RUNNER_VERBS),
+    "service": VerbGroup(verbs.SERVICE, "interlock.cli.install:services", verbs.SERVICE_VERBS),
     "sessions": VerbGroup(verbs.SESSIONS, "interlock.cli.lists:sessions", verbs.SESSIONS_VERBS),
     "runners": VerbGroup(verbs.RUNNERS, "interlock.cli.runners:runners", verbs.RUNNERS_VERBS),
     "policy": VerbGroup(verbs.POLICY, "interlock.cli.policy_verbs:show", verbs.POLICY_VERBS),

@@ -1,4 +1,4 @@
-"""`interlock runner install`: have the runner started with its host, by systemd or launchd (L-3)."""
+"""`interlock service` and `interlock runner install`: parts that start with the host (L-3, Y-15)."""
 
 from __future__ import annotations
 
@@ -19,59 +19,119 @@ from interlock.cli.terminal import result, say
 from interlock.cli.verb_error import Trouble, usage
 
 Kind = Literal["systemd", "launchd"]
+Part = Literal["up", "gateway", "runner"]
 
-UNIT_NAME = "interlock-runner.service"
-LABEL = "interlock.runner"
+PARTS: dict[Part, str] = {"up": "Interlock gateway and runner", "gateway": "Interlock gateway",
+                          "runner": "Interlock runner"}
 STOP_SLACK_S = 30
 """Beside drain_ms: what a runner needs to end its agents (A-4)."""
 
+ForOption = Annotated[Kind | None, Parameter(name="--for", help="systemd or launchd (default: this platform's; with "
+                                                                "--print both).")]
+PrintOption = Annotated[bool, Parameter(name="--print", help="Print what would be written, and write nothing.")]
+RootOption = Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
+                                                         "(default: the config's, else this one).")]
+PartArgument = Annotated[Part, Parameter(help="What is started: `interlock up`, the gateway, or the runner.")]
+ForceOption = Annotated[bool, Parameter(help="Write over a file of another content.")]
+StateOption = Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the "
+                                                    "platform's own).")]
 
-def install(
-    *,
-    print_: Annotated[bool, Parameter(name="--print", help="Print what would be written, and write nothing.")] = False,
-    for_: Annotated[Kind | None, Parameter(name="--for", help="systemd or launchd (default: this platform's; with "
-                                                              "--print both).")] = None,
-    root: Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
-                                                      "(default: the config's, else this one).")] = None,
-    force: Annotated[bool, Parameter(help="Write over a file of another content.")] = False,
-    state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
-    = None,
-) -> int:
+
+def install(*, print_: PrintOption = False, for_: ForOption = None, root: RootOption = None,
+            force: ForceOption = False, state: StateOption = None) -> int:
     """Have this host start its paired runner."""
+    return service_install("runner", print_=print_, for_=for_, root=root, force=force, state=state)
+
+
+def services() -> int:
+    """List which parts this host starts by itself, and by which file."""
+    for part, description in PARTS.items():
+        path = place(part, _platform()).expanduser()
+        result(f"{part:<8} {path if path.exists() else 'not installed'}   {description}")
+    return ExitStatus.DONE
+
+
+def service_install(
+    part: PartArgument, /, *, print_: PrintOption = False,
+    for_: ForOption = None, root: RootOption = None, force: ForceOption = False, state: StateOption = None,
+) -> int:
+    """Have this host start `interlock up`, a gateway or a paired runner, as a service of this user."""
     where = Where(state=state)
     directory = where.directory()
     config = load_config(where)
-    # The config's are read by the runner itself, and again when it is told to (G-1).
-    roots = checked_roots(root) or ([] if config.runner.roots else [str(Path.cwd())])
-    words = [sys.executable, "-m", "interlock", "runner", "--state", str(directory),
-             *(part for one in roots for part in ("--root", one))]
-    grace_s = config.runner.drain_ms // 1000 + STOP_SLACK_S
+    words = [sys.executable, "-m", "interlock", part, "--state", str(directory)]
+    if part == "gateway":
+        if root:
+            raise usage("--root is for a runner; a gateway has no workspaces.", "Leave it out.")
+    else:
+        # The config's are read by the runner itself, and again when it is told to (G-1).
+        roots = checked_roots(root) or ([] if config.runner.roots else [str(Path.cwd())])
+        words += [word for one in roots for word in ("--root", one)]
+    grace_s = (0 if part == "gateway" else config.runner.drain_ms // 1000) + STOP_SLACK_S
     made: dict[Kind, tuple[Path, str]] = {
-        "systemd": (Path("~/.config/systemd/user", UNIT_NAME), unit(words, directory, grace_s)),
-        "launchd": (Path("~/Library/LaunchAgents", LABEL + ".plist"), plist(words, directory, grace_s)),
+        "systemd": (place(part, "systemd"), unit(words, directory, grace_s, part)),
+        "launchd": (place(part, "launchd"), plist(words, directory, grace_s, part)),
     }
     if print_:
         _print(made, for_)
         return ExitStatus.DONE
-    if not pairings(directory):
+    if part == "runner" and not pairings(directory):
         raise Trouble("NotPaired", f"No runner of {directory} is paired.", "Pair it first: interlock runner pair CODE "
                       "--url URL")
-    kind: Kind = for_ or ("launchd" if sys.platform == "darwin" else "systemd")
+    kind = for_ or _platform()
+    _refuse_beside(part, kind)
     path, text = made[kind]
     (writable(directory) / LOGS).mkdir(mode=0o700, exist_ok=True)
     _write(path.expanduser(), text, force=force)
     result(str(path.expanduser()))
-    say("start it with: " + (f"systemctl --user daemon-reload && systemctl --user enable --now {UNIT_NAME}"
+    say("start it with: " + (f"systemctl --user daemon-reload && systemctl --user enable --now {path.name}"
                              if kind == "systemd" else f"launchctl bootstrap gui/{os.getuid()} {path}"))
     if kind == "systemd":
-        say("and let it run while nobody is logged in: loginctl enable-linger", "dim")
+        say("and let it run while you are logged out: loginctl enable-linger", "dim")
     return ExitStatus.DONE
 
 
-def unit(words: list[str], state: Path, grace_s: int) -> str:
+def service_remove(part: PartArgument, /, *, for_: ForOption = None) -> int:
+    """Remove the file by which this host starts a part; what runs goes on until it is stopped."""
+    kind = for_ or _platform()
+    path = place(part, kind).expanduser()
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        raise Trouble("NotInstalled", f"{path} does not exist.", "See what is installed: interlock service",
+                      ExitStatus.NOT_FOUND) from None
+    except OSError as error:
+        raise Trouble("WriteFailed", f"{path} cannot be removed: {error.strerror}.", "Remove it by hand.") from None
+    result(str(path))
+    say("stop what runs with: " + (f"systemctl --user disable --now {path.name}; systemctl --user daemon-reload"
+                                   if kind == "systemd" else f"launchctl bootout gui/{os.getuid()}/interlock.{part}"))
+    return ExitStatus.DONE
+
+
+def place(part: Part, kind: Kind) -> Path:
+    """Return where the file of a part is, below the home directory."""
+    return (Path("~/.config/systemd/user", f"interlock-{part}.service") if kind == "systemd"
+            else Path("~/Library/LaunchAgents", f"interlock.{part}.plist"))
+
+
+def _platform() -> Kind:
+    return "launchd" if sys.platform == "darwin" else "systemd"
+
+
+def _refuse_beside(part: Part, kind: Kind) -> None:
+    """Raise a usage error if `up` would be started beside one of the two parts that it starts itself."""
+    others: tuple[Part, ...] = ("gateway", "runner") if part == "up" else ("up",)
+    for other in others:
+        path = place(other, kind).expanduser()
+        if path.exists():
+            raise usage(f"{path} already starts {'a part of ' if part == 'up' else ''}what {part} would start.",
+                        f"Remove it first: interlock service remove {other}")
+
+
+def unit(words: list[str], state: Path, grace_s: int, part: Part = "runner") -> str:
     """Write a systemd user unit. Status 2 (usage) and 8 (token refused) would only come again, so they are final."""
     return "\n".join((
-        "[Unit]", "Description=Interlock runner", "",
+        "[Unit]", f"Description={PARTS[part]}", "",
         "[Service]",
         "ExecStart=" + " ".join(map(_quoted, words)),
         "ExecReload=/bin/kill -HUP $MAINPID",
@@ -83,13 +143,14 @@ def unit(words: list[str], state: Path, grace_s: int) -> str:
     ))
 
 
-def plist(words: list[str], state: Path, grace_s: int) -> str:
+def plist(words: list[str], state: Path, grace_s: int, part: Part = "runner") -> str:
     """Write a launchd property list."""
+    log = state / LOGS / f"{part}.log"
     return plistlib.dumps({
-        "Label": LABEL, "ProgramArguments": words, "WorkingDirectory": str(state), "RunAtLoad": True,
+        "Label": f"interlock.{part}", "ProgramArguments": words, "WorkingDirectory": str(state), "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False}, "ExitTimeOut": grace_s, "Umask": 0o077,
         "EnvironmentVariables": {"PATH": os.environ.get("PATH", os.defpath)},
-        "StandardOutPath": str(state / LOGS / "runner.log"), "StandardErrorPath": str(state / LOGS / "runner.log"),
+        "StandardOutPath": str(log), "StandardErrorPath": str(log),
     }).decode()
 
 

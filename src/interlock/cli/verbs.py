@@ -151,6 +151,16 @@ RUNNER_VERBS: tuple[CliVerb, ...] = (
     CliVerb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
             ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
 )
+SERVICE = CliVerb("service", "interlock.cli.groups:service", "List what this host starts by itself; add or remove it.",
+                  ("interlock service", "interlock service install up --root ~/work"))
+SERVICE_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("install", "interlock.cli.install:service_install",
+            "Have this host start `interlock up`, a gateway or a paired runner.",
+            ("interlock service install up --root ~/work", "interlock service install gateway",
+             "interlock service install up --print --for systemd")),
+    CliVerb("remove", "interlock.cli.install:service_remove", "Have this host no longer start it.",
+            ("interlock service remove up",)),
+)
 SESSIONS = CliVerb("sessions", "interlock.cli.groups:sessions", "List sessions, or show one and its transcript.",
                    ("interlock sessions", "interlock sessions show @last"))
 SESSIONS_VERBS: tuple[CliVerb, ...] = (
@@ -319,7 +329,8 @@ GROUPED: tuple[tuple[CliVerb, tuple[CliVerb, ...], Group], ...] = (
     (POLICY, POLICY_VERBS, THINGS), (TRUST, TRUST_VERBS, THINGS),
     (CRON, CRON_VERBS, THINGS),
     (SIGNING, SIGNING_VERBS, THINGS), (WEBHOOKS, WEBHOOK_VERBS, THINGS),
-    (RUNNER, RUNNER_VERBS, SETUP), (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),
+    (RUNNER, RUNNER_VERBS, SETUP), (SERVICE, SERVICE_VERBS, SETUP),
+    (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),
 )
 """Verbs that do something by themselves and have verbs below them, and where the help lists them."""
 
