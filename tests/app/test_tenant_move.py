@@ -70,7 +70,7 @@ from interlock.protocol.records import (
 )
 from interlock.protocol.resources import Actor, Command, RememberedRule, SigningKey, Target
 
-pytestmark = [pytest.mark.anyio, pytest.mark.req("U-2")]
+pytestmark = [pytest.mark.anyio, pytest.mark.req("U-2"), pytest.mark.long]
 DAY = "2026-01-01T00:00:00.000Z"
 PLACE = "https://b.example"
 USER = Actor(type="user", id="u")

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks import cluster
 
+pytestmark = pytest.mark.long
+
 
 def test_each_figure_stands_beside_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "HOPS", 5)

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from benchmarks.report import Report, frames_table
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 

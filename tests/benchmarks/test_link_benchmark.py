@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -21,7 +21,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.command.record_proof import check
 from interlock.gateway.signing_key import load_public_key
 
-pytestmark = pytest.mark.req("O-10")
+pytestmark = [pytest.mark.req("O-10"), pytest.mark.long]
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 SOON = ("--approval-timeout", "1s")

@@ -14,6 +14,8 @@ from proof.seeds.report import printed
 from proof.seeds.stage import stage
 from proof.seeds.table import FAILS, HOLDS, perform
 
+pytestmark = pytest.mark.long
+
 PEERS = ("peer_runner", "peer_gateway", "peer_client", "profile", "forms", "agents")
 FOREIGN = {"websockets"}
 """The one library that peers use beside Python's own."""

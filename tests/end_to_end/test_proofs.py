@@ -19,6 +19,8 @@ from proof.timers import timers
 
 from agents.third_party import ThirdParty
 
+pytestmark = pytest.mark.long
+
 FULL_DISKS = 1
 STREAMS = 20
 RESUMED_EVENTS = 30

@@ -14,6 +14,8 @@ from proof.kill_many import quick as kill_many
 from proof.orphans import orphans
 from proof.power_cut import cut_power
 
+pytestmark = pytest.mark.long
+
 KILLS = 1
 WRITERS = 2
 MANY_KILLS = 3

@@ -16,6 +16,8 @@ import pytest
 from cli.test_cli_pairing import Place
 from cli.test_cli_up import PATIENCE_S, read_until
 
+pytestmark = pytest.mark.long
+
 
 class Gateway(Place):
     """A gateway on a machine of its own."""
