@@ -11,6 +11,7 @@ export type Command = components['schemas']['Command'];
 export type CommandPage = components['schemas']['CommandPage'];
 export type StatusEvent = components['schemas']['StatusEvent'];
 export type Explanation = components['schemas']['Explanation'];
+export type PolicyReplay = components['schemas']['PolicyReplay'];
 export type RememberedRule = components['schemas']['RememberedRule'];
 export type Node = components['schemas']['Node'];
 export type Drain = components['schemas']['Drain'];
@@ -73,6 +74,13 @@ const WRITERS: ReadonlySet<string> = new Set(['operator', 'admin', 'owner']);
 /** Whether this person may submit commands. */
 export function mayWrite(): boolean {
   return who()?.roles.some((role) => WRITERS.has(role)) ?? false;
+}
+
+const REPLAYERS: ReadonlySet<string> = new Set(['operator', 'auditor', 'admin', 'owner']);
+
+/** Whether this person may replay rules on recorded calls. */
+export function mayReplay(): boolean {
+  return who()?.roles.some((role) => REPLAYERS.has(role)) ?? false;
 }
 
 const ADMINS: ReadonlySet<string> = new Set(['admin', 'owner']);

@@ -19,7 +19,7 @@ def test_a_call_is_tried_and_the_rule_that_decides_is_shown(browser: Any, house:
         page.locator("#rules li").first.wait_for()
         assert page.locator("#rules li").count() == len(house.get("/v1/policy")["rules"])
         for label, value in (("Agent", "shell"), ("Tool", "shell"), ("Command line", "ls"), ("Directory", "/tmp")):
-            page.get_by_label(label, exact=True).fill(value)
+            page.locator("#try").get_by_label(label, exact=True).fill(value)
         page.get_by_role("button", name="Which rule decides?").press("Enter")
         page.locator(".notice", has_text=f"by the rule {expected['rule']}").wait_for()
         assert page.url.endswith("/console/policy?agent=shell&tool=shell&command=ls&workspace=%2Ftmp")
@@ -40,3 +40,30 @@ def test_a_remembered_rule_is_revoked_after_a_second_press(browser: Any, house: 
         page.get_by_role("button", name="such calls are asked for again").click()
         page.get_by_text("revoked by user:owner").wait_for()
         assert house.get("/v1/policy/rules")["rules"][0]["revoked_by"] == "user:owner"
+
+
+@pytest.mark.req("J-8", "J-13")
+def test_a_rule_is_replayed_on_recorded_calls(browser: Any, house: House) -> None:
+    for line in ("true replayed", "echo untouched"):
+        interlock(house, "deny", asked(house, line, "replay"), "--yes")
+    before = house.get("/v1/policy")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/policy")
+        form = page.locator("#replay")
+        form.get_by_label("Command (regular expression)").fill("true replayed")
+        form.get_by_role("button", name="Replay").press("Enter")
+        changed = page.locator("#replayed li", has_text="true replayed")
+        changed.filter(has_text="Asked for → Denied").wait_for()
+        assert "tried-in-the-console" in changed.inner_text()
+        page.locator("#replayed li", has_text="echo untouched").filter(has_text="Asked for → Asked for").wait_for()
+        form.get_by_label("Only calls that would be decided otherwise").check()
+        form.get_by_role("button", name="Replay").press("Enter")
+        page.locator("#replayed li", has_text="echo untouched").wait_for(state="detached")
+        changed.filter(has_text="Asked for → Denied").wait_for()
+        assert page.locator("#replayed li", has_text="echo untouched").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        form.get_by_label("Command (regular expression)").fill("true (")
+        form.get_by_role("button", name="Replay").press("Enter")
+        page.get_by_role("alert").wait_for()
+        assert "command" in page.get_by_role("alert").inner_text()
+    assert house.get("/v1/policy") == before
