@@ -30,7 +30,7 @@ from interlock.cli.terminal import (
     write,
 )
 from interlock.cli.values import count
-from interlock.command.card.lines import CardLine, lines
+from interlock.command.card.lines import CONTEXT_LINES, CardLine, lines
 from interlock.command.card.request import ReceivedRequest
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
@@ -241,7 +241,7 @@ class Screen:
                         f"▸ {asked.tool_name}:")
             raw = bytes(asked.input)
             shown = not self._is_shell and len(raw) <= MAX_DIFFED_BYTES
-            diff = diffs_of(lines(ReceivedRequest(asked.tool_name, raw))) if shown else []
+            diff = diffs_of(lines(ReceivedRequest(asked.tool_name, raw), CONTEXT_LINES)) if shown else []
             if diff:
                 self._edits[asked.invocation_id] = diff
 

@@ -18,6 +18,8 @@ WORDS_CHARS = 200
 MAX_COMPARED_LINES = 4_000
 """Texts of more lines are shown as removed and added whole: comparing them would take too long."""
 CONTEXT_LINES = 3
+"""Unchanged lines around a change, if the runner compared the texts itself. What an agent sends as the text before is
+its own word: a line that stands in both of its texts may be new in the file, so all of them are shown (H-4)."""
 _DIFF = "--- "
 Style = Literal["plain", "command", "added", "removed", "place", "note"]
 
@@ -91,15 +93,16 @@ def agents_words(asked: ReceivedRequest) -> str:
     return one_line(" · ".join(text for text in said if text not in shown), WORDS_CHARS)
 
 
-def lines(asked: ReceivedRequest) -> list[CardLine]:
-    """The whole of a request: its command, its diff, then every member that these do not show."""
+def lines(asked: ReceivedRequest, context: int | None = None) -> list[CardLine]:
+    """The whole of a request: its command, its diff, then every member that these do not show. `context` bounds the
+    unchanged lines around a change, for a report of what has run: a question has all of them."""
     found = parts(asked)
     if (landing := landing_request(asked)) is not None:
         shown = _landing_lines(landing, _landing_edits(found))
         texts = [text for text in found.shown if not text.startswith(_DIFF)]
         said = [asked.title] if asked.title not in ("", landing.runners_title) else []
     else:
-        shown = [*_commands(found), *(line for edit in found.edits for line in _edit(edit))]
+        shown = [*_commands(found), *(line for edit in found.edits for line in _edit(edit, context))]
         shown += [line for member in found.rest for text in labelled(*member) for line in _split(text)]
         said, texts = _said(asked, found), found.shown
     shown += [line for text in said for line in _quoted(text)]
@@ -152,7 +155,7 @@ def _landing_lines(landing: LandingRequest, edits: list[FileEdit]) -> list[CardL
         rows.append(CardLine(f"and {landing.not_listed:,} more that are not listed", "note"))
     rows += [CardLine(_row(f"never lands: {text}"), "note") for text in landing.never_lands]
     rows.append(CardLine(_row(f"in {landing.workspace} · sha256 {landing.digest}")))
-    return [*rows, *(line for edit in edits for line in _edit(edit))]
+    return [*rows, *(line for edit in edits for line in _edit(edit, CONTEXT_LINES))]
 
 
 def _warning(file: LandingFile) -> CardLine:
@@ -204,7 +207,8 @@ def _commands(found: Parts) -> Iterator[CardLine]:
             yield from _split(f"  {line}", "command")
 
 
-def _edit(edit: FileEdit) -> Iterator[CardLine]:
+def _edit(edit: FileEdit, context: int | None = None) -> Iterator[CardLine]:
+    """Lay an edit out, with so many unchanged lines around each change; with all of them if `context` is None."""
     yield CardLine(_row(f"--- {edit.path}"), "place")
     if edit.patch:
         for line in edit.new.split("\n"):
@@ -214,7 +218,8 @@ def _edit(edit: FileEdit) -> Iterator[CardLine]:
     if len(old) + len(new) > MAX_COMPARED_LINES or not old:
         changed = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
     else:
-        changed = list(difflib.unified_diff(old, new, n=CONTEXT_LINES, lineterm=""))[2:]
+        around = len(old) + len(new) if context is None else context
+        changed = list(difflib.unified_diff(old, new, n=around, lineterm=""))[2:]
         changed = changed or [f" {line}" for line in new]
     for line in changed:
         yield from _split(line, _patch_style(line))
