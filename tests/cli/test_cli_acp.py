@@ -11,6 +11,7 @@ import pytest
 
 from interlock.cli.exit_status import ExitStatus
 from interlock.doors.acp.door import AUTH_REQUIRED
+from interlock.jsonrpc import PARSE_ERROR
 
 
 def acp(state: Path, *lines: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -24,11 +25,13 @@ def test_it_answers_without_a_gateway_and_ends_with_its_input(tmp_path: Path) ->
     done = acp(tmp_path, '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}', "not json",
                '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}')
 
-    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
     assert (done.returncode, done.stderr) == (ExitStatus.DONE, "")
-    assert (first["id"], first["result"]["agentInfo"]["name"]) == (1, "interlock")
-    assert (second["id"], second["error"]["code"]) == (2, AUTH_REQUIRED)
-    assert "interlock up" in second["error"]["message"]
+    assert set(answers) == {1, 2, None}
+    assert answers[1]["result"]["agentInfo"]["name"] == "interlock"
+    assert answers[2]["error"]["code"] == AUTH_REQUIRED
+    assert "interlock up" in answers[2]["error"]["message"]
+    assert answers[None]["error"]["code"] == PARSE_ERROR
 
 
 @pytest.mark.req("O-1")

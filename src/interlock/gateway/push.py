@@ -99,11 +99,11 @@ class PushService:
 
     async def subscribe(self, principal: Principal, session_id: str, body: PushSubscriptionBody, remember: Remember
                         ) -> PushSubscription:
-        """Have the browser of a session notified, in place of what it was before. Raises Problem UnsupportedCapability,
+        """Have the browser of a session notified, in place of what it was before. Raises Problem Conflict, Forbidden,
         InvalidPayload or QuotaExceeded."""
         sender = self._sender()
         if not session_id:
-            raise Problem("UnsupportedCapability", "Only a browser session can be notified: a key has no browser.",
+            raise Problem("Forbidden", "Only a browser session can be notified: a key has no browser.",
                           hint="Log in to the console, and choose Notify me on this device.")
         try:
             check_keys(body.keys.p256dh, body.keys.auth)
@@ -148,7 +148,7 @@ class PushService:
         return ended
 
     async def test(self, principal: Principal, push_id: str) -> None:
-        """Send a notice that names no approval. Raises Problem NotFound, UnsupportedCapability or UpstreamError."""
+        """Send a notice that names no approval. Raises Problem NotFound, Conflict or UpstreamError."""
         login = await self._find(principal, push_id)
         assert login.push is not None
         message = PushMessage(msgspec.json.encode(_Content(TEST_TITLE, TEST_TEXT)), TEST_TTL_S)
@@ -195,7 +195,7 @@ class PushService:
 
     def _sender(self) -> WebPush:
         if self._settings is None:
-            raise Problem("UnsupportedCapability", "This gateway does not notify browsers.",
+            raise Problem("Conflict", "This gateway does not notify browsers.",
                           hint="Name an address of yours in its config: `contact` under `[push]`.")
         return self._settings.sender
 

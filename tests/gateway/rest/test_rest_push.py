@@ -78,7 +78,7 @@ async def test_a_gateway_without_push_says_so_and_how_to_have_it(gateway: Gatewa
     assert gateway.access.push.channel("default") is None
     async with browser(gateway) as page, post_server() as service:
         await logged_in(page, code=await coded(gateway))
-        refused(await subscribe(page, SubscribedBrowser(service)), "UnsupportedCapability")
+        refused(await subscribe(page, SubscribedBrowser(service)), "Conflict")
 
 
 @pytest.mark.needs("http-ece")
@@ -118,7 +118,7 @@ async def test_what_is_not_a_browsers_subscription_is_refused(gateway: Gateway) 
     async with pushing(gateway) as service, browser(gateway) as page:
         there = SubscribedBrowser(service)
         body = {"endpoint": there.endpoint, "keys": there.keys}
-        refused(await gateway.post(PATH, body), "UnsupportedCapability")
+        refused(await gateway.post(PATH, body), "Forbidden")
         async with browser(gateway) as viewer:
             await logged_in(viewer, key="ilk_default_viewer")
             refused(await subscribe(viewer, there), "Forbidden")

@@ -64,9 +64,9 @@ def _session(call: ApiRequest) -> str:
 OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/push-subscriptions", "listPushSubscriptions", listing, READERS, answers=PushSubscriptionList),
     Operation("POST", "/push-subscriptions", "subscribeToPush", subscribe, APPROVERS, body=PushSubscriptionBody,
-              answers=PushSubscription, status=201, codes=("QuotaExceeded", "UnsupportedCapability")),
+              answers=PushSubscription, status=201, codes=("QuotaExceeded", "Conflict")),
     Operation("POST", "/push-subscriptions/{push_subscription_id}/test", "testPushSubscription", test, APPROVERS,
-              body=EmptyBody, body_optional=True, answers=Arrived, codes=("UnsupportedCapability",)),
+              body=EmptyBody, body_optional=True, answers=Arrived, codes=("Conflict",)),
     Operation("DELETE", "/push-subscriptions/{push_subscription_id}", "endPushSubscription", end, READERS,
               body=EmptyBody, body_optional=True, answers=PushSubscription),
 )
