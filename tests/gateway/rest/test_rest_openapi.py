@@ -124,6 +124,7 @@ def least(operation: Operation) -> bytes:
             return value(form["anyOf"][0])
         if form.get("pattern") == "^[0-9a-f]{64}$":
             return "a" * 64
-        return {"string": "x" * max(1, form.get("minLength", 1)), "integer": form.get("minimum", 1), "array": ["x"], "boolean": True}[form["type"]]
+        text = "x" * form.get("minLength", 1)
+        return {"string": text, "integer": form.get("minimum", 1), "array": ["x"], "boolean": True}[form["type"]]
 
     return json.dumps(value({"$ref": operation.body.__name__})).encode() if operation.body else b""
