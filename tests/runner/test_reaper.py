@@ -89,3 +89,22 @@ def test_a_family_is_the_tree_and_the_group_without_the_dead_and_the_keeper() ->
         16: (1, 16, "S"),  # a stranger
     }
     assert supervisor.family(10, 11, table) == {11, 12, 13, 14}
+
+
+@pytest.mark.req("A-4")
+async def test_what_a_keeper_reads_does_not_grow_with_the_host(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runner's death has as many keepers look as it had agents: each reads its own descendants, not all of theirs."""
+    others = [await start("input()") for _ in range(3)]
+    agent = await start("import subprocess as s; p = s.Popen(['sleep', '60']); print(p.pid, flush=True); input()")
+    child = int(await anext(agent.lines()))
+    read: list[int] = []
+    read_row, (keeper, _, _) = supervisor.process_row, supervisor.process_table()[agent.pid]
+
+    def counted(pid: int) -> tuple[int, int, str] | None:
+        read.append(pid)
+        return read_row(pid)
+
+    monkeypatch.setattr(supervisor, "process_row", counted)
+    assert supervisor.descendant_table(keeper).keys() == {agent.pid, child}
+    assert set(read) == {agent.pid, child}
+    assert not {other.pid for other in others} & set(read)

@@ -185,7 +185,7 @@ class AgentProcess:
         """Every living process of this agent, itself included, in rising order; by tree, by group and by session id."""
         by_tree: set[int] = set()
         if self._control.pid is not None and not self._control.over.is_set():
-            by_tree = supervisor.family(self._keeper.pid, self.pid, supervisor.process_table())
+            by_tree = supervisor.family(self._keeper.pid, self.pid, supervisor.descendant_table(self._keeper.pid))
         return sorted(by_tree.union(reaper.live_descendants(self._session_id) if self._session_id else ()))
 
     def pause(self) -> None:
@@ -198,16 +198,18 @@ class AgentProcess:
         self._stopped = True
         seen: set[int] = set()
         for _ in range(STOP_ROUNDS):
-            found = supervisor.family(self._keeper.pid, self.pid, supervisor.process_table())
+            table = supervisor.descendant_table(self._keeper.pid)
+            found = supervisor.family(self._keeper.pid, self.pid, table)
             if found <= seen:
                 return
             seen |= found
-            supervisor.signal_family(self._keeper.pid, self.pid, signal.SIGSTOP)
+            supervisor.signal_family(self._keeper.pid, self.pid, signal.SIGSTOP, table)
 
     def resume(self) -> None:
         """SIGCONT to all that `pause` stopped (C-6); nothing where it was not paused."""
         if self._stopped and not self._control.over.is_set():
-            supervisor.signal_family(self._keeper.pid, self.pid, signal.SIGCONT)
+            supervisor.signal_family(self._keeper.pid, self.pid, signal.SIGCONT,
+                                     supervisor.descendant_table(self._keeper.pid))
         self._stopped = False
 
     async def terminate(self, grace_s: float = TERMINATE_GRACE_S) -> ProcessExit:

@@ -30,7 +30,7 @@ An agent whose programs are held has lines of its own beside these, both ways: s
 """
 
 # pathlib and contextlib alone would add half to the start.
-# ruff: noqa: PTH100, PTH120, PTH123, PTH208, SIM105
+# ruff: noqa: PTH100, PTH110, PTH120, PTH123, PTH208, SIM105
 from __future__ import annotations
 
 import _socket
@@ -81,14 +81,9 @@ def process_table() -> dict[int, tuple[int, int, str]]:
     rows: dict[int, tuple[int, int, str]] = {}
     if LINUX:
         for name in os.listdir("/proc"):
-            if name.isdigit():
-                try:
-                    with open(f"/proc/{name}/stat", "rb", buffering=0) as stat:
-                        # The name of the program, in parentheses, may itself hold spaces and parentheses.
-                        fields = stat.read(1024).rpartition(b")")[2].split(None, 3)
-                    rows[int(name)] = (int(fields[1]), int(fields[2]), fields[0].decode())
-                except (OSError, IndexError):
-                    continue  # It ended while we read.
+            row = process_row(int(name)) if name.isdigit() else None
+            if row is not None:
+                rows[int(name)] = row
         return rows
     import subprocess  # Only here, for its import would add as much again to the start.
 
@@ -98,6 +93,50 @@ def process_table() -> dict[int, tuple[int, int, str]]:
         rows[int(fields[0])] = (int(fields[1]), int(fields[2]), fields[3][0])
     # `ps` was a child of ours; it has been waited for, and must not count as one.
     return {pid: row for pid, row in rows.items() if row[0] != os.getpid() or exists(pid)}
+
+
+def descendant_table(root: int) -> dict[int, tuple[int, int, str]]:
+    """The rows of `process_table` of every descendant of `root`, from the kernel's own lists of children.
+
+    The cost grows with the descendants, not with the processes of the host: when a runner with 1,000 agents dies, 1,000
+    keepers look at once. A child that ends while a list is read can hide the next one, so callers look again until no
+    child is left. Without such lists (CONFIG_PROC_CHILDREN, other systems) the whole table is returned.
+    """
+    own = os.getpid()
+    if not LINUX or not os.path.exists(f"/proc/{own}/task/{own}/children"):
+        return process_table()
+    rows: dict[int, tuple[int, int, str]] = {}
+    waiting = [root]
+    while waiting:
+        for pid in children_of(waiting.pop()):
+            row = process_row(pid)
+            if row is not None and pid not in rows:
+                rows[pid] = row
+                waiting.append(pid)
+    return rows
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of every thread of a process, as the kernel lists them; none if it has ended."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as listed:
+                found += map(int, listed.readall().split())
+    except OSError:
+        pass  # It ended, or one of its threads did: its children are the keeper's by the next look.
+    return found
+
+
+def process_row(pid: int) -> tuple[int, int, str] | None:
+    """One row of `process_table`, from /proc; None if the process is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
+            # The name of the program, in parentheses, may itself hold spaces and parentheses.
+            fields = stat.read(1024).rpartition(b")")[2].split(None, 3)
+        return int(fields[1]), int(fields[2]), fields[0].decode()
+    except (OSError, IndexError):
+        return None
 
 
 def exists(pid: int) -> bool:
@@ -127,12 +166,11 @@ def family(root: int, group: int, table: dict[int, tuple[int, int, str]]) -> set
     return {pid for pid in found if table[pid][2] not in "ZX"}
 
 
-def signal_family(root: int, group: int, number: int) -> set[int]:
+def signal_family(root: int, group: int, number: int, table: dict[int, tuple[int, int, str]]) -> set[int]:
     """Signal the process group as one, then every descendant of `root` outside it; who did not let us is returned.
 
-    The group is signalled only while a member lives, so that a number used again is never hit.
+    The group is signalled only while a member lives by `table`, so that a number used again is never hit.
     """
-    table = process_table()
     members = family(root, group, table)
     refused: set[int] = set()
     if any(table[pid][1] == group for pid in members):
@@ -207,7 +245,7 @@ class Keeper:
                 return
             timeout = self.press()
             if timeout is not None and timeout < 0:
-                left = " ".join(map(str, sorted(family(os.getpid(), self.agent, process_table()))))
+                left = " ".join(map(str, sorted(family(os.getpid(), self.agent, descendant_table(os.getpid())))))
                 self.say(f"D {left}")
                 return
             self.listen(timeout)
@@ -253,8 +291,9 @@ class Keeper:
         over = time.monotonic() - self.kill_at
         if over < 0:
             return -over if LINUX else min(-over, KILL_SWEEP_S)
-        members = family(os.getpid(), self.agent, process_table())
-        refused = signal_family(os.getpid(), self.agent, signal.SIGKILL)
+        table = descendant_table(os.getpid())
+        members = family(os.getpid(), self.agent, table)
+        refused = signal_family(os.getpid(), self.agent, signal.SIGKILL, table)
         if over > KILL_WAIT_S or (members and members <= refused):
             return -1.0
         return KILL_SWEEP_S
@@ -289,9 +328,10 @@ class Keeper:
         """SIGTERM and SIGCONT on the first call, the clock to SIGKILL on each (A-4)."""
         kill_at = time.monotonic() + grace_s
         if self.kill_at is None:
-            signal_family(os.getpid(), self.agent, signal.SIGTERM)
-            # A stopped group hears SIGTERM only once it goes on.
-            signal_family(os.getpid(), self.agent, signal.SIGCONT)
+            table = descendant_table(os.getpid())
+            signal_family(os.getpid(), self.agent, signal.SIGTERM, table)
+            # A stopped group receives SIGTERM only once it continues.
+            signal_family(os.getpid(), self.agent, signal.SIGCONT, table)
             self.kill_at = kill_at
         self.kill_at = min(self.kill_at, kill_at)
 
