@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -26,11 +27,14 @@ class Stored(NamedTuple):
 
     file: Path
     sessions: list[str]
+    approvals: list[str]
+    secrets: dict[str, str]
 
 
 @pytest.fixture
 async def base(tmp_path: Path) -> Stored:
-    return Stored(tmp_path / "base.db", (await make_base(SqliteStore(tmp_path))).sessions)
+    made = await make_base(SqliteStore(tmp_path))
+    return Stored(tmp_path / "base.db", made.sessions, made.approvals, made.secrets)
 
 
 def differing(base: Stored) -> list[str]:
@@ -106,3 +110,38 @@ async def test_another_sessions_state_and_one_that_cannot_be_read_are_named(base
     assert sorted(differing(base)) == sorted([
         f"the stored row of the session {second} is that of another session",
         f"the stored row of the session {base.sessions[2]} cannot be read"])
+
+
+@pytest.mark.parametrize(("column", "value", "named"), [
+    ("usage", 2, "usage, which cannot be read"), ("usage", b"[", "usage, which cannot be read"),
+    ("usage", b'{"input_tokens":1000000}', "usage"), ("workspace", "/etc", "workspace"), ("agent_id", "x", "agent_id"),
+])
+async def test_a_column_that_differs_from_the_state_is_named(base: Stored, column: str, value: object, named: str
+                                                             ) -> None:
+    session_id = base.sessions[0]
+    connection = apsw.Connection(str(base.file))
+    connection.execute(f"UPDATE session SET {column} = ? WHERE session_id = ?", (value, session_id))
+    connection.close()
+    assert differing(base) == [f"the stored row of the session {session_id} differs from its own state: {named}"]
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_counts_that_cannot_be_read_stop_nothing(base: Stored, tmp_path: Path, live: bool) -> None:
+    """They are a copy: the session is read, votes count, and its next write puts them right."""
+    connection = apsw.Connection(str(base.file))
+    if not live:
+        connection.execute("UPDATE session SET usage = 2")
+    gateway = Gateway(await open_ledger(base.file, SetClock()), random.Random(7).randbytes)
+    await gateway.meet()
+    await gateway.engine.start()
+    for session_id in base.sessions:
+        await gateway.attach(session_id)
+    if live:
+        connection.execute("UPDATE session SET usage = 2")
+    before = len(gateway.wire.sent)
+    await gateway.vote(base.approvals[0], base.secrets["cara"])
+    assert [one.type for one in gateway.wire.sent[before:]] == ["control.session.open", "control.prompt.request"]
+    [row] = connection.execute("SELECT usage FROM session WHERE session_id = ?", (base.sessions[0],)).fetchall()
+    await gateway.stop()
+    connection.close()
+    assert json.loads(row[0])["input_tokens"] == 0

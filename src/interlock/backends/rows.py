@@ -72,8 +72,17 @@ def session_of(row: Row) -> SessionRecord:
     return SessionRecord(
         session_id=session_id, tenant_id=tenant_id, session_key=session_key, agent_id=agent_id, runner_id=runner_id,
         workspace=workspace, state=state, created_ms=created_ms, updated_ms=updated_ms, deadline_ms=deadline_ms,
-        machine=machine, usage=_usage.decode(usage),
+        machine=machine, usage=_usage_of(usage),
     )  # fmt: skip
+
+
+def _usage_of(stored: Any) -> dict[str, Any]:
+    """Read the counts of a session, a copy of those in its state: a copy that cannot be read must not make the session
+    unreadable, and the next write replaces it. `audit verify` names it (H-5)."""
+    try:
+        return _usage.decode(stored)
+    except (msgspec.MsgspecError, TypeError):
+        return {}
 
 
 def ended_ms(record: CommandRecord) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,7 +19,9 @@ MAX_SENTENCES = 1_000
 """Rows that are named one by one."""
 
 
+_COPIES = ("tenant_id", "session_key", "agent_id", "runner_id", "workspace")
 _state_decoder = msgspec.json.Decoder(LaneState)
+_usage_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 class StoredRows(Protocol):
@@ -92,6 +94,20 @@ def _compare_sessions(rows: StoredRows, logs: dict[str, _Log], owners: Register)
         broken = seals.examine(state, waiting, sealed)
         if any(broken):
             yield f"{name} differs from its audit record: {seals.how_broken(broken)}"
+        elif wrong := _wrong_copies(session, state):
+            yield f"{name} differs from its own state: {', '.join(wrong)}"
+
+
+def _wrong_copies(session: StoredSession, state: LaneState) -> list[str]:
+    """Name the columns that are copies of what the state says, and say something else."""
+    wrong = [name for name in _COPIES if getattr(session, name) != getattr(state, name)]
+    try:
+        counts = _usage_decoder.decode(session.usage)
+    except msgspec.MsgspecError:
+        return [*wrong, "usage, which cannot be read"]
+    if any(getattr(state, name, None) != count for name, count in counts.items()):
+        wrong.append("usage")
+    return wrong
 
 
 class _Log:

@@ -164,9 +164,16 @@ class ControlRecord(Record, frozen=True, kw_only=True):
 
 
 class StoredSession(Record, frozen=True, kw_only=True):
-    """A session's row as it is stored, with its control frames, for checking (H-5). `machine` may be unreadable."""
+    """A session's row as it is stored, with its control frames, for checking (H-5). `usage` and `machine` may be
+    unreadable; the other columns are copies of what `machine` says."""
 
     session_id: str
+    tenant_id: str
+    session_key: str
+    agent_id: str
+    runner_id: str
+    workspace: str
+    usage: bytes
     machine: bytes
     controls: list[ControlRecord]
 

@@ -50,7 +50,10 @@ PAGE = 1_000
 BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 TENANTS = "SELECT tenant_id FROM audit_head WHERE count > 0 UNION SELECT tenant_id FROM audit ORDER BY 1"
 FIRST = "SELECT coalesce(min(seq), 1) - 1 FROM audit WHERE tenant_id = $1"
-SESSIONS = "SELECT session_id, machine FROM session WHERE session_id > $1 ORDER BY session_id LIMIT $2"
+SESSIONS = """
+SELECT session_id, tenant_id, session_key, agent_id, runner_id, workspace, usage, machine FROM session
+WHERE session_id > $1 ORDER BY session_id LIMIT $2
+"""
 CONTROLS_OF = """
 SELECT session_id, seq, message_id, body FROM control WHERE session_id = ANY($1::text[]) ORDER BY session_id, seq
 """
@@ -112,13 +115,16 @@ class PostgresAuditRows:
         """Read every session's row, with its control frames."""
         after = ""
         while page := self._run(self._connection.fetch(SESSIONS, after, PAGE)):
-            controls: dict[str, list[ControlRecord]] = {name: [] for name, _ in page}
+            controls: dict[str, list[ControlRecord]] = {name: [] for name, *_ in page}
             for name, seq, message_id, body in self._run(self._connection.fetch(CONTROLS_OF, list(controls))):
                 controls[name].append(ControlRecord(
                     session_id=given(name), seq=seq, message_id=given(message_id), body=body))
-            for name, machine in page:
+            for name, *texts, usage, machine in page:
                 after = name
-                yield StoredSession(session_id=given(name), machine=machine, controls=controls[name])
+                tenant_id, session_key, agent_id, runner_id, workspace = map(given, texts)
+                yield StoredSession(
+                    session_id=given(name), tenant_id=tenant_id, session_key=session_key, agent_id=agent_id,
+                    runner_id=runner_id, workspace=workspace, usage=usage, machine=machine, controls=controls[name])
 
     def live_approvals(self) -> list[ApprovalRecord]:
         """Read every approval that is pending or granted."""

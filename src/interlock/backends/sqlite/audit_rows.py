@@ -53,7 +53,10 @@ _SIGNING_KEYS = "SELECT body, NULL, key_id, tenant_id FROM signing_key"
 _TENANTS_BODIES = "SELECT body, NULL, tenant_id FROM tenant"
 _RUNNERS = "SELECT body, last_seen_ms, runner_id, tenant_id, token_sha256 FROM runner"
 _DRAINS = "SELECT body, NULL, tenant_id, scope, name FROM drain"
-_SESSIONS = "SELECT session_id, machine FROM session WHERE session_id > ? ORDER BY session_id LIMIT ?"
+_SESSIONS = """
+SELECT session_id, tenant_id, session_key, agent_id, runner_id, workspace, usage, machine FROM session
+WHERE session_id > ? ORDER BY session_id LIMIT ?
+"""
 _LIVE_COMMANDS = "SELECT body, NULL, id, tenant_id, session_id, state FROM command WHERE ended_ms IS NULL"
 _LIVE_APPROVALS = """
 SELECT body, NULL, id, tenant_id, session_id, state FROM approval WHERE state IN ('pending', 'granted')
@@ -112,12 +115,16 @@ class AuditRows:
         read."""
         after = ""
         while page := self._database.execute(_SESSIONS, (after, _PAGE)).fetchall():
-            for session_id, machine in page:
+            for session_id, *texts, usage, machine in page:
                 after = session_id
+                tenant_id, session_key, agent_id, runner_id, workspace = map(str, texts)
                 controls = self._database.execute(queries.CONTROLS_AFTER, (session_id, -1)).fetchall()
-                yield StoredSession(session_id=str(session_id), machine=_bytes(machine), controls=[
-                    ControlRecord(session_id=str(session_id), seq=seq, message_id=str(message_id), body=_bytes(body))
-                    for seq, message_id, body in controls if isinstance(seq, int)])
+                yield StoredSession(
+                    session_id=str(session_id), tenant_id=tenant_id, session_key=session_key, agent_id=agent_id,
+                    runner_id=runner_id, workspace=workspace, usage=_bytes(usage), machine=_bytes(machine),
+                    controls=[ControlRecord(session_id=str(session_id), seq=seq, message_id=str(message_id),
+                                            body=_bytes(body))
+                              for seq, message_id, body in controls if isinstance(seq, int)])
 
     def live_approvals(self) -> list[ApprovalRecord]:
         """Read every approval that is pending or granted."""
