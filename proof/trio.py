@@ -15,6 +15,7 @@ import httpx2
 
 from proof import clustered
 from proof.gateways import GATEWAYS, Gateways, end, process
+from proof.host_processor import HostProcessor
 from proof.house import House, NotReady
 
 RUNNERS = 3
@@ -26,14 +27,16 @@ AWAY_S = 4.0
 class Trio(House):
     """What a house is for those who ask it, at one address. Gateways and runners are numbered from 0."""
 
-    def __init__(self, place: Path, config: str = "", *, runners: int = RUNNERS, module: str = "proof.part") -> None:
-        """`module` is what a gateway begins in."""
+    def __init__(self, place: Path, config: str = "", *, runners: int = RUNNERS, module: str = "proof.part",
+                 hosts: HostProcessor | None = None) -> None:
+        """`module` is what a gateway begins in, `hosts` the processor's share of the runners."""
         super().__init__(place, config, on_file=True)
         self.clustered = True
         self.gateways = Gateways(place, self.state, config, module)
         self.runner_ids: list[str] = []
         self._runner_processes: list[subprocess.Popen[bytes]] = []
         self._runners = runners
+        self._hosts = hosts
         self._config = config
 
     @property
@@ -67,6 +70,8 @@ class Trio(House):
         home = self.place / f"r{number}"
         started = process(["proof.lease_part", str(home), self.url, str(self.workspace), self.runner_ids[number]],
                           self.place / f"r{number}.log")
+        if self._hosts is not None:
+            self._hosts.add(started.pid)
         self._runner_processes[number:number + 1] = [started]
 
     def kill_runner(self, number: int) -> None:
