@@ -38,9 +38,11 @@ class SlowLink:
 
     def stop(self) -> None:
         """Break every connection and listen no more. May be called again."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait(10)
+        if self._process is not None:
+            with self._process as process:  # Closes its pipes; the end of standard input ends it.
+                assert process.stdin is not None, "with a pipe"
+                process.stdin.close()
+                process.wait(10)
             self._process = None
 
     def cut(self) -> None:

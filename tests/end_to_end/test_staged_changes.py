@@ -186,7 +186,7 @@ def is_staged(event: dict[str, Any], count: int) -> bool:
 def test_after_the_runner_died_in_a_turn_its_staged_changes_are_reported_and_land(house: House, filled: Path) -> None:
     errand = submit(house, "staging", "echo new > a; echo written; read forever < /dev/zero", workspace=filled)
     with watching(errand) as viewer:
-        viewer.until(lambda event: "written" in event.get("frame", {}).get("payload", {}).get("text", ""))
+        viewer.until_text("written")  # By the agent: the prompt's own frame has the word, too.
         house.kill("runner")
         house.start("runner")
         viewer.until(lambda event: is_staged(event, 1))
