@@ -1,17 +1,89 @@
-"""An OIDC issuer on loopback: discovery and keys over HTTP, keys that rotate, and answers that can be made wrong."""
+"""An OIDC issuer on loopback: discovery and keys over HTTP, keys that rotate, and answers that can be made wrong.
+
+With a `DeviceLogin` it also logs people in by the device grant (RFC 8628), renews tokens with refresh tokens that it
+rotates, and revokes them (RFC 7009).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import parse_qs
 
 from joserfc import jws
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 SigningKey = RSAKey | ECKey | OKPKey
+
+
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+
+
+@dataclass
+class DeviceLogin:
+    """The device grant of one client: what its tokens say, and what the person at the browser does."""
+
+    client_id: str
+    claims: Callable[[], dict[str, Any]]
+    """Makes the claims of each access token."""
+    pending: int = 1
+    """So often the person has not decided yet when they are asked for."""
+    refusals: list[str] = field(default_factory=list[str])
+    """Errors that are answered first, in this order."""
+    opaque: bool = False
+    """Access tokens are opaque, and the id token has the claims."""
+    rotates: bool = True
+    codes: dict[str, int] = field(default_factory=dict[str, int])
+    """Device codes that are not used up, and how often each was asked for."""
+    refresh_tokens: set[str] = field(default_factory=set[str])
+    """Those that are good."""
+    issued: int = 0
+
+    def begin(self, form: dict[str, str], issuer: str) -> tuple[int, dict[str, Any]]:
+        """Answer a device authorization request."""
+        if form.get("client_id") != self.client_id:
+            return 401, {"error": "invalid_client"}
+        code = f"device-{len(self.codes)}"
+        self.codes[code] = 0
+        return 200, {"device_code": code, "user_code": "WDJB-MJHT", "verification_uri": f"{issuer}/device-page",
+                     "expires_in": 300, "interval": 1}
+
+    def token(self, form: dict[str, str], sign: Callable[[dict[str, Any]], str]) -> tuple[int, dict[str, Any]]:
+        """Answer a token request."""
+        if form.get("client_id") != self.client_id:
+            return 401, {"error": "invalid_client"}
+        if self.refusals:
+            return 400, {"error": self.refusals.pop(0)}
+        if form.get("grant_type") == DEVICE_GRANT:
+            code = form.get("device_code", "")
+            if code not in self.codes:
+                return 400, {"error": "expired_token"}
+            self.codes[code] += 1
+            if self.codes[code] <= self.pending:
+                return 400, {"error": "authorization_pending"}
+            del self.codes[code]
+            return 200, self._tokens(sign)
+        spent = form.get("refresh_token", "")
+        if form.get("grant_type") != "refresh_token" or spent not in self.refresh_tokens:
+            return 400, {"error": "invalid_grant", "error_description": "the refresh token is not good"}
+        if self.rotates:
+            self.refresh_tokens.discard(spent)
+        return 200, self._tokens(sign, "" if self.rotates else spent)
+
+    def _tokens(self, sign: Callable[[dict[str, Any]], str], refresh_token: str = "") -> dict[str, Any]:
+        self.issued += 1
+        fresh = refresh_token or f"refresh-{self.issued}"
+        self.refresh_tokens.add(fresh)
+        signed = sign(self.claims())
+        tokens: dict[str, Any] = {"access_token": "opaque" if self.opaque else signed, "token_type": "Bearer",
+                                  "expires_in": 300, **({"id_token": signed} if self.opaque else {})}
+        return tokens if refresh_token else {**tokens, "refresh_token": fresh}
 
 
 class Issuer:
@@ -23,6 +95,7 @@ class Issuer:
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.asked: dict[str, int] = {}
         self.url = ""
+        self.device: DeviceLogin | None = None
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
@@ -56,9 +129,12 @@ class Issuer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            path = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode()
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            path = head.split(" ")[1]
             self.asked[path] = self.asked.get(path, 0) + 1
-            status, body = self.answers.get(path) or self._answer(path)
+            length = re.search(r"(?im)^content-length: *(\d+)", head)
+            sent = await reader.readexactly(int(length[1])) if length is not None else b""
+            status, body = self.answers.get(path) or (self._answer(path) if not sent else self._posted(path, sent))
             location = f"Location: {self.url}/elsewhere\r\n" if 300 <= status < 400 else ""
             writer.write(f"HTTP/1.1 {status} X\r\n{location}Content-Type: application/json\r\n"
                          f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
@@ -67,5 +143,24 @@ class Issuer:
 
     def _answer(self, path: str) -> tuple[int, bytes]:
         if path == "/.well-known/openid-configuration":
-            return 200, json.dumps({"issuer": self.url, "jwks_uri": f"{self.url}/keys"}).encode()
+            return 200, json.dumps({"issuer": self.url, "jwks_uri": f"{self.url}/keys", **(
+                {"token_endpoint": f"{self.url}/token", "device_authorization_endpoint": f"{self.url}/device",
+                 "revocation_endpoint": f"{self.url}/revoke"} if self.device is not None else {})}).encode()
         return (200, json.dumps({"keys": self.published}).encode()) if path == "/keys" else (404, b"{}")
+
+    def _posted(self, path: str, sent: bytes) -> tuple[int, bytes]:
+        """Answer the endpoints of the device grant, which take a form."""
+        form = {name: values[0] for name, values in parse_qs(sent.decode("latin-1")).items()}
+        if self.device is None:
+            return 404, b"{}"
+        match path:
+            case "/device":
+                status, answer = self.device.begin(form, self.url)
+            case "/token":
+                status, answer = self.device.token(form, self.sign)
+            case "/revoke":
+                self.device.refresh_tokens.discard(form.get("token", ""))
+                status, answer = 200, {}
+            case _:
+                status, answer = 404, {}
+        return status, json.dumps(answer).encode()

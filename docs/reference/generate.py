@@ -367,6 +367,8 @@ MEANING = {
     "oidc.algorithms": "what a token may be signed with; public keys alone",
     "oidc.types": "what `typ` may say; one without is refused",
     "oidc.leeway_ms": "by how much the clocks of issuer and gateway may differ",
+    "oidc.login_client": "the public client of `interlock login`, to which the issuer allows the device grant",
+    "oidc.login_scopes": "what that client asks for; `offline_access` has most issuers give a refresh token",
     "agents": "`[agents.ID]`, see below",
     "hooks.agent": "who is told; without it `session.defaultAgent`",
     "hooks.key": "the session key; without it each delivery has a session of its own",

@@ -63,7 +63,7 @@ def _client(where: Where) -> AsyncInterlock:
 
     try:
         address = locate(where)
-        tls = trust.tls(address.url, where.directory())
+        tls = trust.tls(address.url, where.directory(), address.ca)
         return AsyncInterlock(address.url, address.key, manners=Manners(stream_give_up_s=PATIENCE_S), in_clear=True,
                               tls=tls or True)
     except Trouble as trouble:

@@ -16,7 +16,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.days import Day, read_day
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
-from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.place import NOWHERE, NOWHERE_BY_CONTEXT, Here, HereByContext, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.values import ago, milliseconds
 from interlock.cli.verb_error import Trouble, usage
@@ -57,7 +57,7 @@ def records(
                                         "today, yesterday, tuesday, 2026-11-24.")] = None,
     limit: Annotated[int, Parameter(help="How many to show.")] = SHOWN,
     json: Json = False,
-    where: Here = NOWHERE,
+    where: HereByContext = NOWHERE_BY_CONTEXT,
 ) -> int:
     """List records of the audit log, newest first. That you read them is recorded, too."""
     if not 1 <= limit <= LIST_MAX:

@@ -67,7 +67,7 @@ def _carry(extra: Extra, service: str, load: Callable[[], Run], where: Where, *,
     if with_parent:
         end_with_parent()
     try:
-        asyncio.run(run(state, loaded, Gate(address.url, address.key, trust.tls(address.url, state))))
+        asyncio.run(run(state, loaded, Gate(address.url, address.key, trust.tls(address.url, state, address.ca))))
     except ConfigError as error:
         raise usage(f"{error.sentences[0].rstrip('.')}.", "Correct it: interlock config path says where.") from None
     except ChatRefused as error:

@@ -116,13 +116,13 @@ async def _open(roles: list[str] | None, where: Where, *, opens: bool, qr: bool,
     result(shown)
     if is_terminal(sys.stderr) and (qr or urlsplit(url).hostname not in LOOPBACK):
         write(sys.stderr, qr_code(shown, sys.stderr.encoding), safe=True)
-    opened = opens and _has_display() and await asyncio.to_thread(webbrowser.open, shown)
+    opened = opens and has_display() and await asyncio.to_thread(webbrowser.open, shown)
     say(f"good once, for {until(made.expires_at)}, as {', '.join(made.roles)}" + (" · opened in a browser" if opened
         else ""), "dim")
     return ExitStatus.DONE
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
     """Whether a browser can show itself: elsewhere one in text mode would take over the terminal."""
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in DISPLAYS)
 

@@ -15,13 +15,16 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
-from interlock.cli import trust
+from interlock.cli import contexts, renewal, trust
+from interlock.cli.contexts import Context
+from interlock.cli.device_grant import trust_remedy
 from interlock.cli.exit_status import BY_HTTP, ExitStatus
 from interlock.cli.place import OWNER_KEY_FILE, Where, gateway_file
 from interlock.cli.runner_line import up_is_starting
 from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.problems import full_sentence
+from interlock.sdk.credential import credential_headers
 from interlock.sdk.exchange import (
     ANSWER_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
@@ -58,6 +61,10 @@ class Address(NamedTuple):
     url: str
     key: str
     pid: int | None = None
+    context: Context | None = None
+    """Which login it is, if it is one."""
+    ca: Path | None = None
+    """The CA that was named for it."""
 
 
 class _Problem(msgspec.Struct):
@@ -71,17 +78,34 @@ class _Problem(msgspec.Struct):
 
 
 def locate(where: Where) -> Address:
-    """Find the gateway: `--url`, `$INTERLOCK_URL`, else the one that runs on the state directory. Raises Trouble."""
+    """Find the gateway: `--on`, `--url`, their variables, the context in use, else the one that runs on the state
+    directory. A login that ends soon is renewed first. Raises Trouble."""
     state = where.directory()
-    named = where.url or os.environ.get("INTERLOCK_URL")
-    if named:
-        return Address(checked_url(named), _key(state))
+    context = contexts.chosen(where)
     running = gateway_file(state)
+    if context is not None:
+        return _logged_in(context, where)
+    named = where.url or os.environ.get("INTERLOCK_URL")
+    if named and where.on is None:
+        url = checked_url(named)
+        own = running is not None and checked_url(running.url) == url
+        login = None if own or os.environ.get("INTERLOCK_KEY") is not None else contexts.of_url(state, url)
+        return _logged_in(login, where) if login is not None else Address(url, _key(state), ca=where.ca)
     if running is None and up_is_starting(state):
         raise Trouble("Unreachable", f"The gateway on {state} is still starting.", "Try again in some seconds.")
     if running is None:
         raise Trouble("Unreachable", f"No gateway runs on {state}.", "Start one with: interlock up")
-    return Address(checked_url(running.url), _key(state), running.pid)
+    return Address(checked_url(running.url), _key(state), running.pid, ca=where.ca)
+
+
+def _logged_in(context: Context, where: Where) -> Address:
+    """The address of a context, with its credential renewed if it ends soon. Raises Trouble."""
+    ca = where.ca or (Path(context.ca) if context.ca else None)
+    given = os.environ.get("INTERLOCK_KEY")
+    if given is not None:
+        return Address(context.url, _checked_key(given), context=context, ca=ca)
+    fresh = renewal.fresh(context, where.directory())
+    return Address(fresh.url, fresh.credential, context=fresh, ca=ca)
 
 
 def checked_url(text: str) -> str:
@@ -113,6 +137,10 @@ def _key(state: Path) -> str:
                         "Read it as the user who owns it, or set $INTERLOCK_KEY.") from None
         except UnicodeDecodeError:
             raise usage(f"The key file {path} holds no key.", "Set $INTERLOCK_KEY.") from None
+    return _checked_key(key)
+
+
+def _checked_key(key: str) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise usage("The key is empty or has characters that no key has.", "See $INTERLOCK_KEY and owner.key.")
@@ -123,8 +151,9 @@ def unreachable(address: Address, error: Exception) -> Trouble:
     """Say that no one answers, and how to start one."""
     who = f" (process {address.pid})" if address.pid is not None else ""
     why = str(error).strip() or type(error).__name__
-    return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.",
-                   "Start one with: interlock up")
+    remedy = trust_remedy(error) or ("Check that this machine reaches it; `interlock contexts` lists others."
+                                     if address.context is not None else "Start one with: interlock up")
+    return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.", remedy)
 
 
 def refusal(status: int, body: bytes, path: str, retry_after: str | None = None) -> Trouble:
@@ -165,7 +194,7 @@ class GatewayLink:
             transport=transport,
             # A proxy of the environment is for the world, never for this machine.
             trust_env=host not in LOOPBACK,
-            verify=trust.tls(self.address.url, where.directory()) or (
+            verify=trust.tls(self.address.url, where.directory(), self.address.ca) or (
                 trusting_none() if host in LOOPBACK else True),
         )
 
@@ -259,6 +288,7 @@ class GatewayLink:
         headers = {"Accept": "text/event-stream"}
         if cursor is not None:
             headers["Last-Event-ID"] = cursor
+        await self._renewed()
         request = self._request("GET", path, headers=headers)
         request.extensions["timeout"] = httpx2.Timeout(STREAM_SILENCE_S, connect=CONNECT_TIMEOUT_S).as_dict()
         response = await self._http.send(request, stream=True)
@@ -272,6 +302,7 @@ class GatewayLink:
 
     async def download(self, path: str) -> AsyncIterator[bytes]:
         """Read a long answer in pieces. Raises httpx2.TransportError, and Trouble for a refusal."""
+        await self._renewed()
         response = await self._http.send(self._request("GET", path), stream=True)
         try:
             if response.status_code >= 400:
@@ -286,11 +317,18 @@ class GatewayLink:
                  content: bytes | None = None, headers: Mapping[str, str] | None = None) -> httpx2.Request:
         return self._http.build_request(
             method, self.address.url + path, params=dict(params) if params else None, content=content,
-            headers={"Authorization": f"Bearer {self.address.key}", **(headers or {})},
+            headers={**credential_headers(self.address.key), **(headers or {})},
         )
 
     async def _once(self, method: str, path: str, **what: Any) -> httpx2.Response:
+        await self._renewed()
         return await self._http.send(self._request(method, path, **what))
+
+    async def _renewed(self) -> None:
+        """Renew a login that ends soon: what runs for hours outlives many a token. Raises Trouble."""
+        context = self.address.context
+        if context is not None and renewal.is_due(context):
+            self.address = await asyncio.to_thread(locate, self._where)
 
     async def _ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
         """Ask what changes nothing. An answer that broke off is asked for again: of several gateways behind one address

@@ -36,6 +36,7 @@ GROUPS = {
     "keys": VerbGroup(verbs.KEYS, "interlock.cli.keys:keys", verbs.KEYS_VERBS),
     "tenants": VerbGroup(verbs.TENANTS, "interlock.cli.tenants:tenants", verbs.TENANTS_VERBS),
     "webhooks": VerbGroup(verbs.WEBHOOKS, "interlock.cli.webhooks:webhooks", verbs.WEBHOOK_VERBS),
+    "contexts": VerbGroup(verbs.CONTEXTS, "interlock.cli.context_verbs:listing", verbs.CONTEXTS_VERBS),
     "cron": VerbGroup(verbs.CRON, "interlock.cli.cron_verbs:jobs", verbs.CRON_VERBS),
 }
 

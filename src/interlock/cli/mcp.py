@@ -34,7 +34,7 @@ def _tools(where: Where) -> GatewayTools:
 
     try:
         address = locate(where)
-        tls = trust.tls(address.url, where.directory())
+        tls = trust.tls(address.url, where.directory(), address.ca)
         return GatewayTools(AsyncInterlock(address.url, address.key, in_clear=True, tls=tls or True), address.url)
     except Trouble as trouble:
         raise ValueError(f"{full_sentence(trouble.sentence)} {trouble.remedy}".strip()) from None

@@ -63,7 +63,7 @@ async def drive(options: JobOptions, where: Where, environ: Mapping[str, str]) -
     address = locate(where)
     writer = LogWriter(style_of(environ))
     link = checked_url(options.link) if options.link is not None else address.url
-    tls = trust.tls(address.url, where.directory())
+    tls = trust.tls(address.url, where.directory(), address.ca)
     try:
         client = AsyncInterlock(address.url, address.key, in_clear=True, tls=tls or True,
                                 manners=Manners(attempts=ATTEMPTS, stream_give_up_s=AWAY_S))

@@ -44,7 +44,12 @@ class Where:
 
     state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")] \
         = None
-    url: Annotated[str | None, Parameter(help="URL of the gateway (else $INTERLOCK_URL, else what runs here).")] = None
+    url: Annotated[str | None, Parameter(help="URL of the gateway (else $INTERLOCK_URL, else the context in use).")] \
+        = None
+    on: Annotated[str | None, Parameter(name=("--on", "--context"), help="The context, a gateway that you logged in to "
+                                        "(else $INTERLOCK_ON, else the one in use).")] = None
+    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's (else $INTERLOCK_CA).")] \
+        = None
 
     def directory(self) -> Path:
         """The state directory, which need not exist. Raises Trouble."""
@@ -52,9 +57,23 @@ class Where:
 
 
 Here = Annotated[Where, Parameter(name="*")]
-"""The options `--state` and `--url` of a verb."""
+"""The options of a verb that name its gateway."""
+
+
+
+@dataclass(frozen=True)
+class WhereByContext(Where):
+    """The same for a verb whose `--on` is a day."""
+
+    on: Annotated[str | None, Parameter(name="--context", help="The context, a gateway that you logged in to (else "
+                                        "$INTERLOCK_ON, else the one in use).")] = None
+
+
+HereByContext = Annotated[WhereByContext, Parameter(name="*")]
+"""The options of such a verb."""
 
 NOWHERE = Where()
+NOWHERE_BY_CONTEXT = WhereByContext()
 
 
 def state_directory(option: Path | None) -> Path:

@@ -213,6 +213,9 @@ async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
 
 def chosen_workspace(option: Path | None, link: GatewayLink) -> str:
     """The workspace as an absolute path on the runner. Raises Trouble for one that is not on this machine."""
+    login = link.address.context
+    if option is None and login is not None and login.directory:
+        return login.directory
     path = Path(os.path.abspath(option.expanduser() if option is not None else Path.cwd()))  # noqa: PTH100
     if link.is_local and not path.is_dir():
         raise usage(f"The workspace {path} is not a directory.", "Name a directory with --workspace.")

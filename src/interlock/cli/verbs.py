@@ -91,6 +91,11 @@ SETUP_VERBS: tuple[CliVerb, ...] = (
             ("interlock prune --dry-run", "interlock prune --older-than 8w")),
     CliVerb("whoami", "interlock.cli.keys:whoami", "Say who this key stands for, and what it allows.",
             ("interlock whoami",)),
+    CliVerb("login", "interlock.cli.login:login", "Log in to a gateway elsewhere, and use it from now on.",
+            ("interlock login https://gate.example.org", "interlock login https://gate.example.org --on work --key",
+             "interlock login https://gate.example.org --code 7H2K-9QX0-WDAB-CDEF")),
+    CliVerb("logout", "interlock.cli.login:logout", "Log out of a gateway.",
+            ("interlock logout", "interlock logout work")),
     CliVerb("drain", "interlock.cli.pause_verbs:drain", "Let what runs finish, and start nothing new.",
             ("interlock drain", "interlock drain runner local --reason \"kernel update\"")),
     CliVerb("undrain", "interlock.cli.pause_verbs:undrain", "Start again what waits since a drain.",
@@ -323,6 +328,17 @@ TENANTS_VERBS: tuple[CliVerb, ...] = (
     CliVerb("restore", "interlock.cli.tenants:restore", "Accept a tenant's credentials again.",
             ("interlock tenants restore acme",)),
 )
+CONTEXTS = CliVerb("contexts", "interlock.cli.groups:contexts", "List gateways that you logged in to; use one.",
+                   ("interlock contexts", "interlock contexts use work"))
+CONTEXTS_VERBS: tuple[CliVerb, ...] = (
+    CliVerb("list", "interlock.cli.context_verbs:listing", "List the gateways that you logged in to.",
+            ("interlock contexts list --json",)),
+    CliVerb("use", "interlock.cli.context_verbs:use", "Have verbs go to another gateway from now on.",
+            ("interlock contexts use work", "interlock contexts use work --directory /home/ann/project",
+             "interlock contexts use local")),
+    CliVerb("remove", "interlock.cli.context_verbs:remove", "Forget a gateway and the credential for it.",
+            ("interlock contexts remove work",)),
+)
 GROUPED: tuple[tuple[CliVerb, tuple[CliVerb, ...], Group], ...] = (
     (CONSOLE, CONSOLE_VERBS, DAILY),
     (AGENTS, AGENTS_VERBS, THINGS), (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS),
@@ -330,7 +346,7 @@ GROUPED: tuple[tuple[CliVerb, tuple[CliVerb, ...], Group], ...] = (
     (CRON, CRON_VERBS, THINGS),
     (SIGNING, SIGNING_VERBS, THINGS), (WEBHOOKS, WEBHOOK_VERBS, THINGS),
     (RUNNER, RUNNER_VERBS, SETUP), (SERVICE, SERVICE_VERBS, SETUP),
-    (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),
+    (CONTEXTS, CONTEXTS_VERBS, SETUP), (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),
 )
 """Verbs that do something by themselves and have verbs below them, and where the help lists them."""
 

@@ -135,6 +135,8 @@ class OidcSection(ConfigSection, frozen=True, kw_only=True):
     algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "Ed25519")
     types: tuple[str, ...] = ("jwt", "at+jwt")
     leeway_ms: Annotated[int, msgspec.Meta(ge=0, le=300_000)] = 30_000
+    login_client: str | None = None
+    login_scopes: tuple[str, ...] = ("openid", "offline_access")
 
     def __post_init__(self) -> None:
         if not self.issuer.startswith(("https://", "http://")):

@@ -20,7 +20,14 @@ from interlock.engine.rows import RowAudit
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, LedgerWrite, PutKey, PutTenant, UseKey, WriteBatch
 from interlock.ports.signals import Signal
-from interlock.protocol.access import BROWSER_IDLE_MS, OWNER_TENANT, lesser_roles, named_roles, written_roles
+from interlock.protocol.access import (
+    BROWSER_IDLE_MS,
+    OWNER_TENANT,
+    LoginIssuer,
+    lesser_roles,
+    named_roles,
+    written_roles,
+)
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Problem
@@ -146,6 +153,10 @@ class Issuers(Protocol):
         """Raises Problem Unauthorized, UpstreamError or Unavailable."""
         ...
 
+    def logins(self) -> list[LoginIssuer]:
+        """List the issuers that have a client for `interlock login`."""
+        ...
+
 
 class _Looked(NamedTuple):
     """What was read of a credential side by side, with what the logs say of it (`Rows.look`)."""
@@ -223,6 +234,10 @@ class Credentials:
         """Take the tokens of other issuers from now on; what was let in is looked up again."""
         self._issuers = issuers
         self.forget()
+
+    def logins(self) -> list[LoginIssuer]:
+        """List the issuers at which a person can log in."""
+        return self._issuers.logins() if self._issuers is not None else []
 
     def forget(self) -> None:
         """Look everything up again: something was revoked."""

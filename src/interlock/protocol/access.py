@@ -149,6 +149,15 @@ class Whoami(Resource, frozen=True, kw_only=True):
     key_id: str
 
 
+class LoginIssuer(Resource, frozen=True, kw_only=True):
+    """An issuer whose tokens the gateway accepts, and the public client that logs a person in there (RFC 8628)."""
+
+    name: str
+    issuer: str
+    client_id: str
+    scopes: list[str]
+
+
 class TicketBody(Body, frozen=True, kw_only=True):
     """`POST /v1/stream-tickets`: the path that the ticket opens, without query, as `/v1/events`."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from interlock.protocol.access import BrowserSession, Key, PushSubscription, Tenant
+from interlock.protocol.access import BrowserSession, Key, LoginIssuer, PushSubscription, Tenant
 from interlock.protocol.drains import Drain
 from interlock.protocol.payloads import StagedFile
 from interlock.protocol.resources import (
@@ -354,6 +354,12 @@ class SigningKeyList(msgspec.Struct, frozen=True):
     """`GET /v1/signing-keys`: every key that was ever registered, oldest first: votes of the past name them."""
 
     signing_keys: list[SigningKey]
+
+
+class LoginIssuerList(msgspec.Struct, frozen=True):
+    """The issuers at which a person can log in for this gateway."""
+
+    items: list[LoginIssuer]
 
 
 class KeyList(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from interlock.sdk.credential import credential_headers
 from interlock.sdk.problems import NotAGateway, Unreachable, refusal, seconds
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class RequestSpec(Generic[T_co]):
 
     def headers(self, bearer: str) -> dict[str, str]:
         """Its headers, with the credential."""
-        told = {"Authorization": f"Bearer {bearer}", "Accept": self.accept}
+        told = {**credential_headers(bearer), "Accept": self.accept}
         if self.body is not None:
             told["Content-Type"] = self.content_type
         if self.key is not None:

@@ -9,6 +9,7 @@ import ssl
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from interlock.sdk.credential import credential_headers
 from interlock.sdk.exchange import CLOSE_TIMEOUT_S, CONNECT_TIMEOUT_S, MAX_MESSAGE_BYTES, ConnectionCut, HttpReply
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -36,7 +37,7 @@ class GatewayAddress(NamedTuple):
             raise ModuleNotFoundError("watch() needs the package websockets: install it, or interlock-sdk[watch].",
                                       name="websockets")
         options: dict[str, Any] = {
-            "additional_headers": {"Authorization": f"Bearer {self.key}"}, "compression": None,
+            "additional_headers": credential_headers(self.key), "compression": None,
             "open_timeout": CONNECT_TIMEOUT_S, "close_timeout": CLOSE_TIMEOUT_S, "max_size": MAX_MESSAGE_BYTES,
         }
         if self.is_local:

@@ -200,6 +200,7 @@ class GatewayMethods:
     prune = SingleRequest(gateway.prune)
     description = SingleRequest(gateway.description)
     whoami = SingleRequest(access.whoami)
+    login_issuers = SingleRequest(access.login_issuers)
     drain = SingleRequest(gateway.drain)
     undrain = SingleRequest(gateway.undrain)
     budgets = SingleRequest(gateway.budgets)

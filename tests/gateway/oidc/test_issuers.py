@@ -10,7 +10,8 @@ import pytest
 from proof import tokens
 from proof.front import NOW_MS, SetClock
 from proof.issuer import Issuer
-from proof.tokens import honest, section
+from proof.tokens import NOW_S, honest, section
+from structlog.testing import capture_logs
 
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.outgoing.http import HttpOutgoing
@@ -75,6 +76,48 @@ async def test_claims_say_who_in_which_tenant_with_which_roles() -> None:
             "corp:ann acme operator+viewer oidc:corp")
         assert await spaced.who(issuer.sign(honest(issuer), {"typ": "application/at+jwt"})) == (
             "corp:ann acme viewer oidc:corp")
+
+
+@pytest.mark.req("Y-11", "K-1")
+@pytest.mark.parametrize(("changes", "check", "found"), [
+    ({"aud": "other"}, "aud", "'other'"), ({"exp": NOW_S - 31}, "exp", str(float(NOW_S - 31))),
+    ({"iat": NOW_S + 99}, "iat", str(float(NOW_S + 99))), ({"nbf": NOW_S + 99}, "nbf", str(float(NOW_S + 99))),
+    ({"tenant": "default"}, "tenant_claim", "'default'"), ({"tenant": "gone"}, "tenant_exists", "'gone'"),
+    ({"sub": None}, "person_claim", None), ({"groups": ["nobody"]}, "roles_claim", "['nobody']"),
+    ({"iss": "https://evil.example"}, "iss", None), ({"aud": "x" * 5_000}, "aud", "'" + "x" * 199),
+])
+async def test_the_log_has_which_check_a_token_failed_and_who_sent_it_does_not_learn_it(
+    corp: Corp, changes: dict[str, Any], check: str, found: str | None
+) -> None:
+    with capture_logs() as lines:
+        problem = await corp.refused(corp.issuer.sign(honest(corp.issuer, **changes)))
+    [line] = lines
+    assert line["event"] == "token_refused"
+    assert (line["check"], line["found"]) == (check, found)
+    assert line["issuer"] == (None if check == "iss" else "corp")
+    if check != "roles_claim":
+        assert problem.detail == (await corp.refused("a.b.c")).detail
+
+
+@pytest.mark.req("Y-11")
+async def test_what_no_signature_stands_for_is_not_written_and_a_flood_is_one_line_a_second(corp: Corp) -> None:
+    signed = corp.issuer.sign(honest(corp.issuer, sub="secret"))
+    with capture_logs() as lines:
+        for _ in range(50):
+            await corp.refused(signed[:-8] + "AAAAAAAA")
+        corp.clock.at_ms += 1_000
+        await corp.refused(signed[:-8] + "AAAAAAAA")
+    assert [(line["check"], line["found"], line["unwritten_before"]) for line in lines] == [
+        ("signature", None, 0), ("signature", None, 49)]
+
+
+@pytest.mark.req("Y-11")
+async def test_only_issuers_with_a_client_are_listed_for_logging_in() -> None:
+    async with Issuer() as issuer:
+        assert Corp(issuer).issuers.logins() == []
+        [listed] = Corp(issuer, login_client="interlock-cli", login_scopes=("openid",)).issuers.logins()
+        assert (listed.name, listed.issuer, listed.client_id, listed.scopes) == (
+            "corp", issuer.url, "interlock-cli", ["openid"])
 
 
 @pytest.mark.req("K-1")

@@ -6,8 +6,9 @@ import base64
 import binascii
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+import structlog
 from joserfc import jws
 from joserfc.errors import JoseError
 
@@ -17,7 +18,7 @@ from interlock.gateway.rest.json_body import parse_json
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
 from interlock.ports.outbound_http import Outgoing
-from interlock.protocol.access import GIVEN_ROLES, TENANT_ID, written_roles
+from interlock.protocol.access import GIVEN_ROLES, TENANT_ID, LoginIssuer, written_roles
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor
@@ -27,6 +28,28 @@ KEY_KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 FOREIGN_KEYS = ("jwk", "jku", "x5u", "x5c", "crit", "b64", "zip", "enc")
 """Headers by which a token would bring its own key, or ask for what is not done here."""
 MAX_SUBJECT_CHARS = 255
+MAX_NOTED_CHARS = 200
+"""So much of a claim that failed its check is written into the log."""
+NOTE_INTERVAL_MS = 1_000
+"""A check that fails is written at most once in this time for each issuer, with how often it failed."""
+
+log = structlog.get_logger("interlock.gateway")
+
+
+class _Noted(NamedTuple):
+    at_ms: int
+    missed: int
+
+
+class TokenCheckFailed(Exception):
+    """Which check a token failed: for the gateway's log alone."""
+
+    def __init__(self, check: str, found: Any = None, *, problem: Problem | None = None) -> None:
+        super().__init__(check)
+        self.check = check
+        self.found = None if found is None else repr(found)[:MAX_NOTED_CHARS]
+        """What the token has there; passed on only behind the issuer's signature."""
+        self.problem = problem or _refused()
 
 
 class OidcIssuers:
@@ -35,44 +58,71 @@ class OidcIssuers:
     def __init__(self, sections: Mapping[str, OidcSection], outgoing: Outgoing, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
         self._clock = clock
+        self._noted: dict[tuple[str, str], _Noted] = {}
+        self._sections = dict(sections)
         self._issuers = {section.issuer: (name, section, IssuerKeys(section.issuer, outgoing, clock))
                          for name, section in sections.items()}
 
+    def logins(self) -> list[LoginIssuer]:
+        """List the issuers that have a client for `interlock login`."""
+        return [LoginIssuer(name=name, issuer=one.issuer, client_id=one.login_client, scopes=list(one.login_scopes))
+                for name, one in self._sections.items() if one.login_client is not None]
+
     async def principal(self, token: str) -> Principal:
         """Raises Problem Unauthorized, with one sentence for whatever is wrong; UpstreamError or Unavailable while the
-        issuer's keys cannot be had."""
-        header, claims = _unverified(token)
-        found = self._issuers.get(claims["iss"]) if isinstance(claims.get("iss"), str) else None
-        if found is None:
-            raise _refused()
-        name, section, keys = found
-        await self._verify(token, header, section, keys)
+        issuer's keys cannot be had. The log has which check failed."""
+        name = ""
+        try:
+            header, claims = _unverified(token)
+            found = self._issuers.get(claims["iss"]) if isinstance(claims.get("iss"), str) else None
+            if found is None:
+                raise TokenCheckFailed("iss")
+            name, section, keys = found
+            await self._verify(token, header, section, keys)
+            return await self._principal(claims, name, section)
+        except TokenCheckFailed as refused:
+            self._note(name, refused)
+            raise refused.problem from None
+
+    async def _principal(self, claims: Mapping[str, Any], name: str, section: OidcSection) -> Principal:
+        """Read whom verified claims stand for. Raises TokenCheckFailed."""
         _check_claims(claims, section, self._clock.now_ms() / 1000)
         tenant_id = _tenant(claims, section)
         if await self._ledger.tenant(tenant_id) is None:
-            raise _refused()
+            raise TokenCheckFailed("tenant_exists", tenant_id)
         subject = claims.get(section.person_claim)
         if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_CHARS or not subject.isprintable():
-            raise _refused()
+            raise TokenCheckFailed("person_claim", subject)
         return Principal(tenant_id=tenant_id, actor=Actor(type="user", id=f"{name}:{subject}"),
                          role=_roles(claims, section), key_id=f"oidc:{name}")
+
+    def _note(self, name: str, refused: TokenCheckFailed) -> None:
+        """Write which check failed: at most a line a second for each issuer and check."""
+        now, place = self._clock.monotonic_ms(), (name, refused.check)
+        before = self._noted.get(place)
+        if before is not None and now - before.at_ms < NOTE_INTERVAL_MS:
+            self._noted[place] = before._replace(missed=before.missed + 1)
+            return
+        self._noted[place] = _Noted(now, 0)
+        log.warning("token_refused", issuer=name or None, check=refused.check,
+                    found=refused.found, unwritten_before=before.missed if before else 0)
 
     async def _verify(self, token: str, header: Mapping[str, Any], section: OidcSection, keys: IssuerKeys) -> None:
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in section.algorithms:
-            raise _refused()
+            raise TokenCheckFailed("alg")
         if any(name in header for name in FOREIGN_KEYS) or not isinstance(kid, str | None):
-            raise _refused()
+            raise TokenCheckFailed("header")
         typ, types = header.get("typ"), {one.lower() for one in section.types}
         if not isinstance(typ, str) or typ.lower().removeprefix("application/") not in types:
-            raise _refused()
+            raise TokenCheckFailed("typ")
         key = await keys.find(kid, KEY_KINDS[algorithm[:2]])
         if key is None or key.get("alg") not in (None, algorithm):
-            raise _refused()
+            raise TokenCheckFailed("kid")
         try:
             jws.deserialize_compact(token, key, algorithms=[algorithm])
         except (JoseError, ValueError, TypeError):
-            raise _refused() from None
+            raise TokenCheckFailed("signature") from None
 
 
 def _unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -83,24 +133,26 @@ def _unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
             raw = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
             value = parse_json(raw)
         except (binascii.Error, ValueError, Problem):
-            raise _refused() from None
+            raise TokenCheckFailed("form") from None
         if not isinstance(value, dict):
-            raise _refused()
+            raise TokenCheckFailed("form")
         read.append(cast("dict[str, Any]", value))
     return read[0], read[1]
 
 
 def _check_claims(claims: Mapping[str, Any], section: OidcSection, now_s: float) -> None:
     leeway_s = section.leeway_ms / 1000
-    audience = claims.get("aud")
+    audience: Any = claims.get("aud")
     named = cast("list[Any]", audience) if isinstance(audience, list) else [audience]
     exp, iat, nbf = _instant(claims, "exp"), _instant(claims, "iat"), _instant(claims, "nbf")
     if not any(isinstance(one, str) and one in section.audience for one in named):
-        raise _refused()
-    if exp is None or exp + leeway_s <= now_s or iat is None or iat - leeway_s > now_s:
-        raise _refused()
+        raise TokenCheckFailed("aud", claims.get("aud"))
+    if exp is None or exp + leeway_s <= now_s:
+        raise TokenCheckFailed("exp", exp)
+    if iat is None or iat - leeway_s > now_s:
+        raise TokenCheckFailed("iat", iat)
     if nbf is not None and nbf - leeway_s > now_s:
-        raise _refused()
+        raise TokenCheckFailed("nbf", nbf)
 
 
 def _instant(claims: Mapping[str, Any], name: str) -> float | None:
@@ -109,7 +161,7 @@ def _instant(claims: Mapping[str, Any], name: str) -> float | None:
         return None
     value = claims[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise _refused()
+        raise TokenCheckFailed(name, value)
     return float(value)
 
 
@@ -118,19 +170,20 @@ def _tenant(claims: Mapping[str, Any], section: OidcSection) -> str:
         return section.tenant
     named = _claim(claims, section.tenant_claim or "")
     if not isinstance(named, str) or TENANT_ID.fullmatch(named) is None or named not in section.tenants:
-        raise _refused()
+        raise TokenCheckFailed("tenant_claim", named)
     return named
 
 
 def _roles(claims: Mapping[str, Any], section: OidcSection) -> str:
     """Map what the claim says; a word that is not in the table gives nothing."""
-    told = _claim(claims, section.roles_claim)
+    told: Any = _claim(claims, section.roles_claim)
     words = told.split() if isinstance(told, str) else cast("list[Any]", told) if isinstance(told, list) else []
     roles = {section.roles[word] for word in words if isinstance(word, str) and word in section.roles}
     roles |= set(section.default_roles)
     if not roles & set(GIVEN_ROLES):
-        raise Problem("Unauthorized", "This token gives no role here.",
-                      hint="See `roles_claim`, `roles` and `default_roles` of the issuer in the gateway's config.")
+        raise TokenCheckFailed("roles_claim", _claim(claims, section.roles_claim), problem=Problem(
+            "Unauthorized", "This token gives no role here.",
+            hint="See `roles_claim`, `roles` and `default_roles` of the issuer in the gateway's config."))
     return written_roles(roles)
 
 

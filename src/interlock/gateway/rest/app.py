@@ -213,7 +213,8 @@ class RestApp:
         """Do what asks for no key: its body is the credential, so a wrong one is a refused credential (L-3, U-1)."""
         if request.scope["query_string"]:
             _check_query(request, operation)
-        assert operation.body is not None
+        if operation.body is None:
+            return await operation.answer(ApiRequest(self._front, NOBODY, {}, request))
         raw = await read_body(request, operation.body_optional)
         await read_json(raw)
         body = typed(self._decoders[operation.body], raw)

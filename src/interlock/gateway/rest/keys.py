@@ -11,7 +11,7 @@ from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import ADMINS, EVERYBODY, OWNERS
 from interlock.gateway.rest.routes import ApiRequest, Operation
 from interlock.protocol.access import EmptyBody, Key, KeyBody, MadeKey, Tenant, TenantBody, Whoami, named_roles
-from interlock.protocol.answers import KeyList, TenantList
+from interlock.protocol.answers import KeyList, LoginIssuerList, TenantList
 from interlock.protocol.clock import iso
 from interlock.protocol.records import IdempotencyRecord, KeyRecord, Principal, TenantRecord
 
@@ -19,6 +19,11 @@ from interlock.protocol.records import IdempotencyRecord, KeyRecord, Principal, 
 async def whoami(call: ApiRequest) -> ASGIApp:
     """GET /whoami."""
     return json_answer(whoami_of(call.principal))
+
+
+async def logins(call: ApiRequest) -> ASGIApp:
+    """GET /login-issuers: where a person without a credential can get one."""
+    return json_answer(LoginIssuerList(call.front.access.credentials.logins()))
 
 
 def whoami_of(principal: Principal) -> Whoami:
@@ -111,6 +116,7 @@ def _tenant(record: TenantRecord) -> Tenant:
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/whoami", "whoami", whoami, EVERYBODY, answers=Whoami),
+    Operation("GET", "/login-issuers", "listLoginIssuers", logins, frozenset(), public=True, answers=LoginIssuerList),
     Operation("GET", "/keys", "listKeys", listing, ADMINS, ("tenant",), answers=KeyList, codes=("NotFound",)),
     Operation("POST", "/keys", "makeKey", make, ADMINS, body=KeyBody, secret=True,
               answers=MadeKey, status=201, codes=("Conflict", "NotFound", "QuotaExceeded")),

@@ -19,7 +19,14 @@ from interlock.protocol.access import (
     TenantBody,
     Whoami,
 )
-from interlock.protocol.answers import Arrived, BrowserSessionList, KeyList, PushSubscriptionList, TenantList
+from interlock.protocol.answers import (
+    Arrived,
+    BrowserSessionList,
+    KeyList,
+    LoginIssuerList,
+    PushSubscriptionList,
+    TenantList,
+)
 from interlock.protocol.resources import Actor
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import delete, get, post, segment
@@ -28,6 +35,11 @@ from interlock.sdk.requests.base import delete, get, post, segment
 def whoami() -> RequestSpec[Whoami]:
     """Who the key of this gateway stands for."""
     return get("/v1/whoami", Whoami)
+
+
+def login_issuers() -> RequestSpec[LoginIssuerList]:
+    """The issuers at which a person can log in for this gateway (RFC 8628)."""
+    return get("/v1/login-issuers", LoginIssuerList)
 
 
 def keys(*, tenant: str | None = None) -> RequestSpec[KeyList]:
