@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.cli.fold import FOLD_CHARS, FOLD_LINES, Fold
+from interlock.cli.fold import FOLD_CHARS, FOLD_LINES, KEPT_CHARS, Fold
 
 pytestmark = pytest.mark.req("Y-6")
 
@@ -29,3 +29,12 @@ def test_a_long_line_is_cut_and_counts_as_one_that_is_not_shown_to_its_end(text:
     fold = Fold()
     assert fold.add(text) == "x" * FOLD_CHARS
     assert fold.hidden_lines == hidden
+
+
+def test_what_is_hidden_is_kept_up_to_a_limit() -> None:
+    fold = Fold()
+    shown = fold.add("a\n" * 20)
+    assert (shown + fold.unfolded()[0], fold.unfolded()[1]) == ("a\n" * 20, True)
+    fold.add("b" * 2 * KEPT_CHARS)
+    kept, whole = fold.unfolded()
+    assert (len(kept), whole) == (KEPT_CHARS, False)

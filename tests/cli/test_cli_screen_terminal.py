@@ -93,6 +93,26 @@ def test_output_is_whole_if_it_is_asked_for_and_where_it_is_the_result(
     assert plain(screen) == FOLDED
 
 
+def test_the_key_shows_what_is_folded_and_folds_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = on_terminal(monkeypatch)
+    shown = Screen("claude")
+    show(shown, ASKED, told(0, FOLDED[:5_000]))
+    shown.toggle_fold()
+    show(shown, told(5_000, FOLDED[5_000:]), result(FOLDED))
+    assert plain(screen).removeprefix('▸ Read: {"path":"big.txt"}\n') == FOLDED
+    shown.toggle_fold()
+    assert plain(screen).endswith("output is folded again\n")
+
+
+def test_the_key_shows_the_newest_output_after_its_call_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = on_terminal(monkeypatch)
+    shown = Screen("claude")
+    show(shown, ASKED, told(0, FOLDED), result(FOLDED))
+    shown.toggle_fold()
+    head, _, rest = plain(screen).partition("the newest folded output goes on:\n")
+    assert "".join(head.splitlines(keepends=True)[1:11]) + rest == FOLDED
+
+
 def test_into_a_pipe_output_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     show(Screen("claude"), told(0, FOLDED), result(FOLDED))
     assert capsys.readouterr().err == FOLDED

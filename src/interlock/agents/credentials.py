@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from interlock.agents.model_hosts import PROGRAMS, PROVIDERS
@@ -10,6 +11,20 @@ from interlock.ports.agent import AgentSpec
 
 ANY_PROVIDER = frozenset({"goose", "opencode", "kilo", "hermes-acp", "pi-acp", "cline"})
 """Programs that take the key of any provider."""
+
+_ABOUT_CREDENTIALS = re.compile(
+    r"api[ _-]?key|credential|authenticat|authori[sz]ation|unauthori[sz]ed|log(?:ged)?[ -]?in\b|\b401\b|auth[ _-]token",
+    re.IGNORECASE)
+
+
+def remark_on(failure: str, agent_id: str, left_out: Sequence[str]) -> str:
+    """Return what to do about an agent's failure that speaks of credentials, if keys that it could use are set for the
+    runner and `left_out` of the agent's environment; "" for any other failure."""
+    if not left_out or _ABOUT_CREDENTIALS.search(failure) is None:
+        return ""
+    names = ", ".join(left_out)
+    line = "env_pass = [" + ", ".join(f'"{name}"' for name in left_out) + "]"
+    return f"{names} is set here, not passed on; if the agent needs it, write in [agents.{agent_id}]: {line}."
 
 
 def not_passed_on(spec: AgentSpec, environment: Mapping[str, str]) -> list[str]:

@@ -24,6 +24,7 @@ from interlock.cli.run import canonical, entry_of
 from interlock.cli.screen import Screen
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, one_line, printable, result, say, write
+from interlock.cli.unfold_key import HINT
 from interlock.cli.values import span
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.identifiers import AGENT_ID
@@ -164,6 +165,10 @@ class _Working:
     def end(self) -> None:
         self._command = self._screen = None
 
+    def toggle_fold(self) -> None:
+        if self._screen is not None:
+            self._screen.toggle_fold()
+
     def status(self) -> str:
         if self._command is None or self._screen is None:
             return ""
@@ -207,7 +212,8 @@ class _Talk:
         self._is_edited = True
         directory = self._where.directory()
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        editor = EditedLines(directory / CHAT_HISTORY_FILE, tuple(COMMANDS), self._interrupt, self._working.status)
+        editor = EditedLines(directory / CHAT_HISTORY_FILE, tuple(COMMANDS), self._interrupt, self._working.status,
+                             unfold=self._working.toggle_fold)
         return editor, editor.below_output()
 
     async def _run(self, link: GatewayLink) -> int:
@@ -311,6 +317,8 @@ class _Talk:
             command = await link.read(f"/v1/commands/{command_id}", Command)
             detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "on")
             screen = Screen(command.target.agent_id or "", detail=detail)
+            if self._is_edited:
+                screen.unfold_hint = HINT
             asker = ApprovalPrompt(link, self._how, self._lines if self._is_person else None,
                                    SeenApprovals(self._where.directory()))
             shown = self._cursors.command(command.id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 FOLD_LINES = 10
 FOLD_CHARS = 2_000
 """Lines that are long are folded earlier."""
+KEPT_CHARS = 200_000
+"""So much of what is hidden is kept, to be shown when a person asks for it."""
 
 
 class Fold:
@@ -14,6 +16,8 @@ class Fold:
         self._lines = FOLD_LINES
         self._chars: int = FOLD_CHARS
         self._hidden = 0
+        self._kept = list[str]()
+        self._room = KEPT_CHARS
         self._is_open = False
         """Whether the last hidden line is not ended."""
 
@@ -21,6 +25,10 @@ class Fold:
     def hidden_lines(self) -> int:
         """How many lines are not shown, or not to their end."""
         return self._hidden
+
+    def unfolded(self) -> tuple[str, bool]:
+        """Return what is hidden, and whether it is the whole of it."""
+        return "".join(self._kept), self._room > 0
 
     def add(self, text: str) -> str:
         """Add output; return what of it is shown."""
@@ -35,4 +43,7 @@ class Fold:
         if hidden:
             self._hidden += hidden.count("\n") + (not hidden.endswith("\n")) - self._is_open
             self._is_open = not hidden.endswith("\n")
+            if self._room:
+                self._kept.append(hidden[:self._room])
+                self._room -= len(self._kept[-1])
         return text[:end]

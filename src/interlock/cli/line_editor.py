@@ -33,13 +33,14 @@ MAX_HISTORY_BYTES = 1_000_000
 
 class EditedLines(Answers):
     """Lines that a person edits. `words` are the chat's own commands, offered by Tab; `interrupt` is called for a
-    Ctrl-C on an empty line; `status` returns the row below the input, "" for none."""
+    Ctrl-C on an empty line, `unfold` for Ctrl-O; `status` returns the row below the input, "" for none."""
 
     def __init__(
         self, history: Path, words: Sequence[str], interrupt: Callable[[], None], status: Callable[[], str],
-        **terminal: Any,
+        *, unfold: Callable[[], None] | None = None, **terminal: Any,
     ) -> None:
         self._interrupt = interrupt
+        self._unfold = unfold
         self._question: str | None = None
         self._draft = Document()
         self._output = _LinesAbove(raw=True)
@@ -121,6 +122,11 @@ class EditedLines(Answers):
                 event.current_buffer.reset()
             else:
                 self._interrupt()
+
+        @keys.add("c-o")
+        def _(_: KeyPressEvent) -> None:
+            if self._unfold is not None:
+                self._unfold()
 
         return keys
 

@@ -27,6 +27,7 @@ from interlock.cli.screen import Screen
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, print_json, say
 from interlock.cli.turn_status import turn_status
+from interlock.cli.unfold_key import unfold_key
 from interlock.cli.values import milliseconds
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.identifiers import AGENT_ID
@@ -179,7 +180,8 @@ class CommandRun:
             screen = Screen(command.target.agent_id or "", quiet=quiet, detail=detail, fold=not self._full)
             follower = Follower(link, command, screen, asker, self._cursors, place=place, events=self._jsonl)
             async with turn_status(screen):
-                ended = await follower.follow()
+                with unfold_key(screen):
+                    ended = await follower.follow()
         if self._json:
             print_json(msgspec.json.encode(ended))
         close_line(ended, shown=not quiet)

@@ -96,7 +96,12 @@ class Screen:
         """Each tool call's output as a whole, over its channels."""
         self._folds: dict[str, Fold] = {}
         """The output of each tool call, if it is folded."""
-        self._is_folded = fold and self._detail == "full" and not self._is_shell and is_terminal(sys.stderr)
+        self._last_fold: Fold | None = None
+        """That of the newest tool call that has ended, if something of it is hidden."""
+        self._can_fold = fold and self._detail == "full" and not self._is_shell and is_terminal(sys.stderr)
+        self._is_folded = self._can_fold
+        self.unfold_hint = "--full"
+        """How a person has folded output shown."""
         self._prose = MarkdownStream()
         self._prose_block = ""
         """The text block whose Markdown is under way."""
@@ -129,6 +134,26 @@ class Screen:
     def current_tool(self) -> str:
         """Return the name of the newest tool call that has not ended, "" for none."""
         return next(reversed(self._tools.values()), "")
+
+    def toggle_fold(self) -> None:
+        """Show what is folded of the tool call under way, or else of the newest, and fold no more; or fold again."""
+        if not self._can_fold or self._is_asking or self._quiet:
+            return
+        self._is_folded = not self._is_folded
+        if self._is_folded:
+            self.remark("output is folded again")
+            return
+        folds = [fold for fold in self._folds.values() if fold.hidden_lines]
+        if not folds and self._last_fold is not None:
+            folds = [self._last_fold]
+            self.remark("the newest folded output goes on:")
+        self._folds.clear()
+        self._last_fold = None
+        for fold in folds:
+            text, whole = fold.unfolded()
+            self._write(sys.stderr, text, dim=True)
+            if not whole:
+                self.remark(f"{INDENT}… the rest is no longer kept here (interlock attach --from-start --full)")
 
     @property
     def is_free(self) -> bool:
@@ -277,7 +302,8 @@ class Screen:
     def _end_fold(self, invocation_id: str) -> None:
         fold = self._folds.pop(invocation_id, None)
         if fold is not None and fold.hidden_lines:
-            self.remark(f"{INDENT}… {count(fold.hidden_lines, 'more line')} (--full)")
+            self._last_fold = fold
+            self.remark(f"{INDENT}… {count(fold.hidden_lines, 'more line')} ({self.unfold_hint})")
 
     def _tool_result(self, result: p.ToolResult) -> None:
         streamed = self._streamed.pop(result.invocation_id, None)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.agents.credentials import not_passed_on, remark_on
 from interlock.agents.registry import ADAPTERS, keys_of, make_agent
 from interlock.agents.workspace_files import ignoring_env
 from interlock.ports.agent import Agent, AgentSpec, AgentStart, AgentStartFailed, SettingRefused, Started, SwitchesMode
@@ -65,6 +66,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         known = ", ".join(sorted(around.offered.agents))
         raise AgentStartFailed(f"This runner has no agent {asked.agent_id!r}; it has: {known}.")
     state = journal.state
+    journal.keys_left_out = not_passed_on(spec, around.environment)
     workspace = state.workspace = str(_workspace(around, spec, asked))
     variables = environment(
         around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,
@@ -136,7 +138,9 @@ def refusal(journal: Journal, agent_id: str, error: OpenRefused | AgentStartFail
     """The frame that answers an open that was not done."""
     found = error.workspace_files if isinstance(error, OpenRefused) else None
     files = msgspec.UNSET if found is None else msgspec.Raw(found)
-    return journal.session_error(*unstarted(agent_id, error), True, reply_to, files)
+    code, sentence = unstarted(agent_id, error)
+    remark = remark_on(sentence, agent_id, journal.keys_left_out)
+    return journal.session_error(code, f"{sentence} {remark}".rstrip(), True, reply_to, files)
 
 
 def capabilities(journal: Journal, started: Started, reply_to: str, box: Box | None = None) -> Frame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from interlock.agents.credentials import remark_on
 from interlock.ports.agent import ProcessExit, TurnOutcome, TurnUsage
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
@@ -27,6 +28,12 @@ def with_stderr(sentence: str, stderr: str) -> str:
     return f"{sentence}\n{shown}" if shown else sentence
 
 
+def failure(journal: Journal, sentence: str, stderr: str) -> str:
+    """The sentence of an agent's failure, what is to be done if it lacks a key that is set here, and its last lines."""
+    remark = remark_on(f"{sentence}\n{stderr}", journal.state.agent_id, journal.keys_left_out)
+    return with_stderr(f"{sentence} {remark}".rstrip(), stderr)
+
+
 def exit_error(journal: Journal, ended: ProcessExit, stderr: str, turn_id: str | None, *,
                expected: bool) -> list[Frame]:
     """`agent.error` for an exit that was not 0 (A-2); `expected` marks one that we asked for."""
@@ -34,7 +41,7 @@ def exit_error(journal: Journal, ended: ProcessExit, stderr: str, turn_id: str |
     if kind is ExitKind.OK:
         return []
     code = Code.SIGNAL_EXIT if kind is ExitKind.SIGNAL else Code.PROCESS_EXIT
-    sentence = sentence_of(ended) if expected else with_stderr(sentence_of(ended), stderr)
+    sentence = sentence_of(ended) if expected else failure(journal, sentence_of(ended), stderr)
     return [journal.agent_error("fatal", code, sentence, turn_id, {"expected": True} if expected else None)]
 
 
@@ -45,7 +52,7 @@ def outcome_errors(journal: Journal, outcome: TurnOutcome, stderr: str, turn_id:
         frames.append(journal.agent_error("warning", *outcome.notice, turn_id))
     if outcome.error is not None:
         code, sentence = outcome.error
-        shown = sentence if outcome.exit_code is not None else with_stderr(sentence, stderr)
+        shown = failure(journal, sentence, "" if outcome.exit_code is not None else stderr)
         frames.append(journal.agent_error("error", code, shown, turn_id))
     return frames
 

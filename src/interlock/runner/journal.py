@@ -60,6 +60,8 @@ class Journal:
         self._flow = flow
         self._clock = clock
         self._entropy = entropy
+        self.keys_left_out: list[str] = []
+        """Keys that the agent could use, that are set for the runner and not passed on to it (Y-12)."""
 
     @property
     def block_bytes(self) -> int:
