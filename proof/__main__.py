@@ -53,6 +53,7 @@ PROOFS = {
     "A3": "proof.audit_interop",
     "cascade": "proof.cascade",
     "rolling": "proof.rolling",
+    "moving": "proof.moving",
     "seeds": "proof.seeds",
     "acp": "proof.acp",
     "box": "proof.box",

@@ -28,7 +28,7 @@ def test_a_run_is_the_same_by_its_seed_failures_and_all() -> None:
 
 
 def test_a_ledger_that_does_not_check_epochs_is_noticed() -> None:
-    seed, size = 10, SMALL._replace(failures=4.0)
+    seed, size = 12, SMALL._replace(failures=4.0)
     assert trial(seed, size)[1]["fenced"] > 0, "with this seed no write is stale, so nothing could be noticed"
     broken, counted = trial(seed, size, checks_epochs=False)
     assert counted["stands"] > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from clusters.street import NOW, Street
@@ -47,10 +48,17 @@ async def test_a_request_is_refused_with_the_new_place(street: Street) -> None:
 
 
 @pytest.mark.req("L-2")
-async def test_its_runner_is_refused_with_the_new_place(street: Street) -> None:
+async def test_its_runner_is_sent_to_the_new_place(street: Street) -> None:
     status, body = await street.houses[0].refused_link()
-    assert status == 401
-    assert (body["error_code"], body["detail"]) == ("UNAUTHORIZED", SENTENCE)
+    assert (status, body["detail"], body["moved_to"]) == (421, SENTENCE, "https://b.example")
+
+
+@pytest.mark.req("L-2")
+async def test_its_runner_is_refused_if_the_new_place_is_no_address_of_a_gateway(street: Street) -> None:
+    await street.ledger.commit(WriteBatch([PutTenant(msgspec.structs.replace(MOVED, moved_to="postgresql://b/il"))]))
+    status, body = await street.houses[0].refused_link()
+    assert (status, body["error_code"]) == (401, "UNAUTHORIZED")
+    assert body["detail"] == "The tenant acme was moved to postgresql://b/il."
 
 
 async def test_the_owner_sees_it_and_cannot_take_it_back_here(street: Street) -> None:

@@ -429,6 +429,30 @@ async def test_a_version_that_is_not_shared_is_told_by_its_code_and_tried_again(
         assert "the runner offers none of ours" in told.sentence
 
 
+@pytest.mark.req("K-1", "L-2")
+async def test_a_runner_goes_on_at_the_gateway_that_its_tenant_was_moved_to() -> None:
+    async with conversation(dial=False) as (gateway, runner):
+        gateway.status = http.HTTPStatus.MISDIRECTED_REQUEST
+        gateway.body = json.dumps({"moved_to": gateway.url.replace("ws:", "http:").removesuffix("/rawp")})
+        runner.running = asyncio.create_task(runner.link.run())
+        assert "was moved to http://" in (await runner.state("detached")).sentence
+        gateway.status = None
+        await (await gateway.peer()).welcome(s=0)
+        await runner.state("attached")
+
+
+@pytest.mark.req("K-1", "L-2")
+async def test_a_runner_does_not_follow_its_tenant_to_a_gateway_in_clear() -> None:
+    async with conversation(dial=False) as (gateway, runner):
+        gateway.status = http.HTTPStatus.MISDIRECTED_REQUEST
+        gateway.body = json.dumps({"moved_to": "http://gateway.example"})
+        runner.running = asyncio.create_task(runner.link.run())
+        assert "does not go there: The runner does not send its token in clear" in (
+            await runner.state("detached")).sentence
+        gateway.status = None
+        await (await gateway.peer()).welcome(s=0)
+
+
 @pytest.mark.req("L-5")
 async def test_a_gateway_that_refuses_for_now_is_tried_again() -> None:
     async with conversation(dial=False) as (gateway, runner):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.runner.reconnect import Backoff, UnsafeUrl, check_url
+from interlock.runner.reconnect import Backoff, UnsafeUrl, check_url, moved_url
 
 
 @pytest.mark.req("L-5")
@@ -43,3 +43,12 @@ def test_loopback_in_clear_and_everything_else_with_tls(url: str) -> None:
 def test_other_urls_are_refused_in_one_sentence(url: str, sentence: str) -> None:
     with pytest.raises(UnsafeUrl, match=sentence):
         check_url(url)
+
+
+@pytest.mark.req("L-2", "K-1")
+def test_a_gateway_that_has_tls_names_no_place_without() -> None:
+    assert moved_url("wss://a.example/rawp", "https://b.example/") == "wss://b.example/rawp"
+    assert moved_url("ws://127.0.0.1:1/rawp", "http://127.0.0.1:2") == "ws://127.0.0.1:2/rawp"
+    for place in ("http://127.0.0.1:2", "http://b.example", "postgresql://b.example/il"):
+        with pytest.raises(UnsafeUrl):
+            moved_url("wss://a.example/rawp", place)

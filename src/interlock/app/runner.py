@@ -19,8 +19,8 @@ from interlock.config import Config, ConfigError
 from interlock.runner import main
 from interlock.runner.agent_catalog import Offering, OfferingRefused
 from interlock.runner.gateways import PairedGateway
+from interlock.runner.reconnect import rawp_url
 
-RAWP_PATH = "/rawp"
 OUTBOX_NAME = "outbox.db"
 OBJECTS_NAME = "objects"
 
@@ -73,7 +73,7 @@ async def run_runner(
         objects = DirectoryObjects(directory / OBJECTS_NAME)
         await main.run_runner(
             main.RunnerConfig(
-                gateways=[PairedGateway(url=_rawp(one.url), token=one.token, runner_id=one.runner_id, tls=one.tls)
+                gateways=[PairedGateway(url=rawp_url(one.url), token=one.token, runner_id=one.runner_id, tls=one.tls)
                           for one in dialled],
                 runner_id=home or LOCAL_RUNNER, state_dir=directory,
                 roots=offering.roots, agents=dict(offering.agents), holdings=offering.holdings,
@@ -85,7 +85,3 @@ async def run_runner(
         )
     finally:
         await outbox.close()
-
-
-def _rawp(url: str) -> str:
-    return url.replace("http", "ws", 1).rstrip("/") + RAWP_PATH if url.startswith("http") else url

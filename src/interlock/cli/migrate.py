@@ -24,7 +24,8 @@ def migrate(
     from_: Annotated[str | None, Parameter(name="--from", help="The database of gateways that were stopped; the state "
                                                                "directory has no ledger then. With --tenant: that "
                                                                "which has the tenant.")] = None,
-    tenant: Annotated[str | None, Parameter(help="Move this tenant alone; it is suspended.")] = None,
+    tenant: Annotated[str | None, Parameter(help="Move this tenant alone: while it works if gateways work on "
+                                                     "--from, else it is suspended.")] = None,
     to_state: Annotated[Path | None, Parameter(help="With --tenant: a directory with the destination's gateway.key."
                                                )] = None,
     at: Annotated[str | None, Parameter(help="With --tenant: the address that the source names to people and runners "
@@ -43,7 +44,7 @@ def migrate(
     try:
         from interlock.app.data_migration.into_files import move_into_files
         from interlock.app.data_migration.into_postgres import move_into_postgres
-        from interlock.cli.migrate_tenant import TenantMove, migrate_tenant
+        from interlock.cli.migrate_tenant import MoveRequest, migrate_tenant
     except ModuleNotFoundError as error:
         raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
                     f"Install it: {install('cluster')}") from None
@@ -54,7 +55,7 @@ def migrate(
 
     state = where.directory()
     if tenant is not None and to is not None:
-        return migrate_tenant(TenantMove(tenant, state, from_, to, to_state, at, dry_run), json=json)
+        return migrate_tenant(MoveRequest(tenant, state, from_, to, to_state, at, dry_run), json=json)
     if from_ is not None:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
     writable(state)

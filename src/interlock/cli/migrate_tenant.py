@@ -9,8 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.app.data_migration.report import MoveRefused, TenantReport
+from interlock.app.data_migration.tenant_handover import HandoverOrder, hand_over
 from interlock.app.data_migration.tenant_move import Destination, move_tenant
-from interlock.app.data_migration.tenant_source import open_source
+from interlock.app.data_migration.tenant_source import at_work, open_source
 from interlock.app.place import SystemClock
 from interlock.backends.postgres.database import shown
 from interlock.backends.sqlite.lock import AlreadyRunning
@@ -21,7 +22,7 @@ from interlock.gateway.signing_key import KEY_NAME, KeyUnusable, load_or_make_ke
 from interlock.ports.ledger import LedgerError
 
 
-class TenantMove(NamedTuple):
+class MoveRequest(NamedTuple):
     """What was asked for: a tenant, from the state directory or the database `store`, to the database `to`."""
 
     tenant: str
@@ -33,7 +34,7 @@ class TenantMove(NamedTuple):
     dry_run: bool
 
 
-def migrate_tenant(asked: TenantMove, *, json: bool) -> int:
+def migrate_tenant(asked: MoveRequest, *, json: bool) -> int:
     """Move it, and print what was moved. Raises Trouble."""
     if asked.to_state is None or not (asked.to_state / KEY_NAME).is_file():
         raise usage("Moving a tenant needs the signing key of the destination's gateways.",
@@ -53,15 +54,21 @@ def migrate_tenant(asked: TenantMove, *, json: bool) -> int:
         result(f"would move {moved.tenant_id} to {moved.to}: {counted}")
         return ExitStatus.DONE
     result(f"moved {moved.tenant_id} to {moved.to}: {counted}, checked on both sides")
-    say("the source refuses the tenant from now on and names that place; pair its runners there", "dim")
+    if moved.closed_ms:
+        say(f"it was closed for {moved.closed_ms / 1000:.1f} s; its runners go on there by themselves: put the new "
+            "address into their config", "dim")
+    else:
+        say("the source refuses the tenant from now on and names that place; pair its runners there", "dim")
     if moved.objects:
         say(f"copy the {moved.objects} stored files of it as well: objects are kept apart from the ledger")
     return ExitStatus.DONE
 
 
-async def _move(asked: TenantMove, to_state: Path) -> TenantReport:
+async def _move(asked: MoveRequest, to_state: Path) -> TenantReport:
     clock = SystemClock()
     to = Destination(asked.to, asked.place or shown(asked.to), load_or_make_key(to_state))
+    if asked.store is not None and await at_work(asked.store):
+        return await hand_over(HandoverOrder(asked.store, asked.state, asked.tenant, to), clock, dry_run=asked.dry_run)
     source = await open_source(asked.state, asked.store, clock)
     try:
         return await move_tenant(source, asked.state, asked.tenant, to, clock, dry_run=asked.dry_run)

@@ -50,7 +50,6 @@ log = structlog.get_logger()
 class House(Protocol):
     """What a shell asks of those who keep all of them."""
 
-    gateway_id: str
     room: Room
     spending: Spending
     ledger: Ledger
@@ -61,6 +60,8 @@ class House(Protocol):
     on_transcript: Signal[[]]
     on_delivery: Signal[[]]
     on_trips: Signal[[str, Trips]]
+
+    def known_as(self, tenant_id: str) -> str: ...
 
     def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None: ...
 
@@ -83,7 +84,7 @@ class LaneShell:
     def __init__(self, lane: Lane, recent: RecentIds, epoch: int | None, lanes: House) -> None:
         """`epoch` is None where no one ever had the lane, and no one else can take it: its first commit begins it."""
         self.lane = lane
-        lane.gateway_id, lane.spending = lanes.gateway_id, lanes.spending
+        lane.gateway_id, lane.spending = lanes.known_as(lane.state.tenant_id), lanes.spending
         self.recent = recent
         self.link: LaneRunnerLink | None = None
         self._acked = 0

@@ -28,6 +28,7 @@ from interlock.engine.rehydration import digests, refold
 from interlock.engine.rows import RowAudit
 from interlock.engine.spend import settle
 from interlock.engine.tenant_lane import house_id, house_state, is_house
+from interlock.engine.tenant_place import refusal
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, LedgerError, LedgerWrite
@@ -39,7 +40,7 @@ from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import ApprovalRecord, ControlRecord
+from interlock.protocol.records import ApprovalRecord, ControlRecord, TenantRecord
 from interlock.session.transcript import TranscriptFold
 
 AT_WORK = ("running", "paused", "waiting_approval")
@@ -93,8 +94,10 @@ class Lanes:
         self.on_delivery = Signal[[]]()
         """Sent after a commit that holds questions to approvers."""
         self._in_doubt = False
-        self.moved: dict[str, str] = {}
-        """Tenants that were moved to another ledger, each with the sentence that refuses it."""
+        self._closed = set[str]()
+        """Tenants that are moved, or being moved, as of the last look."""
+        self._known_as: dict[str, str] = {}
+        """For a tenant that was moved here, the id of the gateway that its runners know."""
         self.on_read = Signal[[LaneShell]]()
         """Sent with a lane that was read while its runner is attached, before it decides."""
         self.on_trips = Signal[[str, Trips]]()
@@ -216,8 +219,8 @@ class Lanes:
         if record is None and fresh is None:
             return None
         tenant_id = record.tenant_id if record is not None else fresh.tenant_id if fresh is not None else ""
-        if tenant_id in self.moved:
-            raise Problem("MisdirectedRequest", self.moved[tenant_id], hint="Send it there.")
+        if tenant_id in self._closed:
+            await self._check_open(tenant_id)
         runner_id = record.runner_id if record is not None else fresh.runner_id if fresh is not None else ""
         named_here = may_be_new and record is None
         if begun is None or not named_here:
@@ -363,15 +366,40 @@ class Lanes:
         Where something runs, at once, since its runner may be gone; the nearest deadline first, and few at a time: to
         read all of them side by side would let the most urgent wait for the last.
         """
-        tenants = await self.ledger.tenants()
-        self.moved = {one.tenant_id: one.moved for one in tenants if one.moved}
-        for tenant in tenants:
+        for tenant in await self.learn_tenants():
             self.wake(house_id(tenant.tenant_id), 0.0)
         due = await self.ledger.due_sessions()
         self.read_soon(one.session_id for one in due if one.state in AT_WORK)
         for one in due:
             if one.state not in AT_WORK:
                 self.wake(one.session_id, self.delay_s(one.state, one.deadline_ms, self.clock.now_ms()))
+
+    async def learn_tenants(self) -> list[TenantRecord]:
+        """Let go of the lanes of tenants that are not here any more, or not yet; returns all tenants. Raises
+        LedgerError."""
+        tenants = await self.ledger.tenants()
+        self._closed = {one.tenant_id for one in tenants if refusal(one) is not None}
+        self._known_as = {one.tenant_id: one.known_as for one in tenants if one.known_as is not None}
+        if gone := [shell for shell in self.live() if shell.lane.state.tenant_id in self._closed]:
+            await self.let_go(gone)
+        return tenants
+
+    @property
+    def closed(self) -> frozenset[str]:
+        """The tenants that are moved, or being moved, as of the last look."""
+        return frozenset(self._closed)
+
+    def known_as(self, tenant_id: str) -> str:
+        """The id by which a tenant's runners know this gateway: its own, or that of the one that they were paired with
+        before their tenant was moved here."""
+        return self._known_as.get(tenant_id, self.gateway_id)
+
+    async def _check_open(self, tenant_id: str) -> None:
+        """Look whether a tenant that was closed still is. Raises Problem."""
+        tenant = await self.ledger.tenant(tenant_id)
+        if tenant is not None and (problem := refusal(tenant)) is not None:
+            raise problem
+        self._closed.discard(tenant_id)
 
     def delay_s(self, state: str, deadline_ms: int, now_ms: int) -> float:
         """In how many seconds a session is to be read whose gateway has ended: at once where something runs, since its

@@ -139,7 +139,8 @@ class SessionDesk:
             model=state.entry.model_override or state.model or None, compactions=state.entry.compaction_count,
             frames=state.n, last_durable_seq=state.last_seq,
             lost_frame_count=state.lost_frames, observed=bool(state.controller),
-            controller=state.controller or self._lanes.gateway_id or None, entry=shown_entry(state.entry),
+            controller=state.controller or self._lanes.known_as(state.tenant_id) or None,
+            entry=shown_entry(state.entry),
             holding=holding_now(state),
         )
 

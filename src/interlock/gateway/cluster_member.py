@@ -31,6 +31,7 @@ def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, re
     _share_credentials(cluster, front)
     _share_runners(cluster, rawp, front)
     _share_duties(cluster, engine, front)
+    cluster.tenant_moves.learn = partial(_learn_tenants, engine, rawp, front)
     cluster.renewal.renewed.connect(front.metrics.renewed)
     cluster.takeover.counted.connect(front.metrics.took_over)
     cluster.on_death.connect(front.metrics.taken_for_dead)
@@ -54,6 +55,16 @@ def _share_duties(cluster: Cluster, engine: Engine, front: Front) -> None:
     front.crons.room = cluster
     engine.lanes.on_delivery.connect(partial(cluster.hint, "deliveries"))
     cluster.on_hint("deliveries", lambda _: front.webhooks.nudge())
+
+
+async def _learn_tenants(engine: Engine, rawp: RawpEndpoint, front: Front) -> None:
+    """Do nothing more for tenants that are moved or being moved, and know what those have that came."""
+    await engine.lanes.learn_tenants()
+    front.access.credentials.look_again()
+    rawp.close_tenants(engine.lanes.closed)
+    await engine.read_rules()
+    await engine.drains.learn()
+    await engine.lanes.learn_spending()
 
 
 def _share_runners(cluster: Cluster, rawp: RawpEndpoint, front: Front) -> None:

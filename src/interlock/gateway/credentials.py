@@ -17,6 +17,7 @@ import structlog
 
 from interlock.command.register import bound
 from interlock.engine.rows import RowAudit
+from interlock.engine.tenant_place import refusal
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, LedgerWrite, PutKey, PutTenant, UseKey, WriteBatch
 from interlock.ports.signals import Signal
@@ -336,13 +337,15 @@ class Credentials:
     async def _check_tenant(self, tenant_id: str, looked: _Looked | None) -> None:
         known = looked is not None and looked.tenant_id == tenant_id
         tenant = looked.tenant if looked is not None and known else await self._ledger.tenant(tenant_id)
+        if tenant is not None and tenant.moving is not None and (closed := refusal(tenant)) is not None:
+            raise closed  # Whether its row is on record is not looked at before it is open.
         if tenant is None:
             if await self.rows.is_missing(f"tenant/{tenant_id}"):
                 raise _unknown()
             return
         genuine = await self.rows.genuine(OWNER_TENANT, tenant, lambda: self._ledger.tenant(tenant_id), looked=known)
-        if genuine is not None and genuine.tenant_id == tenant_id and genuine.moved:
-            raise Problem("MisdirectedRequest", genuine.moved, hint="Send it there.")
+        if genuine is not None and genuine.tenant_id == tenant_id and (closed := refusal(genuine)) is not None:
+            raise closed
         if genuine is None or genuine.tenant_id != tenant_id or genuine.suspended:
             raise _unknown()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 
@@ -57,9 +58,10 @@ def missing(setback: Setback, present: Present) -> MissingSession:
 class RestoredSessions:
     """Compares each session of a runner with what its hello says."""
 
-    def __init__(self, setbacks: Setbacks, gateway_id: str) -> None:
+    def __init__(self, setbacks: Setbacks, known_as: Callable[[str], str]) -> None:
+        """`known_as` returns the id by which a tenant's runners know this gateway."""
         self._setbacks = setbacks
-        self._gateway_id = gateway_id
+        self._known_as = known_as
 
     async def last_durable(self, shell: LaneShell, known: p.HelloSession | None, present: Present) -> int:
         """Return the last frame of a session that need not come again, after what is missing was reported."""
@@ -88,7 +90,7 @@ class RestoredSessions:
 
     def absent(self, known: p.HelloSession, present: Present) -> None:
         """Report a session that a runner holds for this gateway, and that the ledger does not have at all."""
-        if known.controller == self._gateway_id and known.acked_seq:
+        if known.controller == self._known_as(present.record.tenant_id) and known.acked_seq:
             self._note(present, MissingSession(
                 session_id=known.session_id[:64], runner_id=present.record.runner_id, known=False,
                 frames=known.acked_seq, controls=known.control_seq),

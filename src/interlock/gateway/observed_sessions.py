@@ -37,7 +37,7 @@ class Observed:
         """Begin the lane of a session that `controller` controls; None if what the runner tells of it cannot be,
         or if it has told of too many."""
         engine = self._engine
-        if not controller or controller == engine.lanes.gateway_id:
+        if not controller or controller == engine.lanes.known_as(runner.tenant_id):
             return None
         if not (ID.fullmatch(session_id) and ID.fullmatch(controller)):
             log.warning("a session cannot be observed", runner_id=runner.runner_id, session_id=session_id[:64],

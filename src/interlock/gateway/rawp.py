@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -26,13 +26,14 @@ from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.engine.presence import Present
+from interlock.engine.tenant_place import refusal
 from interlock.gateway.inflow import Inflow
 from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
 from interlock.gateway.ledger_restore import RestoredSessions, forgotten
 from interlock.gateway.link_close import Closing, next_message, refused
 from interlock.gateway.observed_sessions import Observed
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
-from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
+from interlock.gateway.upgrade import not_a_websocket, refuse_tenant, refuse_upgrade
 from interlock.ports import trips
 from interlock.ports.leases import Overtaken
 from interlock.ports.ledger import LedgerError
@@ -78,11 +79,12 @@ class RawpEndpoint:
         self._on_acks = on_acks
         self._engine = engine
         self._observed = Observed(engine)
-        self._gateway_id = engine.lanes.gateway_id = gateway_id
-        self._restored = RestoredSessions(engine.setbacks, gateway_id)
+        engine.lanes.gateway_id = gateway_id
+        self._restored = RestoredSessions(engine.setbacks, engine.lanes.known_as)
         engine.lanes.on_read.connect(self._was_read)
         self._entropy = entropy
-        self._open: dict[RunnerOutflow, None] = {}
+        self._open: dict[RunnerOutflow, str] = {}
+        """The open links, each with its runner's tenant."""
         self._links: dict[str, RunnerOutflow] = {}
         """The newest link of each runner."""
         self._tokens: dict[str, str] = {}
@@ -103,8 +105,8 @@ class RawpEndpoint:
             await refuse_upgrade(send, LinkRefusal(Code.UNAUTHORIZED, "the token is missing or not known here"))
             return
         tenant = await self._engine.ledger.tenant(runner.tenant_id)
-        if tenant is not None and tenant.moved:
-            await refuse_upgrade(send, LinkRefusal(Code.UNAUTHORIZED, tenant.moved))
+        if tenant is not None and (closed := refusal(tenant)) is not None:
+            await refuse_tenant(send, tenant, closed)
             return
         if DPS_VERSION not in scope.get("subprotocols", ()):
             await refuse_upgrade(send, LinkRefusal(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}"))
@@ -112,7 +114,7 @@ class RawpEndpoint:
         structlog.contextvars.bind_contextvars(tenant_id=runner.tenant_id, runner_id=runner.runner_id)
         await send({"type": "websocket.accept", "subprotocol": DPS_VERSION})
         outflow = RunnerOutflow(send, self._on_acks)
-        self._open[outflow] = None
+        self._open[outflow] = runner.tenant_id
         try:
             await self._serve(runner, receive, outflow)
         except Closing as closing:
@@ -136,6 +138,12 @@ class RawpEndpoint:
         """Close every link since this gateway was taken for dead: its runners' sessions are others' by now."""
         for outflow in list(self._open):
             outflow.fail("this gateway was away for too long")
+
+    def close_tenants(self, tenants: Collection[str]) -> None:
+        """Close the links of runners whose tenant is moved, or being moved: they are told where with the next one."""
+        for outflow, tenant_id in list(self._open.items()):
+            if tenant_id in tenants:
+                outflow.fail(f"the tenant {tenant_id} is being moved")
 
     def replaced(self, runner_id: str) -> None:
         """Close the link of a runner that has attached to another gateway."""
@@ -297,8 +305,9 @@ class RawpEndpoint:
             if session_id in listed:
                 durable.append(p.WelcomeSession(session_id=session_id, last_durable_seq=seq))
         outflow.batch = BATCH in hello.features
+        known_as = self._engine.lanes.known_as(present.record.tenant_id)
         outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
-            version=DPS_VERSION, link_id=present.link_id, gateway_id=self._gateway_id, limits=LIMITS_TOLD,
+            version=DPS_VERSION, link_id=present.link_id, gateway_id=known_as, limits=LIMITS_TOLD,
             sessions=durable, features=[BATCH])))
         for session_id in {**listed, **records}:
             await self._attach_lane(session_id, present, listed.get(session_id), outflow)
@@ -354,14 +363,14 @@ class RawpEndpoint:
         log.info("control refused", runner_id=runner_id, session_id=session_id, codes=[r.error_code for r in refused])
 
         def decide(lane: Lane) -> None:
-            for refusal in refused:
-                control_refused(lane, refusal)
+            for one in refused:
+                control_refused(lane, one)
 
         await shell.call(decide)
         outflow = self._links.get(runner_id)
         if outflow is not None:
             outflow.send(self._link_frame("x-interlock.ack", p.Ack(
-                session_id=session_id, seq=0, refused=[refusal.message_id for refusal in refused])))
+                session_id=session_id, seq=0, refused=[one.message_id for one in refused])))
 
     def _link_frame(self, kind: str, payload: p.Payload) -> bytes:
         at = self._engine.clock.now_ms()

@@ -7,7 +7,11 @@ from typing import Any
 
 import msgspec
 
-from interlock.protocol.refusals import STATUS, LinkRefusal, problem
+from interlock.engine.tenant_place import WEB
+from interlock.protocol.codes import Code
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import TenantRecord
+from interlock.protocol.refusals import STATUS, LinkRefusal, moved_problem, problem
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
@@ -18,6 +22,19 @@ async def refuse_upgrade(send: Send, refusal: LinkRefusal) -> None:
     body = problem(refusal)
     headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+async def refuse_tenant(send: Send, tenant: TenantRecord, closed: Problem) -> None:
+    """Refuse a runner whose tenant is not here: 503 while it is on its way, then 421 with its new place. If that place
+    is no address of a gateway, the refusal is for good."""
+    if tenant.moving is None and not (tenant.moved_to or "").startswith(WEB):
+        await refuse_upgrade(send, LinkRefusal(Code.UNAUTHORIZED, tenant.moved))
+        return
+    body = moved_problem(closed, tenant.moved_to or "")
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode()),
+               *((name.lower().encode(), value.encode()) for name, value in closed.headers.items())]
+    await send({"type": "websocket.http.response.start", "status": closed.kind.status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": body})
 
 

@@ -9,7 +9,7 @@ however many lanes it has. Time is the store's own clock: those of the gateways 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from interlock.ports.ledger import LedgerError
 
@@ -82,6 +82,22 @@ class LinkChanges(NamedTuple):
 
     links: list[RunnerLocation]
     upto: int
+
+
+MoveStep = Literal["announced", "frozen", "arriving", "arrived"]
+"""Where a tenant is on its way. At the source: it will be handed over soon; it is closed while it is. At the
+destination: it will come; it is there, and closed until the gateways have read what it has."""
+ACKNOWLEDGED: tuple[MoveStep, ...] = ("frozen", "arrived")
+"""Steps after which a move goes on once each live gateway has acknowledged them."""
+
+
+class TenantMove(NamedTuple):
+    """A move of a tenant that is under way. A step whose gateways did not acknowledge it by `ends_ms` is over."""
+
+    tenant_id: str
+    move_id: str
+    step: MoveStep
+    ends_ms: int
 
 
 class Leases(Protocol):
@@ -175,3 +191,15 @@ class Leases(Protocol):
         alive or dead; its `instance_id` is "" where the runner has detached. With 0, each that has not detached. None
         is left out; one may be given again."""
         ...
+
+    async def moves(self) -> list[TenantMove]:
+        """The moves of tenants that are under way from this store or to it, by their tenants."""
+        return []
+
+    async def acknowledge(self, move: TenantMove, instance_id: str) -> None:
+        """Say that an instance goes by a step of a move: in `frozen` and `arrived` it does nothing for the tenant."""
+
+    async def end_overdue_moves(self) -> list[str]:
+        """Give up the moves from this store that have been `frozen` for longer than announced: their tenants are open
+        here again, as before. Returns them."""
+        return []

@@ -171,6 +171,10 @@ class Fenced(LedgerError):
     """Another owner has the lane."""
 
 
+class TenantMoving(LedgerError):
+    """The tenant is being handed over to another ledger: nothing is written for it for a moment."""
+
+
 class Full(LedgerError):
     """The store cannot take more (disk full, input/output error)."""
 

@@ -320,6 +320,10 @@ class TenantRecord(Record, frozen=True, kw_only=True):
     created_ms: int
     suspended: bool = False
     moved_to: str | None = None
+    moving: str | None = None
+    """The id of the move that hands it over at this moment, here or to another ledger: it is to be asked again soon."""
+    known_as: str | None = None
+    """The id of the gateway that its runners have known since before it was moved here; None for this ledger's own."""
 
     @property
     def moved(self) -> str:

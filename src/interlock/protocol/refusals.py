@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.protocol.codes import MEANINGS, CloseCode, Code
+from interlock.protocol.problems import Problem
 
 STATUS: dict[Code, tuple[int, str]] = {
     Code.UNAUTHORIZED: (401, "Unauthorized"),
@@ -23,6 +24,8 @@ CLOSE: dict[Code, int] = {
 }
 """Close code of a link that was refused after it opened."""
 
+MOVED_STATUS = 421
+"""HTTP status of an upgrade that another gateway is to be asked for."""
 _BY_STATUS = {status: code for code, (status, _) in STATUS.items()} | {403: Code.UNAUTHORIZED}
 _BY_CLOSE = {number: code for code, number in CLOSE.items()}
 
@@ -58,6 +61,28 @@ def problem(refusal: LinkRefusal) -> bytes:
         "type": "about:blank", "title": title, "status": status, "code": title.replace(" ", ""),
         "error_code": refusal.code.value, "detail": refusal.detail, "hint": MEANINGS[refusal.code].remedy,
     })
+
+
+class _NamedPlace(msgspec.Struct):
+    moved_to: str = ""
+
+
+def moved_problem(closed: Problem, place: str) -> bytes:
+    """`application/problem+json` for the upgrade of a runner whose tenant is at another gateway, or on its way there;
+    `moved_to` is that gateway's address, "" while it is not known."""
+    return msgspec.json.encode({
+        "type": "about:blank", "title": closed.kind.title, "status": closed.kind.status, "code": closed.code,
+        "detail": closed.detail, "hint": closed.hint, "moved_to": place})
+
+
+def read_moved(status: int, body: bytes) -> str | None:
+    """Return the address of the gateway that a runner's tenant was moved to, if an answer to an upgrade names one."""
+    if status != MOVED_STATUS:
+        return None
+    try:
+        return msgspec.json.decode(body, type=_NamedPlace).moved_to[:DETAIL_CHARS] or None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def read_problem(status: int, body: bytes) -> LinkRefusal | None:

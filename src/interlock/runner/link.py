@@ -36,11 +36,11 @@ from interlock.protocol.limits import (
     RECONNECT_MIN_MS,
 )
 from interlock.protocol.payloads import Hello, LiveAgent, RefusedControl, Welcome
-from interlock.protocol.refusals import LinkRefusal, read_outdated, read_problem, read_reason
+from interlock.protocol.refusals import LinkRefusal, read_moved, read_outdated, read_problem, read_reason
 from interlock.runner.attachment import LinkBroken, LinkSession, first
 from interlock.runner.inbound import Control, Inbound
 from interlock.runner.outflow import Outflow
-from interlock.runner.reconnect import Backoff, check_url, is_loopback
+from interlock.runner.reconnect import Backoff, UnsafeUrl, check_url, is_loopback, moved_url
 
 CLOSE_TIMEOUT_S = 2
 """A peer that does not answer a close within this is dropped."""
@@ -176,8 +176,10 @@ class GatewayConnector:
                     await socket.close(broken.code, str(broken)[:100])
                     return str(broken)
         except InvalidStatus as error:
-            status = error.response.status_code
-            refusal = read_problem(status, bytes(error.response.body or b""))
+            status, body = error.response.status_code, bytes(error.response.body or b"")
+            if (place := read_moved(status, body)) is not None:
+                return self._follow(place)
+            refusal = read_problem(status, body)
             if refusal is not None:
                 return self._refused(refusal)
             return f"The gateway answered HTTP {status} instead of opening the link."
@@ -273,6 +275,19 @@ class GatewayConnector:
         if code is None:
             return "The link broke."
         return f"The gateway closed the link ({code}{': ' + reason if reason else ''})."
+
+    def _follow(self, place: str) -> str:
+        """Dial the gateway that the runner's tenant was moved to, until this process ends: the one that it is paired
+        with has named it."""
+        try:
+            self._url = moved_url(self._url, place)
+            self._host = check_url(self._url)
+        except UnsafeUrl as error:
+            self._backoff.yield_way(self._pace.reconnect_max_ms)
+            return f"The runner's tenant was moved, and the runner does not go there: {error}"
+        self._backoff.reset()
+        return (f"The runner's tenant was moved to {place}, and the runner goes on there: put that address into its "
+                "config.")
 
     def _refused(self, refusal: LinkRefusal) -> str:
         """The gateway refused the link and said why (W-2). Raises TokenRefused; a version is tried again, in no hurry,

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 from interlock.ports.clock import Entropy
 from interlock.protocol.limits import RECONNECT_MAX_MS, RECONNECT_MIN_MS
 
+RAWP_PATH = "/rawp"
+
 
 class UnsafeUrl(ValueError):
     """The gateway's URL is not one to send a token to; the text is one sentence for the user."""
@@ -34,6 +36,21 @@ class Backoff:
         """Draw the delay before the next attempt, in milliseconds."""
         ceiling, self._ceiling_ms = self._ceiling_ms, max(self._least_ms, min(self._ceiling_ms * 2, self._most_ms))
         return int.from_bytes(self._entropy(4), "big") * ceiling >> 32
+
+
+def rawp_url(url: str) -> str:
+    """Return where a gateway with this address takes its runners' links."""
+    return url.replace("http", "ws", 1).rstrip("/") + RAWP_PATH if url.startswith("http") else url
+
+
+def moved_url(old: str, place: str) -> str:
+    """Return the URL of the gateway at `place`, which the gateway at `old` has named. Raises UnsafeUrl: also for one in
+    clear if the old one has TLS, or a gateway could send a token to any program on the runner's own machine."""
+    url = rawp_url(place)
+    check_url(url)
+    if old.startswith("wss:") and not url.startswith("wss:"):
+        raise UnsafeUrl(f"The gateway's new address {place!r} is without TLS, which the old one has.")
+    return url
 
 
 def is_loopback(host: str) -> bool:

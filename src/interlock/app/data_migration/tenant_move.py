@@ -98,7 +98,7 @@ async def move_tenant(source: TenantSource, state: Path, tenant_id: str, to: Des
         elif dry_run:
             return msgspec.structs.replace(done, dry_run=True)
         await open_at_destination(move, done)
-        await asyncio.to_thread(_verify_there, move, done)
+        await asyncio.to_thread(verify_at_destination, move.to, done)
         return done
     finally:
         await ledger.close()
@@ -127,11 +127,17 @@ async def _check(move: _Move) -> None:
     owners = await RowAudit(move.ledger, move.clock).register(OWNER_TENANT)
     if not owners.begun:
         raise MoveRefused(f"No gateway has worked on {shown(move.to.dsn)} yet: start one there first.")
-    reports = await asyncio.to_thread(verify_tenants, move.state, move.source.store)
+    await verify_source(move.source.ledger, move.state, move.source.store, tenant, move.clock)
+
+
+async def verify_source(ledger: Ledger, state: Path, store: str | None, tenant: TenantRecord, clock: Clock) -> None:
+    """Verify the tenant's log and the owner's at the source, and the tenant's row. Raises MoveRefused."""
+    name = tenant.tenant_id
+    reports = await asyncio.to_thread(verify_tenants, state, store)
     bad = next((one for one in reports if not one.ok and one.tenant_id in (name, OWNER_TENANT)), None)
     if bad is not None:
         raise MoveRefused(f"The audit log of {bad.tenant_id} does not verify, so nothing was moved: {bad.message}")
-    how = await RowAudit(move.source.ledger, move.clock).how(OWNER_TENANT, row_of(tenant))
+    how = await RowAudit(ledger, clock).how(OWNER_TENANT, row_of(tenant))
     if how is not None:
         raise MoveRefused(f"The stored row of the tenant {name} {how}, so nothing was moved.")
 
@@ -242,12 +248,13 @@ async def _put_standing(move: _Move, connection: PostgresConnection, report: Ten
     await connection.execute("INSERT INTO tenant (tenant_id, body) VALUES ($1, $2)", name,
                              msgspec.json.encode(suspended))
     await connection.execute(_PUT_FACT, CHECKPOINT_FACT + name,
-                             write_noted(report.audit_records, _checkpoint(move, report)))
+                             write_noted(report.audit_records, moved_checkpoint(move.to, report)))
     await connection.execute(_PUT_FACT, MOVED_IN_FACT + name, msgspec.json.encode(report).decode())
 
 
-def _checkpoint(move: _Move, report: TenantReport) -> bytes:
-    signed = sign_checkpoint(move.to.key, origin_of(move.gateway_id, report.tenant_id), report.audit_records,
+def moved_checkpoint(to: Destination, report: TenantReport) -> bytes:
+    """Return the checkpoint that the destination goes on from, signed with its key."""
+    signed = sign_checkpoint(to.key, origin_of(report.gateway_id, report.tenant_id), report.audit_records,
                              bytes.fromhex(report.audit_root))
     return checkpoint_line(signed)
 
@@ -270,19 +277,22 @@ async def open_at_destination(move: _Move, report: TenantReport) -> None:
     if there is None or owners.rows.get(f"tenant/{name}"):
         return
     opened = msgspec.structs.replace(there, suspended=False)
-    adopted = await _adopted_at_source(move, name)
-    records = [AuditAppend(AuditDraft(tenant_id=OWNER_TENANT, at=iso(move.clock.now_ms()), who=WHO, action="adopted",
-                                      meta={"row": "adopted", "row_sha256": "", "rows": adopted, "denials": []}))]
     await move.ledger.commit(WriteBatch([
-        PutTenant(opened), _record(move, opened, "tenant_moved_in", report.source), *(records if adopted else ())]))
+        PutTenant(opened), _record(move, opened, "tenant_moved_in", report.source),
+        *await adopted_records(move.source.ledger, name, move.clock)]))
 
 
-async def _adopted_at_source(move: _Move, name: str) -> dict[str, str]:
-    """Return the tenant's rows that only the owner's log of the source binds: those that were there before rows were
-    bound."""
-    audit = RowAudit(move.source.ledger, move.clock)
+async def adopted_records(ledger: Ledger, name: str, clock: Clock) -> list[AuditAppend]:
+    """Return a record for the owner's log of the destination that binds the tenant's rows which only the owner's log of
+    the source binds: those that were there before rows were bound."""
+    adopted = await _adopted_at_source(ledger, name, clock)
+    return [AuditAppend(AuditDraft(tenant_id=OWNER_TENANT, at=iso(clock.now_ms()), who=WHO, action="adopted", meta={
+        "row": "adopted", "row_sha256": "", "rows": adopted, "denials": []}))] if adopted else []
+
+
+async def _adopted_at_source(ledger: Ledger, name: str, clock: Clock) -> dict[str, str]:
+    audit = RowAudit(ledger, clock)
     owners, own = await audit.register(OWNER_TENANT), await audit.register(name)
-    ledger: Ledger = move.source.ledger
     found = [*await ledger.keys(name), *await ledger.rules(name, revoked=True), *await ledger.signing_keys(name),
              *await ledger.runners(name)]
     rows = {row.name: row.sha256 for row in map(row_of, found)}
@@ -296,10 +306,9 @@ def _record(move: _Move, tenant: TenantRecord, step: str, other: str) -> AuditAp
                                   action="policy_change", meta=meta))
 
 
-def _verify_there(move: _Move, report: TenantReport) -> None:
+def verify_at_destination(to: Destination, report: TenantReport) -> None:
     """Verify the whole chain where it is now, against the destination's checkpoint. Raises MoveRefused."""
-    with audit_rows(read_settings(move.to.dsn)) as rows:
-        found = verify_records(rows.records(report.tenant_id), _checkpoint(move, report), move.to.key.public_key())
+    with audit_rows(read_settings(to.dsn)) as rows:
+        found = verify_records(rows.records(report.tenant_id), moved_checkpoint(to, report), to.key.public_key())
     if not found.ok:
-        raise MoveRefused(f"The audit log of {report.tenant_id} does not verify at {shown(move.to.dsn)}: "
-                          f"{found.message}")
+        raise MoveRefused(f"The audit log of {report.tenant_id} does not verify at {shown(to.dsn)}: {found.message}")

@@ -32,6 +32,7 @@ _AT_WORK = (
     "SELECT count(*) FROM approval WHERE tenant_id = {t} AND state IN ('pending', 'granted')",
     "SELECT count(*) FROM delivery WHERE tenant_id = {t} AND due_ms IS NOT NULL",
 )
+HAS_INSTANCES = "SELECT to_regclass('instance') IS NOT NULL"
 _ALIVE = "SELECT count(*) FROM instance WHERE expires_ms > interlock_now_ms()"
 
 
@@ -142,6 +143,15 @@ class DatabaseSource(TenantSource):
     async def close(self) -> None:
         await close_quietly(self._connection)
         await self.ledger.close()
+
+
+async def at_work(dsn: str) -> bool:
+    """Whether gateways work on the ledger of a database. Raises LedgerError."""
+    connection = await first_connection(read_settings(dsn))
+    try:
+        return bool(await connection.fetchval(HAS_INSTANCES) and await connection.fetchval(_ALIVE))
+    finally:
+        await close_quietly(connection)
 
 
 async def open_source(state: Path, dsn: str | None, clock: Clock) -> TenantSource:

@@ -19,6 +19,7 @@ from interlock.ports.leases import (
     Overtaken,
     RunnerLocation,
     Survey,
+    TenantMove,
 )
 from interlock.ports.ledger import NameTaken
 
@@ -37,6 +38,9 @@ class MemoryLeases(Leases):
         self._changed: dict[str, int] = {}
         """The number of each link's last change; the newest change stands last."""
         self._changes = 0
+        self.under_way: dict[str, TenantMove] = {}
+        """Moves of tenants, as a test has them."""
+        self.acknowledged: list[tuple[TenantMove, str]] = []
 
     @property
     def joined(self) -> int:
@@ -132,6 +136,12 @@ class MemoryLeases(Leases):
         changed = takewhile(lambda one: self._changed[one] > upto, reversed(self._changed))
         found = [self._links[runner_id] for runner_id in changed]
         return LinkChanges([link for link in found if upto or link.instance_id], self._changes)
+
+    async def moves(self) -> list[TenantMove]:
+        return [move for _, move in sorted(self.under_way.items()) if move.ends_ms > self._clock.now_ms()]
+
+    async def acknowledge(self, move: TenantMove, instance_id: str) -> None:
+        self.acknowledged.append((move, instance_id))
 
     def _put(self, link: RunnerLocation) -> None:
         self._links[link.runner_id] = link

@@ -120,8 +120,9 @@ class AtOnce:
 
     async def _read_heads(self, connection: PostgresConnection, tenants: Sequence[str]) -> None:
         found = await connection.fetch(statements.READ_HEADS, tenants, CHECKPOINT_FACT)
-        for tenant, count, last_hash, peaks, noted in found:
-            self._keep(tenant, AuditHead(count, last_hash, bytes(peaks), noted))
+        for tenant, count, last_hash, peaks, noted, frozen in found:
+            if not frozen:  # Else each batch is refused by itself, step by step.
+                self._keep(tenant, AuditHead(count, last_hash, bytes(peaks), noted))
 
     def _keep(self, tenant: str, head: AuditHead) -> None:
         self._heads.pop(tenant, None)

@@ -11,6 +11,7 @@ from interlock.backends.postgres.database import PostgresConnection, Row
 from interlock.backends.postgres.texts import given, held
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import Gone, Lease
+from interlock.ports.ledger import TenantMoving
 
 TAKE_LIMIT = 256
 """Lanes that one transaction takes."""
@@ -38,14 +39,15 @@ WITH whose AS (
     FROM unnest($1::text[], $2::text[], $3::text[]) AS given (name, runner_id, owner)
 ), taken AS (
     UPDATE lane SET epoch = lane.epoch + 1, instance_id = $4 FROM whose
-    WHERE lane.name = whose.name AND coalesce(whose.linked, whose.owner, $4) = $4
+    WHERE lane.name = whose.name AND coalesce(whose.linked, whose.owner, $4) = $4 AND NOT lane.frozen
       AND (whose.owner IS NULL OR NOT $5::boolean)
     RETURNING lane.name, lane.epoch
 )
 SELECT whose.name, coalesce(whose.linked, whose.owner), taken.epoch FROM whose LEFT JOIN taken USING (name)
 """
 """For each lane that is held: the live instance that its runner is attached to, or else its owner if that is alive; and
-the new epoch if it was taken, since there is no such instance or it is the asker. With $5 not from a live owner."""
+the new epoch if it was taken, since there is no such instance or it is the asker. With $5 not from a live owner. Of a
+frozen lane, whose tenant is being moved, neither."""
 
 
 class _Asked(NamedTuple):
@@ -88,8 +90,12 @@ class Taking:
                         one.answer.set_exception(error)
                 continue
             for one in group:
-                if not one.answer.done():
-                    one.answer.set_result(leases[one.lane])
+                if one.answer.done():
+                    continue
+                if (lease := leases.get(one.lane)) is not None:
+                    one.answer.set_result(lease)
+                else:
+                    one.answer.set_exception(TenantMoving("The tenant of this session is being moved."))
 
     def _group(self) -> list[_Asked]:
         """The next lanes of one instance, each of them once: who takes a lane again wants another epoch."""
@@ -107,7 +113,7 @@ async def _take(connection: PostgresConnection, lanes: Mapping[str, str | None],
                 orphans: bool = False
                 ) -> dict[str, Lease]:
     """Take those lanes that may be had: (lane → whose it is now). With `orphans`, only those whose owner is dead and
-    which no other transaction holds; the rest is left out. Raises Gone."""
+    which no other transaction holds; the rest is left out, and so are frozen lanes in any case. Raises Gone."""
     mine, names = held(instance_id), [held(lane) for lane in lanes]
     rows = await connection.fetch(HOLD_FREE if orphans else HOLD, mine, names)
     if not rows:
@@ -126,7 +132,7 @@ async def _take(connection: PostgresConnection, lanes: Mapping[str, str | None],
     for name, holder, epoch in found:
         if epoch is not None:
             leases[given(name)] = Lease(epoch, instance_id)
-        elif not orphans:
+        elif not orphans and holder is not None:
             leases[given(name)] = Lease(epochs[name], given(holder))
     return leases
 

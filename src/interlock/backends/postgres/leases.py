@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from interlock.backends.postgres import tenant_moves
 from interlock.backends.postgres.database import PostgresReaders, PostgresSettings, Row, close_quietly, first_connection
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.lane_takeover import Taking
@@ -23,6 +24,7 @@ from interlock.ports.leases import (
     Overtaken,
     RunnerLocation,
     Survey,
+    TenantMove,
 )
 from interlock.ports.ledger import NameTaken
 
@@ -200,6 +202,15 @@ class PostgresLeases(Leases):
         found = await self._readers.row(UPTO)
         assert found is not None, "a function gives a row"
         return LinkChanges([RunnerLocation(*row) for row in await self._readers.rows(SINCE, upto)], int(found[0]))
+
+    async def moves(self) -> list[TenantMove]:
+        return [TenantMove(*row) for row in await self._readers.rows(tenant_moves.MOVES)]
+
+    async def acknowledge(self, move: TenantMove, instance_id: str) -> None:
+        await self._found(tenant_moves.ACKNOWLEDGE, move.tenant_id, instance_id, move.move_id, move.step)
+
+    async def end_overdue_moves(self) -> list[str]:
+        return await self._writer.run(tenant_moves.thaw_overdue)
 
     async def close(self) -> None:
         """Finish what was handed over, then close."""

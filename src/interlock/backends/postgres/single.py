@@ -33,7 +33,7 @@ UPDATE audit_head SET count = given.count, last_hash = given.last_hash, peaks = 
 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
     AS given (tenant_id, count, last_hash, peaks, old_count, old_hash)
 WHERE audit_head.tenant_id = given.tenant_id AND audit_head.count = given.old_count
-  AND audit_head.last_hash = given.old_hash
+  AND audit_head.last_hash = given.old_hash AND NOT audit_head.frozen
 RETURNING 1
 """
 NO_STREAM = "SELECT ''::text AS name, 0::bigint AS head WHERE false"

@@ -216,7 +216,7 @@ INSERT INTO audit_head (tenant_id, count, last_hash, peaks)
 SELECT tenant_id, 0, $2, '' FROM unnest($1::text[]) AS tenant_id ON CONFLICT (tenant_id) DO NOTHING
 """
 READ_HEADS = """
-SELECT tenant_id, count, last_hash, peaks, (SELECT value FROM store WHERE name = $2 || tenant_id)
+SELECT tenant_id, count, last_hash, peaks, (SELECT value FROM store WHERE name = $2 || tenant_id), frozen
 FROM audit_head WHERE tenant_id = ANY ($1::text[]) ORDER BY tenant_id
 """
 HOLD_HEADS = f"{READ_HEADS} FOR UPDATE OF audit_head"

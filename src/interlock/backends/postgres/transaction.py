@@ -18,7 +18,16 @@ from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
 from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull, noted_size
 from interlock.command.audit_tree import Frontier
-from interlock.ports.ledger import Append, AuditAppend, EraseAudit, LedgerError, PutTranscript, Receipt, WriteBatch
+from interlock.ports.ledger import (
+    Append,
+    AuditAppend,
+    EraseAudit,
+    LedgerError,
+    PutTranscript,
+    Receipt,
+    TenantMoving,
+    WriteBatch,
+)
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import AuditDraft, AuditRecord, TranscriptLine
 
@@ -165,7 +174,9 @@ class CommitGroup:
             await connection.execute(statements.ADD_HEADS, tenants, FIRST_PREV)
             found = await connection.fetch(statements.HOLD_HEADS, tenants, CHECKPOINT_FACT)
         heads = {tenant: AuditHead(count, last_hash, bytes(peaks), noted)
-                 for tenant, count, last_hash, peaks, noted in found}
+                 for tenant, count, last_hash, peaks, noted, _ in found}
+        if frozen := [tenant for tenant, *_, is_frozen in found if is_frozen]:
+            raise TenantMoving(f"The tenant {frozen[0]} is being moved, so nothing is written for it.")
         self._check_bound({tenant: (head.size, head.noted) for tenant, head in heads.items()})
         logs, made = self._sealed(heads)
         for _, sql, rows in made.statements():

@@ -18,6 +18,7 @@ import structlog
 from interlock.engine.cluster.relay import StreamRelay
 from interlock.engine.cluster.renewal import Renewal
 from interlock.engine.cluster.takeover import DUTY_LANES, KEY_LANES, ORPHANS_SEEN, Heir, Takeover
+from interlock.engine.cluster.tenant_moves import TenantMoves
 from interlock.engine.membership import Elsewhere, Hold, Room
 from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
@@ -94,6 +95,7 @@ class Cluster(Room):
         """Sent when this gateway was taken for dead."""
         self.renewal = Renewal(leases, lambda: self.instance_id, self.come_back)
         self.takeover = Takeover(leases, lambda: self.instance_id, lambda: self.renewal.behind)
+        self.tenant_moves = TenantMoves(leases, lambda: self.instance_id)
         self._coming_back = asyncio.Lock()
 
     # --- being there ---
@@ -107,7 +109,8 @@ class Cluster(Room):
         """Do from now on what time brings."""
         self._tasks = [asyncio.create_task(self.renewal.run(), name="renewal"),
                        asyncio.create_task(self._each_beat(self.beat), name="cluster"),
-                       asyncio.create_task(self._each_beat(self.take_over), name="takeover")]
+                       asyncio.create_task(self._each_beat(self.take_over), name="takeover"),
+                       asyncio.create_task(self._follow_moves(), name="tenant moves")]
 
     async def stop(self) -> None:
         """Be gone: what was owned is anyone's at once. The lanes have ended before."""
@@ -142,6 +145,19 @@ class Cluster(Room):
             except (LedgerError, BusError, TimeoutError) as error:
                 log.warning("cluster_beat_failed", error=str(error) or type(error).__name__)
             except Exception:
+                log.exception("cluster_beat_failed")
+
+    async def _follow_moves(self) -> None:
+        wait_s = RENEW_EVERY_MS / 1000
+        while True:
+            await asyncio.sleep(wait_s)
+            try:
+                wait_s = await self.tenant_moves.look()
+            except (LedgerError, TimeoutError) as error:
+                wait_s = RENEW_EVERY_MS / 1000
+                log.warning("cluster_beat_failed", error=str(error) or type(error).__name__)
+            except Exception:
+                wait_s = RENEW_EVERY_MS / 1000
                 log.exception("cluster_beat_failed")
 
     async def beat(self) -> None:

@@ -65,7 +65,7 @@ from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.streams import SSE, EventStream
 from interlock.gateway.rest.uploads import ReceivedUpload, receive
 from interlock.ports import trips
-from interlock.ports.ledger import LedgerError, OutcomeUnknown
+from interlock.ports.ledger import LedgerError, OutcomeUnknown, TenantMoving
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
@@ -373,6 +373,8 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         log.error("ledger_in_doubt", path=scope["path"], error=str(error))
         return Problem("Unavailable", f"{error} Send it again with the same Idempotency-Key, or look.",
                        headers={"Retry-After": "1"})
+    if isinstance(error, TenantMoving):
+        return Problem("Unavailable", str(error), headers={"Retry-After": "1"})
     if isinstance(error, LedgerError):
         log.error("ledger_refused", path=scope["path"], error=str(error))
         return Problem("Unavailable", "The ledger could not take it; nothing was changed.")

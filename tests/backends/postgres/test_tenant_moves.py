@@ -1,0 +1,173 @@
+"""A tenant that is frozen for its move: whatever would change it is refused by the database itself (K-1, C-4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from interlock.backends.postgres import tenant_moves
+from interlock.backends.postgres.database import PostgresSettings
+from interlock.backends.postgres.leases import open_leases
+from interlock.backends.postgres.ledger import open_ledger
+from interlock.engine.tenant_lane import house_id
+from interlock.ports.leases import Instance, TenantMove
+from interlock.ports.ledger import (
+    Append,
+    AuditAppend,
+    BeginLane,
+    Fenced,
+    PutSession,
+    PutTenant,
+    TenantMoving,
+    WriteBatch,
+)
+from interlock.protocol.records import AuditDraft, SessionRecord, TenantRecord
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("K-1", "C-4")]
+LIFE_MS = 60_000
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+def record(tenant_id: str) -> AuditAppend:
+    return AuditAppend(AuditDraft(tenant_id=tenant_id, at="2026-01-01T00:00:00.000Z", who={"id": "u", "role": "owner"},
+                                  action="policy_change"))
+
+
+def session(tenant_id: str) -> PutSession:
+    return PutSession(SessionRecord(
+        session_id=f"S-{tenant_id}", tenant_id=tenant_id, session_key="agent:shell:main", agent_id="shell",
+        runner_id="r", workspace="/w", state="idle", created_ms=1, updated_ms=2, deadline_ms=None, machine=b"{}",
+        usage={}))
+
+
+class Store:
+    """A ledger with two tenants, of which each has a session that the instance i_1 owns."""
+
+    def __init__(self, ledger: Any, leases: Any) -> None:
+        self.ledger = ledger
+        self.leases = leases
+        self.epochs: dict[str, int] = {}
+
+    async def fill(self) -> None:
+        await self.leases.join(Instance("i_1", "here"))
+        for name in ("acme", "other"):
+            await self.ledger.commit(WriteBatch([
+                PutTenant(TenantRecord(tenant_id=name, name="", created_ms=1)), session(name), record(name)]))
+            self.epochs[name] = (await self.leases.take(f"S-{name}", "i_1")).epoch
+
+    async def freeze(self, life_ms: int = LIFE_MS) -> None:
+        await self.ledger.transact(partial(tenant_moves.freeze, tenant_id="acme", move_id="m_1", life_ms=life_ms))
+
+    async def say(self, name: str) -> None:
+        """As a frame of the session's runner does."""
+        await self.ledger.commit(WriteBatch([Append(f"s/S-{name}", "C", 5, b"{}")],
+                                            [(f"S-{name}", self.epochs[name])]))
+
+    async def tenant(self) -> TenantRecord:
+        found = await self.ledger.tenant("acme")
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+async def store(postgres: PostgresSettings) -> AsyncIterator[Store]:
+    ledger = await open_ledger(postgres, StandingClock(), keeps_transcripts=True)
+    leases = await open_leases(postgres)
+    made = Store(ledger, leases)
+    await made.fill()
+    yield made
+    await leases.close()
+    await ledger.close()
+
+
+async def test_nothing_of_a_frozen_tenant_is_written_and_others_go_on(store: Store) -> None:
+    await store.freeze()
+    with pytest.raises(Fenced):
+        await store.say("acme")
+    for lane in ("S-acme", house_id("acme")):
+        with pytest.raises(TenantMoving, match="being moved"):
+            await store.leases.take(lane, "i_1")
+    with pytest.raises(TenantMoving, match="The tenant acme is being moved"):
+        await store.ledger.commit(WriteBatch([record("acme")]))
+    with pytest.raises(TenantMoving):  # A session that is new has no lane that could be frozen.
+        await store.ledger.commit(WriteBatch([BeginLane("S-new"), record("acme")]))
+    await store.say("other")
+    await store.ledger.commit(WriteBatch([record("other")]))
+    assert (await store.leases.take("S-other", "i_1")).instance_id == "i_1"
+    assert (await store.ledger.audit_tree("acme"))[0] == 1
+    assert await store.ledger.events("s/S-acme", 0, 9) == []
+
+
+async def test_in_a_group_only_the_batch_of_the_frozen_tenant_is_refused(store: Store) -> None:
+    await store.freeze()
+    done = await asyncio.gather(*(store.ledger.commit(WriteBatch([record(name)])) for name in ("acme", "other") * 3),
+                                return_exceptions=True)
+    assert [isinstance(one, TenantMoving) for one in done] == [True, False] * 3
+
+
+async def test_a_tenant_that_is_opened_again_goes_on_under_newer_epochs(store: Store) -> None:
+    await store.freeze()
+    assert (await store.tenant()).moving == "m_1"
+    assert await store.ledger.transact(partial(tenant_moves.thaw, tenant_id="acme", move_id="m_2")) is False
+    assert await store.ledger.transact(partial(tenant_moves.thaw, tenant_id="acme", move_id="m_1")) is True
+    assert (await store.tenant()).moving is None
+    with pytest.raises(Fenced):
+        await store.say("acme")
+    assert sorted(await store.leases.orphans(9)) == ["S-acme", house_id("acme")], "somebody goes on with its clocks"
+    store.epochs["acme"] = (await store.leases.take("S-acme", "i_1")).epoch
+    await store.say("acme")
+    assert await store.leases.moves() == []
+
+
+async def test_a_tenant_that_is_frozen_for_too_long_is_opened_by_any_gateway(store: Store) -> None:
+    await store.freeze(life_ms=0)
+    assert await store.leases.moves() == []
+    assert await store.leases.end_overdue_moves() == ["acme"]
+    assert await store.leases.end_overdue_moves() == []
+    with pytest.raises(tenant_moves.HandoverOver):
+        await store.ledger.transact(partial(tenant_moves.depart, tenant_id="acme", move_id="m_1", place="https://b",
+                                            gateway_id="gw_2"))
+    assert (await store.tenant()).moved_to is None
+
+
+async def test_once_it_is_named_as_moved_nobody_opens_it_here(store: Store) -> None:
+    await store.freeze()
+    await store.ledger.transact(partial(tenant_moves.depart, tenant_id="acme", move_id="m_1", place="https://b",
+                                        gateway_id="gw_2"))
+    assert await store.ledger.transact(partial(tenant_moves.thaw, tenant_id="acme", move_id="m_1")) is False
+    tenant = await store.tenant()
+    assert (tenant.moved_to, tenant.moving) == ("https://b", None)
+    with pytest.raises(TenantMoving):
+        await store.leases.take("S-acme", "i_1")
+
+
+async def test_a_step_waits_for_each_live_gateway(store: Store) -> None:
+    await store.freeze()
+
+    async def missing() -> list[str]:
+        found = await store.ledger.transact(partial(tenant_moves.unacknowledged, tenant_id="acme", move_id="m_1",
+                                                    step="frozen"))
+        return [one.instance_id for one in found]
+
+    assert await missing() == ["i_1"]
+    move, = await store.leases.moves()
+    await store.leases.acknowledge(move._replace(move_id="m_0"), "i_1")
+    await store.leases.acknowledge(TenantMove("acme", "m_1", "announced", 0), "i_1")
+    assert await missing() == ["i_1"], "of another move, or another step"
+    await store.leases.acknowledge(move, "i_1")
+    assert await missing() == []
+    await store.leases.join(Instance("i_2", "here"))
+    assert await missing() == ["i_2"]
+    await store.leases.leave("i_2")
+    assert await missing() == []
