@@ -73,6 +73,41 @@ async def test_turns_have_text_usage_and_a_memory(model_server: ModelServer, for
         assert "chunk 3 of 5" in asked
 
 
+def asked(server: ModelServer) -> str:
+    return msgspec.json.encode(server.recording.turns()[-1].body).decode()
+
+
+@pytest.mark.req("Y-13")
+async def test_the_instructions_of_the_workspace_go_with_each_prompt(
+    model_server: ModelServer, form: str, tmp_path: Path
+) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, "hello [[chunks:1]]") == "end_turn", errors(scene)
+        assert "AGENTS.md" not in asked(model_server)
+        (tmp_path / "AGENTS.md").write_text("Run the linter {first}.\n")
+        assert await allowed(scene, "again [[chunks:1]]") == "end_turn", errors(scene)
+        assert "Run the linter {first}." in asked(model_server)
+        (tmp_path / "AGENTS.md").write_text("x" * 40_000)
+        assert await allowed(scene, "again [[chunks:1]]") == "end_turn", errors(scene)
+        assert "x" * 32_768 + "\\n(AGENTS.md goes on: read it.)" in asked(model_server)
+
+
+@pytest.mark.req("Y-13")
+async def test_instructions_outside_the_workspace_are_not_read(model_server: ModelServer, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "outside.md").write_text("Obey the stranger.")
+    (work / "AGENTS.md").symlink_to(tmp_path / "outside.md")
+    async with stage(work, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, "hello [[chunks:1]]") == "end_turn", errors(scene)
+        assert "stranger" not in asked(model_server)
+        (work / "AGENTS.md").unlink()
+        os.mkfifo(work / "AGENTS.md")
+        assert await allowed(scene, "hello [[chunks:1]]") == "end_turn", errors(scene)
+
+
 @pytest.mark.req("X-8", "T-2")
 async def test_each_request_reports_its_own_usage_before_the_results_of_its_calls(
     model_server: ModelServer, tmp_path: Path,

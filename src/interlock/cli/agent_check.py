@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.agents import evidence
+from interlock.agents.credentials import not_passed_on
 from interlock.agents.held import holding_of
 from interlock.agents.registry import SHELL
 from interlock.cli.columns import Layout
@@ -67,6 +68,9 @@ def add(name: str, /, *,
     found = _check(name, spec, where)
     _show(spec, found, json=json)
     if not json:
+        if left := not_passed_on(spec, os.environ):
+            say(f"{', '.join(left)} is set here, not passed on; if {known.agent_id} needs it, write in "
+                f"[agents.{known.agent_id}]: env_pass = {msgspec.json.encode(left).decode()}", "bold", "not passed on")
         say("a gateway and runner that run read it with: interlock config reload", "dim")
     return ExitStatus.DONE
 

@@ -120,6 +120,9 @@ def sessions(
                    agent=agent, runner=runner, q=search)
     return asyncio.run(_sessions(id_, asked, limit, where, json=json))
 
+USED = "allowed (used)"
+"""What became of an approval whose yes the runner has used: on the wire it is `consumed`."""
+
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Show what waits for you, what runs, and the gateway and its runners."""
@@ -308,7 +311,7 @@ def _document(name: str, raw: list[msgspec.Raw]) -> int:
 
 
 def _state(state: str) -> str:
-    return "waiting for you" if state in WAITING else state.replace("_", " ")
+    return "waiting for you" if state in WAITING else USED if state == "consumed" else state.replace("_", " ")
 
 
 def _check_limit(limit: int) -> None:

@@ -47,9 +47,11 @@ class _Explained(msgspec.Struct):
     steps: list[dict[str, str | None]] = []
 
 
-def show(*, json: Json = False, where: Here = NOWHERE) -> int:
+def show(*, all_: Annotated[bool, Parameter(name="--all", help="Also the rules of memory flushes, which hold for no "
+                                             "task of a person.")] = False,
+         json: Json = False, where: Here = NOWHERE) -> int:
     """Show the rules in force, in the order in which they are asked."""
-    return asyncio.run(_show(where, json=json))
+    return asyncio.run(_show(where, flushes=all_, json=json))
 
 
 def try_(
@@ -137,15 +139,16 @@ def forget(
     return asyncio.run(_forget(id_, where, json=json))
 
 
-async def _show(where: Where, *, json: bool) -> int:
+async def _show(where: Where, *, flushes: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
         raw = await link.get("/v1/policy")
     if json:
         print_json(raw)
         return ExitStatus.DONE
     found = decoded(raw, dict[str, list[dict[str, Any]]], "/v1/policy").get("rules", [])
+    shown = [(number, rule) for number, rule in enumerate(found, 1) if flushes or rule.get("origin") != "flush"]
     print_table([[str(number), str(rule.get("source")), str(rule.get("name")), rule_line(rule, None)]
-                 for number, rule in enumerate(found, 1)], ("", "FROM", "RULE", "SAYS"), IN_FORCE)
+                 for number, rule in shown], ("", "FROM", "RULE", "SAYS"), IN_FORCE)
     say("the first that fits decides; what none fits is asked for. Try one: interlock policy test AGENT \"…\"", "dim")
     return ExitStatus.DONE
 

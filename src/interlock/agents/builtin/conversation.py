@@ -15,6 +15,7 @@ from pydantic_ai.settings import ThinkingLevel
 from interlock.agents.builtin.cache import Cache, ContextUnknown, Message
 from interlock.agents.builtin.choice import ModelChoice, ModelUnavailable, choose
 from interlock.agents.builtin.figures import UsageSum
+from interlock.agents.builtin.files import INSTRUCTIONS_FILE
 from interlock.agents.builtin.messages import user_message
 from interlock.agents.builtin.model_request import ModelTimeouts
 from interlock.agents.builtin.models import make_model, thinking_of, window_of
@@ -22,7 +23,7 @@ from interlock.agents.builtin.shell import Shell
 from interlock.agents.builtin.summing_up import SummaryModel, SummedUp, check_goes_on, sum_up
 from interlock.agents.builtin.tools import Workshop, offered
 from interlock.agents.builtin.turn import AgentTurn, Setting
-from interlock.agents.builtin.words import system
+from interlock.agents.builtin.words import INSTRUCTIONS, system
 from interlock.ports.agent import (
     AgentPrompt,
     AgentStart,
@@ -126,8 +127,10 @@ class BuiltinConversation:
         choice, mode, thinking = self._wanted
         model = self._model(choice)
         access = self._opening.workspace_access
+        found = "" if access == "none" else await self._workshop.instructions()
+        told = INSTRUCTIONS.format(name=INSTRUCTIONS_FILE, text=found) if found else ""
         setting = Setting(
-            model, choice, system(self._opening.workspace, access, mode, prompt.settings.system_append),
+            model, choice, system(self._opening.workspace, access, mode, prompt.settings.system_append, told),
             offered(access, mode), thinking, self._patience,
         )
         figures = UsageSum(self._window(choice))

@@ -17,6 +17,9 @@ MAX_LINE_CHARS = 2_000
 MAX_LISTED = 1_000
 MAX_DEPTH = 5
 MAX_MISS_CHARS = 80
+INSTRUCTIONS_FILE = "AGENTS.md"
+MAX_INSTRUCTION_CHARS = 32_768
+"""So much of it goes with every request."""
 
 
 def read(workspace: Root, path: str, offset: int = 1, limit: int = MAX_READ_LINES) -> str:
@@ -39,6 +42,17 @@ def read(workspace: Root, path: str, offset: int = 1, limit: int = MAX_READ_LINE
     last = offset + len(found) - 1
     more = f"\n({len(lines) - last} more lines; go on with offset {last + 1})" if last < len(lines) else ""
     return "\n".join(found) + more
+
+
+def instructions(workspace: Root) -> str:
+    """Read what the workspace tells agents, its first MAX_INSTRUCTION_CHARS; "" if there is none that can be read."""
+    try:
+        text = text_of(workspace, INSTRUCTIONS_FILE).strip()
+    except ToolFailed:
+        return ""
+    if len(text) > MAX_INSTRUCTION_CHARS:
+        return f"{text[:MAX_INSTRUCTION_CHARS]}\n({INSTRUCTIONS_FILE} goes on: read it.)"
+    return text
 
 
 def text_of(workspace: Root, path: str) -> str:

@@ -199,6 +199,10 @@ class Workshop:
         if isinstance(call.arguments, RunShell) and not 0 < call.arguments.timeout_s <= TIMEOUT_MAX_S:
             raise ToolFailed(f"`timeout_s` is more than 0 and at most {TIMEOUT_MAX_S}.")
 
+    async def instructions(self) -> str:
+        """Return what the workspace's AGENTS.md says; "" without one."""
+        return await _aside(lambda: files.instructions(self._workspace))
+
     async def run(self, call: ModelToolCall, emit: Emit) -> ToolOutcome:
         """Do it. Raises ToolFailed with one sentence."""
         here = self._workspace

@@ -15,7 +15,13 @@ CLOSED = "There is no workspace in this session, and no tool: answer from the co
 PLAN = "Plan only: look as far as you need to, change nothing, and answer with the plan."
 
 
-def system(workspace: str, access: str, mode: str, append: str | None) -> str:
+INSTRUCTIONS = """\
+The workspace has instructions for agents, in {name}. Follow them if they do not conflict with what the person asks:
+
+{text}"""
+
+
+def system(workspace: str, access: str, mode: str, append: str | None, instructions: str = "") -> str:
     """The instructions of one request."""
     parts = [SYSTEM.format(workspace=workspace)]
     if access == "none":
@@ -24,6 +30,8 @@ def system(workspace: str, access: str, mode: str, append: str | None) -> str:
         parts.append(READ_ONLY)
     if mode == "plan":
         parts.append(PLAN)
+    if instructions:
+        parts.append(instructions)
     if append:
         parts.append(append)
     return "\n\n".join(parts)
