@@ -35,6 +35,8 @@ from interlock.protocol.resources import Approval, ApprovalState, Command, Comma
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 COMMANDS = Layout(text=("ERROR", "BY"), extra=("TYPE", "BY", "TOOK"), drop=("CREATED", "AGENT"))
 APPROVALS = Layout(text=("WHAT",), extra=("TOOL",), drop=("AGENT", "STATE", "TIME LEFT / BY"))
+DECIDED = APPROVALS._replace(drop=("AGENT", "TIME LEFT / BY", "STATE"), text_least=9)
+"""A list with approvals that are decided: what became of each says more than who decided it."""
 SHOWN_BY_DEFAULT = 50
 """A list at the terminal shows so many unless --limit says otherwise."""
 Limit = Annotated[int, Parameter(help="How many to show.")]
@@ -182,7 +184,8 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
     print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door,
                   title_of_approval(one),
                   until(one.expires_at) if one.state == "pending" else one.decided_by or ""] for one in found],
-                ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"), APPROVALS)
+                ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"),
+                APPROVALS if all(one.state == "pending" for one in found) else DECIDED)
     SeenApprovals(where.directory()).add(one.id for one in found if one.state == "pending")
     if any(one.state == "pending" for one in found):
         say("see one with: interlock approvals ID  ·  answer: interlock approve ID, interlock deny ID", "dim")
@@ -260,7 +263,9 @@ async def _status(where: Where, *, json: bool) -> int:
     result(f"sessions         {_many(now.sessions)}")
     for one in newest:
         tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
-        result(f"last session     {one_line(one.session_key)} · {one.session_id} · {standing(one)} · {tokens}")
+        name = one_line(one.session_key)
+        known_by = name if one.session_id in name else f"{name} · {one.session_id}"
+        result(f"last session     {known_by} · {standing(one)} · {tokens}")
     if now.unsigned is not None:
         result(f"audit log        cannot be signed, so no new command is taken: {one_line(now.unsigned, 1_000)}")
     for line in restored_lines(now.restored) if now.restored is not None else ():
