@@ -13,7 +13,7 @@ from proof import policy, shown, tamper_database
 from proof.door_agents import AGENTS
 from proof.house import NotReady
 from proof.seeds.breaks import BREAKS
-from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
+from proof.simulation import EARLIER, FAILURES_A_SECOND, FULL_COUNTS
 
 PROOFS = {
     "kill": "proof.kill",
@@ -72,7 +72,7 @@ CLUSTERED = {
 """What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
 
 BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(policy.PARTS), "shown": list(shown.PARTS),
-             "tamper-database": list(tamper_database.PARTS)}
+             "tamper-database": list(tamper_database.PARTS), "simulation": list(EARLIER)}
 """What `--break` may name, by proof."""
 
 
@@ -130,6 +130,9 @@ def main() -> int:
         print(f"== {name} (seed {seed})", flush=True)
         try:
             named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
+            if given.broken in EARLIER:
+                passed &= bool(importlib.import_module("proof.simulation.noticed").run(seed, given.rtt, given.sessions))
+                continue
             named = ("rtt", "kills", "sessions") if name == "cascade" else named
             counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
             counts |= {"agents": agents} if name in ("door", "boxed") else {}

@@ -126,3 +126,6 @@ class Gateways:
             asyncio.run_coroutine_threadsafe(self._balancer.stop(), self._loop).result(30)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
+        if not self._thread.is_alive():
+            self._loop.close()
+        self._http.close()

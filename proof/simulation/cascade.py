@@ -32,11 +32,11 @@ class Found(NamedTuple):
     """What does not hold at the end: commands lost, run twice, and all other invariants."""
 
 
-def cascade(seed: int, size: Size = SIZE, kills: int = 1) -> Found:
-    """Run one from its seed."""
+def cascade(seed: int, size: Size = SIZE, kills: int = 1, *, earlier: bool = False) -> Found:
+    """Run one from its seed; `earlier` has gateways take over as they did when it cascaded."""
     loop = SimulatedLoop()
     with alone(loop):
-        return loop.run_until_complete(_cascade(Town(loop, seed, size), kills))
+        return loop.run_until_complete(_cascade(Town(loop, seed, size, earlier=earlier), kills))
 
 
 async def _cascade(town: Town, kills: int) -> Found:

@@ -34,6 +34,7 @@ from interlock.gateway.webhooks import WebhookService
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.envelope import DPS_VERSION
 from proof.simulation.costs import LEASES, LEDGER, Connections
+from proof.simulation.earlier import EARLIER_LEASES, EARLIER_LEDGER, beat_for_ever
 from proof.simulation.network import KeptTranscripts, LossyBus, Reached, Store
 from proof.simulation.time import Place, SimulatedClock, SimulatedLoop
 
@@ -61,6 +62,8 @@ class Shared(NamedTuple):
     transcripts: KeptTranscripts
     rtt_s: float = 0.0
     """A round trip to the store; 0 for one whose answers take a random while, whatever they are."""
+    earlier: bool = False
+    """Whether gateways renew and take over as they did once (`earlier`): to see that it is noticed."""
 
 
 class Gateway:
@@ -71,10 +74,12 @@ class Gateway:
         self.name = name
         self.place = Place(name)
         self.alive = True
+        self._beating: asyncio.Task[None] | None = None
         self.clock = SimulatedClock(shared.loop, skew_ms)
         rtt_s = shared.rtt_s
-        self.store = Reached(shared.store, draw, connections=Connections(rtt_s, LEDGER) if rtt_s else None)
-        self.leases = Reached(shared.leases, draw, connections=Connections(rtt_s, LEASES) if rtt_s else None)
+        ledger, leases = (EARLIER_LEDGER, EARLIER_LEASES) if shared.earlier else (LEDGER, LEASES)
+        self.store = Reached(shared.store, draw, connections=Connections(rtt_s, ledger) if rtt_s else None)
+        self.leases = Reached(shared.leases, draw, connections=Connections(rtt_s, leases) if rtt_s else None)
         self.transcripts = Reached(shared.transcripts, draw, OSError)
         self.bus = LossyBus(shared.hub, draw)
         self._entropy = random.Random(draw.random())
@@ -103,7 +108,10 @@ class Gateway:
     async def _open(self) -> None:
         await self.cluster.start()
         await self.engine.start()
-        self.cluster.run()
+        if self.shared.earlier:
+            self._beating = asyncio.create_task(beat_for_ever(self.cluster, self.engine, self.leases))
+        else:
+            self.cluster.run()
 
     # --- what happens to it ---
     def stand(self) -> None:

@@ -61,7 +61,8 @@ class Size(NamedTuple):
 class Town:
     """A cluster and its world, over one seed."""
 
-    def __init__(self, loop: SimulatedLoop, seed: int, size: Size) -> None:
+    def __init__(self, loop: SimulatedLoop, seed: int, size: Size, *, earlier: bool = False) -> None:
+        """With `earlier` its gateways renew and take over as they did once."""
         self.size = size
         self.draw = random.Random(seed)
         self.loop = loop
@@ -69,7 +70,8 @@ class Town:
         self.tenants = [f"tn{at}" for at in range(TENANTS)]
         leases = self.leases = MemoryLeases(self.store.lanes, SimulatedClock(loop))
         self.transcripts = KeptTranscripts()
-        self.shared = Shared(loop, self.store, leases, Hub(), RuleSet(), self.transcripts, size.rtt / 1000)
+        self.shared = Shared(loop, self.store, leases, Hub(), RuleSet(), self.transcripts, size.rtt / 1000,
+                             earlier)
         self.befell: Counter[str] = Counter()
         self.gateways: list[Gateway] = []
         self.gone: list[Gateway] = []

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import asyncpg
-import msgspec
 import pytest
 
 from app.test_tenant_move import CLOCK, USER, Clusters, Killed, filled, recorded, seen
@@ -29,7 +28,6 @@ from interlock.ports.ledger import (
     PutControl,
     PutKey,
     PutRunner,
-    PutSession,
     PutTranscript,
     SeeRunner,
     WriteBatch,
@@ -67,10 +65,6 @@ async def pair(tmp_path: Path, empty_database: str, second_database: str) -> Pai
                                                                                   ("other",))):
         ledger = await open_ledger(read_settings(dsn), CLOCK, keeps_transcripts=True)
         await filled(ledger, state, *names)
-        for name in names:
-            found = await ledger.session(f"S-{name}")
-            assert found is not None
-            await ledger.commit(WriteBatch([PutSession(msgspec.structs.replace(found, workspace="/w", usage={}))]))
         await ledger.close()
     return Pair(made)
 

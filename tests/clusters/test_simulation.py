@@ -42,3 +42,11 @@ def test_the_others_outlive_the_death_of_a_gateway_on_a_slow_network() -> None:
     assert found.falsely_dead == 0
     assert found.served_s < 5.0
     assert found.broken == []
+
+
+@pytest.mark.long
+def test_a_takeover_as_it_was_once_is_noticed_by_its_cascade() -> None:
+    size = SIZE._replace(rtt=10.0)
+    found = cascade(1, size, earlier=True)
+    assert found.falsely_dead > 5
+    assert found.served_s > 30.0
