@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from interlock.cli import contexts, renewal
 from interlock.cli.context_verbs import listing, remove, use
-from interlock.cli.contexts import Context, Contexts
-from interlock.cli.gateway_link import GatewayLink, locate
+from interlock.cli.contexts import Context, Contexts, LoginRenewal
+from interlock.cli.gateway_link import GatewayLink, locate, renewed_key
 from interlock.cli.login import login, logout
 from interlock.cli.place import Where
 from interlock.cli.run import chosen_workspace
@@ -144,3 +145,19 @@ async def test_an_unreachable_gateway_elsewhere_is_not_told_to_be_started_here(s
         with pytest.raises(Trouble) as caught:
             await link.get("/v1/whoami")
     assert "interlock up" not in caught.value.remedy
+
+
+def test_the_library_is_given_a_key_that_is_renewed_in_time(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    renewable = LoginRenewal("http://127.0.0.1:7/token", "cli", "refresh", "access_token")
+    login_ = Context("corp", "http://127.0.0.1:7423", "issuer", "first", ends_ms=9_999_999_999_999,
+                     renew_ms=9_999_999_999_999, renewal=renewable)
+    contexts.write(state, Contexts("corp", [login_]))
+    where = Where(state=state)
+    key = renewed_key(locate(where), where)
+    assert callable(key)
+    assert key() == "first"
+    contexts.write(state, Contexts("corp", [msgspec.structs.replace(login_, credential="second")]))
+    assert key() == "first"
+    monkeypatch.setattr(renewal, "is_due", lambda one: one.credential == "first")
+    assert key() == "second"
+    assert renewed_key(locate(Where(state=state, on="local")), where) == "ilk_owner"

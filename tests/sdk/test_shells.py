@@ -243,3 +243,24 @@ def test_url_and_key_are_taken_from_the_environment(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("INTERLOCK_URL", "https://gateway.example/")
     monkeypatch.setenv("INTERLOCK_KEY", "ilk_k")
     Interlock().close()
+
+
+@pytest.mark.req("Y-11")
+async def test_a_key_that_is_renewed_is_asked_for_at_each_request(gateway: Gateway) -> None:
+    asked: list[str] = []
+
+    def key() -> str:
+        asked.append("ilk_default_owner")
+        return asked[-1]
+
+    async with AsyncInterlock(gateway.base, key) as client:
+        assert (await client.whoami()).roles
+        assert (await client.whoami()).roles
+    assert len(asked) == 2
+
+    def both() -> None:
+        with Interlock(gateway.base, key) as blocking:
+            assert blocking.whoami().roles
+
+    await asyncio.to_thread(both)
+    assert len(asked) == 3

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from interlock.cli import trust
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import locate
+from interlock.cli.gateway_link import locate, renewed_key
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.verb_error import Trouble, usage
 
@@ -64,8 +64,8 @@ def _client(where: Where) -> AsyncInterlock:
     try:
         address = locate(where)
         tls = trust.tls(address.url, where.directory(), address.ca)
-        return AsyncInterlock(address.url, address.key, manners=Manners(stream_give_up_s=PATIENCE_S), in_clear=True,
-                              tls=tls or True)
+        return AsyncInterlock(address.url, renewed_key(address, where), in_clear=True, tls=tls or True,
+                              manners=Manners(stream_give_up_s=PATIENCE_S))
     except Trouble as trouble:
         raise DoorError(AUTH_REQUIRED, f"{trouble.sentence} {trouble.remedy}".strip(), {"code": trouble.code}) from None
     except ValueError as error:

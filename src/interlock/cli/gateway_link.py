@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -35,7 +35,7 @@ from interlock.sdk.exchange import (
     RequestSpec,
     patience,
 )
-from interlock.sdk.place import trusting_none
+from interlock.sdk.place import KeySource, trusting_none
 from interlock.sdk.problems import seconds
 
 T = TypeVar("T")
@@ -106,6 +106,23 @@ def _logged_in(context: Context, where: Where) -> Address:
         return Address(context.url, _checked_key(given), context=context, ca=ca)
     fresh = renewal.fresh(context, where.directory())
     return Address(fresh.url, fresh.credential, context=fresh, ca=ca)
+
+
+def renewed_key(address: Address, where: Where) -> str | KeySource:
+    """The key for the library: that of a login that ends is asked for at each request, and renewed in time."""
+    context = address.context
+    if context is None or context.renewal is None or os.environ.get("INTERLOCK_KEY") is not None:
+        return address.key
+    held = [address]
+
+    def key() -> str:
+        last = held[0].context
+        if last is not None and renewal.is_due(last):
+            with suppress(Trouble):  # The gateway refuses the one that has ended, which is then reported.
+                held[0] = locate(where)
+        return held[0].key
+
+    return key
 
 
 def checked_url(text: str) -> str:

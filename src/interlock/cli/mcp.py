@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock.cli import trust
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import locate
+from interlock.cli.gateway_link import locate, renewed_key
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.extras import install
@@ -35,6 +35,7 @@ def _tools(where: Where) -> GatewayTools:
     try:
         address = locate(where)
         tls = trust.tls(address.url, where.directory(), address.ca)
-        return GatewayTools(AsyncInterlock(address.url, address.key, in_clear=True, tls=tls or True), address.url)
+        client = AsyncInterlock(address.url, renewed_key(address, where), in_clear=True, tls=tls or True)
+        return GatewayTools(client, address.url)
     except Trouble as trouble:
         raise ValueError(f"{full_sentence(trouble.sentence)} {trouble.remedy}".strip()) from None

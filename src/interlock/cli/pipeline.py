@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from interlock.cli import short_ids, trust
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import checked_url, locate
+from interlock.cli.gateway_link import checked_url, locate, renewed_key
 from interlock.cli.outcome import denied_lines, exit_of, interrupted_line, remedy
 from interlock.cli.place import Where
 from interlock.cli.terminal import write
@@ -65,9 +65,9 @@ async def drive(options: JobOptions, where: Where, environ: Mapping[str, str]) -
     link = checked_url(options.link) if options.link is not None else address.url
     tls = trust.tls(address.url, where.directory(), address.ca)
     try:
-        client = AsyncInterlock(address.url, address.key, in_clear=True, tls=tls or True,
+        client = AsyncInterlock(address.url, renewed_key(address, where), in_clear=True, tls=tls or True,
                                 manners=Manners(attempts=ATTEMPTS, stream_give_up_s=AWAY_S))
-        first = AsyncInterlock(address.url, address.key, in_clear=True, tls=tls or True)
+        first = AsyncInterlock(address.url, renewed_key(address, where), in_clear=True, tls=tls or True)
     except ValueError as error:
         raise usage(f"{error}.", "Give the URL with --url and the key in $INTERLOCK_KEY.") from None
     async with client, first:

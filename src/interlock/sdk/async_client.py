@@ -14,6 +14,7 @@ from interlock.sdk import resources
 from interlock.sdk.awaiting_link import AsyncLink, AsyncWatch
 from interlock.sdk.exchange import Manners
 from interlock.sdk.methods import Awaiting
+from interlock.sdk.place import KeySource
 from interlock.sdk.prompt_stream import OnApproval, PromptPart, PromptTarget, prompt_stream
 from interlock.sdk.requests import commands
 
@@ -83,7 +84,7 @@ class AsyncTenants(resources.TenantMethods, Awaiting):
 class AsyncInterlock(resources.GatewayMethods, Awaiting):
     __doc__ = resources.GatewayMethods.__doc__
 
-    def __init__(self, url: str | None = None, key: str | None = None, *, manners: Manners = _PATIENT,
+    def __init__(self, url: str | None = None, key: str | KeySource | None = None, *, manners: Manners = _PATIENT,
                  in_clear: bool = False, tls: ssl.SSLContext | bool = True,
                  transport: httpx2.AsyncBaseTransport | None = None) -> None:
         link = AsyncLink(url, key, manners, in_clear=in_clear, tls=tls, transport=transport)

@@ -14,7 +14,7 @@ import httpx2
 from interlock.sdk import exchange as flows
 from interlock.sdk.exchange import ConnectionCut, Effect, Flow, HttpReply, Manners, RequestSpec
 from interlock.sdk.multiplexer import Seen, Watched, watching
-from interlock.sdk.place import SocketPlace, fresh_key, place, unopened
+from interlock.sdk.place import KeySource, SocketPlace, fresh_key, place, unopened
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class AsyncLink:
     """One gateway, and how to reach it."""
 
-    def __init__(self, url: str | None, key: str | None, manners: Manners, *, in_clear: bool,
+    def __init__(self, url: str | None, key: str | KeySource | None, manners: Manners, *, in_clear: bool,
                  tls: ssl.SSLContext | bool, transport: httpx2.AsyncBaseTransport | None) -> None:
         self._place = place(url, key, in_clear=in_clear)
         self.manners = manners
@@ -83,7 +83,7 @@ class AsyncLink:
             case flows.ReadMore() if opened is not None:
                 return await opened.read()
             case flows.Connect(path) if opened is not None:
-                return await opened.connect(self._place.socket(path, self._tls))
+                return await opened.connect(self._place.socket(path, self._tls, await self._credential()))
             case flows.SendMessage(text) if opened is not None:
                 return await opened.say(text)
             case flows.ReceiveMessage(seconds) if opened is not None:
@@ -99,19 +99,24 @@ class AsyncLink:
             case _:
                 raise AssertionError(f"{effect} has no place here")
 
-    def _request(self, ask: RequestSpec[Any]) -> httpx2.Request:
+    async def _credential(self) -> str:
+        """Return the credential of the next request; what may ask an issuer for it does so in a thread."""
+        key = self._place.key
+        return key if isinstance(key, str) else await asyncio.to_thread(key)
+
+    async def _request(self, ask: RequestSpec[Any]) -> httpx2.Request:
         return self._http.build_request(ask.method, self._place.url + ask.path, params=ask.query or None,
-                                        content=ask.body, headers=ask.headers(self._place.key))
+                                        content=ask.body, headers=ask.headers(await self._credential()))
 
     async def _send(self, ask: RequestSpec[Any]) -> HttpReply | ConnectionCut:
         try:
-            return _reply(await self._http.send(self._request(ask)))
+            return _reply(await self._http.send(await self._request(ask)))
         except httpx2.RequestError as error:
             return _cut(error)
 
     async def _open(self, ask: RequestSpec[Any], opened: _Opened) -> HttpReply | ConnectionCut:
         await opened.close()
-        request = self._request(ask)
+        request = await self._request(ask)
         request.extensions["timeout"] = httpx2.Timeout(
             flows.STREAM_SILENCE_S, connect=flows.CONNECT_TIMEOUT_S).as_dict()
         try:

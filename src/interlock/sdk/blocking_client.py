@@ -14,6 +14,7 @@ from interlock.sdk import resources
 from interlock.sdk.blocking_link import BlockingLink, BlockingWatch
 from interlock.sdk.exchange import Manners
 from interlock.sdk.methods import Blocking
+from interlock.sdk.place import KeySource
 from interlock.sdk.prompt_stream import OnApproval, PromptPart, PromptTarget, prompt_stream
 from interlock.sdk.requests import commands
 
@@ -83,7 +84,7 @@ class BlockingTenants(resources.TenantMethods, Blocking):
 class Interlock(resources.GatewayMethods, Blocking):
     __doc__ = resources.GatewayMethods.__doc__
 
-    def __init__(self, url: str | None = None, key: str | None = None, *, manners: Manners = _PATIENT,
+    def __init__(self, url: str | None = None, key: str | KeySource | None = None, *, manners: Manners = _PATIENT,
                  in_clear: bool = False, tls: ssl.SSLContext | bool = True,
                  transport: httpx2.BaseTransport | None = None) -> None:
         link = BlockingLink(url, key, manners, in_clear=in_clear, tls=tls, transport=transport)

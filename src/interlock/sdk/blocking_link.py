@@ -13,7 +13,7 @@ import httpx2
 from interlock.sdk import exchange as flows
 from interlock.sdk.exchange import ConnectionCut, Effect, Flow, HttpReply, Manners, RequestSpec
 from interlock.sdk.multiplexer import Seen, Watched, watching
-from interlock.sdk.place import SocketPlace, fresh_key, place, unopened
+from interlock.sdk.place import KeySource, SocketPlace, fresh_key, place, unopened
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class BlockingLink:
     """One gateway, and how to reach it."""
 
-    def __init__(self, url: str | None, key: str | None, manners: Manners, *, in_clear: bool,
+    def __init__(self, url: str | None, key: str | KeySource | None, manners: Manners, *, in_clear: bool,
                  tls: ssl.SSLContext | bool, transport: httpx2.BaseTransport | None) -> None:
         self._place = place(url, key, in_clear=in_clear)
         self.manners = manners
@@ -82,7 +82,7 @@ class BlockingLink:
             case flows.ReadMore() if opened is not None:
                 return opened.read()
             case flows.Connect(path) if opened is not None:
-                return opened.connect(self._place.socket(path, self._tls))
+                return opened.connect(self._place.socket(path, self._tls, self._place.credential()))
             case flows.SendMessage(text) if opened is not None:
                 return opened.say(text)
             case flows.ReceiveMessage(seconds) if opened is not None:
@@ -99,7 +99,7 @@ class BlockingLink:
 
     def _request(self, ask: RequestSpec[Any]) -> httpx2.Request:
         return self._http.build_request(ask.method, self._place.url + ask.path, params=ask.query or None,
-                                        content=ask.body, headers=ask.headers(self._place.key))
+                                        content=ask.body, headers=ask.headers(self._place.credential()))
 
     def _send(self, ask: RequestSpec[Any]) -> HttpReply | ConnectionCut:
         try:

@@ -6,7 +6,8 @@ import importlib.util
 import os
 import secrets
 import ssl
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from interlock.sdk.credential import credential_headers
@@ -17,18 +18,26 @@ URL_VARIABLE = "INTERLOCK_URL"
 KEY_VARIABLE = "INTERLOCK_KEY"
 
 
+KeySource: TypeAlias = Callable[[], str]
+"""Returns the credential of the next request: one that is renewed in the meantime, as an issuer's token is."""
+
+
 class GatewayAddress(NamedTuple):
-    """A checked URL without a trailing slash, and a key."""
+    """A checked URL without a trailing slash, and a key, or what returns it."""
 
     url: str
-    key: str
+    key: str | KeySource
     is_local: bool
+
+    def credential(self) -> str:
+        """Return the credential of the next request; it may take as long as a request to an issuer."""
+        return self.key if isinstance(self.key, str) else self.key()
 
     def certificates(self, tls: ssl.SSLContext | bool) -> ssl.SSLContext | bool:
         """Return what the certificates of HTTPS are checked against. `tls` is as `Interlock` takes it."""
         return trusting_none() if self.is_local and self.url.startswith("http:") else tls
 
-    def socket(self, path: str, tls: ssl.SSLContext | bool) -> SocketPlace:
+    def socket(self, path: str, tls: ssl.SSLContext | bool, credential: str) -> SocketPlace:
         """Return where a WebSocket of this gateway is. `tls` is as `Interlock` takes it.
 
         Raises: ModuleNotFoundError without the package `websockets`, which `interlock-sdk` leaves to its extra `watch`.
@@ -37,7 +46,7 @@ class GatewayAddress(NamedTuple):
             raise ModuleNotFoundError("watch() needs the package websockets: install it, or interlock-sdk[watch].",
                                       name="websockets")
         options: dict[str, Any] = {
-            "additional_headers": credential_headers(self.key), "compression": None,
+            "additional_headers": credential_headers(credential), "compression": None,
             "open_timeout": CONNECT_TIMEOUT_S, "close_timeout": CLOSE_TIMEOUT_S, "max_size": MAX_MESSAGE_BYTES,
         }
         if self.is_local:
@@ -78,7 +87,7 @@ class SocketPlace(NamedTuple):
     options: dict[str, Any]
 
 
-def place(url: str | None, key: str | None, *, in_clear: bool) -> GatewayAddress:
+def place(url: str | None, key: str | KeySource | None, *, in_clear: bool) -> GatewayAddress:
     """Take what is given, else what the environment says. Raises ValueError with what to do."""
     url = url or os.environ.get(URL_VARIABLE)
     key = key or os.environ.get(KEY_VARIABLE)
@@ -90,7 +99,7 @@ def place(url: str | None, key: str | None, *, in_clear: bool) -> GatewayAddress
         raise ValueError(f"{url!r} is not the URL of a gateway: write it as http://127.0.0.1:7420")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError("a gateway's URL carries no name, password, query or fragment; pass the key as `key`")
-    if not key.isascii() or not key.isprintable() or " " in key:
+    if isinstance(key, str) and (not key.isascii() or not key.isprintable() or " " in key):
         raise ValueError("the key has characters that no key has")
     local = parts.hostname in LOOPBACK
     if parts.scheme == "http" and not local and not in_clear:

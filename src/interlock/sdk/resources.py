@@ -187,7 +187,8 @@ class TenantMethods:
 
 
 class GatewayMethods:
-    """A gateway. `url` and `key` are those of the environment (INTERLOCK_URL, INTERLOCK_KEY) where they are left out.
+    """A gateway. `url` and `key` are those of the environment (INTERLOCK_URL, INTERLOCK_KEY) where they are left out;
+    `key` may also be a function that returns the credential of the next request, such as a token that is renewed.
 
     Requests that fail for want of a connection are sent again where that is safe: reads, and changes under their
     idempotency key, which stays the same. `tls` is an SSL context for a certificate of one's own; `in_clear` lets the
