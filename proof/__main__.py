@@ -7,6 +7,7 @@ import importlib
 import random
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 
 from proof import policy, shown, tamper_database
@@ -99,6 +100,8 @@ def main() -> int:
                              "one, by which operations hold each other up; else each takes some random milliseconds")
     parser.add_argument("--kills", type=int, default=None,
                         help="of cascade: how many in all; the full count is 100, under 1,000 --sessions")
+    parser.add_argument("--into", type=Path, default=None, metavar="FILE",
+                        help="of cascade: keeps each part that has passed, so that a run that was broken off goes on")
     parser.add_argument("--break", choices=[name for names in BREAKABLE.values() for name in names], dest="broken",
                         metavar="NAME", help="what is broken, and the proof must notice: "
                         + "; ".join(f"of {proof}: {', '.join(names)}" for proof, names in BREAKABLE.items()))
@@ -121,6 +124,8 @@ def main() -> int:
         parser.error("--rtt has several values for cascade alone")
     if given.store and given.names != ["tamper-database"]:
         parser.error("--store is for tamper-database alone")
+    if given.into and given.names != ["cascade"]:
+        parser.error("--into is for cascade alone")
     signal.signal(signal.SIGTERM, _end)
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
     passed = True
@@ -133,7 +138,7 @@ def main() -> int:
             if given.broken in EARLIER:
                 passed &= bool(importlib.import_module("proof.simulation.noticed").run(seed, given.rtt, given.sessions))
                 continue
-            named = ("rtt", "kills", "sessions") if name == "cascade" else named
+            named = ("rtt", "kills", "sessions", "into") if name == "cascade" else named
             counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
             counts |= {"agents": agents} if name in ("door", "boxed") else {}
             counts |= {"rtt": given.rtt[0]} if name == "simulation" and given.rtt else {}

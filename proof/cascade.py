@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
 from proof import clustered
 from proof.asking import insist, state_of
 from proof.crew import TERMINAL
@@ -62,7 +64,7 @@ class Findings(NamedTuple):
     """What one round trip time showed."""
 
     rtt_ms: float
-    troubles: Counter[str]
+    troubles: dict[str, int]
     acknowledged: int
     lost: int
     twice: int
@@ -80,8 +82,8 @@ class Findings(NamedTuple):
     def line(self) -> str:
         """Print form."""
         middle = self.served_s[len(self.served_s) // 2] if self.served_s else 0.0
-        return (f"{self.rtt_ms:5.1f} ms: {self.troubles.total()} kills, {self.acknowledged} acknowledged, {self.lost} "
-                f"lost, {self.twice} twice, {self.unanswered} not answered, "
+        return (f"{self.rtt_ms:5.1f} ms: {sum(self.troubles.values())} kills, {self.acknowledged} acknowledged, "
+                f"{self.lost} lost, {self.twice} twice, {self.unanswered} not answered, "
                 f"{self.falsely_dead} living gateways taken for dead; all served again after "
                 f"{middle:.1f} s (median), {max(self.served_s, default=0.0):.1f} s (slowest)")
 
@@ -252,14 +254,43 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int) -> Findings:
 
 
 def run(seed: int, rounds: int | None, *, rtt: Sequence[float] | None = None, kills: int | None = None,
-        sessions: int | None = None) -> bool:
-    """Run it at each round trip time, and print what was counted. `rounds` says the same as `kills`."""
+        sessions: int | None = None, into: Path | None = None) -> bool:
+    """Run it at each round trip time, and print what was counted. `rounds` says the same as `kills`. What is done is
+    kept in the file `into`: a run that was broken off goes on there with what is left."""
     passed = True
     times = tuple(rtt or RTTS_MS)
     each = max(1, (kills or rounds or KILLS) // len(times))
+    under = sessions or SESSIONS
+    before = _kept(into)
     for at, rtt_ms in enumerate(times):
-        found = one(seed + at, rtt_ms, each, sessions or SESSIONS)
+        found = before.get((rtt_ms, each, under))
+        if found is None:
+            found = one(seed + at, rtt_ms, each, under)
+            _keep(into, Kept(rtt_ms, each, under, found))
         print(f"  {found.line()}\n        {dict(found.troubles)}", flush=True)
         passed &= found.passed
     print("passed" if passed else "FAILED", flush=True)
     return passed
+
+
+class Kept(NamedTuple):
+    """A line of the file that a run goes on from: what was run, and what it showed."""
+
+    rtt_ms: float
+    kills: int
+    sessions: int
+    found: Findings
+
+
+def _kept(into: Path | None) -> dict[tuple[float, int, int], Findings]:
+    if into is None or not into.exists():
+        return {}
+    lines = [msgspec.json.decode(line, type=Kept) for line in into.read_bytes().splitlines()]
+    return {(one.rtt_ms, one.kills, one.sessions): one.found
+            for one in lines if one.found.passed}
+
+
+def _keep(into: Path | None, one: Kept) -> None:
+    if into is not None:
+        with into.open("ab") as file:
+            file.write(msgspec.json.encode(one) + b"\n")
