@@ -32,7 +32,11 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=100_000,
                         help="files of the workspace that box stages (default: %(default)s)")
     parser.add_argument("--rtt", type=float, nargs="+", metavar="MS",
-                        help="of cluster: only the round trips of each operation, over links that take so long")
+                        help="of cluster: only what each operation waits for and how many are done in a second, over "
+                             "links that take so long")
+    parser.add_argument("--sessions", type=int, nargs="+", metavar="N",
+                        help="of cluster with --rtt: let a gateway of a simulated cluster die under so many sessions; "
+                             "10,000 take minutes")
     asked = parser.parse_args()
     if asked.rtt is not None and (asked.what != "cluster" or min(asked.rtt) <= 0):
         parser.error("--rtt is of `cluster`, in milliseconds above 0")
@@ -65,7 +69,7 @@ def main() -> None:
     elif asked.what == "cluster" and asked.rtt is not None:
         from benchmarks import round_trips
 
-        report = round_trips.run(asked.rtt)
+        report = round_trips.run(asked.rtt, sessions=asked.sessions or ())
         text = round_trips.table(report)
     elif asked.what == "cluster":
         from benchmarks import cluster  # It needs what a single gateway does not.

@@ -10,12 +10,13 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from proof.simulation.cascade import SIZE, cascade
 from proof.slow_link import SlowLink
 
 from interlock.app.own_servers import start_postgres
@@ -34,6 +35,10 @@ TIMES = 20
 """How often each operation is measured at each delay."""
 WARM = 3
 """Rounds before that: the first call of a statement on a connection prepares it, which is one round trip more."""
+SECONDS = 2.0
+LANES = 64
+"""Lanes that commit at the same time."""
+SEED = 1
 Operation = Callable[[int], Awaitable[object]]
 
 
@@ -44,11 +49,24 @@ class Figure(NamedTuple):
     rtt_ms: float
     trips: int
     p50_ms: float
+    p99_ms: float
     slowest_ms: float
 
 
-def run(rtts_ms: Sequence[float] = RTTS_MS, times: int = TIMES) -> dict[str, Any]:
-    """Measure every operation at each of these round trips."""
+class Rate(NamedTuple):
+    """How much of an operation is done in a second at one delay by LANES that do it at the same time, and how many
+    transactions each takes: those of many lanes are committed together."""
+
+    what: str
+    rtt_ms: float
+    a_second: float
+    commits: float
+
+
+def run(rtts_ms: Sequence[float] = RTTS_MS, times: int = TIMES, seconds: float = SECONDS,
+        sessions: Sequence[int] = ()) -> dict[str, Any]:
+    """Measure every operation at each of these round trips, and how many are done in `seconds`. With `sessions`, let a
+    gateway of a simulated cluster die under so many at work."""
     with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -57,14 +75,24 @@ def run(rtts_ms: Sequence[float] = RTTS_MS, times: int = TIMES) -> dict[str, Any
                         / ".s.PGSQL.5432")
         link.start()
         try:
-            figures = asyncio.run(_measure(f"postgresql://interlock@/postgres?host={folder}", link, rtts_ms, times))
+            figures, rates = asyncio.run(_measure(f"postgresql://interlock@/postgres?host={folder}", link, rtts_ms,
+                                                  times, seconds))
         finally:
             link.stop()
             database.stop()
-    return {"figures": [figure._asdict() for figure in figures], "load": os.getloadavg()[0]}
+    failovers = [_failover(rtt_ms, count) for rtt_ms in rtts_ms for count in sessions]
+    return {"figures": [figure._asdict() for figure in figures], "rates": [rate._asdict() for rate in rates],
+            "failovers": failovers, "load": os.getloadavg()[0]}
 
 
-async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: int) -> list[Figure]:
+def _failover(rtt_ms: float, sessions: int) -> dict[str, Any]:
+    found = cascade(SEED, SIZE._replace(rtt=rtt_ms, sessions=sessions))
+    return {"rtt_ms": rtt_ms, "sessions": sessions, "served_s": found.served_s, "falsely_dead": found.falsely_dead,
+            "broken": len(found.broken)}
+
+
+async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: int, seconds: float
+                   ) -> tuple[list[Figure], list[Rate]]:
     ledger, leases = await open_ledger(PostgresSettings(url), SystemClock()), await open_leases(PostgresSettings(url))
     await leases.join(Instance("i_bench", "bench"), 3_600_000)
     epoch = (await leases.take("S0", "i_bench")).epoch
@@ -106,7 +134,14 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
         "a command that opens a session": session,
         "a runner attaches": attach, "a lane is taken": take}
     numbers = iter(range(1_000_000))
-    figures: list[Figure] = []
+    figures, rates = list[Figure](), list[Rate]()
+    transactions = 0
+
+    def measured(_batches: int, _took_s: float) -> None:
+        nonlocal transactions
+        transactions += 1
+
+    ledger.measure(measured)
     for rtt_ms in rtts_ms:
         for what, operation in operations.items():
             link.rtt_s = 0.0
@@ -114,10 +149,28 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
                 await operation(next(numbers))
             link.rtt_s = rtt_ms / 1_000
             figures.append(await _figure(what, rtt_ms, operation, [next(numbers) for _ in range(times)]))
+        for what, operation in (("frames", frames), ("commands", command)):
+            before = transactions
+            done, took_s = await _at_once(operation, numbers, seconds)
+            rates.append(Rate(what, rtt_ms, done / took_s, (transactions - before) / done))
     link.rtt_s = 0.0
     await leases.close()
     await ledger.close()
-    return figures
+    return figures, rates
+
+
+async def _at_once(operation: Operation, numbers: Iterator[int], seconds: float) -> tuple[int, float]:
+    """Do an operation again and again, LANES at the same time; returns how often, and the seconds it took."""
+    done, begin = 0, time.perf_counter()
+
+    async def lane() -> None:
+        nonlocal done
+        while time.perf_counter() < begin + seconds:
+            await operation(next(numbers))
+            done += 1
+
+    await asyncio.gather(*(lane() for _ in range(LANES)))
+    return done, time.perf_counter() - begin
 
 
 async def _figure(what: str, rtt_ms: float, operation: Operation, numbers: Sequence[int]) -> Figure:
@@ -128,12 +181,19 @@ async def _figure(what: str, rtt_ms: float, operation: Operation, numbers: Seque
             await operation(number)
         took_ms.append((time.perf_counter() - begin) * 1_000)
         trips.append(spent.in_a_row)
-    return Figure(what, rtt_ms, max(trips), median(took_ms), max(took_ms))
+    return Figure(what, rtt_ms, max(trips), median(took_ms),
+                  sorted(took_ms)[min(len(took_ms) - 1, int(len(took_ms) * 0.99))], max(took_ms))
 
 
 def table(report: dict[str, Any]) -> str:
     """The report as lines of text."""
     lines = [f"{one['what']:32}{one['rtt_ms']:>6.1f} ms round trip: {one['trips']} in a row, p50 {one['p50_ms']:>7.1f} "
-             f"ms, {one['p50_ms'] / (one['trips'] * one['rtt_ms']):>6.2f} of them (slowest {one['slowest_ms']:.1f} ms)"
+             f"ms, {one['p50_ms'] / (one['trips'] * one['rtt_ms']):>6.2f} of them (p99 {one['p99_ms']:.1f} ms, slowest "
+             f"{one['slowest_ms']:.1f} ms)"
              for one in report["figures"]]
+    lines += [f"{one['what'] + f', {LANES} at a time':32}{one['rtt_ms']:>6.1f} ms round trip: {one['a_second']:>8,.0f} "
+              f"a second, {one['commits']:.3f} transactions each" for one in report["rates"]]
+    lines += [f"{'a gateway dies (simulated)':32}{one['rtt_ms']:>6.1f} ms round trip: {one['sessions']:,} sessions "
+              f"at work, the last is taken over after {one['served_s']:.1f} s; {one['falsely_dead']} living gateways "
+              f"taken for dead, {one['broken']} invariants broken" for one in report["failovers"]]
     return "\n".join([*lines, f"machine's load {report['load']:.1f}"])
