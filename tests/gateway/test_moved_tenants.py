@@ -69,6 +69,12 @@ async def test_the_owner_sees_it_and_cannot_take_it_back_here(street: Street) ->
         assert (answer.status, answer.body["detail"]) == (409, SENTENCE)
 
 
+async def test_its_owner_makes_no_key_for_it_here(street: Street) -> None:
+    body = {"tenant_id": "acme", "principal": {"type": "user", "id": "ann"}, "roles": ["admin"]}
+    answer = await street.houses[0].ask("POST", "/v1/keys", body)
+    assert (answer.status, answer.body["detail"]) == (421, SENTENCE)
+
+
 async def test_no_lane_of_it_is_read_so_its_clocks_and_jobs_change_nothing(street: Street) -> None:
     lanes = street.houses[0].engine.lanes
     with pytest.raises(Problem, match=r"moved to https://b\.example"):

@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.command.approval import named
 from interlock.command.register import bound
+from interlock.engine.tenant_place import refusal
 from interlock.gateway.credentials import OWNER_TENANT, Credentials, digest, new_key, owns_all
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import AuditAppend, Ledger, PutIdempotency, PutKey, WriteBatch
@@ -58,9 +59,11 @@ class KeyStore:
             raise Problem("InvalidPayload", "The id that a key stands for has letters, digits and . _ @ - alone.",
                           errors=(Place("/principal/id", "not of the form asked for"),))
         async with self._changing:
-            known = await self._ledger.keys(tenant_id)
-            if not known and await self._ledger.tenant(tenant_id) is None:
+            known, tenant = await asyncio.gather(self._ledger.keys(tenant_id), self._ledger.tenant(tenant_id))
+            if not known and tenant is None:
                 raise Problem("NotFound", f"There is no tenant {tenant_id}.", hint="See `interlock tenants`.")
+            if tenant is not None and (closed := refusal(tenant)) is not None:
+                raise closed
             if sum(not one.revoked for one in known) >= MAX_KEYS:
                 raise Problem("QuotaExceeded", f"The tenant has {MAX_KEYS} keys that are not revoked already.",
                               hint="Revoke those that nobody uses: `interlock keys` tells when each was last used.")
