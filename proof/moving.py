@@ -103,7 +103,7 @@ class Findings(NamedTuple):
 
     def table(self) -> str:
         """Print form."""
-        closed = sorted(move["closed_ms"] for move in self.moves) or [0]
+        closed = sorted(move["closed_ms"] or 0 for move in self.moves) or [0]
         rows = [("moves of a tenant at work", len(self.moves)), ("moves that were refused", len(self.refused)),
                 ("acknowledged commands", self.acknowledged), ("acknowledged and lost", self.lost),
                 ("run twice", self.twice), ("answers", dict(self.statuses)),

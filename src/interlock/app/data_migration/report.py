@@ -36,8 +36,8 @@ class TenantReport(msgspec.Struct, frozen=True, kw_only=True):
     audit_root: str
     """The root of the tree over those records (RFC 6962), in hex: the same on both sides."""
     dry_run: bool = False
-    closed_ms: int = 0
-    """For how long the tenant was closed on its way, if gateways worked meanwhile."""
+    closed_ms: int | None = None
+    """For how long the tenant was closed on its way, if gateways worked meanwhile; 0 if an earlier call closed it."""
 
 
 def compared(source: dict[str, int], target: dict[str, int]) -> None:

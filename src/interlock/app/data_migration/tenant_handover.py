@@ -255,7 +255,7 @@ class TenantHandover:
             raise MoveRefused(f"A tenant {self._name} was moved to {shown(self._asked.to.dsn)} from another ledger.")
         await open_there(self, report)
         await asyncio.to_thread(verify_at_destination, self._asked.to, report)
-        return report
+        return msgspec.structs.replace(report, closed_ms=0)
 
     async def _reported(self) -> TenantReport:
         found = await self._target.ledger.fact(MOVED_IN_FACT + self._name)
