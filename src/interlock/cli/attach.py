@@ -22,14 +22,14 @@ def attach(
     /,
     *,
     from_start: Annotated[bool, Parameter(help="Show it from its beginning.")] = False,
-    yes: Annotated[bool, Parameter(help="Allow every tool call of this command.")] = False,
+    yes: Annotated[bool, Parameter(help="Allow every tool call of this task.")] = False,
     no_input: Annotated[bool, Parameter(help="Ask nothing here.")] = False,
     full: Annotated[bool, Parameter(help="Show the output of tools whole, not its first lines.")] = False,
-    json: Annotated[bool, Parameter(help="Print the ended command as one JSON document.")] = False,
+    json: Annotated[bool, Parameter(help="Print the ended task as one JSON document.")] = False,
     jsonl: Annotated[bool, Parameter(help="Print every event as a line of JSON.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Follow a command again, from where this terminal left off.
+    """Follow a task again, from where this terminal left off.
 
     Parameters
     ----------
@@ -66,12 +66,12 @@ async def _command_of(link: GatewayLink, text: str) -> Command:
     except Trouble as trouble:
         if trouble.code != "NotFound":
             raise
-        raise Trouble("NotFound", f"There is no command or session {text!r}.",
-                      "List them with: interlock commands, interlock sessions") from None
+        raise Trouble("NotFound", f"There is no task or session {text!r}.",
+                      "List them with: interlock tasks, interlock sessions") from None
     found = [one for one in await link.list("/v1/commands", Command, {"session": session.session_id})
              if one.type == "execute"]
     if not found:
-        raise Trouble("NotFound", f"Session {session.session_id} has had no command.",
+        raise Trouble("NotFound", f"Session {session.session_id} has had no task.",
                       "Give it one with: interlock run")
     return max(found, key=lambda one: one.created_at)
 

@@ -168,11 +168,11 @@ async def _answer(id_: str, text: str | None, where: Where, *, json: bool) -> in
 
 def cancel(
     *ids: str,
-    reason: Annotated[str | None, Parameter(help="Kept with the command.")] = None,
+    reason: Annotated[str | None, Parameter(help="Kept with the task.")] = None,
     json: Annotated[bool, Parameter(help="Print the cancels as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """End commands.
+    """End tasks.
 
     Parameters
     ----------

@@ -87,12 +87,14 @@ def _run(words: list[str]) -> int:
 
 def spelled(words: list[str]) -> list[str]:
     """Return the words as the verbs know them, for spellings that people bring from other programs (Y-8): `help`,
-    `help VERB`, `open`, and `list` behind a verb that lists by itself."""
+    `help VERB`, `open`, `tasks` for what is a command on the wire, and `list` behind a verb that lists by itself."""
     match words:
         case ["help", *verb] if not any(word.startswith("-") for word in verb):
             return [*verb, "--help"]
         case ["open", *more]:
             return ["console", *more]
+        case ["tasks", *more]:
+            return ["commands", *more]
         case [("budgets" | "policy") as verb, "list", *more]:
             return [verb, *more]
         case _:

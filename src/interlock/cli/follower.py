@@ -27,7 +27,7 @@ KEEP_EVERY_S = 1.0
 """How often the place is written down while frames come."""
 TERMINAL = frozenset(BY_STATE)
 _WAITS = {
-    "pending_approval": "the command waits for an approval before it starts",
+    "pending_approval": "the task waits for an approval before it starts",
     "pausing": "pausing: the agent stands at its next step",
     "paused": "paused; go on with: interlock resume",
     "canceling": "canceling",

@@ -59,7 +59,7 @@ def commands(
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """List commands, or show one."""
+    """List tasks, or show one."""
     _check_limit(limit)
     _check_state(only, get_args(CommandState))
     asked = {key: value for key, value in (("state", only), ("agent", agent), ("session", session), ("actor", by),
@@ -141,7 +141,7 @@ async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: W
     found = [msgspec.json.decode(one, type=Command) for one in raw]
     if not found:
         narrowed = bool(asked.keys() - {"type"})
-        say("no commands" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
+        say("no tasks" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
         return ExitStatus.DONE
     found.sort(key=lambda one: one.state != "pending_approval")
     print_table([[one.id, _state(one.state), one.type, one.target.agent_id or "", one.actor.id, ago(one.created_at),

@@ -26,7 +26,7 @@ Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
 def pause(
-    id_: Annotated[str, Parameter(name="ID", help="A command: an id, a unique beginning, or @last.")] = short_ids.LAST,
+    id_: Annotated[str, Parameter(name="ID", help="A task: an id, a unique beginning, or @last.")] = short_ids.LAST,
     /,
     *,
     reason: Reason = None,
@@ -38,14 +38,14 @@ def pause(
 
 
 def resume(
-    id_: Annotated[str, Parameter(name="ID", help="A command: an id, a unique beginning, or @last.")] = short_ids.LAST,
+    id_: Annotated[str, Parameter(name="ID", help="A task: an id, a unique beginning, or @last.")] = short_ids.LAST,
     /,
     *,
     reason: Reason = None,
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Let a paused command go on."""
+    """Let a paused task go on."""
     return asyncio.run(_order("resume", id_, reason, where, json=json))
 
 

@@ -64,10 +64,10 @@ def run(
     image: Annotated[list[Path] | None, Parameter(help="An image that goes with the prompt; may be repeated.")] = None,
     file: Annotated[list[Path] | None, Parameter(help="A file that goes with the prompt; may be repeated.")] = None,
     detach: Annotated[bool, Parameter(help="Return at once; follow it later with `interlock attach`.")] = False,
-    yes: Annotated[bool, Parameter(help="Allow every tool call of this command.")] = False,
+    yes: Annotated[bool, Parameter(help="Allow every tool call of this task.")] = False,
     no_input: Annotated[bool, Parameter(help="Ask nothing here and read nothing from standard input.")] = False,
     full: Annotated[bool, Parameter(help="Show the output of tools whole, not its first lines.")] = False,
-    json: Annotated[bool, Parameter(help="Print the ended command as one JSON document.")] = False,
+    json: Annotated[bool, Parameter(help="Print the ended task as one JSON document.")] = False,
     jsonl: Annotated[bool, Parameter(help="Print every event as a line of JSON.")] = False,
     where: Here = NOWHERE,
 ) -> int:
