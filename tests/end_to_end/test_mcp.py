@@ -1,4 +1,5 @@
-"""A model's program at `interlock mcp`: MCP's own SDK as the client, against a gateway and a runner of processes."""
+"""A model's program at `interlock mcp` and at `/mcp`: MCP's own SDK as the client, against a gateway and a runner of
+processes."""
 
 from __future__ import annotations
 
@@ -6,16 +7,18 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import httpx2
 import pytest
 from proof.house import House
 
 from end_to_end.errands import PATIENCE_S, new_key
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-8"), pytest.mark.needs("mcp")]
+DOORS = pytest.mark.parametrize("door", ["stdio", "http"])
 NEVER = ("vote", "grant", "approve", "deny", "allow", "key", "policy", "answer")
 
 
@@ -25,14 +28,19 @@ def key_of(house: House, role: str) -> str:
 
 
 @asynccontextmanager
-async def client_of(house: House, key: str, **options: Any) -> AsyncIterator[Any]:
+async def client_of(house: House, key: str, door: str, **options: Any) -> AsyncIterator[Any]:
     from mcp.client.client import Client
     from mcp.client.stdio import StdioServerParameters
+    from mcp.client.streamable_http import streamable_http_client
 
-    server = StdioServerParameters(command=sys.executable, args=["-m", "interlock", "mcp"], env={
-        "PATH": os.environ["PATH"], "INTERLOCK_URL": house.url, "INTERLOCK_KEY": key, "HOME": str(house.place)})
-    async with asyncio.timeout(3 * PATIENCE_S), Client(server, **options) as client:
-        yield client
+    async with asyncio.timeout(3 * PATIENCE_S), AsyncExitStack() as stack:
+        server: Any = StdioServerParameters(command=sys.executable, args=["-m", "interlock", "mcp"], env={
+            "PATH": os.environ["PATH"], "INTERLOCK_URL": house.url, "INTERLOCK_KEY": key, "HOME": str(house.place)})
+        if door == "http":
+            http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=3 * PATIENCE_S)
+            await stack.enter_async_context(http)
+            server = streamable_http_client(f"{house.url}/mcp", http_client=http)
+        yield await stack.enter_async_context(Client(server, **options))
 
 
 async def called(client: Any, name: str, **arguments: Any) -> dict[str, Any]:
@@ -41,7 +49,8 @@ async def called(client: Any, name: str, **arguments: Any) -> dict[str, Any]:
     return answer.structured_content
 
 
-async def test_a_task_is_started_waits_for_a_person_and_is_read(house: House, workspace: Path) -> None:
+@DOORS
+async def test_a_task_is_started_waits_for_a_person_and_is_read(house: House, workspace: Path, door: str) -> None:
     from mcp_types import ElicitResult
 
     opened: list[str] = []
@@ -53,11 +62,11 @@ async def test_a_task_is_started_waits_for_a_person_and_is_read(house: House, wo
                    new_key())
         return ElicitResult(action="accept")
 
-    async with client_of(house, key_of(house, "operator"), elicitation_callback=person) as client:
+    async with client_of(house, key_of(house, "operator"), door, elicitation_callback=person) as client:
         agents = await called(client, "list_agents")
         assert "shell" in {one["agent"] for one in agents["agents"]}
         asked = {"agent": "shell", "prompt": "echo made > made; echo by a model", "directory": str(workspace),
-                 "request_id": "one"}
+                 "request_id": f"one over {door}"}
         task = (await called(client, "start_task", **asked))["task"]
         assert (await called(client, "start_task", **asked))["task"] == task
         waiting = await called(client, "wait_for_task", task=task, within_s=30)
@@ -75,8 +84,9 @@ async def test_a_task_is_started_waits_for_a_person_and_is_read(house: House, wo
     assert house.get(f"/v1/commands/{task}")["reason"] == "started by a model (MCP)"
 
 
-async def test_no_tool_decides_whatever_the_key_may_do(house: House, workspace: Path) -> None:
-    async with client_of(house, house.headers["Authorization"].removeprefix("Bearer ")) as client:
+@DOORS
+async def test_no_tool_decides_whatever_the_key_may_do(house: House, workspace: Path, door: str) -> None:
+    async with client_of(house, house.headers["Authorization"].removeprefix("Bearer "), door) as client:
         tools = (await client.list_tools()).tools
         assert not [tool.name for tool in tools if any(word in tool.name.split("_") for word in NEVER)]
         started = await called(client, "start_task", agent="shell", prompt="touch made", directory=str(workspace))
@@ -87,13 +97,16 @@ async def test_no_tool_decides_whatever_the_key_may_do(house: House, workspace: 
         for tool in sorted(tools, key=lambda tool: tool.name == "steer_task"):
             needed = {name: others[name] for name in tool.input_schema.get("required", [])}
             await client.call_tool(tool.name, needed)
+        while (await called(client, "wait_for_task", task=task))["state"] != "canceled":
+            await asyncio.sleep(0.05)
     approval = house.get(f"/v1/approvals/{held['approval']}")
     assert (approval["state"], approval.get("votes")) == ("void", None)
     assert not (workspace / "made").exists()
 
 
-async def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(house: House) -> None:
-    async with client_of(house, key_of(house, "viewer")) as client:
+@DOORS
+async def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(house: House, door: str) -> None:
+    async with client_of(house, key_of(house, "viewer"), door) as client:
         assert "agents" in await called(client, "list_agents")
         refused = await client.call_tool("start_task", {"agent": "shell", "prompt": "echo no # free"})
         assert refused.is_error
@@ -102,7 +115,77 @@ async def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(house: Hou
         assert missing.is_error
         assert "There is no command cmd_none" in missing.content[0].text
         assert "records" not in str(await client.call_tool("search_audit", {}))
-    async with client_of(house, "ilk_wrong") as client:
-        refused = await client.call_tool("list_agents", {})
+    if door == "stdio":
+        async with client_of(house, "ilk_wrong", door) as client:
+            refused = await client.call_tool("list_agents", {})
         assert refused.is_error
         assert "Unauthorized" in refused.content[0].text
+
+
+@DOORS
+async def test_a_task_of_the_protocol_waits_for_the_page_and_has_the_answer(house: House, workspace: Path, door: str
+                                                                            ) -> None:
+    from mcp.client.extension import ClientExtension, ResultClaim
+    from mcp_types import ElicitResult, Request, RequestParams, Result
+    from pydantic import ConfigDict
+
+    class Shown(Result):
+        model_config = ConfigDict(extra="allow")
+        result_type: Literal["task"] = "task"
+
+    class Answer(Result):
+        model_config = ConfigDict(extra="allow")
+
+    class Params(RequestParams):
+        model_config = ConfigDict(extra="allow")
+
+    class Asked(Request[Params, str]):
+        name_param = "taskId"
+
+    async def ask(client: Any, method: str, **params: Any) -> dict[str, Any]:
+        answer = await client.session.send_request(Asked(method=method, params=Params(**params)), Answer)
+        return answer.model_dump(by_alias=True)
+
+    async def unresolved(_shown: Shown, _context: Any) -> Any:
+        raise AssertionError("the test looks by itself")
+
+    class Tasks(ClientExtension):
+        identifier = "io.modelcontextprotocol/tasks"
+
+        def claims(self) -> Any:
+            return [ResultClaim(result_type="task", model=Shown, resolve=unresolved)]
+
+    async def nobody(_context: Any, _asked: Any) -> Any:
+        return ElicitResult(action="decline")
+
+    async with client_of(house, key_of(house, "owner"), door, extensions=[Tasks()], elicitation_callback=nobody
+                         ) as client:
+        started = await client.session.call_tool("start_task", {
+            "agent": "shell", "prompt": "touch made", "directory": str(workspace)}, allow_claimed=True)
+        task = started.model_extra["taskId"]
+        while (shown := await ask(client, "tasks/get", taskId=task))["status"] == "working":
+            await asyncio.sleep(0.05)
+        assert shown["status"] == "input_required"
+        ((approval, request),) = shown["inputRequests"].items()
+        assert (request["method"], request["params"]["mode"]) == ("elicitation/create", "url")
+        assert request["params"]["url"].endswith(f"/a/{approval}")
+        await ask(client, "tasks/update", taskId=task, inputResponses={approval: {
+            "action": "accept", "content": {"decision": "grant"}}})
+        assert house.get(f"/v1/approvals/{approval}").get("votes") is None
+        digest = house.get(f"/v1/approvals/{approval}")["digest"]
+        house.post(f"/v1/approvals/{approval}/grants", {"decision": "grant", "digest": digest}, new_key())
+        while (shown := await ask(client, "tasks/get", taskId=task))["status"] != "completed":
+            await asyncio.sleep(0.05)
+        assert shown["result"]["structuredContent"]["state"] == "succeeded"
+        assert not shown["result"]["isError"]
+        assert "records" in str(await called(client, "search_audit", task=task))
+        started = await client.session.call_tool("start_task", {
+            "agent": "shell", "prompt": "touch made-too", "directory": str(workspace)}, allow_claimed=True)
+        task = started.model_extra["taskId"]
+        await ask(client, "tasks/cancel", taskId=task)
+        while (shown := await ask(client, "tasks/get", taskId=task))["status"] not in ("completed", "cancelled"):
+            await asyncio.sleep(0.05)
+        assert shown["status"] == "cancelled"
+        assert (await ask(client, "tasks/cancel", taskId=task))["resultType"] == "complete"
+    assert (workspace / "made").exists()
+    assert not (workspace / "made-too").exists()

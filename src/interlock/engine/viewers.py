@@ -25,6 +25,7 @@ from interlock.engine.stream_items import (
     closing_frame,
     coalesced,
 )
+from interlock.ports.signals import Signal
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import KIB, PAGE_MAX, VIEWER_OUTBOX_BYTES
@@ -293,6 +294,7 @@ class Viewers:
         """Whose turn it is to have something read for a stream."""
         self._topics: dict[str, _Topic] = {}
         self._closed = False
+        self.on_close = Signal[[]]()
         self.relay: Relay | None = None
         """Set where other gateways write streams that are read here, and read what is written here."""
         self.holes = 0
@@ -417,6 +419,7 @@ class Viewers:
             topic.pace.flush()
             for viewer in topic.viewers:
                 viewer.end()
+        self.on_close()
 
     def _forget_if_idle(self, stream: str, topic: _Topic) -> None:
         idle = not topic.viewers and not topic.blocks and topic.reach is None

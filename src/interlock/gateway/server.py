@@ -18,6 +18,8 @@ from interlock.gateway.a2a.facade import A2AFacade
 from interlock.gateway.acp.endpoint import PATHS as ACP_PATHS
 from interlock.gateway.acp.endpoint import AcpEndpoint
 from interlock.gateway.connections import SocketConnection
+from interlock.gateway.mcp.endpoint import PATHS as MCP_PATHS
+from interlock.gateway.mcp.endpoint import McpEndpoint
 from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
 from interlock.gateway.rest.app import RestApp
@@ -46,6 +48,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
     rest = rest or RestApp(front)
     a2a = A2AFacade(rest, door.is_secure)
     acp = AcpEndpoint(rest)
+    mcp = McpEndpoint(rest, door.is_secure, front.desk.viewers.on_close)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -64,6 +67,9 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
                 return
             if scope["type"] == "websocket" and scope["path"] != RAWP_PATH:
                 raise Problem("NotFound", f"There is no WebSocket at {scope['path']}.")
+            if scope["path"] in MCP_PATHS:
+                await mcp(scope, receive, send)
+                return
         except Problem as problem:
             front.metrics.refused(problem.code)
             await _refuse(problem, scope, receive, send)

@@ -8,8 +8,10 @@ from typing import Any, Literal, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import NoBackChannelError
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult, ToolAnnotations
 
+from interlock.doors.mcp.tasks import GatewayTasks
 from interlock.doors.mcp.tools import WAIT_MAX_S, GatewayTools, Members
 from interlock.sdk import InterlockError
 from interlock.sdk.problems import Refused
@@ -54,7 +56,8 @@ class LazyTools:
 def make_server(tools: Callable[[], GatewayTools]) -> MCPServer[Any]:
     """Return a server over the tools of a gateway."""
     server: MCPServer[Any] = MCPServer("interlock", title="Interlock", instructions=INSTRUCTIONS,
-                                       version=version("interlock"), log_level="ERROR")
+                                       version=version("interlock"), log_level="ERROR",
+                                       extensions=[GatewayTasks(tools)])
 
     @server.tool(title="List agents", annotations=READS)
     async def list_agents() -> Members:
@@ -138,7 +141,10 @@ async def _decision_asked(tools: GatewayTools, approval: str, ctx: Context[Any, 
         return {**shown, "asked": False}
     message, url = f"{shown['what']} waits for your decision.", tools.link(approval)
     if (ctx.protocol_version or "") < INPUT_IN_RESULTS:
-        answer: Any = await ctx.elicit_url(message, url, approval)
+        try:
+            answer: Any = await ctx.elicit_url(message, url, approval)
+        except NoBackChannelError:  # Over HTTP a request of an earlier version carries nothing back to its client.
+            return {**shown, "asked": False}
     elif responses is None:
         params = ElicitRequestURLParams(message=message, url=url)
         return InputRequiredResult(input_requests={DECISION: ElicitRequest(params=params)})

@@ -124,7 +124,9 @@ class GatewayTools:
         """Records of the audit log, the newest first."""
         page = await self._gateway.audit.read(order="newest", actor=who, action=action, session=session, command=task,
                                               from_=since, limit=bounded(limit))
-        return {"records": [msgspec.to_builtins(item) for item in page.items], "has_more": page.has_more}
+        # As it is written: a record holds parts whose form is not known here.
+        return {"records": [msgspec.json.decode(msgspec.json.encode(item)) for item in page.items],
+                "has_more": page.has_more}
 
     async def close(self) -> None:
         """Close the connections to the gateway; what runs there goes on."""
@@ -137,7 +139,8 @@ class GatewayTools:
     # --- one task ---
     async def _task(self, command: Command) -> Members:
         shown: Members = {"task": command.id, "state": command.state, "agent": command.target.agent_id,
-                          "session": command.target.session_id}
+                          "session": command.target.session_id, "created_at": command.created_at,
+                          "updated_at": command.updated_at}
         if command.error is not None:
             shown["error"] = f"{command.error.message} ({command.error.code})"
         if command.denials:

@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.doors.acp.door import AcpDoor
 from interlock.doors.acp.surface import Surface
-from interlock.gateway.acp.internal_transport import internal_client
 from interlock.gateway.acp.web_socket import WebSocketPipes
+from interlock.gateway.internal_transport import internal_client
 from interlock.gateway.rest.socket import STALLED, UNAUTHORIZED
 from interlock.gateway.rest.streams import FAREWELL_S, abort, bound
 

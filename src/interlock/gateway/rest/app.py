@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.engine.membership import Elsewhere
 from interlock.gateway.credentials import OWNER_TENANT
-from interlock.gateway.open_streams import OpenStream
+from interlock.gateway.open_streams import Kind, OpenStream
 from interlock.gateway.rest import (
     approvals,
     audit,
@@ -170,13 +170,13 @@ class RestApp:
                          ).serve(opening.lost)
 
     @asynccontextmanager
-    async def connection(self, scope: Scope) -> AsyncGenerator[OpenStream]:
-        """Authenticate a WebSocket of a door, and count and watch it while it is open: `lost` is set once its
-        credential is refused. Raises Problem before the WebSocket is accepted."""
+    async def connection(self, scope: Scope, kind: Kind = "websocket") -> AsyncGenerator[OpenStream]:
+        """Authenticate a connection of a door, and count and watch it while it is open: `lost` is set once its
+        credential is refused. Raises Problem before anything is sent."""
         principal = await self._gate.known(scope)
         allow(principal, READERS)
         openings = self._front.access.openings
-        with openings.counted(reader_of(principal)), openings.hold("websocket", scope[CREDENTIAL]) as opening:
+        with openings.counted(reader_of(principal)), openings.hold(kind, scope[CREDENTIAL]) as opening:
             yield opening
 
     async def _answer(self, request: Request) -> ASGIApp:

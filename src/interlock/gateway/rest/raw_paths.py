@@ -19,6 +19,10 @@ _ACP = """A WebSocket of the Agent Client Protocol, wire version 1, with one JSO
 query names the agent and the runner of new sessions: `/acp?agent=ID&runner=ID`. A page opens it with a ticket for
 `/acp`. It may do what its credential may do by the operations of this document."""
 
+_MCP = """Not operations of this document: the Model Context Protocol over streamable HTTP, one JSON-RPC message in each
+POST, with the credential of any request here. Its tools do what that credential may do by these operations, and none of
+them votes."""
+
 
 def _refused(*codes: str) -> dict[str, Any]:
     return {"description": " or ".join(f"`{code}`" for code in codes) + ", before it is opened.",
@@ -87,6 +91,9 @@ RAW_PATHS: dict[str, Any] = {
         "x-websocket": {"summary": "The Agent Client Protocol, for a client that starts no process",
                         "description": " ".join(_ACP.split()), "security": [{"bearer": []}],
                         "refusals": ["InvalidPayload", "Unauthorized", "RateLimited", "Forbidden"]},
+    },
+    "/mcp": {
+        "description": " ".join(_MCP.split()),
     },
     "/rawp": {
         "description": "Not an HTTP operation: a runner opens it as a WebSocket.",

@@ -1,4 +1,5 @@
-"""The SDK's requests, answered by the REST API in this process with the credential of the WebSocket they are for."""
+"""The SDK's requests, answered by the REST API in this process with the credential of the connection they are for
+(O-7, O-8)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _KEY = "of-the-connection"
 
 
 def internal_client(rest: ASGIApp, scope: Scope) -> AsyncInterlock:
-    """Return a client of `rest` that acts as the WebSocket of `scope`, which has been authenticated."""
+    """Return a client of `rest` that acts as the connection of `scope`, which has been authenticated."""
     return AsyncInterlock(_PLACE, _KEY, transport=InternalTransport(InternalRest(rest, _inner(scope))))
 
 
@@ -59,7 +60,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def _inner(scope: Scope) -> dict[str, Any]:
-    """Make the scope of the requests. Its `state` is empty: a stream that stalls ends alone, without the WebSocket."""
+    """Make the scope of the requests. Its `state` is empty: a stream that stalls ends alone, without the connection."""
     return {
         "type": "http", "asgi": scope["asgi"], "http_version": "1.1", "scheme": "http", "root_path": "",
         "headers": [(name, value) for name, value in scope["headers"] if name in _OF_THE_CONNECTION],
