@@ -34,6 +34,7 @@ from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
     Append,
     AuditAppend,
+    CountUsage,
     EraseAudit,
     LedgerError,
     PutApproval,
@@ -77,6 +78,7 @@ from interlock.protocol.records import (
     SpendingRecord,
     TenantRecord,
     TranscriptLine,
+    UsageRecord,
 )
 from interlock.protocol.resources import Actor, Approval, Command, Delivery, RememberedRule, SigningKey, Target
 
@@ -143,6 +145,7 @@ def everything() -> list[Any]:
                                                      state="pending", created_at=DAY), due_ms=5)),
         PutDrain(DrainRecord(tenant_id="", drain=Drain(scope="gateway", at=DAY, by="u"))),
         Spend(SpendingRecord(tenant_id="t1", budget="b", scope="", day=3, spent_micros=5)),
+        CountUsage(UsageRecord(tenant_id="t1", day=3, agent_id="shell", person="user:ann", turns=1)),
         *(Append("s/S1", "C", 5, b"%d" % number, f"m{number}") for number in range(5)),
         Append("t/t1", "feed", 5, b"{}"),
         *(AuditAppend(AuditDraft(tenant_id=tenant, at=DAY, who={"id": "u", "role": "owner"}, action="enqueue",

@@ -34,6 +34,7 @@ from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
     Append,
     AuditAppend,
+    CountUsage,
     Ledger,
     LedgerWrite,
     PutCommand,
@@ -51,6 +52,7 @@ from interlock.ports.ledger import (
     WriteBatch,
 )
 from interlock.ports.transcripts import TranscriptHeader
+from interlock.ports.usage import UsageQuery
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.records import (
@@ -67,6 +69,7 @@ from interlock.protocol.records import (
     SpendingRecord,
     TenantRecord,
     TranscriptLine,
+    UsageRecord,
 )
 from interlock.protocol.resources import Actor, Command, RememberedRule, SigningKey, Target
 
@@ -136,6 +139,7 @@ def rows_of(tenant_id: str) -> list[LedgerWrite]:
                                          created_ms=1, command_id=command.id)),
         PutFact(f"cron/{tenant_id}/daily", "{}"),
         Spend(SpendingRecord(tenant_id=tenant_id, budget="b", scope="", day=3, spent_micros=5)),
+        CountUsage(UsageRecord(tenant_id=tenant_id, day=3, agent_id="shell", person="user:ann", turns=1)),
         *(Append(f"s/{session_id}", "C", 5, b"%d" % number, f"m{number}") for number in range(5)),
         Append(f"c/{command.id}", "state", 5, b"{}"), Append(f"t/{tenant_id}", "feed", 5, b"{}"),
         *recorded(PutKey(key), key, tenant_id), *recorded(PutRunner(runner), runner, tenant_id),
@@ -242,6 +246,7 @@ async def seen(ledger: Any) -> dict[str, Any]:
         "streams": [await ledger.events(name, 0, 99) for name in ("s/S-acme", "c/cmd-acme", "t/acme")],
         "keys": await ledger.keys("acme"), "runners": await ledger.runners("acme"),
         "rules": list(await ledger.rules("acme")), "signing": await ledger.signing_keys("acme"),
+        "usage": await ledger.usage(UsageQuery("acme", 0, 9, frozenset({"day", "person"}))),
         "spending": [one for one in await ledger.spending(3) if one.tenant_id == "acme"],
         "audit": await ledger.audit("acme", 0, 1_000), "tree": await ledger.audit_tree("acme"),
         "personal": await ledger.audit_personal("acme", None, 1_000),

@@ -25,12 +25,14 @@ from interlock.ports.ledger import (
     BeginLane,
     ChangeBrowserLogin,
     CommandQuery,
+    CountUsage,
     DropBrowserLogins,
     DropControls,
     DropDrain,
     DropPairings,
     DropSpending,
     DropTranscript,
+    DropUsage,
     Due,
     Fenced,
     Ledger,
@@ -64,6 +66,7 @@ from interlock.ports.ledger import (
     UseKey,
     WriteBatch,
 )
+from interlock.ports.usage import UsageQuery
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
@@ -87,6 +90,7 @@ from interlock.protocol.records import (
     SpendingRecord,
     TenantRecord,
     TranscriptLine,
+    UsageRecord,
 )
 from interlock.protocol.resources import Actor, Approval, Command, Delivery, RememberedRule, SigningKey, Target, Vote
 
@@ -848,6 +852,34 @@ async def test_what_a_day_has_spent_adds_up_by_its_pot_or_not_at_all(ledger: Led
     await put(ledger, DropSpending(8))
     assert await ledger.spending(7) == []
     assert [one.spent_micros for one in await ledger.spending(8)] == [1]
+
+
+@pytest.mark.req("J-13")
+async def test_usage_adds_up_by_its_place_and_is_summed_by_what_is_asked(ledger: Ledger) -> None:
+    def used(day: int, tokens: int, **more: Any) -> CountUsage:
+        return CountUsage(UsageRecord(**{"tenant_id": "t1", "day": day, "agent_id": "claude", "session_id": "s1",
+                                         "person": "user:ann\0", "turns": 1, "input_tokens": tokens, **more}))
+
+    await put(ledger, used(7, 5), used(7, 2**40, model="opus"), used(7, 6, cost_micros=3), used(9, 1))
+    await put(ledger, used(7, 2, session_id="s2", output_tokens=1), used(8, 99, tenant_id="t2"))
+    with pytest.raises(Fenced):
+        await ledger.commit(WriteBatch([used(7, 1_000)], (("nobody", 1),)))
+    whole = await ledger.usage(UsageQuery("t1", 7, 8))
+    assert (whole.places, whole.records) == (1, [whole.total])
+    assert whole.total == UsageRecord(tenant_id="t1", turns=4, input_tokens=2**40 + 13, output_tokens=1, cost_micros=3)
+    days = await ledger.usage(UsageQuery("t1", 0, 99, frozenset({"day", "model", "session"})))
+    assert [(one.day, one.model, one.session_id, one.input_tokens) for one in days.records] == [
+        (9, "", "s1", 1), (7, "opus", "s1", 2**40), (7, "", "s1", 11), (7, "", "s2", 2)]
+    assert {one.agent_id for one in days.records} == {""}
+    first = await ledger.usage(UsageQuery("t1", 0, 99, frozenset({"session", "person"}), model="", limit=1))
+    assert [(one.session_id, one.person, one.turns) for one in first.records] == [("s1", "user:ann\0", 3)]
+    assert (first.places, first.total.turns) == (2, 4)
+    found = await ledger.usage(UsageQuery("t1", 0, 99, frozenset({"agent"}), "claude", None, "s2", "user:ann\0"))
+    assert [one.input_tokens for one in found.records] == [2]
+    await put(ledger, DropUsage(9))
+    assert (await ledger.usage(UsageQuery("t1", 0, 99))).total.turns == 1
+    nothing = await ledger.usage(UsageQuery("t9", 0, 99, frozenset({"day"})))
+    assert nothing == ([], 0, UsageRecord(tenant_id="t9"))
 
 
 @pytest.mark.req("P-8")

@@ -28,6 +28,7 @@ from interlock.protocol.records import (
     SigningKeyRecord,
     SpendingRecord,
     TenantRecord,
+    UsageRecord,
 )
 
 Row = tuple[Any, ...]
@@ -175,6 +176,11 @@ def spending_of(row: Row) -> SpendingRecord:
     tenant_id, budget, scope, day, spent, raised = row
     return SpendingRecord(tenant_id=tenant_id, budget=budget, scope=scope, day=day, spent_micros=spent,
                           raised_micros=raised)
+
+
+def usage_row(record: UsageRecord) -> Row:
+    """Columns of COUNT_USAGE."""
+    return msgspec.structs.astuple(record)
 
 
 def signing_key_row(record: SigningKeyRecord) -> Row:

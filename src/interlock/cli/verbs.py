@@ -66,6 +66,8 @@ THING_VERBS: tuple[CliVerb, ...] = (
             ("interlock discard @last --yes", "interlock discard 3f2a notes.txt")),
     CliVerb("budgets", "interlock.cli.budgets_verb:budgets", "List budgets, and what today has used of them.",
             ("interlock budgets", "interlock budgets --json")),
+    CliVerb("usage", "interlock.cli.usage_verb:report", "List what agents reported to have used, by day in UTC.",
+            ("interlock usage --by day,agent", "interlock usage --by person --from 2026-11-01 --csv")),
 )
 SETUP_VERBS: tuple[CliVerb, ...] = (
     CliVerb("logs", "interlock.cli.logs:logs", "Show the last lines of the logs of `interlock up`.",

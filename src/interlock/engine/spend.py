@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from interlock.command.budget import DAY_MS, BudgetRule, Pot, Spending, dollars, place_of
 from interlock.engine.bridge.budgets import next_day_ms
-from interlock.ports.ledger import DropSpending, Ledger, LedgerWrite, Spend, WriteBatch
+from interlock.ports.ledger import DropSpending, DropUsage, Ledger, LedgerWrite, Spend, WriteBatch
 from interlock.protocol import resources
 from interlock.protocol.clock import iso
+from interlock.protocol.limits import USAGE_DAYS as KEPT_DAYS
 
-KEPT_DAYS = 400
-"""Pots of the past are kept so long, for who asks what a year has cost."""
 POTS_SHOWN = 100
 """Pots of a budget that its resource lists; how many more there are is said."""
 
@@ -19,7 +18,7 @@ POTS_SHOWN = 100
 async def read_spending(ledger: Ledger, now_ms: int) -> Spending:
     """Take up today's pots at a start; what has been kept long enough is forgotten."""
     day = now_ms // DAY_MS
-    await ledger.commit(WriteBatch([DropSpending(day - KEPT_DAYS)]))
+    await ledger.commit(WriteBatch([DropSpending(day - KEPT_DAYS), DropUsage(day - KEPT_DAYS)]))
     return Spending(await ledger.spending(day))
 
 

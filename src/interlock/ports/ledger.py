@@ -7,17 +7,20 @@ from typing import NamedTuple, Protocol
 
 from interlock.command.audit_tree import SubtreeHashes
 from interlock.ports.upkeep import Upkeep
+from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.ports.writes import (
     Append,
     AuditAppend,
     BeginLane,
     ChangeBrowserLogin,
+    CountUsage,
     DropBrowserLogins,
     DropControls,
     DropDrain,
     DropPairings,
     DropSpending,
     DropTranscript,
+    DropUsage,
     EraseAudit,
     LedgerWrite,
     PutApproval,
@@ -75,12 +78,14 @@ __all__ = [
     "BeginLane",
     "ChangeBrowserLogin",
     "CommandQuery",
+    "CountUsage",
     "DropBrowserLogins",
     "DropControls",
     "DropDrain",
     "DropPairings",
     "DropSpending",
     "DropTranscript",
+    "DropUsage",
     "Due",
     "EraseAudit",
     "Fenced",
@@ -390,6 +395,10 @@ class Ledger(Upkeep, Protocol):
 
     async def spending(self, day: int) -> list[SpendingRecord]:
         """Every pot of a day."""
+        ...
+
+    async def usage(self, query: UsageQuery) -> UsageSums:
+        """Sum what agents reported to have used (J-13)."""
         ...
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None: ...

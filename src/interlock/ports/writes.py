@@ -24,6 +24,7 @@ from interlock.protocol.records import (
     SpendingRecord,
     TenantRecord,
     TranscriptLine,
+    UsageRecord,
 )
 
 
@@ -200,6 +201,18 @@ class Spend(LedgerWrite, frozen=True):
 
 class DropSpending(LedgerWrite, frozen=True):
     """Forget the pots of the days before this one."""
+
+    before_day: int
+
+
+class CountUsage(LedgerWrite, frozen=True):
+    """Add to the figures of a day's usage (J-13); a place that is not there begins with them."""
+
+    record: UsageRecord
+
+
+class DropUsage(LedgerWrite, frozen=True):
+    """Forget the usage of the days before this one."""
 
     before_day: int
 

@@ -123,6 +123,11 @@ IDEMPOTENCY_TTL_MS = 24 * 60 * 60 * 1000
 # --- viewers (S-1, S-2, S-4) ---
 PAGE_DEFAULT = 100
 PAGE_MAX = 500
+USAGE_DAYS = 400
+"""Usage, and the pots of budgets, are kept for so many days, for who asks what a year has cost (J-13)."""
+USAGE_DAYS_DEFAULT = 30
+USAGE_ITEMS_MAX = 5_000
+"""Items of one answer about usage; how many more there are is returned."""
 WAIT_MAX_S = 30
 VIEWER_OUTBOX_BYTES = 1 * MIB
 """A viewer that is behind by more than this is closed and told to resume from its cursor (S-4)."""

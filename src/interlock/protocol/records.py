@@ -124,6 +124,37 @@ class SpendingRecord(Record, frozen=True, kw_only=True):
     raised_micros: int = 0
 
 
+class UsageRecord(Record, frozen=True, kw_only=True):
+    """What agents reported to have used on a day, in a place, or what is added to that (J-13). `day` counts from
+    1970-01-01, UTC; `person` is who gave the commands, as `user:ann`: the person who drives an agent, and not the
+    agent. What is not asked apart has "" and 0 for its place."""
+
+    tenant_id: str
+    day: int = 0
+    agent_id: str = ""
+    model: str = ""
+    session_id: str = ""
+    person: str = ""
+    turns: int = 0
+    estimated_turns: int = 0
+    """Turns whose end an agent did not live to report: their figures are too low."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_micros: int = 0
+
+    def plus(self, other: UsageRecord) -> UsageRecord:
+        """Add the figures of another record; the place stays."""
+        return msgspec.structs.replace(self, **{name: getattr(self, name) + getattr(other, name)
+                                                for name in USAGE_FIGURES})
+
+
+USAGE_FIGURES = ("turns", "estimated_turns", "input_tokens", "output_tokens", "cache_read_tokens",
+                 "cache_write_tokens", "cost_micros")
+"""What is summed of a UsageRecord; the fields before them are its place."""
+
+
 class RuleRecord(Record, frozen=True, kw_only=True):
     """A remembered rule's row (A-9)."""
 

@@ -205,6 +205,7 @@ class GatewayMethods:
     drain = SingleRequest(gateway.drain)
     undrain = SingleRequest(gateway.undrain)
     budgets = SingleRequest(gateway.budgets)
+    usage = SingleRequest(gateway.usage)
 
 
 RESOURCES: dict[str, type] = {

@@ -11,6 +11,7 @@ import pytest
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.write_buffer import BufferedTable
+from interlock.protocol.resources import UsageDimension
 
 WHOLE_BY_INTENT = {"AUDIT_WITHOUT_TREE", "TRANSCRIPT_PENDING", "AUDIT_TENANTS", "DRAINS", "DUE_SESSIONS",
                    "LAST_STREAM_ID", "TENANTS"}
@@ -48,3 +49,12 @@ def test_the_plan_uses_an_index(tmp_path: Path, name: str) -> None:
     scans = [step for step in plan if step.startswith("SCAN") and "CONSTANT ROW" not in step and "VALUES" not in step
              and step != "SCAN v" and "SCAN json_each" not in step]  # The rows that a statement brings along.
     assert not scans or name in WHOLE_BY_INTENT | SORTED_BY_INTENT, plan
+
+
+@pytest.mark.req("J-13")
+@pytest.mark.parametrize("by", [frozenset(), frozenset({"day", "agent"}), frozenset({"session"})])
+def test_usage_reads_the_days_of_one_tenant_alone(tmp_path: Path, by: frozenset[UsageDimension]) -> None:
+    database = open_writer(tmp_path / "ledger.db")
+    plan = [str(row[3]) for row in database.execute("EXPLAIN QUERY PLAN " + queries.usage(by), [None] * 8).fetchall()]
+    database.close()
+    assert "SEARCH daily_usage USING PRIMARY KEY (tenant_id=? AND day>? AND day<?)" in plan

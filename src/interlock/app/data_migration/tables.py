@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.backends.postgres.texts import given, held
+from interlock.protocol.records import USAGE_FIGURES
 
 Row = tuple[Any, ...]
 STREAM_BITS = 32
@@ -124,6 +125,8 @@ TABLES = (
     MigratedTable("drain", ("place", "tenant_id", "scope", "name", "body"), "place", counter="place"),
     MigratedTable("spending", ("day", "tenant_id", "budget", "scope", "spent_micros", "raised_micros"),
                   "day, tenant_id, budget, scope"),
+    MigratedTable("daily_usage", ("tenant_id", "day", "agent_id", "model", "session_id", "person", *USAGE_FIGURES),
+                  "tenant_id, day, agent_id, model, session_id, person"),
     MigratedTable("audit", ("tenant_id", "seq", "hash", "body"), "tenant_id, seq"),
     MigratedTable("audit_node", ("tenant_id", "level", "place", "hash"), "tenant_id, level, place"),
     MigratedTable("audit_head", ("tenant_id", "count", "last_hash", "peaks"), "tenant_id"),

@@ -23,6 +23,7 @@ from interlock.ports.ledger import (
     SessionClock,
     SessionFilter,
 )
+from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -44,6 +45,7 @@ from interlock.protocol.records import (
     SpendingRecord,
     TenantRecord,
     TranscriptLine,
+    UsageRecord,
 )
 
 K = TypeVar("K", bound=Hashable)
@@ -200,6 +202,25 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
 
     async def spending(self, day: int) -> list[SpendingRecord]:
         return [self._spending[place] for place in sorted(self._spending) if place[3] == day]
+
+    async def usage(self, query: UsageQuery) -> UsageSums:
+        total, sums = UsageRecord(tenant_id=query.tenant_id), dict[UsageRecord, UsageRecord]()
+        for one in self._usage.values():
+            if one.tenant_id == query.tenant_id and query.first_day <= one.day <= query.last_day and all(
+                    wanted in (None, had) for wanted, had in (
+                        (query.agent_id, one.agent_id), (query.model, one.model),
+                        (query.session_id, one.session_id), (query.person, one.person))):
+                place = UsageRecord(
+                    tenant_id=one.tenant_id, day=one.day if "day" in query.by else 0,
+                    agent_id=one.agent_id if "agent" in query.by else "",
+                    model=one.model if "model" in query.by else "",
+                    session_id=one.session_id if "session" in query.by else "",
+                    person=one.person if "person" in query.by else "")
+                sums[place] = sums.get(place, place).plus(one)
+                total = total.plus(one)
+        ordered = sorted(sums.values(), key=lambda one: (
+            -one.day, -one.input_tokens - one.output_tokens, one.agent_id, one.model, one.session_id, one.person))
+        return UsageSums(ordered[:query.limit], len(ordered), total)
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
         record = self._signing_keys.get(key_id)

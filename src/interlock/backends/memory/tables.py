@@ -18,12 +18,14 @@ from interlock.ports.ledger import (
     AuditAppend,
     BeginLane,
     ChangeBrowserLogin,
+    CountUsage,
     DropBrowserLogins,
     DropControls,
     DropDrain,
     DropPairings,
     DropSpending,
     DropTranscript,
+    DropUsage,
     EraseAudit,
     Fenced,
     LedgerError,
@@ -77,6 +79,7 @@ from interlock.protocol.records import (
     SpendingRecord,
     TenantRecord,
     TranscriptLine,
+    UsageRecord,
 )
 
 K = TypeVar("K", bound=Hashable)
@@ -102,6 +105,7 @@ class MemoryTables:
         self._drains: dict[tuple[str, str, str], DrainRecord] = {}
         self._signing_keys: dict[str, SigningKeyRecord] = {}
         self._spending: dict[tuple[str, str, str, int], SpendingRecord] = {}
+        self._usage: dict[tuple[str, int, str, str, str, str], UsageRecord] = {}
         self._runners: dict[str, RunnerRecord] = {}
         self._pairings: dict[str, PairingRecord] = {}
         self._browser_logins: dict[str, BrowserLoginRecord] = {}
@@ -189,6 +193,12 @@ class MemoryTables:
                     raised_micros=had.raised_micros + record.raised_micros), undo)
             case DropSpending(before_day):
                 drop(self._spending, [place for place in self._spending if place[3] < before_day], undo)
+            case CountUsage(record):
+                spot = (record.tenant_id, record.day, record.agent_id, record.model, record.session_id, record.person)
+                used = self._usage.get(spot)
+                put(self._usage, spot, record if used is None else used.plus(record), undo)
+            case DropUsage(before_day):
+                drop(self._usage, [spot for spot in self._usage if spot[1] < before_day], undo)
             case SeeRunner(runner_id, at_ms):
                 if (seen := self._runners.get(runner_id)) is not None:
                     put(self._runners, runner_id, msgspec.structs.replace(seen, last_seen_ms=at_ms), undo)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
+from interlock.backends.usage_sums import usage_sums
+from interlock.protocol.resources import UsageDimension
+
 STORE_VALUE = "SELECT value FROM store WHERE name = $1"
 
 # --- streams ---
@@ -110,6 +115,15 @@ SPENDING = """
 SELECT tenant_id, budget, scope, day, spent_micros, raised_micros FROM spending WHERE day = $1
 ORDER BY tenant_id, budget, scope
 """
+
+# --- what agents reported to have used ---
+_USAGE_ASKED = ("$1::text", "$2::bigint", "$3::bigint", "$4::text", "$5::text", "$6::text", "$7::text", "$8::bigint")
+
+
+def usage(by: Set[UsageDimension]) -> str:
+    """Sum usage, apart by these."""
+    return usage_sums(by, _USAGE_ASKED)
+
 
 # --- control frames, files, answers ---
 CONTROLS_AFTER = "SELECT seq, message_id, body FROM control WHERE session_id = $1 AND seq > $2 ORDER BY seq"

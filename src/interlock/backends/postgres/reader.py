@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from interlock.backends import rows
+from interlock.backends import rows, usage_sums
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.audit_rows import record_of
 from interlock.backends.postgres.database import PostgresReaders
@@ -20,6 +20,7 @@ from interlock.ports.ledger import (
     SessionFilter,
     StoredBallot,
 )
+from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -185,6 +186,11 @@ class PostgresReading(Ledger):
 
     async def spending(self, day: int) -> list[SpendingRecord]:
         return [rows.spending_of(row) for row in await self._readers.rows(queries.SPENDING, day)]
+
+    async def usage(self, query: UsageQuery) -> UsageSums:
+        asked = usage_sums.parameters(query)
+        found = await self._readers.rows(queries.usage(query.by), *asked)
+        return usage_sums.read(query, found, (await self._readers.rows(queries.usage(frozenset()), *asked))[0])
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
         found = await self._readers.row(queries.SIGNING_KEY, key_id, tenant_id)

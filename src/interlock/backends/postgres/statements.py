@@ -114,6 +114,21 @@ ON CONFLICT (day, tenant_id, budget, scope) DO UPDATE SET
     raised_micros = spending.raised_micros + excluded.raised_micros
 """
 DROP_SPENDING = "DELETE FROM spending WHERE day < (SELECT max(day) FROM unnest($1::bigint[]) AS day)"
+COUNT_USAGE = """
+INSERT INTO daily_usage (tenant_id, day, agent_id, model, session_id, person, turns, estimated_turns, input_tokens,
+    output_tokens, cache_read_tokens, cache_write_tokens, cost_micros)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
+    $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
+ON CONFLICT (tenant_id, day, agent_id, model, session_id, person) DO UPDATE SET
+    turns = daily_usage.turns + excluded.turns,
+    estimated_turns = daily_usage.estimated_turns + excluded.estimated_turns,
+    input_tokens = daily_usage.input_tokens + excluded.input_tokens,
+    output_tokens = daily_usage.output_tokens + excluded.output_tokens,
+    cache_read_tokens = daily_usage.cache_read_tokens + excluded.cache_read_tokens,
+    cache_write_tokens = daily_usage.cache_write_tokens + excluded.cache_write_tokens,
+    cost_micros = daily_usage.cost_micros + excluded.cost_micros
+"""
+DROP_USAGE = "DELETE FROM daily_usage WHERE day < (SELECT max(day) FROM unnest($1::bigint[]) AS day)"
 PUT_CONTROL = """
 INSERT INTO control (session_id, seq, message_id, body)
 SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[])

@@ -12,12 +12,14 @@ from interlock.ports.ledger import Fenced, LedgerError, Spent
 from interlock.ports.writes import (
     BeginLane,
     ChangeBrowserLogin,
+    CountUsage,
     DropBrowserLogins,
     DropControls,
     DropDrain,
     DropPairings,
     DropSpending,
     DropTranscript,
+    DropUsage,
     EraseAudit,
     LedgerWrite,
     PutApproval,
@@ -68,6 +70,10 @@ def _first(old: Row, _new: Row) -> Row:
 
 def _sum(old: Row, new: Row) -> Row:
     return (*old[:4], old[4] + new[4], old[5] + new[5])
+
+
+def _count(old: Row, new: Row) -> Row:
+    return (*old[:6], *(had + more for had, more in zip(old[6:], new[6:], strict=True)))
 
 
 def _one(row: Callable[[Any], Row], keys: int = 1) -> Callable[[Any], Keyed]:
@@ -149,6 +155,8 @@ OPS: dict[type[LedgerWrite], Op] = {
                       _one(lambda write: rows.signing_key_row(write.record))),
     Spend: Op("spending", statements.SPEND, _one(lambda write: rows.spending_row(write.record), 4), _sum),
     DropSpending: Op("spending", statements.DROP_SPENDING, _one(lambda write: (write.before_day,))),
+    CountUsage: Op("daily_usage", statements.COUNT_USAGE, _one(lambda write: rows.usage_row(write.record), 6), _count),
+    DropUsage: Op("daily_usage", statements.DROP_USAGE, _one(lambda write: (write.before_day,))),
     PutTenant: Op("tenant", statements.PUT_TENANT, _one(lambda write: rows.tenant_row(write.record))),
     PutDelivery: Op("delivery", statements.PUT_DELIVERY, _one(_delivery)),
     PutFact: Op("store", statements.PUT_FACT, _one(lambda write: (write.name, write.value))),

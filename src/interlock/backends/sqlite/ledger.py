@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.backends import rows
+from interlock.backends import rows, usage_sums
 from interlock.backends.audit_room import AuditRoom
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.absent import Absent
@@ -36,6 +36,7 @@ from interlock.ports.ledger import (
     WriteBatch,
     audited,
 )
+from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
@@ -278,6 +279,11 @@ class SqliteLedger(SqliteUpkeep, Ledger):
 
     async def spending(self, day: int) -> list[SpendingRecord]:
         return [rows.spending_of(row) for row in await self._readers.rows(queries.SPENDING, (day,))]
+
+    async def usage(self, query: UsageQuery) -> UsageSums:
+        asked = usage_sums.parameters(query)
+        found = await self._readers.rows(queries.usage(query.by), asked)
+        return usage_sums.read(query, found, (await self._readers.rows(queries.usage(frozenset()), asked))[0])
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
         found = await self._readers.row(queries.SIGNING_KEY, (key_id, tenant_id))

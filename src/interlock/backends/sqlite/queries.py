@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from interlock.backends.sqlite.write_buffer import BufferedTable
+from interlock.backends.usage_sums import usage_sums
+from interlock.protocol.resources import UsageDimension
 
 # --- lanes and the store itself ---
 TAKE_LANE = """
@@ -201,6 +205,27 @@ SPENDING = """
 SELECT tenant_id, budget, scope, day, spent_micros, raised_micros FROM spending WHERE day = ?
 ORDER BY tenant_id, budget, scope
 """
+
+# --- what agents reported to have used ---
+COUNT_USAGE = """
+INSERT INTO daily_usage (tenant_id, day, agent_id, model, session_id, person, turns, estimated_turns, input_tokens,
+    output_tokens, cache_read_tokens, cache_write_tokens, cost_micros) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
+ON CONFLICT (tenant_id, day, agent_id, model, session_id, person) DO UPDATE SET
+    turns = turns + excluded.turns, estimated_turns = estimated_turns + excluded.estimated_turns,
+    input_tokens = input_tokens + excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens,
+    cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+    cache_write_tokens = cache_write_tokens + excluded.cache_write_tokens,
+    cost_micros = cost_micros + excluded.cost_micros
+"""
+DROP_USAGE = "DELETE FROM daily_usage WHERE day < ?"
+
+_USAGE_ASKED = ("?1", "?2", "?3", "?4", "?5", "?6", "?7", "?8")
+
+
+def usage(by: Set[UsageDimension]) -> str:
+    """Sum usage, apart by these."""
+    return usage_sums(by, _USAGE_ASKED)
+
 
 # --- control frames ---
 PUT_CONTROLS = BufferedTable(

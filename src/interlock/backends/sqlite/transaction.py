@@ -22,12 +22,14 @@ from interlock.ports.ledger import (
     AuditAppend,
     BeginLane,
     ChangeBrowserLogin,
+    CountUsage,
     DropBrowserLogins,
     DropControls,
     DropDrain,
     DropPairings,
     DropSpending,
     DropTranscript,
+    DropUsage,
     EraseAudit,
     Fenced,
     LedgerError,
@@ -277,6 +279,12 @@ class Transaction:
     def drop_spending(self, write: DropSpending) -> None:
         self._execute(queries.DROP_SPENDING, (write.before_day,))
 
+    def count_usage(self, write: CountUsage) -> None:
+        self._execute(queries.COUNT_USAGE, rows.usage_row(write.record))
+
+    def drop_usage(self, write: DropUsage) -> None:
+        self._execute(queries.DROP_USAGE, (write.before_day,))
+
     def put_control(self, write: PutControl) -> None:
         record = write.record
         self._pending.add(queries.PUT_CONTROLS, (record.session_id, record.seq, record.message_id, record.body))
@@ -397,6 +405,8 @@ _WRITES: dict[type[LedgerWrite], Callable[..., None]] = {
     PutRule: Transaction.put_rule,
     Spend: Transaction.spend,
     DropSpending: Transaction.drop_spending,
+    CountUsage: Transaction.count_usage,
+    DropUsage: Transaction.drop_usage,
     PutDelivery: Transaction.put_delivery,
     PutSigningKey: Transaction.put_signing_key,
     PutRunner: Transaction.put_runner,

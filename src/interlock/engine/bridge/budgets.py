@@ -16,6 +16,7 @@ from interlock.command.card.lines import budget_title
 from interlock.command.policy import duration_ms
 from interlock.engine.bridge.approvals import open_approval
 from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.usage import count_cost
 from interlock.ports.ledger import Spend
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
@@ -67,6 +68,7 @@ def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> No
     if spent <= 0:
         return
     state.cost_usd += spent / 1_000_000
+    count_cost(lane, spent)
     counted = [budget for budget in covering(lane) if budget.day_micros is not None]
     for budget in counted:
         tenant_id, name, scope, day = _place(lane, budget)

@@ -40,6 +40,7 @@ from interlock.engine.bridge.observation import control_changed, follow
 from interlock.engine.bridge.pause import agent_state, pause_refused
 from interlock.engine.bridge.policy_subjects import judged, quorums, subject_of
 from interlock.engine.bridge.requests import request_of
+from interlock.engine.bridge.usage import count_tokens, count_turn
 from interlock.protocol import payloads as p
 from interlock.protocol.box import covers
 from interlock.protocol.codes import MEANINGS, Code
@@ -373,6 +374,7 @@ def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
     tokens = payload.token_usage
     lane.state.input_tokens += tokens.input_tokens
     lane.state.output_tokens += tokens.output_tokens
+    count_tokens(lane, tokens, estimated=frame.metadata.get("estimated") is True)
     if payload.context_window.used:
         lane.state.context_tokens, lane.state.context_estimated = payload.context_window.used, False
     context, stop_reason = lane.state.context, lane.state.ended.stop_reason
@@ -388,7 +390,10 @@ def finish_turn(lane: Lane) -> None:
     ended, record = lane.state.ended, lane.active
     lane.state.ended = None
     void_interactions(lane)
-    if ended is None or record is None:
+    if ended is None:
+        return
+    count_turn(lane)
+    if record is None:
         return
     if record.command.started_at is None:
         return

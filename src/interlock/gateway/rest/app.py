@@ -40,6 +40,7 @@ from interlock.gateway.rest import (
     status,
     tickets,
     transcripts,
+    usage,
     webhooks,
 )
 from interlock.gateway.rest.answers import HttpResponse, problem_answer, raw_answer
@@ -78,7 +79,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *signing_keys.OPERATIONS, *keys.OPERATIONS,
     *tickets.OPERATIONS, *browsers.OPERATIONS, *push.OPERATIONS, *inbound.OPERATIONS,
     *cron.OPERATIONS, *staged_changes.OPERATIONS,
-    *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS, *prune.OPERATIONS,
+    *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *usage.OPERATIONS,
+    *transcripts.OPERATIONS, *prune.OPERATIONS,
 )
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})

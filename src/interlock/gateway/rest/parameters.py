@@ -11,8 +11,22 @@ from interlock.gateway.rest.cursors import CURSOR_CHARS
 from interlock.gateway.rest.sessions import ACTIVE_MAX, VIEWS
 from interlock.gateway.rest.streams import LAST_EVENTS_MAX
 from interlock.protocol.identifiers import AGENT_ID
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
-from interlock.protocol.resources import ApprovalState, CommandState, CommandType, Decision, DeliveryState
+from interlock.protocol.limits import (
+    PAGE_DEFAULT,
+    PAGE_MAX,
+    USAGE_DAYS,
+    USAGE_DAYS_DEFAULT,
+    USAGE_ITEMS_MAX,
+    WAIT_MAX_S,
+)
+from interlock.protocol.resources import (
+    ApprovalState,
+    CommandState,
+    CommandType,
+    Decision,
+    DeliveryState,
+    UsageDimension,
+)
 
 MAX_COST_USD = 1_000_000
 
@@ -36,6 +50,7 @@ def _whole(low: int, high: int, default: int | None = None) -> dict[str, Any]:
 
 _CURSOR: dict[str, Any] = {"type": "string", "maxLength": CURSOR_CHARS}
 _INSTANT: dict[str, Any] = {"type": "string", "format": "date-time"}
+_DAY: dict[str, Any] = {"type": "string", "format": "date"}
 _TEXT: dict[str, Any] = {"type": "string"}
 
 PARAMETERS: dict[str, Parameter] = {
@@ -102,6 +117,13 @@ PARAMETERS: dict[str, Parameter] = {
     "readAudit.approval": Parameter(_TEXT, "The id of the approval that it is about."),
     "readAudit.from": Parameter(_INSTANT, "Records from this instant on."),
     "readAudit.to": Parameter(_INSTANT, "Records before this instant."),
+    "getUsage.from": Parameter(_DAY, f"The first day; {USAGE_DAYS_DEFAULT} days with the last one if left out."),
+    "getUsage.to": Parameter(_DAY, f"The last day, itself included; today if left out. At most {USAGE_DAYS} days."),
+    "getUsage.by": Parameter({"type": "string", "default": "day", "examples": ["day,agent"]}, "What is kept apart: one "
+                             f"or more of {', '.join(get_args(UsageDimension))}, with commas between them."),
+    "getUsage.model": Parameter(_TEXT, "The model's name, as the session has it."),
+    "getUsage.person": Parameter(_TEXT, "Who gave the commands, as `user:ann`."),
+    "getUsage.limit": Parameter(_whole(1, USAGE_ITEMS_MAX, PAGE_DEFAULT), "How many items the answer has at most."),
     "proveInclusion.seq": Parameter(_whole(1, MAX_SIZE), "The record's number.", required=True),
     "size": Parameter(_whole(0, MAX_SIZE), "The tree's size; that of the newest checkpoint where it is left out."),
     "first": Parameter(_whole(0, MAX_SIZE), "The size of the earlier tree.", required=True),

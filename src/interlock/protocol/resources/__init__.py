@@ -68,6 +68,10 @@ from interlock.protocol.resources.places import (
     RunnerToken,
     Session,
     SessionFile,
+    UsageDimension,
+    UsageFigures,
+    UsageItem,
+    UsageReport,
 )
 
 __all__ = [
@@ -124,6 +128,10 @@ __all__ = [
     "Target",
     "TokenCount",
     "ToolCall",
+    "UsageDimension",
+    "UsageFigures",
+    "UsageItem",
+    "UsageReport",
     "UserMessage",
     "Vote",
     "WayKind",

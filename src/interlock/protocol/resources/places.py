@@ -70,6 +70,52 @@ class Session(Resource, frozen=True, kw_only=True):
     """How its agent is held, and what that rests on (H-10)."""
 
 
+UsageDimension = Literal["day", "agent", "model", "session", "person"]
+"""What usage is kept apart by."""
+
+
+class UsageFigures(Resource, frozen=True, kw_only=True):
+    """What agents reported to have used (J-13). `cost_usd` is a decimal string of US dollars; an agent that states no
+    cost adds none. `estimated_turns` are those whose agent died before it reported them: their figures are too low."""
+
+    turns: int
+    estimated_turns: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    """In and out, without what came from the model's cache."""
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost_usd: str
+
+
+class UsageItem(UsageFigures, frozen=True, kw_only=True):
+    """Usage of one day, agent, model, session or person, or of several of these together; what was not asked apart is
+    absent."""
+
+    day: str | msgspec.UnsetType = msgspec.UNSET
+    """Of UTC, as 2026-11-25."""
+    agent_id: str | msgspec.UnsetType = msgspec.UNSET
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
+    """Null where it is not known."""
+    session_id: str | msgspec.UnsetType = msgspec.UNSET
+    person: str | msgspec.UnsetType | None = msgspec.UNSET
+    """Who gave the commands, as `user:ann`; the person who drives an agent, not the agent. Null for turns that belong
+    to no command."""
+
+
+class UsageReport(Resource, frozen=True, kw_only=True):
+    """`GET /v1/usage`: what agents reported to have used, day by day in UTC, the last day included."""
+
+    first_day: str = msgspec.field(name="from")
+    last_day: str = msgspec.field(name="to")
+    by: list[UsageDimension]
+    items: list[UsageItem]
+    left_out: int
+    """Items beyond the limit, the smallest of the oldest days; `total` has them."""
+    total: UsageFigures
+
+
 class Compaction(Resource, frozen=True, kw_only=True):
     """A compaction that was asked for: `message_id` is the control frame that `session.compacted`, or
     `session.error`, names in `metadata.in_reply_to` (T-6)."""

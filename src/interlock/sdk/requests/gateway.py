@@ -50,6 +50,8 @@ from interlock.protocol.resources import (
     RememberedRule,
     Runner,
     RunnerToken,
+    UsageDimension,
+    UsageReport,
 )
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import get, post, raw, segment
@@ -91,6 +93,15 @@ def undrain(scope: DrainScope, *, id: str | None = None,  # noqa: A002 - the API
 def budgets() -> RequestSpec[BudgetList]:
     """The budgets, and what today has used of them (P-7)."""
     return get("/v1/budgets", BudgetList)
+
+
+def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[UsageDimension] = ("day",),
+          agent: str | None = None, model: str | None = None, session: str | None = None, person: str | None = None,
+          limit: int | None = None) -> RequestSpec[UsageReport]:
+    """What agents reported to have used, apart by `by`. `from_` and `to` are days of UTC, such as 2026-11-25, the last
+    one included; left out they are the last 30 (J-13)."""
+    return get("/v1/usage", UsageReport, to=to, by=",".join(by), agent=agent, model=model, session=session,
+               person=person, limit=limit, **{"from": from_})
 
 
 # --- runners ---
