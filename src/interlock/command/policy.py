@@ -11,13 +11,8 @@ from typing import NamedTuple, get_args
 
 from interlock.command.globs import any_glob
 from interlock.command.rule import (
-    COMMAND_TYPES,
     MATCHES,
-    VERBS,
-    Door,
     Effect,
-    Origin,
-    Permission,
     PolicySubject,
     PolicyVerdict,
     QuorumGroup,
@@ -28,6 +23,7 @@ from interlock.command.rule import (
     duration_ms,
     says_input,
 )
+from interlock.protocol.policy_terms import COMMAND_TYPES, VERBS, Door, Origin, Permission
 
 __all__ = [
     "COMMAND_TYPES",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,7 @@ from interlock.command.facts import programs
 from interlock.command.facts.shell import quoted
 from interlock.command.policy import Effect, PolicySubject, Rule
 from interlock.protocol.clock import iso
+from interlock.protocol.policy_terms import Width
 from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.resources import Approval, Decision, RememberedRule, Remembering, RuleMatch
 
@@ -19,10 +20,6 @@ GLOB_CHARS = frozenset("*?[")
 """A path or word that has one of these cannot be written as a glob that means it alone."""
 REMEMBERED_MS = 30 * 86_400_000
 """How long an "always" holds; it is asked again afterwards (H-8)."""
-
-Width = Literal["exact", "program", "below", "described"]
-"""How much an "always" covers: this very input; this program and first word; this tool below this directory; every call
-of this kind that the agent only describes, in this session."""
 
 
 class Unsafe(ValueError):

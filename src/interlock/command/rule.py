@@ -18,19 +18,10 @@ from interlock.command.globs import MAX_GLOB_CHARS, fits_glob, is_one_of
 from interlock.protocol.box import CLOSED, Part
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.limits import APPROVAL_TTL_MAX_MS
+from interlock.protocol.policy_terms import COMMAND_TYPES, Door, Origin, Permission
 
-Door = Literal["command", "tool", "workspace"]
-"""What is decided on: a command, a tool call, files that configure an agent (H-13)."""
 Effect = Literal["allow", "ask", "deny"]
-Origin = Literal["user", "agent", "cron", "hook", "flush", "system"]
-Permission = Literal["asks", "never"]
 Source = Literal["config", "remembered", "shipped"]
-
-VERBS = ("cancel", "pause", "resume", "close", "compact", "reset", "patch", "archive", "restore", "release", "drain",
-         "undrain", "discard", "label", "branch", "fork", "import", "repair")
-"""What is answered at once. A cancel is never held (C-2)."""
-COMMAND_TYPES = ("execute", *VERBS)
-"""What a rule's `type` may say. A rule that says none concerns what starts, an execute, and none of the verbs."""
 
 ShellPart = Literal["pipe", "and", "or", "sequence"]
 """What a rule's `shell` may name: how several simple commands stand in one line."""
