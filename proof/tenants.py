@@ -15,8 +15,6 @@ import msgspec
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.gateway.credentials import digest
-from interlock.gateway.rest.app import OPERATIONS
-from interlock.gateway.rest.routes import Operation
 from interlock.ports.ledger import (
     Append,
     AuditAppend,
@@ -28,6 +26,8 @@ from interlock.ports.ledger import (
     PutSigningKey,
     WriteBatch,
 )
+from interlock.protocol.api import OPERATIONS
+from interlock.protocol.api.operation import Operation
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream
 from interlock.protocol.records import (
@@ -104,7 +104,7 @@ async def furnish(inside: Inside) -> None:
     ]))
 
 
-def paths(operation: Operation) -> Iterator[tuple[str, str]]:
+def paths(operation: Operation[Any]) -> Iterator[tuple[str, str]]:
     """Give the path with the rival's ids, and with ids of the same length that no one has."""
     if "{" not in operation.path:
         yield operation.path, operation.path
@@ -114,7 +114,7 @@ def paths(operation: Operation) -> Iterator[tuple[str, str]]:
     yield filled, _nobodys(filled)
 
 
-def bodies(operation: Operation) -> Iterator[Any]:
+def bodies(operation: Operation[Any]) -> Iterator[Any]:
     """Give bodies that fit, and for commands those that name what the rival has."""
     if operation.body is None:
         yield None
@@ -129,7 +129,7 @@ def bodies(operation: Operation) -> Iterator[Any]:
         yield {**BODIES["makeKey"], "tenant_id": "rival"}
 
 
-def queries(operation: Operation) -> Iterator[dict[str, str]]:
+def queries(operation: Operation[Any]) -> Iterator[dict[str, str]]:
     """Give no query, and each parameter that could name what the rival has."""
     yield {}
     named = {"session": THEIRS["session_id"], "session_id": THEIRS["session_id"], "actor": CANARY, "tenant": "rival"}
@@ -161,7 +161,7 @@ class Trial:
                     self.seen_by_rival += CANARY in answer.text
         await inside.close()
 
-    async def _try(self, inside: Inside, ledger: Watched, role: str, key: str, operation: Operation) -> None:
+    async def _try(self, inside: Inside, ledger: Watched, role: str, key: str, operation: Operation[Any]) -> None:
         for theirs, nobodys in paths(operation):
             for body in bodies(operation):
                 for query in queries(operation):
@@ -180,7 +180,7 @@ class Trial:
                     if (first[0], _nobodys(first[1]), first[2]) != second:
                         self.leaks.append(f"{what}: {first} is told from {second}")
 
-    async def _ask(self, inside: Inside, ledger: Watched, key: str, operation: Operation, path: str,
+    async def _ask(self, inside: Inside, ledger: Watched, key: str, operation: Operation[Any], path: str,
                    more: dict[str, Any]) -> tuple[int, str, list[str]]:
         self.asked += 1
         inside.clock.at_ms += 1_000  # So that each refusal leaves its record, and none is told from another by that.

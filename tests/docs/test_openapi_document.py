@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from interlock.gateway.rest import openapi
-from interlock.gateway.rest.app import OPERATIONS
-from interlock.gateway.rest.parameters import PARAMETERS
+from interlock.protocol.api import OPERATIONS
+from interlock.protocol.api.parameters import PARAMETERS
 from interlock.protocol.problems import PROBLEMS
 from lazily import lazily
 

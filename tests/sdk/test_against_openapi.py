@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from interlock.gateway.rest import openapi
-from interlock.gateway.rest.app import OPERATIONS
-from interlock.gateway.rest.routes import Operation, RouteTable, unversioned
+from interlock.gateway.rest.routes import RouteTable, unversioned
 from interlock.protocol.answers import Health, Readiness
+from interlock.protocol.api import OPERATIONS
+from interlock.protocol.api.operation import Operation
 from interlock.protocol.bodies import EntryBody
 from interlock.protocol.inbound import InboundBody
 from interlock.protocol.problems import PROBLEMS
@@ -83,7 +84,7 @@ def asked(method: Method, *, everything: bool) -> Any:
     return method.verb.ask(**given)
 
 
-def operation_of(ask: RequestSpec[Any] | Following[Any]) -> Operation | str:
+def operation_of(ask: RequestSpec[Any] | Following[Any]) -> Operation[Any] | str:
     if ask.path in RAW:
         return RAW[ask.path]
     return TABLE.find(ask.method if isinstance(ask, RequestSpec) else "GET", unversioned(ask.path)).operation
@@ -122,7 +123,7 @@ def test_a_method_asks_as_the_document_says(method: Method) -> None:
             assert "application/json" not in operation.media
 
 
-def check_body(ask: RequestSpec[Any], operation: Operation) -> None:
+def check_body(ask: RequestSpec[Any], operation: Operation[Any]) -> None:
     assert (ask.body is None) == (operation.body is None)
     if ask.content_type != "application/json":
         assert ask.content_type == operation.upload
@@ -136,7 +137,7 @@ def check_body(ask: RequestSpec[Any], operation: Operation) -> None:
 @pytest.mark.req("F-2")
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query and one.name not in NO_METHOD],
                          ids=lambda one: one.name)
-def test_every_parameter_can_be_given(operation: Operation) -> None:
+def test_every_parameter_can_be_given(operation: Operation[Any]) -> None:
     of_it = [method for method in METHODS if operation_of(asked(method, everything=False)) == operation]
     open_ended = {name for method in of_it for name, one in inspect.signature(method.verb.ask).parameters.items()
                   if one.kind is one.VAR_KEYWORD}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import httpx2
 
-from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.problem_forms import codes_of
 from interlock.gateway.rest.routes import RouteTable, unversioned
+from interlock.protocol.api import OPERATIONS
 from interlock.protocol.problems import Problem
 
 _TABLE = RouteTable(OPERATIONS)

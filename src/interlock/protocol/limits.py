@@ -129,6 +129,14 @@ USAGE_DAYS_DEFAULT = 30
 USAGE_ITEMS_MAX = 5_000
 """Items of one answer about usage; how many more there are is returned."""
 WAIT_MAX_S = 30
+LAST_EVENTS_MAX = 1_000_000
+"""How far before its end a stream can be begun with `last`."""
+ACTIVE_MAX_MINUTES = 525_600
+"""How far `active` of a list may look back: a year."""
+CURSOR_MAX_CHARS = 512
+"""A longer cursor is malformed."""
+AUDIT_SIZE_MAX = 999_999_999
+"""Records of an audit log that a proof may name."""
 VIEWER_OUTBOX_BYTES = 1 * MIB
 """A viewer that is behind by more than this is closed and told to resume from its cursor (S-4)."""
 PROGRESS_INTERVAL_MS = 1_000

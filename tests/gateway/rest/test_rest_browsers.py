@@ -20,7 +20,6 @@ from gateway.rest.test_rest_door import refused
 from gateway.rest.test_rest_keys import asking
 from interlock.engine.membership import Elsewhere
 from interlock.gateway.credentials import CACHE_MS, digest
-from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.authentication import CREDENTIAL
 from interlock.gateway.rest.forwarder import Answered, ForwardedRequest, Forwarding
 from interlock.ports.ledger import PutBrowserLogin, PutKey, PutRunner, SpendBrowserLogin, WriteBatch
@@ -33,6 +32,7 @@ from interlock.protocol.access import (
     MAX_KEY_BROWSER_SESSIONS,
     lesser_roles,
 )
+from interlock.protocol.api import OPERATIONS
 from interlock.protocol.records import Principal, RunnerRecord
 from interlock.protocol.resources import Actor
 from small_gateway.running import Gateway

@@ -11,10 +11,9 @@ import httpx2
 import pytest
 
 from interlock.gateway.rest import app, openapi
-from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.problem_forms import codes_of
-from interlock.gateway.rest.request_guard import EVERYBODY
-from interlock.gateway.rest.routes import Operation
+from interlock.protocol.api import OPERATIONS
+from interlock.protocol.api.operation import EVERYBODY, Operation
 from small_gateway.running import Gateway
 
 KEY = {"Idempotency-Key": "the-key-of-this-test-0001"}
@@ -23,11 +22,11 @@ SMALL_BODY_BYTES = 65_536
 NAMES = ("owner", "admin", "operator", "approver", "viewer", "auditor")
 
 
-def path_of(operation: Operation) -> str:
+def path_of(operation: Operation[Any]) -> str:
     return "/v1" + re.sub(r"\{\w+\}", "nothing", operation.path)
 
 
-def declared(operation: Operation) -> set[str]:
+def declared(operation: Operation[Any]) -> set[str]:
     return {code for group in codes_of(operation).values() for code in group}
 
 
@@ -47,7 +46,7 @@ async def test_the_document_is_served_to_anyone(gateway: Gateway) -> None:
 class Asked:
     """Sends requests of one operation, and notes which codes came back."""
 
-    def __init__(self, gateway: Gateway, operation: Operation) -> None:
+    def __init__(self, gateway: Gateway, operation: Operation[Any]) -> None:
         self.gateway = gateway
         self.operation = operation
         self.path = path_of(operation)
@@ -110,7 +109,7 @@ def all_schemas() -> dict[str, Any]:
     return openapi.openapi()["components"]["schemas"]
 
 
-def least(operation: Operation) -> bytes:
+def least(operation: Operation[Any]) -> bytes:
     """The least body of its form."""
     schemas = all_schemas()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -50,10 +50,10 @@ from interlock.gateway.rest.console_pages import ASSETS, ConsolePages
 from interlock.gateway.rest.forwarder import Forwarding
 from interlock.gateway.rest.idempotency import IdempotentAnswers, Memory, RequestClaim, claim_of, key_of
 from interlock.gateway.rest.json_body import THREAD_BYTES, read, read_json, typed
-from interlock.gateway.rest.request_guard import READERS, allow, said
+from interlock.gateway.rest.request_guard import allow, said
 from interlock.gateway.rest.routes import (
     ApiRequest,
-    Operation,
+    Handler,
     RouteMatch,
     RouteTable,
     check_acceptable,
@@ -63,25 +63,23 @@ from interlock.gateway.rest.routes import (
 )
 from interlock.gateway.rest.service import Front
 from interlock.gateway.rest.socket import Socket
-from interlock.gateway.rest.streams import SSE, EventStream
+from interlock.gateway.rest.streams import EventStream
 from interlock.gateway.rest.uploads import ReceivedUpload, receive
 from interlock.ports import trips
 from interlock.ports.ledger import LedgerError, OutcomeUnknown, TenantMoving
+from interlock.protocol.api import OPERATIONS
+from interlock.protocol.api.operation import READERS, SSE, Operation
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor, CommandBody
 
-OPERATIONS: tuple[Operation, ...] = (
-    *commands.OPERATIONS, *drains.OPERATIONS,
-    *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
-    *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *policy_replay.OPERATIONS,
-    *signing_keys.OPERATIONS, *keys.OPERATIONS,
-    *tickets.OPERATIONS, *browsers.OPERATIONS, *push.OPERATIONS, *inbound.OPERATIONS,
-    *cron.OPERATIONS, *staged_changes.OPERATIONS,
-    *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *usage.OPERATIONS,
-    *transcripts.OPERATIONS, *prune.OPERATIONS,
-)
+HANDLERS: Mapping[str, Handler] = {handler.operation.name: handler for module in (
+    commands, drains, approvals, sessions, files, status, audit, runners, policy,
+    policy_replay, signing_keys, keys, tickets, browsers, push, inbound, cron, staged_changes,
+    session_entries, webhooks, budgets, usage, transcripts, prune,
+) for handler in module.HANDLERS}
+"""What answers each operation, by its name."""
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})
 """Where the API describes itself, to anyone (F-2)."""
@@ -211,17 +209,17 @@ class RestApp:
                 turn.end()
         return await self._operate(request, principal)
 
-    async def _open(self, request: Request, operation: Operation) -> ASGIApp:
+    async def _open(self, request: Request, operation: Operation[Any]) -> ASGIApp:
         """Do what asks for no key: its body is the credential, so a wrong one is a refused credential (L-3, U-1)."""
         if request.scope["query_string"]:
             _check_query(request, operation)
         if operation.body is None:
-            return await operation.answer(ApiRequest(self._front, NOBODY, {}, request))
+            return await HANDLERS[operation.name].answer(ApiRequest(self._front, operation, NOBODY, {}, request))
         raw = await read_body(request, operation.body_optional)
         await read_json(raw)
         body = typed(self._decoders[operation.body], raw)
         try:
-            return await operation.answer(ApiRequest(self._front, NOBODY, {}, request, body))
+            return await HANDLERS[operation.name].answer(ApiRequest(self._front, operation, NOBODY, {}, request, body))
         except Problem as problem:
             if problem.kind.status in (401, 429):
                 await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code, personal_of(request))
@@ -243,7 +241,8 @@ class RestApp:
                 _check_query(request, operation)
             if operation.body is not None:
                 return await self._changing(request, principal, path, found)
-            return await operation.answer(ApiRequest(self._front, principal, found.path, request))
+            call = ApiRequest(self._front, operation, principal, found.path, request)
+            return await HANDLERS[operation.name].answer(call)
         except Problem as problem:
             if problem.code == "Forbidden":
                 await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code,
@@ -267,7 +266,8 @@ class RestApp:
         claim = claim_of(principal, scope["method"], path, key, form, secret=operation.secret)
         if "idempotency_key" in body.__struct_fields__ and body.idempotency_key is None:
             body = msgspec.structs.replace(body, idempotency_key=key)
-        call = ApiRequest(self._front, principal, found.path, request, body, Memory(claim, self._front.clock.now_ms()))
+        call = ApiRequest(self._front, operation, principal, found.path, request, body,
+                          Memory(claim, self._front.clock.now_ms()))
         if self._forwarding.alone:
             answer = await self._answered_once(claim, operation, call)
         else:
@@ -275,12 +275,14 @@ class RestApp:
                 scope, raw, lambda guess: self._answered_once(claim, operation, call._replace(guess=guess)))
         if (spent := trips.current()) is not None:
             self._front.metrics.waited(operation.name, spent)
-        return answer if operation.then is None else await operation.then(call, answer)
+        then = HANDLERS[operation.name].then
+        return answer if then is None else await then(call, answer)
 
-    async def _answered_once(self, claim: RequestClaim, operation: Operation, call: ApiRequest) -> ASGIApp:
+    async def _answered_once(self, claim: RequestClaim, operation: Operation[Any], call: ApiRequest) -> ASGIApp:
         """Answer once, with what the operation reads ahead."""
-        return await self._once.answer(claim, lambda found: operation.answer(call._replace(ahead=found)),
-                                       lambda: operation.ahead(call) if operation.ahead is not None else None)
+        handler = HANDLERS[operation.name]
+        return await self._once.answer(claim, lambda found: handler.answer(call._replace(ahead=found)),
+                                       lambda: handler.ahead(call) if handler.ahead is not None else None)
 
     async def _uploading(self, request: Request, principal: Principal, path: str, found: RouteMatch) -> ASGIApp:
         """Take a long body, and answer once as any change is answered (M-1). It is not passed on to another gateway:
@@ -290,7 +292,7 @@ class RestApp:
             await receive(request, upload)
             form = msgspec.json.encode([upload.sha256, sorted(request.query_params.items())])
             claim = claim_of(principal, request.scope["method"], path, key, form)
-            call = ApiRequest(self._front, principal, found.path, request, upload,
+            call = ApiRequest(self._front, found.operation, principal, found.path, request, upload,
                               Memory(claim, self._front.clock.now_ms()))
             try:
                 return await self._answered_once(claim, found.operation, call)
@@ -355,7 +357,7 @@ def _is_json(declared: str) -> bool:
     return media.strip().lower() == "application/json" and charset in ("", "utf-8")
 
 
-def _check_query(request: Request, operation: Operation) -> None:
+def _check_query(request: Request, operation: Operation[Any]) -> None:
     names = [name for name, _ in request.query_params.multi_items()]
     for name in names:
         if name not in operation.query:

@@ -5,43 +5,37 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.command.remembered_rule import Width, offers, plain
+from interlock.command.remembered_rule import offers, plain
 from interlock.engine.bridge.policy_subjects import subject_of_approval
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.files import BINARY, disposition
+from interlock.gateway.rest.files import disposition
 from interlock.gateway.rest.filtered_pages import contains, scan
 from interlock.gateway.rest.policy import explanation
-from interlock.gateway.rest.request_guard import APPROVERS, OPERATORS, READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import StoredBallot
-from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, ProposedWidth
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.answers import ApprovalPage, ProposedRule, ProposedWidth
+from interlock.protocol.api import approvals as api
+from interlock.protocol.api.operation import BINARY
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import ApprovalRecord, IdempotencyRecord
 from interlock.protocol.resources import (
-    AnswerBody,
     Approval,
-    ApprovalState,
-    Decision,
-    GrantBody,
     Remembering,
-    WithdrawalBody,
 )
 
 LIST = "list/approvals"
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
-    """GET /approvals: the inbox with `state=pending`, what was decided with `decided=true`, everything without. A page
-    of a search may have fewer items than asked for while `has_more` says that there are more."""
-    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
-    before, state = call.query("cursor"), call.choice("state", get_args(ApprovalState))
+    """GET /approvals."""
+    limit = call.number("limit")
+    before, state = call.query("cursor"), call.choice("state")
     ledger, tenant = call.front.desk.ledger, call.principal.tenant_id
     records, after = await scan(
         lambda place, count: ledger.approvals(tenant, state, place, count), lambda record: record.approval.id,
@@ -54,7 +48,7 @@ async def listing(call: ApiRequest) -> ASGIApp:
 def _filter(call: ApiRequest) -> Callable[[ApprovalRecord], bool] | None:
     """Make the test of what the ledger does not filter by; None if nothing of that is asked for."""
     agent, session, by, wanted = (call.text(name) for name in ("agent", "session", "by", "q"))
-    decided = call.choice("decided", ("true",)) is not None
+    decided = call.choice("decided") is not None
     if not (agent or session or by or wanted or decided):
         return None
 
@@ -76,8 +70,7 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 async def voted_bytes(call: ApiRequest) -> ASGIApp:
-    """GET /approvals/{id}/input: the very bytes whose SHA-256 is the approval's digest, and so what a vote is about
-    (P-2). `Repr-Digest` states their SHA-256 again (RFC 9530)."""
+    """GET /approvals/{id}/input."""
     approval = await _find(call)
     raw = bytes(approval.input if isinstance(approval.subject, msgspec.UnsetType) else approval.subject)
     found = hashlib.sha256(raw)
@@ -91,7 +84,7 @@ async def voted_bytes(call: ApiRequest) -> ASGIApp:
 
 
 async def vote(call: ApiRequest) -> ASGIApp:
-    """POST /approvals/{id}/grants: count a vote; the answer is the approval after it."""
+    """POST /approvals/{id}/grants."""
     memory = call.memory
     assert memory is not None
     approval_id = call.path["approval_id"]
@@ -110,7 +103,7 @@ def ballot(call: ApiRequest) -> Awaitable[StoredBallot]:
 
 
 async def answer(call: ApiRequest) -> ASGIApp:
-    """POST /approvals/{id}/answers: answer an agent's question in words (C-8); the answer is the approval after it."""
+    """POST /approvals/{id}/answers."""
     memory = call.memory
     assert memory is not None
     approval_id = call.path["approval_id"]
@@ -124,7 +117,7 @@ async def answer(call: ApiRequest) -> ASGIApp:
 
 
 async def withdraw(call: ApiRequest) -> ASGIApp:
-    """POST /approvals/{id}/withdrawals: take one's own vote back; the answer is the approval after it (P-3)."""
+    """POST /approvals/{id}/withdrawals."""
     memory = call.memory
     assert memory is not None
     approval_id = call.path["approval_id"]
@@ -138,12 +131,12 @@ async def withdraw(call: ApiRequest) -> ASGIApp:
 
 
 async def proposal(call: ApiRequest) -> ASGIApp:
-    """GET /approvals/{id}/rule: the rule that a vote with `remember` would leave behind, before it is saved (A-9)."""
+    """GET /approvals/{id}/rule."""
     record = await _record(call)
-    scope = call.choice("scope", ("session", "rule")) or "session"
-    decision = call.choice("decision", get_args(Decision)) or "grant"
+    scope = call.choice("scope") or "session"
+    decision = call.choice("decision") or "grant"
     subject = subject_of_approval(record, call.front.clock.now_ms())
-    width = call.choice("width", get_args(Width))
+    width = call.choice("width")
     wish = Remembering(scope=cast("Any", scope))
     found = offers(record.approval, subject, cast("Any", decision), wish,
                    described=call.front.desk.policy.remember_described)
@@ -157,8 +150,7 @@ async def proposal(call: ApiRequest) -> ASGIApp:
 
 
 async def explain(call: ApiRequest) -> ASGIApp:
-    """GET /approvals/{id}/explain: which of the rules that are in force now decides this call, on the facts that it was
-    decided on, and why the ones before it do not (P-1)."""
+    """GET /approvals/{id}/explain."""
     record = await _record(call)
     fell = record.judged is not None and record.judged.fell
     return json_answer(explanation(call.front.desk.policy, subject_of_approval(record), fell=fell))
@@ -176,19 +168,13 @@ async def _record(call: ApiRequest) -> ApprovalRecord:
     return record
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/approvals", "listApprovals", listing, READERS,
-              ("state", "decided", "agent", "session", "by", "q", "cursor", "limit"), answers=ApprovalPage),
-    Operation("GET", "/approvals/{approval_id}", "getApproval", show, READERS, answers=Approval),
-    Operation("GET", "/approvals/{approval_id}/input", "getApprovalInput", voted_bytes, READERS, media=(BINARY,),
-              codes=("Conflict",)),
-    Operation("POST", "/approvals/{approval_id}/grants", "vote", vote, APPROVERS, body=GrantBody,
-              answers=Approval, codes=("Conflict", "QuotaExceeded", "UnsupportedCapability"), ahead=ballot),
-    Operation("POST", "/approvals/{approval_id}/answers", "answerQuestion", answer, OPERATORS | APPROVERS,
-              body=AnswerBody, answers=Approval, codes=("Conflict",), ahead=ballot),
-    Operation("POST", "/approvals/{approval_id}/withdrawals", "withdrawVote", withdraw, APPROVERS,
-              body=WithdrawalBody, body_optional=True, answers=Approval, codes=("Conflict",), ahead=ballot),
-    Operation("GET", "/approvals/{approval_id}/rule", "proposeRule", proposal, APPROVERS,
-              ("scope", "decision", "width"), answers=ProposedRule, codes=("Conflict",)),
-    Operation("GET", "/approvals/{approval_id}/explain", "explainApproval", explain, READERS, answers=Explanation),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.LIST_APPROVALS, listing),
+    Handler(api.GET_APPROVAL, show),
+    Handler(api.GET_APPROVAL_INPUT, voted_bytes),
+    Handler(api.VOTE, vote, ahead=ballot),
+    Handler(api.ANSWER_QUESTION, answer, ahead=ballot),
+    Handler(api.WITHDRAW_VOTE, withdraw, ahead=ballot),
+    Handler(api.PROPOSE_RULE, proposal),
+    Handler(api.EXPLAIN_APPROVAL, explain),
 )

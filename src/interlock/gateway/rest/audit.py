@@ -18,31 +18,28 @@ from interlock.command.canonical import MAX_INTEGER
 from interlock.command.note import ED25519, key_id, origin_of
 from interlock.gateway.rest import audit_proofs, audit_resume, cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.audit_filters import NAMES, AuditSearch, search_of
+from interlock.gateway.rest.audit_filters import AuditSearch, search_of
 from interlock.gateway.rest.auth_failures import personal_of
 from interlock.gateway.rest.filtered_pages import scan
-from interlock.gateway.rest.request_guard import ADMINS, AUDITORS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.service import Front
 from interlock.ports.ledger import AuditAppend, EraseAudit, PutIdempotency, WriteBatch
-from interlock.protocol.answers import AuditKey, AuditLine, AuditPage, ConsistencyProof, Erased, InclusionProof
+from interlock.protocol.answers import AuditKey, AuditPage, Erased
+from interlock.protocol.api import audit as api
+from interlock.protocol.api.operation import NDJSON
 from interlock.protocol.clock import iso
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, AuditRecord
-from interlock.protocol.resources import AuditErasureBody
 
-NDJSON = "application/x-ndjson"
 ORDERS = ("oldest", "newest")
 
 
 async def reading(call: ApiRequest) -> ASGIApp:
-    """GET /audit: one page, oldest first, or with `order=newest` newest first. A read from the start is recorded; its
-    following pages belong to the same read. A page of a search may have fewer records than asked for, or none, while
-    `has_more` says that there are more."""
-    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    """GET /audit."""
+    limit = call.number("limit")
     search = search_of(call)
-    if call.choice("order", ORDERS) == "newest":
+    if call.choice("order") == "newest":
         return await _newest_first(call, search, limit)
     ledger, tenant, since = call.front.desk.ledger, call.principal.tenant_id, call.query("since")
     start = cursors.number(_scope(tenant), since) if since else 0
@@ -88,7 +85,7 @@ def _page(records: list[AuditRecord], cursor: str, has_more: bool) -> ASGIApp:
 
 
 async def show(call: ApiRequest) -> ASGIApp:
-    """GET /audit/records/{seq}: one record, byte by byte. Reading it is recorded."""
+    """GET /audit/records/{seq}."""
     text = call.path["seq"]
     seq = int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else 0
     found = await call.front.desk.ledger.audit(call.principal.tenant_id, seq - 1, 1) if seq else []
@@ -99,8 +96,7 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 async def key(call: ApiRequest) -> ASGIApp:
-    """GET /audit/key: the public key that signs this log, and the name that its checkpoints carry. Anyone who relies
-    on it compares it with one that came another way: the same gateway sends both."""
+    """GET /audit/key."""
     signer, tenant = call.front.signer, call.principal.tenant_id
     if signer is None:
         raise Problem("NotFound", "This gateway signs no audit log.", hint="Ask a gateway that was started as such.")
@@ -112,7 +108,7 @@ async def key(call: ApiRequest) -> ASGIApp:
 
 
 async def export(call: ApiRequest) -> ASGIApp:
-    """GET /audit/export: NDJSON {seq, hash, personal, record} a line, then {checkpoint}."""
+    """GET /audit/export."""
     await _record(call, "audit_export")
     line = await call.front.checkpoint(call.principal.tenant_id)
     if line is None:
@@ -123,7 +119,7 @@ async def export(call: ApiRequest) -> ASGIApp:
 
 
 async def erase(call: ApiRequest) -> ASGIApp:
-    """POST /audit/erasures: forget personal data of some records, or of all that one actor caused (U-4)."""
+    """POST /audit/erasures."""
     memory, body, tenant = call.memory, call.body, call.principal.tenant_id
     assert memory is not None
     if (body.records is None) == (body.who is None):
@@ -193,16 +189,14 @@ def _scope(tenant: str) -> str:
     return "a/" + tenant
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/audit", "readAudit", reading, AUDITORS, ("since", "limit", "order", *NAMES), answers=AuditPage),
-    Operation("GET", "/audit/records/{seq}", "getAuditRecord", show, AUDITORS, answers=AuditLine),
-    Operation("GET", "/audit/key", "auditKey", key, AUDITORS, answers=AuditKey, codes=("NotFound",)),
-    Operation("GET", "/audit/export", "exportAudit", export, AUDITORS, media=(NDJSON,)),
-    Operation("GET", "/audit/checkpoint", "auditCheckpoint", audit_proofs.checkpoint, AUDITORS, media=("text/plain",)),
-    Operation("GET", "/audit/proof/inclusion", "proveInclusion", audit_proofs.inclusion_proof, AUDITORS,
-              ("seq", "size"), answers=InclusionProof, codes=("NotFound",)),
-    Operation("GET", "/audit/proof/consistency", "proveConsistency", audit_proofs.consistency_proof, AUDITORS,
-              ("first", "second"), answers=ConsistencyProof, codes=("NotFound",)),
-    *audit_resume.OPERATIONS,
-    Operation("POST", "/audit/erasures", "eraseAudit", erase, ADMINS, body=AuditErasureBody, answers=Erased),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.READ_AUDIT, reading),
+    Handler(api.GET_AUDIT_RECORD, show),
+    Handler(api.AUDIT_KEY, key),
+    Handler(api.EXPORT_AUDIT, export),
+    Handler(api.AUDIT_CHECKPOINT, audit_proofs.checkpoint),
+    Handler(api.PROVE_INCLUSION, audit_proofs.inclusion_proof),
+    Handler(api.PROVE_CONSISTENCY, audit_proofs.consistency_proof),
+    *audit_resume.HANDLERS,
+    Handler(api.ERASE_AUDIT, erase),
 )

@@ -14,8 +14,6 @@ from interlock.gateway.rest.routes import ApiRequest
 from interlock.protocol.answers import ConsistencyProof, InclusionProof
 from interlock.protocol.problems import Place, Problem
 
-MAX_SIZE = 999_999_999
-
 
 async def checkpoint(call: ApiRequest) -> ASGIApp:
     """GET /audit/checkpoint: how far the log goes, signed now, as a C2SP note."""
@@ -27,7 +25,7 @@ async def inclusion_proof(call: ApiRequest) -> ASGIApp:
     if call.query("seq") is None:
         raise Problem("InvalidPayload", "`seq` names the record.", errors=(Place("seq", "missing"),))
     size = await _size(call, "size")
-    seq = call.number("seq", 0, 1, MAX_SIZE)
+    seq = call.number("seq")
     if seq > size:
         raise Problem("NotFound", f"The tree of {size} records has no record {seq}.")
     ledger, tenant = call.front.desk.ledger, call.principal.tenant_id
@@ -43,7 +41,7 @@ async def consistency_proof(call: ApiRequest) -> ASGIApp:
         raise Problem("InvalidPayload", "`first` is the size of the earlier checkpoint.",
                       errors=(Place("first", "missing"),))
     second = await _size(call, "second")
-    first = call.number("first", 0, 0, MAX_SIZE)
+    first = call.number("first")
     if first > second:
         raise Problem("InvalidPayload", f"`first` is at most `second`, which is {second}.",
                       errors=(Place("first", "larger than second"),))
@@ -57,7 +55,7 @@ async def _size(call: ApiRequest, name: str) -> int:
     """Give the size that is named, else the newest checkpoint's. Raises Problem."""
     if call.query(name) is None:
         return (await _newest(call)).size
-    size = call.number(name, 0, 0, MAX_SIZE)
+    size = call.number(name)
     count, _ = await call.front.desk.ledger.audit_head(call.principal.tenant_id)
     if size > count:
         raise Problem("NotFound", f"The log has {count} records, not {size}.")

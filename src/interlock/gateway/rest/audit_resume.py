@@ -8,10 +8,10 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner, NotStalled
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import AUDITORS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import AuditAppend, LedgerWrite, PutIdempotency
 from interlock.protocol.answers import KeptCheckpoint, Resumed, SigningState
+from interlock.protocol.api import audit as api
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import AuditDraft
@@ -19,7 +19,7 @@ from interlock.protocol.resources import AuditResumeBody
 
 
 async def show(call: ApiRequest) -> ASGIApp:
-    """GET /audit/signing: no record is left of it, as a record would change what is shown."""
+    """GET /audit/signing."""
     tenant = call.principal.tenant_id
     try:
         kept = await _signer(call).kept(tenant)
@@ -33,7 +33,7 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 async def resume(call: ApiRequest) -> ASGIApp:
-    """POST /audit/resume: accept the log as it is; earlier checkpoints are set aside, and a record says who did it."""
+    """POST /audit/resume."""
     memory, principal = call.memory, call.principal
     body: AuditResumeBody = call.body
     assert memory is not None
@@ -62,9 +62,7 @@ def _signer(call: ApiRequest) -> CheckpointSigner:
     return call.front.signer
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/audit/signing", "showSigning", show, AUDITORS, answers=SigningState,
-              codes=("NotFound", "Unavailable")),
-    Operation("POST", "/audit/resume", "resumeSigning", resume, AUDITORS, body=AuditResumeBody, answers=Resumed,
-              codes=("Conflict", "NotFound", "Unavailable")),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.SHOW_SIGNING, show),
+    Handler(api.RESUME_SIGNING, resume),
 )

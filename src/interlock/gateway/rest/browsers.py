@@ -10,19 +10,18 @@ from interlock.gateway.rest.auth_failures import personal_of
 from interlock.gateway.rest.authentication import CREDENTIAL
 from interlock.gateway.rest.browser_halves import check_same_origin, cookie_name, cookie_of, set_cookie
 from interlock.gateway.rest.keys import whoami_of
-from interlock.gateway.rest.request_guard import READERS, said
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.request_guard import said
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.protocol.access import (
     BROWSER_IDLE_MS,
     BrowserCode,
-    BrowserCodeBody,
     BrowserSession,
     BrowserSessionBody,
-    EmptyBody,
     OpenedBrowserSession,
     named_roles,
 )
 from interlock.protocol.answers import BrowserSessionList
+from interlock.protocol.api import access as api
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import BrowserLoginRecord, IdempotencyRecord
@@ -31,7 +30,7 @@ OWN = "me"
 
 
 async def offer(call: ApiRequest) -> ASGIApp:
-    """POST /browser-codes: 201 and a code that opens a browser session once, within 5 minutes; shown once."""
+    """POST /browser-codes."""
     memory = call.memory
     assert memory is not None
 
@@ -43,9 +42,7 @@ async def offer(call: ApiRequest) -> ASGIApp:
 
 
 async def log_in(call: ApiRequest) -> ASGIApp:
-    """POST /browser-sessions: 201, one half of the login, and the other as a cookie. The code or key is the credential.
-
-    Every later request carries both, the cookie and the header `Interlock-Browser`."""
+    """POST /browser-sessions."""
     body: BrowserSessionBody = call.body
     headers = said(call.request.scope)
     if (body.code is None) == (body.key is None):
@@ -68,13 +65,13 @@ async def log_in(call: ApiRequest) -> ASGIApp:
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
-    """GET /browser-sessions: one's own; those of the tenant for an admin."""
+    """GET /browser-sessions."""
     records = await call.front.access.browsers.list(call.principal)
     return json_answer(BrowserSessionList([_shown(record, call) for record in records]))
 
 
 async def end(call: ApiRequest) -> ASGIApp:
-    """DELETE /browser-sessions/{browser_session_id}: 200 and the session that has ended; `me` is the one that asks."""
+    """DELETE /browser-sessions/{browser_session_id}."""
     memory, current = call.memory, id_of(_token(call))
     assert memory is not None
     asked = call.path["browser_session_id"]
@@ -106,12 +103,9 @@ def _shown(record: BrowserLoginRecord, call: ApiRequest) -> BrowserSession:
         label=record.label, current=record.id == id_of(_token(call)))
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("POST", "/browser-codes", "makeBrowserCode", offer, READERS, body=BrowserCodeBody, body_optional=True,
-              secret=True, answers=BrowserCode, status=201, codes=("QuotaExceeded", "UnsupportedCapability")),
-    Operation("POST", "/browser-sessions", "openBrowserSession", log_in, frozenset(), body=BrowserSessionBody,
-              public=True, answers=OpenedBrowserSession, status=201, codes=("QuotaExceeded",)),
-    Operation("GET", "/browser-sessions", "listBrowserSessions", listing, READERS, answers=BrowserSessionList),
-    Operation("DELETE", "/browser-sessions/{browser_session_id}", "endBrowserSession", end, READERS, body=EmptyBody,
-              body_optional=True, answers=BrowserSession),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.MAKE_BROWSER_CODE, offer),
+    Handler(api.OPEN_BROWSER_SESSION, log_in),
+    Handler(api.LIST_BROWSER_SESSIONS, listing),
+    Handler(api.END_BROWSER_SESSION, end),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.request_guard import READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.protocol.answers import BudgetList
+from interlock.protocol.api import webhooks as api
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
@@ -15,6 +15,6 @@ async def listing(call: ApiRequest) -> ASGIApp:
     return json_answer(BudgetList(call.front.desk.budgets(call.principal.tenant_id)))
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/budgets", "listBudgets", listing, READERS, answers=BudgetList),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.LIST_BUDGETS, listing),
 )

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Sequence
-from typing import get_args
 
 import msgspec
 from starlette.types import ASGIApp
@@ -17,19 +16,18 @@ from interlock.engine.router import Route
 from interlock.engine.stream_items import Durable, Item
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import HttpResponse, encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import OPERATORS, READERS, said
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.request_guard import said
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import CommandQuery
 from interlock.protocol.answers import CommandPage, StatusPage
+from interlock.protocol.api import commands as api
 from interlock.protocol.identifiers import command_stream
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
+from interlock.protocol.limits import WAIT_MAX_S
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, IdempotencyRecord
-from interlock.protocol.resources import Command, CommandApproval, CommandBody, CommandState, CommandType
+from interlock.protocol.resources import Command, CommandApproval, CommandBody
 
 LIST = "list/commands"
-PREFER = ("Prefer", {"type": "string"}, f"`wait=N`: answer once it has ended, or with 504 after N seconds, "
-          f"{WAIT_MAX_S} at most. Other wishes are passed over (RFC 7240).")
 
 
 async def find(call: ApiRequest) -> CommandRecord:
@@ -42,8 +40,7 @@ async def find(call: ApiRequest) -> CommandRecord:
 
 
 async def submit(call: ApiRequest) -> ASGIApp:
-    """POST /commands: 202 and the command (C-0). `Interlock-Ignored-Fields` names fields that the gateway sets by
-    itself, if the body carried any."""
+    """POST /commands."""
     memory = call.memory
     assert memory is not None
 
@@ -105,18 +102,18 @@ def preferred_wait_s(wishes: Sequence[str]) -> int | None:
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
-    """GET /commands: newest first, filtered (C-5)."""
-    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    """GET /commands."""
+    limit = call.number("limit")
     before = call.query("cursor")
     query = CommandQuery(
         call.principal.tenant_id,
-        call.choice("state", get_args(CommandState)),
+        call.choice("state"),
         call.query("agent"),
         call.query("session"),
         _actor_id(call.query("actor")),
         cursors.place(LIST, before, "cursor") if before else None,
         limit + 1,
-        call.choice("type", get_args(CommandType)),
+        call.choice("type"),
     )
     records = await call.front.desk.ledger.commands(query)
     has_more = len(records) > limit
@@ -136,7 +133,7 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 async def approval(call: ApiRequest) -> ASGIApp:
-    """GET /commands/{id}/approval, in the seed's shape (racp section 3)."""
+    """GET /commands/{id}/approval."""
     command = (await find(call)).command
     held = await call.front.desk.ledger.approval(command.approval_id) if command.approval_id else None
     if held is None:
@@ -147,7 +144,7 @@ async def approval(call: ApiRequest) -> ASGIApp:
 
 
 async def status(call: ApiRequest) -> ASGIApp:
-    """GET /commands/{id}/status, by poll or as server-sent events (S-1, S-2)."""
+    """GET /commands/{id}/status."""
     record = await find(call)
     command_id = record.command.id
     wanted = await streams.asked(call, command_stream(command_id), f"/v1/commands/{command_id}")
@@ -212,16 +209,10 @@ def _name(body: bytes) -> str:
     return _named.decode(body).event
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("POST", "/commands", "submitCommand", submit, OPERATORS, body=CommandBody,
-              answers=Command, status=202, ahead=seek, then=waited,
-              codes=("ApprovalRequired", "Conflict", "NotFound", "QuotaExceeded", "Timeout", "UnsupportedCapability"),
-              headers=(PREFER,), also=((200, "It has ended within the time that was waited."),)),
-    Operation("GET", "/commands", "listCommands", listing, READERS,
-              ("state", "agent", "session", "actor", "type", "cursor", "limit"), answers=CommandPage),
-    Operation("GET", "/commands/{command_id}", "getCommand", show, READERS, answers=Command),
-    Operation("GET", "/commands/{command_id}/status", "getStatus", status, READERS, streams.QUERY,
-              media=("application/json", streams.SSE), answers=StatusPage),
-    Operation("GET", "/commands/{command_id}/approval", "getCommandApproval", approval, READERS,
-              answers=CommandApproval),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.SUBMIT_COMMAND, submit, ahead=seek, then=waited),
+    Handler(api.LIST_COMMANDS, listing),
+    Handler(api.GET_COMMAND, show),
+    Handler(api.GET_STATUS, status),
+    Handler(api.GET_COMMAND_APPROVAL, approval),
 )

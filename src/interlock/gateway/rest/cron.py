@@ -5,19 +5,19 @@ from __future__ import annotations
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import OPERATORS, READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
-from interlock.protocol.inbound import CronJobs, CronRunBody, Received
+from interlock.gateway.rest.routes import ApiRequest, Handler
+from interlock.protocol.api import messages as api
+from interlock.protocol.inbound import CronJobs, Received
 from interlock.protocol.records import IdempotencyRecord
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
-    """GET /cron: the tenant's jobs of the config, with when each ran and when it is due next."""
+    """GET /cron."""
     return json_answer(CronJobs(items=await call.front.crons.listing(call.principal.tenant_id)))
 
 
 async def run(call: ApiRequest) -> ASGIApp:
-    """POST /cron/{job_id}/run: 202; tell the job to its agent now. When it is due next stays as it is."""
+    """POST /cron/{job_id}/run."""
     memory = call.memory
     assert memory is not None
 
@@ -31,8 +31,7 @@ async def run(call: ApiRequest) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/cron", "listCronJobs", listing, READERS, answers=CronJobs),
-    Operation("POST", "/cron/{job_id}/run", "runCronJob", run, OPERATORS, body=CronRunBody, body_optional=True,
-              answers=Received, status=202, codes=("Conflict", "QuotaExceeded")),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.LIST_CRON_JOBS, listing),
+    Handler(api.RUN_CRON_JOB, run),
 )

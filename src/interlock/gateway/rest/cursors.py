@@ -8,14 +8,13 @@ import hashlib
 import re
 from functools import lru_cache
 
+from interlock.protocol.limits import CURSOR_MAX_CHARS
 from interlock.protocol.problems import Place, Problem
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 STREAMS_KEPT = 1_024
 """Streams whose cursors were written last."""
 _NUMBERED = re.compile("([0-9a-f]{8})(0|[1-9][0-9]{0,18})")
-CURSOR_CHARS = 512
-"""A longer cursor is malformed."""
 
 
 def cursor(scope: str, value: str | int) -> str:
@@ -39,7 +38,7 @@ def stream_cursor(stream: str, number: int) -> str:
 def place(scope: str, text: str, name: str = "since") -> str:
     """Read what `cursor` wrote. Raises Problem InvalidPayload for anything else, another scope's cursor included."""
     try:
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode() if len(text) <= CURSOR_CHARS else ""
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode() if len(text) <= CURSOR_MAX_CHARS else ""
     except (binascii.Error, ValueError):
         raw = ""
     check, value = raw[:8], raw[8:]

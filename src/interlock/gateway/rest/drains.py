@@ -8,20 +8,22 @@ from starlette.types import ASGIApp
 
 from interlock.engine.drains import Drains
 from interlock.gateway.rest.answers import encode, raw_answer
-from interlock.gateway.rest.request_guard import ADMINS, OPERATORS, allow
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.request_guard import allow
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.protocol.answers import DrainList
+from interlock.protocol.api import commands as api
+from interlock.protocol.api.operation import ADMINS
 from interlock.protocol.drains import Drain, DrainBody
 from interlock.protocol.records import IdempotencyRecord
 
 
 async def drain(call: ApiRequest) -> ASGIApp:
-    """POST /drain: running turns finish, nothing new starts; a session by its operators, all else by admins."""
+    """POST /drain."""
     return await _change(call, Drains.drain)
 
 
 async def undrain(call: ApiRequest) -> ASGIApp:
-    """POST /undrain: what waits starts."""
+    """POST /undrain."""
     return await _change(call, Drains.undrain)
 
 
@@ -41,9 +43,7 @@ async def _change(call: ApiRequest, change: Callable[..., Awaitable[None]]) -> A
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("POST", "/drain", "drain", drain, OPERATORS, body=DrainBody, answers=DrainList,
-              codes=("ApprovalRequired", "NotFound", "QuotaExceeded")),
-    Operation("POST", "/undrain", "undrain", undrain, OPERATORS, body=DrainBody, answers=DrainList,
-              codes=("ApprovalRequired", "NotFound", "QuotaExceeded")),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.DRAIN, drain),
+    Handler(api.UNDRAIN, undrain),
 )

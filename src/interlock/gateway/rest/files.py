@@ -10,28 +10,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from interlock.engine.stored_files import whole
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.request_guard import READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.sessions import find_session
 from interlock.ports.objects import Objects, ObjectsError
 from interlock.protocol.answers import FilePage
+from interlock.protocol.api import sessions as api
+from interlock.protocol.api.operation import BINARY
 from interlock.protocol.clock import iso
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import FileRecord
 from interlock.protocol.resources import SessionFile
-
-BINARY = "application/octet-stream"
-SHOWN_AS_THEY_ARE = frozenset({
-    "application/pdf", "audio/mpeg", "audio/ogg", "audio/wav", "image/gif", "image/jpeg", "image/png", "image/webp",
-})
-"""Media types that a browser may take at their word; whatever else an agent calls its file, goes out as bytes."""
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/files."""
     session_id = (await find_session(call)).session_id
-    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    limit = call.number("limit")
     place, text = f"files/{session_id}", call.query("cursor")
     after = int(cursors.place(place, text, "cursor")) if text else 0
     found = await call.front.desk.ledger.files(session_id, after, limit + 1)
@@ -41,7 +35,7 @@ async def listing(call: ApiRequest) -> ASGIApp:
 
 
 async def content(call: ApiRequest) -> ASGIApp:
-    """GET /sessions/{id}/files/{transfer_id}: the file's bytes."""
+    """GET /sessions/{id}/files/{transfer_id}."""
     session_id, transfer_id = (await find_session(call)).session_id, call.path["transfer_id"]
     desk = call.front.desk
     record = await desk.ledger.file(session_id, transfer_id)
@@ -68,7 +62,7 @@ class _Download:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send its head and its pieces. Raises ObjectsError in the middle, which closes the connection."""
         record = self._record
-        media_type = record.media_type if record.media_type in SHOWN_AS_THEY_ARE else BINARY
+        media_type = record.media_type if record.media_type in api.SHOWN_AS_THEY_ARE else BINARY
         await send({"type": "http.response.start", "status": 200, "headers": [
             (b"content-type", media_type.encode()), (b"content-length", str(record.size).encode()),
             (b"content-disposition", disposition(record.name).encode()), (b"etag", f'"{record.sha256}"'.encode()),
@@ -93,9 +87,7 @@ def _resource(record: FileRecord) -> SessionFile:
                        sha256=record.sha256, purpose=record.purpose, created_at=iso(record.created_ms))
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/sessions/{session_id}/files", "listFiles", listing, READERS, ("cursor", "limit"),
-              answers=FilePage),
-    Operation("GET", "/sessions/{session_id}/files/{transfer_id}", "getFile", content, READERS,
-              media=(BINARY, *sorted(SHOWN_AS_THEY_ARE))),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.LIST_FILES, listing),
+    Handler(api.GET_FILE, content),
 )

@@ -10,10 +10,11 @@ from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.readiness import Ready
 from interlock.gateway.rest.answers import json_answer
 from interlock.gateway.rest.authentication import Authentication
-from interlock.gateway.rest.request_guard import AUDITORS, OPERATORS, allow
+from interlock.gateway.rest.request_guard import allow
 from interlock.gateway.rest.service import Front
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.answers import Health
+from interlock.protocol.api.operation import AUDITORS, OPERATORS
 from interlock.protocol.problems import Problem
 
 PATHS = frozenset({"/healthz", "/readyz", "/metrics"})

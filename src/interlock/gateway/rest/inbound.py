@@ -8,16 +8,15 @@ from starlette.types import ASGIApp
 
 from interlock.engine.chats import InboundMessage
 from interlock.gateway.rest.answers import encode, raw_answer
-from interlock.gateway.rest.request_guard import OPERATORS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
+from interlock.protocol.api import messages as api
 from interlock.protocol.inbound import Attachment, InboundBody, Received
 from interlock.protocol.records import IdempotencyRecord
 from interlock.session.chat_route import Chat
 
 
 async def arrive(call: ApiRequest) -> ASGIApp:
-    """POST /inbound: 202; a message of a chat becomes a command of the session that its key names (R-4). The key of the
-    message is made from `message_id`: what a channel delivers twice is answered twice, and done once."""
+    """POST /inbound."""
     memory, body = call.memory, call.body
     assert memory is not None
     assert isinstance(body, InboundBody)
@@ -53,8 +52,6 @@ def _part(attachment: Attachment) -> dict[str, object]:
     return {"contentType": attachment.content_type, "value": value}
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("POST", "/inbound", "receiveMessage", arrive, OPERATORS, body=InboundBody, answers=Received, status=202,
-              ahead=seek,
-              codes=("ApprovalRequired", "Conflict", "QuotaExceeded")),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.RECEIVE_MESSAGE, arrive, ahead=seek),
 )

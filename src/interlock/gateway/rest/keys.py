@@ -8,10 +8,10 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import ADMINS, EVERYBODY, OWNERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
-from interlock.protocol.access import EmptyBody, Key, KeyBody, MadeKey, Tenant, TenantBody, Whoami, named_roles
+from interlock.gateway.rest.routes import ApiRequest, Handler
+from interlock.protocol.access import Key, Tenant, Whoami, named_roles
 from interlock.protocol.answers import KeyList, LoginIssuerList, TenantList
+from interlock.protocol.api import access as api
 from interlock.protocol.clock import iso
 from interlock.protocol.records import IdempotencyRecord, KeyRecord, Principal, TenantRecord
 
@@ -22,7 +22,7 @@ async def whoami(call: ApiRequest) -> ASGIApp:
 
 
 async def logins(call: ApiRequest) -> ASGIApp:
-    """GET /login-issuers: where a person without a credential can get one."""
+    """GET /login-issuers."""
     return json_answer(LoginIssuerList(call.front.access.credentials.logins()))
 
 
@@ -33,24 +33,24 @@ def whoami_of(principal: Principal) -> Whoami:
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
-    """GET /keys: of one's own tenant; an owner may name another."""
+    """GET /keys."""
     records = await call.front.access.keys.list(call.principal, call.query("tenant"))
     return json_answer(KeyList([_key(record) for record in records]))
 
 
 async def make(call: ApiRequest) -> ASGIApp:
-    """POST /keys: 201 and the key, shown once."""
+    """POST /keys."""
     return json_answer(await call.front.access.keys.make(call.principal, call.body, _keeping(call, 201)), 201)
 
 
 async def rotate(call: ApiRequest) -> ASGIApp:
-    """POST /keys/{key_id}/rotate: 200 and the new secret, shown once."""
+    """POST /keys/{key_id}/rotate."""
     rotated = await call.front.access.keys.rotate(call.principal, call.path["key_id"], _keeping(call, 200))
     return json_answer(rotated)
 
 
 async def revoke(call: ApiRequest) -> ASGIApp:
-    """POST /keys/{key_id}/revoke: 200 and the key."""
+    """POST /keys/{key_id}/revoke."""
 
     def remember(record: KeyRecord) -> IdempotencyRecord:
         return _keeping(call, 200)(_key(record))
@@ -65,19 +65,19 @@ async def tenants(call: ApiRequest) -> ASGIApp:
 
 
 async def make_tenant(call: ApiRequest) -> ASGIApp:
-    """POST /tenants: 201 and the tenant."""
+    """POST /tenants."""
     keeping = _keeping(call, 201)
     record = await call.front.access.tenants.make(call.principal, call.body, lambda made: keeping(_tenant(made)))
     return json_answer(_tenant(record), 201)
 
 
 async def suspend(call: ApiRequest) -> ASGIApp:
-    """POST /tenants/{tenant_id}/suspend: 200 and the tenant."""
+    """POST /tenants/{tenant_id}/suspend."""
     return await _suspend(call, suspended=True)
 
 
 async def restore(call: ApiRequest) -> ASGIApp:
-    """POST /tenants/{tenant_id}/restore: 200 and the tenant."""
+    """POST /tenants/{tenant_id}/restore."""
     return await _suspend(call, suspended=False)
 
 
@@ -114,21 +114,15 @@ def _tenant(record: TenantRecord) -> Tenant:
                   suspended=record.suspended, moved_to=record.moved_to)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/whoami", "whoami", whoami, EVERYBODY, answers=Whoami),
-    Operation("GET", "/login-issuers", "listLoginIssuers", logins, frozenset(), public=True, answers=LoginIssuerList),
-    Operation("GET", "/keys", "listKeys", listing, ADMINS, ("tenant",), answers=KeyList, codes=("NotFound",)),
-    Operation("POST", "/keys", "makeKey", make, ADMINS, body=KeyBody, secret=True,
-              answers=MadeKey, status=201, codes=("Conflict", "NotFound", "QuotaExceeded")),
-    Operation("POST", "/keys/{key_id}/rotate", "rotateKey", rotate, ADMINS, body=EmptyBody, body_optional=True,
-              secret=True, answers=MadeKey, codes=("Conflict",)),
-    Operation("POST", "/keys/{key_id}/revoke", "revokeKey", revoke, ADMINS, body=EmptyBody, body_optional=True,
-              answers=Key, codes=("Conflict",)),
-    Operation("GET", "/tenants", "listTenants", tenants, OWNERS, answers=TenantList),
-    Operation("POST", "/tenants", "makeTenant", make_tenant, OWNERS, body=TenantBody,
-              answers=Tenant, status=201, codes=("Conflict", "QuotaExceeded")),
-    Operation("POST", "/tenants/{tenant_id}/suspend", "suspendTenant", suspend, OWNERS, body=EmptyBody,
-              body_optional=True, answers=Tenant, codes=("Conflict",)),
-    Operation("POST", "/tenants/{tenant_id}/restore", "restoreTenant", restore, OWNERS, body=EmptyBody,
-              body_optional=True, answers=Tenant, codes=("Conflict",)),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.WHOAMI, whoami),
+    Handler(api.LIST_LOGIN_ISSUERS, logins),
+    Handler(api.LIST_KEYS, listing),
+    Handler(api.MAKE_KEY, make),
+    Handler(api.ROTATE_KEY, rotate),
+    Handler(api.REVOKE_KEY, revoke),
+    Handler(api.LIST_TENANTS, tenants),
+    Handler(api.MAKE_TENANT, make_tenant),
+    Handler(api.SUSPEND_TENANT, suspend),
+    Handler(api.RESTORE_TENANT, restore),
 )

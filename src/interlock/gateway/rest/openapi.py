@@ -1,4 +1,4 @@
-"""The API as OpenAPI 3.1 tells it, made from the route table and the types of bodies and answers (F-2).
+"""The OpenAPI 3.1 document, made from the table of operations and the types of bodies and answers (F-2).
 
 `python -m interlock.gateway.rest.openapi` prints it; `spec/openapi.json` keeps it, `/openapi.json` serves it to
 anyone: it holds no secret, and a program must be able to read it before it has a key.
@@ -6,7 +6,6 @@ anyone: it holds no secret, and a program must be able to read it before it has 
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,15 +15,13 @@ from typing import Any
 
 import msgspec
 
-from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.browser_halves import COOKIE
-from interlock.gateway.rest.parameters import parameter
 from interlock.gateway.rest.problem_forms import codes_of, name_of, problem_responses, problem_schema
 from interlock.gateway.rest.raw_paths import RAW_PATHS
-from interlock.gateway.rest.request_guard import EVERYBODY, READERS
-from interlock.gateway.rest.routes import Operation
-from interlock.gateway.rest.streams import SSE
 from interlock.protocol.answers import COMPONENTS, AuditLine, FrameEvent, Health, Readiness
+from interlock.protocol.api import OPERATIONS
+from interlock.protocol.api.operation import EVERYBODY, READERS, SSE, Operation
+from interlock.protocol.api.parameters import parameter
 from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
 from interlock.protocol.resources import ExecutePayload, FeedEvent, Heartbeat, StatusEvent
 
@@ -103,7 +100,7 @@ def document() -> bytes:
     return msgspec.json.format(msgspec.json.encode(openapi()), indent=1) + b"\n"
 
 
-def _operation(operation: Operation, codes: set[tuple[str, ...]]) -> Schema:
+def _operation(operation: Operation[Any], codes: set[tuple[str, ...]]) -> Schema:
     told: Schema = {"operationId": operation.name, "tags": [_tag(operation)], **_described(operation),
                     "x-roles": sorted(operation.roles)}
     if operation.public:
@@ -119,83 +116,70 @@ def _operation(operation: Operation, codes: set[tuple[str, ...]]) -> Schema:
     return told
 
 
-def _described(operation: Operation) -> Schema:
-    """Its docstring says it, after the method and path that stand in it for anyone who reads the code."""
-    text = " ".join(inspect.cleandoc(operation.answer.__doc__ or "").split())
-    said = re.sub(r"^(GET|POST|PUT|PATCH|DELETE) \S+?(?=[:.,]? |[:.]?$)[:.,]?\s*", "", text)
-    said = re.sub(r"^\d{3}(, | and |[;:] )", "", said)
+def _described(operation: Operation[Any]) -> Schema:
     roles = "any role" if operation.roles >= READERS else ", ".join(sorted(operation.roles))
-    told = [said[:1].upper() + said[1:]] if said else []
+    sentences = [operation.text] if operation.text else []
     if not operation.public:
-        told += [f"Roles: {'every credential' if operation.roles == EVERYBODY else roles}."]
-    return {"summary": _words(operation.name), "description": " ".join(told)}
+        sentences += [f"Roles: {'every credential' if operation.roles == EVERYBODY else roles}."]
+    return {"summary": _words(operation.name), "description": " ".join(sentences)}
 
 
 def _words(name: str) -> str:
     return re.sub(r"(?<=[a-z])([A-Z])", lambda found: " " + found[1].lower(), name).capitalize()
 
 
-def _tag(operation: Operation) -> str:
+def _tag(operation: Operation[Any]) -> str:
     first = operation.path.split("/")[1]
     name = _TAG_OF.get(first, first)
     return name if name in TAGS else "gateway"
 
 
-def _in_path(operation: Operation) -> Iterable[Schema]:
+def _in_path(operation: Operation[Any]) -> Iterable[Schema]:
     for name in re.findall(r"\{(\w+)\}", operation.path):
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
-def _in_query(operation: Operation) -> Iterable[Schema]:
+def _in_query(operation: Operation[Any]) -> Iterable[Schema]:
     for name in operation.query:
         form = parameter(operation.name, name)
         yield {"name": name, "in": "query", **({"required": True} if form.required else {}),
                **({"description": form.description} if form.description else {}), "schema": form.schema}
 
 
-def _in_headers(operation: Operation) -> Iterable[Schema]:
-    if operation.body is not None and not operation.public:
+def _in_headers(operation: Operation[Any]) -> Iterable[Schema]:
+    if operation.keyed:
         yield {"name": "Idempotency-Key", "in": "header",
                "description": "Needed, here or in the body as `idempotency_key`: new for each thing wanted, the same "
                               "for each attempt at it.",
                "schema": {"type": "string", "minLength": IDEMPOTENCY_KEY_MIN, "maxLength": IDEMPOTENCY_KEY_MAX,
                           "pattern": "^[\\x21-\\x7e]+$"}}
-    if SSE in operation.media:
+    if operation.streams:
         yield {"name": "Last-Event-ID", "in": "header", "description": "The `id` of the last event that was seen; it "
                "beats `since`, and counts where server-sent events are asked for.", "schema": {"type": "string"}}
     for name, schema, text in operation.headers:
         yield {"name": name, "in": "header", "description": text, "schema": schema}
 
 
-def _good(operation: Operation) -> dict[str, Schema]:
+def _good(operation: Operation[Any]) -> dict[str, Schema]:
     content: Schema = {}
     for media in operation.media:
         if media == "application/json":
             content[media] = {"schema": _ref(operation.answers)} if operation.answers is not None else {}
         elif media == SSE:
-            content[media] = {"schema": {"type": "string", "description": _EVENTS.get(operation.name, "")}}
+            content[media] = {"schema": {"type": "string", "description": operation.events}}
         elif media.startswith("text/") or media == "application/x-ndjson":
             content[media] = {"schema": {"type": "string"}}
         else:
             content[media] = {"schema": {"type": "string", "format": "binary"}}
     answers = {str(operation.status): {"description": "As asked for.", **_links(operation), "content": content}}
-    if SSE in operation.media and operation.name == "getStatus":
+    if operation.streams and operation.name == "getStatus":
         answers["204"] = {"description": "The stream had ended, and all of it was seen (S-2)."}
     for status, text in operation.also:
         answers[str(status)] = {"description": text, **_links(operation), "content": content}
     return dict(sorted(answers.items()))
 
 
-_EVENTS = {
-    "getStatus": "Server-sent events: `state`, `progress`, `result`, `error`, `notice` and `approval` carry a "
-                 "StatusEvent and an id, which is the cursor; `heartbeat` carries a Heartbeat and none.",
-    "getFrames": "Server-sent events: `frame`, `refused` and `notice` carry a FrameEvent and an id, which is the "
-                 "cursor; `delta` carries one without `n`, and no id. `behind` ends a stream that was read too slowly.",
-    "getFeed": "Server-sent events: `feed` carries a FeedEvent and an id, which is the cursor.",
-}
-
-
-def _links(operation: Operation) -> Schema:
+def _links(operation: Operation[Any]) -> Schema:
     """What an answer's id opens."""
     named = {"submitCommand": "getCommand", "closeSession": "getSession", "vote": "getApproval"}.get(operation.name)
     if named is None:
@@ -205,7 +189,7 @@ def _links(operation: Operation) -> Schema:
     return {"links": {named: {"operationId": named, "parameters": {name[0]: f"$response.body#/{name[1]}"}}}}
 
 
-def _refused(operation: Operation, codes: set[tuple[str, ...]]) -> dict[str, Schema]:
+def _refused(operation: Operation[Any], codes: set[tuple[str, ...]]) -> dict[str, Schema]:
     refused: dict[str, Schema] = {}
     for status, group in codes_of(operation).items():
         codes.add(group)

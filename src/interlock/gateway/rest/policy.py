@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission, PolicySubject, RuleSet
+from interlock.command.policy import Door, PolicySubject, RuleSet
 from interlock.command.register import bound
 from interlock.command.remembered_rule import plain
 from interlock.engine.bridge.policy_subjects import facts_of, request_subject, tool_subject
 from interlock.engine.bridge.requests import request_from
 from interlock.engine.bridge.unapproved_tools import when_fallen
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import ADMINS, READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import AuditAppend, PutIdempotency, PutRule, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.answers import Explanation, PolicyRules, RuleList
-from interlock.protocol.bodies import RevokeRuleBody
+from interlock.protocol.api import policy as api
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, RuleRecord
-from interlock.protocol.resources import RememberedRule
 
 
 async def show(call: ApiRequest) -> ASGIApp:
-    """GET /policy: every rule in force in the order in which they are asked."""
+    """GET /policy."""
     tenant = call.principal.tenant_id
     rules = [{"source": source, **plain(rule)} for source, rule in call.front.desk.policy.listed()
              if rule.tenant in (None, tenant)]
@@ -36,18 +34,18 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 async def decision(call: ApiRequest) -> ASGIApp:
-    """GET /policy/decision: what the rules say of a call that is described by the query (P-1)."""
+    """GET /policy/decision."""
     return json_answer(explanation(call.front.desk.policy, _described(call)))
 
 
 async def remembered(call: ApiRequest) -> ASGIApp:
-    """GET /policy/rules: what people said always or never to, revoked ones too (A-9)."""
+    """GET /policy/rules."""
     records = await call.front.desk.ledger.rules(call.principal.tenant_id, revoked=True)
     return json_answer(RuleList([record.rule for record in records]))
 
 
 async def revoke(call: ApiRequest) -> ASGIApp:
-    """POST /policy/rules/{id}/revoke: the rule decides nothing from now on; a revoked one stays so."""
+    """POST /policy/rules/{id}/revoke."""
     memory, desk, principal = call.memory, call.front.desk, call.principal
     assert memory is not None
     record = await desk.ledger.rule(call.path["rule_id"], principal.tenant_id)
@@ -86,14 +84,14 @@ def _described(call: ApiRequest) -> PolicySubject:
                       errors=(Place("agent", "an agent's id"),))
     known: dict[str, Any] = {
         "tenant_id": call.principal.tenant_id, "agent_id": agent,
-        "origin": call.choice("origin", get_args(Origin)) or "user",
-        "permission": call.choice("permission", get_args(Permission)) or "asks",
+        "origin": call.choice("origin") or "user",
+        "permission": call.choice("permission") or "asks",
         "at_ms": call.front.clock.now_ms(), "session_id": call.query("session_id"),
-        "cost_usd": call.number("cost_usd", 0, 0, 1_000_000),
+        "cost_usd": call.number("cost_usd"),
     }
-    door = cast("Door", call.choice("door", get_args(Door)) or "tool")
+    door = cast("Door", call.choice("door") or "tool")
     if door == "command":
-        kind = call.choice("type", COMMAND_TYPES) or "execute"
+        kind = call.choice("type") or "execute"
         return PolicySubject(door="command", command_type=kind, workspace=call.query("workspace"), **known)
     known["trusted_kinds"] = call.query("kind") is not None
     given = call.query("subject")
@@ -129,12 +127,9 @@ def _input(call: ApiRequest) -> bytes:
     return given.encode()
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/policy", "getPolicy", show, READERS, answers=PolicyRules),
-    Operation("GET", "/policy/decision", "decide", decision, READERS,
-              ("door", "agent", "tool", "kind", "command", "path", "input", "subject", "workspace", "origin",
-               "permission", "type", "session_id", "cost_usd"), answers=Explanation),
-    Operation("GET", "/policy/rules", "listRememberedRules", remembered, READERS, answers=RuleList),
-    Operation("POST", "/policy/rules/{rule_id}/revoke", "revokeRememberedRule", revoke, ADMINS, body=RevokeRuleBody,
-              body_optional=True, answers=RememberedRule),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.GET_POLICY, show),
+    Handler(api.DECIDE, decision),
+    Handler(api.LIST_REMEMBERED_RULES, remembered),
+    Handler(api.REVOKE_REMEMBERED_RULE, revoke),
 )

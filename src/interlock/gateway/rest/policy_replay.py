@@ -13,9 +13,9 @@ from interlock.command.policy import RuleSet
 from interlock.command.rule import Rule
 from interlock.engine.recorded_calls import COMMANDS_READ, RecordedFrame, replay_sessions, trusted_kinds
 from interlock.gateway.rest.answers import encode, raw_answer
-from interlock.gateway.rest.request_guard import AUDITORS, OPERATORS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import CommandQuery, Ledger, PutIdempotency, WriteBatch
+from interlock.protocol.api import policy as api
 from interlock.protocol.bodies import ReplayBody
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import PAGE_MAX
@@ -34,8 +34,7 @@ SLICE_MS = 10
 
 
 async def replay(call: ApiRequest) -> ASGIApp:
-    """POST /policy/replay: recorded calls, each with what was decided and what these rules would decide. It changes
-    nothing and opens no approval."""
+    """POST /policy/replay."""
     memory, desk, body = call.memory, call.front.desk, call.body
     assert memory is not None
     policy = desk.policy if body.rules is None else _rule_set(body.rules)
@@ -124,7 +123,6 @@ class _FromLedger:
         self.was_cut = True
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("POST", "/policy/replay", "replayPolicy", replay, OPERATORS | AUDITORS, body=ReplayBody,
-              body_optional=True, answers=PolicyReplay, codes=("NotFound",)),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.REPLAY_POLICY, replay),
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from interlock.gateway.rest.routes import Operation
-from interlock.gateway.rest.streams import SSE
 from interlock.protocol.answers import COMPONENTS
+from interlock.protocol.api.operation import Operation
 from interlock.protocol.problems import PROBLEMS
 
 PROBLEM_MEDIA = "application/problem+json"
@@ -22,7 +21,7 @@ CHANGING = ("IdempotencyKeyInUse", "IdempotencyKeyMissing", "IdempotencyKeyReuse
 WITH_BODY = ("PayloadTooLarge", "UnsupportedMediaType")
 
 
-def codes_of(operation: Operation) -> dict[int, tuple[str, ...]]:
+def codes_of(operation: Operation[Any]) -> dict[int, tuple[str, ...]]:
     """Give every code that the operation can answer, by status: what its form brings with it, and its own."""
     codes = {*ALWAYS, *operation.codes}
     if operation.public:
@@ -33,7 +32,7 @@ def codes_of(operation: Operation) -> dict[int, tuple[str, ...]]:
         codes |= set(WITH_BODY) if operation.public else {*WITH_BODY, *CHANGING}
     if "{" in operation.path:
         codes |= {"NotFound"}
-    if SSE in operation.media:
+    if operation.streams:
         codes |= {"CursorExpired"}
     by_status: dict[int, set[str]] = {}
     for code in codes:

@@ -6,15 +6,14 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import owns_all
 from interlock.gateway.rest.answers import encode, json_answer
-from interlock.gateway.rest.request_guard import ADMINS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import PutIdempotency, WriteBatch
-from interlock.protocol.answers import Pruned
+from interlock.protocol.api import upkeep as api
 from interlock.protocol.bodies import PruneBody
 
 
 async def prune(call: ApiRequest) -> ASGIApp:
-    """POST /prune: an admin's own tenant; an owner of the gateway's, every tenant."""
+    """POST /prune."""
     memory, body, principal = call.memory, call.body, call.principal
     assert memory is not None
     assert isinstance(body, PruneBody)
@@ -27,6 +26,6 @@ async def prune(call: ApiRequest) -> ASGIApp:
     return json_answer(pruned)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("POST", "/prune", "prune", prune, ADMINS, body=PruneBody, answers=Pruned),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.PRUNE, prune),
 )

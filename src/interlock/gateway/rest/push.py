@@ -7,23 +7,22 @@ from starlette.types import ASGIApp
 from interlock.gateway.browsers import id_of
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.authentication import CREDENTIAL
-from interlock.gateway.rest.request_guard import APPROVERS, READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import PutIdempotency, WriteBatch
-from interlock.protocol.access import EmptyBody, PushSubscription, PushSubscriptionBody
+from interlock.protocol.access import PushSubscription
 from interlock.protocol.answers import Arrived, PushSubscriptionList
+from interlock.protocol.api import access as api
 from interlock.protocol.records import IdempotencyRecord
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
-    """GET /push-subscriptions: one's own; those of the tenant for an admin."""
+    """GET /push-subscriptions."""
     push = call.front.access.push
     return json_answer(PushSubscriptionList(push.key, await push.list(call.principal, _session(call))))
 
 
 async def subscribe(call: ApiRequest) -> ASGIApp:
-    """POST /push-subscriptions: 201, and the browser of this session is notified of each approval that waits. It ends
-    with the session."""
+    """POST /push-subscriptions."""
     memory = call.memory
     assert memory is not None
 
@@ -34,8 +33,7 @@ async def subscribe(call: ApiRequest) -> ASGIApp:
 
 
 async def test(call: ApiRequest) -> ASGIApp:
-    """POST /push-subscriptions/{push_subscription_id}/test: 200 once the push service took a notice that names no
-    approval, else UpstreamError."""
+    """POST /push-subscriptions/{push_subscription_id}/test."""
     memory = call.memory
     assert memory is not None
     await call.front.access.push.test(call.principal, call.path["push_subscription_id"])
@@ -45,7 +43,7 @@ async def test(call: ApiRequest) -> ASGIApp:
 
 
 async def end(call: ApiRequest) -> ASGIApp:
-    """DELETE /push-subscriptions/{push_subscription_id}: 200 and the subscription that has ended."""
+    """DELETE /push-subscriptions/{push_subscription_id}."""
     memory = call.memory
     assert memory is not None
 
@@ -61,12 +59,9 @@ def _session(call: ApiRequest) -> str:
     return id_of(call.request.scope[CREDENTIAL])
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/push-subscriptions", "listPushSubscriptions", listing, READERS, answers=PushSubscriptionList),
-    Operation("POST", "/push-subscriptions", "subscribeToPush", subscribe, APPROVERS, body=PushSubscriptionBody,
-              answers=PushSubscription, status=201, codes=("QuotaExceeded", "Conflict")),
-    Operation("POST", "/push-subscriptions/{push_subscription_id}/test", "testPushSubscription", test, APPROVERS,
-              body=EmptyBody, body_optional=True, answers=Arrived, codes=("Conflict",)),
-    Operation("DELETE", "/push-subscriptions/{push_subscription_id}", "endPushSubscription", end, READERS,
-              body=EmptyBody, body_optional=True, answers=PushSubscription),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.LIST_PUSH_SUBSCRIPTIONS, listing),
+    Handler(api.SUBSCRIBE_TO_PUSH, subscribe),
+    Handler(api.TEST_PUSH_SUBSCRIPTION, test),
+    Handler(api.END_PUSH_SUBSCRIPTION, end),
 )

@@ -15,17 +15,6 @@ Headers = Iterable[tuple[bytes, bytes]]
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Names that a gateway always answers for, with any port."""
 
-READERS = frozenset({"viewer", "operator", "approver", "auditor", "admin", "owner"})
-OPERATORS = frozenset({"operator", "admin", "owner"})
-APPROVERS = frozenset({"approver", "admin", "owner"})
-ADMINS = frozenset({"admin", "owner"})
-AUDITORS = frozenset({"auditor", "admin", "owner"})
-OWNERS = frozenset({"owner"})
-EVERYBODY = READERS | {"runner"}
-RAW_VIEWERS = frozenset({"operator", "auditor", "admin", "owner"})
-"""Who may ask for the raw view (S-6)."""
-
-
 Said = Mapping[bytes, Sequence[str]]
 """A request's headers by their names, each with all its values."""
 _SAID = "interlock.said"

@@ -1,4 +1,4 @@
-"""The form of an operation, and the table that finds one by method and path."""
+"""A request for an operation, what answers it, and the table that finds it by method and path."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from starlette.types import ASGIApp
 from interlock.engine.replays import ReplayReader
 from interlock.gateway.rest.idempotency import Memory
 from interlock.gateway.rest.service import Front
+from interlock.protocol.api.operation import Operation
+from interlock.protocol.api.parameters import parameter
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
 
@@ -28,6 +30,7 @@ class ApiRequest(NamedTuple):
     """One request that has passed the door: who asks, for what, with which body."""
 
     front: Front
+    operation: Operation[Any]
     principal: Principal
     path: Mapping[str, str]
     request: Request
@@ -38,7 +41,7 @@ class ApiRequest(NamedTuple):
     """Whether another gateway may be asked because its runner is known to be attached there, before the ledger says
     whose the session is."""
     ahead: Any = None
-    """What `Operation.ahead` has found."""
+    """What `Handler.ahead` has found."""
 
     @property
     def reader(self) -> ReplayReader:
@@ -49,26 +52,29 @@ class ApiRequest(NamedTuple):
         """Give a query parameter."""
         return self.request.query_params.get(name)
 
-    def number(self, name: str, default: int, low: int, high: int) -> int:
-        """Give a query parameter as an integer between `low` and `high`. Raises Problem InvalidPayload."""
-        text = self.query(name)
+    def number(self, name: str) -> int:
+        """Return a query parameter as an integer between its bounds; its default, or else 0, if it is absent. Raises
+        Problem InvalidPayload."""
+        schema, text = parameter(self.operation.name, name).schema, self.query(name)
         if text is None:
-            return default
+            return schema.get("default", 0)
+        low, high = schema["minimum"], schema["maximum"]
         if not re.fullmatch(r"[0-9]{1,9}", text) or not low <= int(text) <= high:
             raise Problem("InvalidPayload", f"`{name}` is a whole number from {low} to {high}.",
                           errors=(Place(name, f"{low} to {high}"),))
         return int(text)
 
     def text(self, name: str) -> str | None:
-        """Give a query parameter that is a short text; an empty one is none. Raises Problem InvalidPayload."""
+        """Return a query parameter that is a short text; an empty one is none. Raises Problem InvalidPayload."""
         text = self.query(name) or None
         if text is not None and len(text) > FILTER_CHARS:
             raise Problem("InvalidPayload", f"`{name}` has at most {FILTER_CHARS} characters.",
                           errors=(Place(name, "too long"),))
         return text
 
-    def choice(self, name: str, known: Sequence[str]) -> str | None:
-        """Give a query parameter that is one of `known`. Raises Problem InvalidPayload."""
+    def choice(self, name: str) -> str | None:
+        """Return a query parameter that is one of its known values. Raises Problem InvalidPayload."""
+        known: list[str] = parameter(self.operation.name, name).schema["enum"]
         text = self.query(name)
         if text is not None and text not in known:
             raise Problem("InvalidPayload", f"`{name}` is one of {', '.join(known)}.",
@@ -76,35 +82,11 @@ class ApiRequest(NamedTuple):
         return text
 
 
-class Operation(NamedTuple):
-    """One row of the route table. `path` stands without `/v1`; it answers with and without it (C-0)."""
+class Handler(NamedTuple):
+    """What answers an operation."""
 
-    method: str
-    path: str
-    name: str
+    operation: Operation[Any]
     answer: Callable[[ApiRequest], Awaitable[ASGIApp]]
-    roles: frozenset[str]
-    query: tuple[str, ...] = ()
-    body: type | None = None
-    body_optional: bool = False
-    upload: str = ""
-    """A media type of which the body may be as well, which then is kept in a file while it comes; its query says what
-    a JSON body would."""
-    media: tuple[str, ...] = ("application/json",)
-    secret: bool = False
-    """The answer holds a secret that is shown once: it is kept sealed under its idempotency key."""
-    public: bool = False
-    """It asks for no key: the body is the credential."""
-    answers: Any = None
-    """The type of its JSON answer; None where it answers with something else (`media`)."""
-    status: int = 200
-    """The status of that answer."""
-    also: tuple[tuple[int, str], ...] = ()
-    """Further statuses of the same answer, and when."""
-    codes: tuple[str, ...] = ()
-    """Codes of F-1 that it answers beside those that its form brings with it (`problem_forms.codes_of`)."""
-    headers: tuple[tuple[str, dict[str, Any], str], ...] = ()
-    """Headers that it reads beside those that its form brings with it: name, JSON Schema, what it says."""
     ahead: Callable[[ApiRequest], Awaitable[Any] | None] | None = None
     """Begins what `answer` needs to read, beside the read of the kept answer (M-1); None if it needs nothing. It
     changes nothing: what it raises is dropped if the answer is there already."""
@@ -113,16 +95,16 @@ class Operation(NamedTuple):
 
 
 class RouteMatch(NamedTuple):
-    """A row with the values of its path."""
+    """An operation with the values of its path."""
 
-    operation: Operation
+    operation: Operation[Any]
     path: dict[str, str]
 
 
 class RouteTable:
     """Finds operations; HEAD is found where GET is."""
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
+    def __init__(self, operations: Sequence[Operation[Any]]) -> None:
         self.operations = tuple(operations)
         self._rows = [(_pattern(operation.path), operation) for operation in operations]
         self._fixed = {(one.method, one.path): found for one in operations

@@ -7,10 +7,10 @@ import re
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import ADMINS, READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.protocol.answers import RunnerList
-from interlock.protocol.bodies import PairBody, PairingBody, RunnerBody
+from interlock.protocol.api import runners as api
+from interlock.protocol.bodies import PairBody
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, RunnerRecord
@@ -28,7 +28,7 @@ async def listing(call: ApiRequest) -> ASGIApp:
 
 
 async def offer(call: ApiRequest) -> ASGIApp:
-    """POST /runners/pairings: 201 and a code, shown once."""
+    """POST /runners/pairings."""
     memory, body = call.memory, call.body
     assert memory is not None
 
@@ -40,7 +40,7 @@ async def offer(call: ApiRequest) -> ASGIApp:
 
 
 async def pair(call: ApiRequest) -> ASGIApp:
-    """POST /runners/pair: 201, runner id and token. The code is the credential; it answers once."""
+    """POST /runners/pair."""
     body: PairBody = call.body
     client = call.request.client
     token = await call.front.pairings.pair(body.code, _name(body.device_name), client.host if client else "")
@@ -48,7 +48,7 @@ async def pair(call: ApiRequest) -> ASGIApp:
 
 
 async def rotate(call: ApiRequest) -> ASGIApp:
-    """POST /runners/{runner_id}/rotate: 200 and the new token, shown once."""
+    """POST /runners/{runner_id}/rotate."""
     memory = call.memory
     assert memory is not None
 
@@ -59,7 +59,7 @@ async def rotate(call: ApiRequest) -> ASGIApp:
 
 
 async def revoke(call: ApiRequest) -> ASGIApp:
-    """POST /runners/{runner_id}/revoke: 200 and the runner."""
+    """POST /runners/{runner_id}/revoke."""
     memory = call.memory
     assert memory is not None
 
@@ -87,14 +87,10 @@ def _name(text: str) -> str:
     return text.strip()
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/runners", "listRunners", listing, READERS, answers=RunnerList),
-    Operation("POST", "/runners/pairings", "offerPairing", offer, ADMINS, body=PairingBody, body_optional=True,
-              secret=True, answers=PairingCode, status=201, codes=("QuotaExceeded",)),
-    Operation("POST", "/runners/pair", "pairRunner", pair, frozenset(), body=PairBody, public=True,
-              answers=RunnerToken, status=201, codes=("Conflict",)),
-    Operation("POST", "/runners/{runner_id}/rotate", "rotateRunner", rotate, ADMINS, body=RunnerBody,
-              body_optional=True, secret=True, answers=RunnerToken, codes=("Conflict",)),
-    Operation("POST", "/runners/{runner_id}/revoke", "revokeRunner", revoke, ADMINS, body=RunnerBody,
-              body_optional=True, answers=Runner, codes=("Conflict",)),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.LIST_RUNNERS, listing),
+    Handler(api.OFFER_PAIRING, offer),
+    Handler(api.PAIR_RUNNER, pair),
+    Handler(api.ROTATE_RUNNER, rotate),
+    Handler(api.REVOKE_RUNNER, revoke),
 )

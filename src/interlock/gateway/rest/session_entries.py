@@ -9,21 +9,19 @@ import msgspec
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import OPERATORS, READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.sessions import change, find_session
 from interlock.protocol.answers import SessionHistory
-from interlock.protocol.bodies import ArchiveBody, EntryBody, RestoreBody, StartOverBody
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.api import session_entries as api
+from interlock.protocol.bodies import EntryBody
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, SessionRecord
-from interlock.protocol.resources import Session
 from interlock.session.entry import is_known
 from interlock.session.store_view import is_the_entrys
 
 
 async def patch(call: ApiRequest) -> ASGIApp:
-    """PATCH /sessions/{session_id}: set fields of its entry; null clears one, and what is left out stays."""
+    """PATCH /sessions/{session_id}."""
     body, desk = call.body, call.front.desk
     assert isinstance(body, EntryBody)
     wanted: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(body).items()
@@ -41,7 +39,7 @@ async def patch(call: ApiRequest) -> ASGIApp:
 
 
 async def reset(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{session_id}/reset: end its work, and begin a new session under its key; answers the new one."""
+    """POST /sessions/{session_id}/reset."""
     memory, desk = call.memory, call.front.desk
     assert memory is not None
     known = await find_session(call)
@@ -59,9 +57,7 @@ async def reset(call: ApiRequest) -> ASGIApp:
 
 
 async def archive(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{session_id}/archive: end its work and put it away; it stays readable, and its key begins again.
-
-    DELETE /sessions/{session_id} is the same: nothing that is recorded is taken away by a person's word (V-2)."""
+    """POST /sessions/{session_id}/archive."""
     desk = call.front.desk
     answer = await change(call, lambda session_id, remember: desk.sessions.archive(
         call.principal, session_id, call.body.reason, remember))
@@ -71,7 +67,7 @@ async def archive(call: ApiRequest) -> ASGIApp:
 
 
 async def restore(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{session_id}/restore: take an archived session back."""
+    """POST /sessions/{session_id}/restore."""
     desk = call.front.desk
     answer = await change(call, lambda session_id, remember: desk.sessions.restore(
         call.principal, session_id, remember))
@@ -81,8 +77,8 @@ async def restore(call: ApiRequest) -> ASGIApp:
 
 
 async def history(call: ApiRequest) -> ASGIApp:
-    """GET /sessions/{session_id}/history: the sessions that its key has had, newest first; the first is the current."""
-    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    """GET /sessions/{session_id}/history."""
+    limit = call.number("limit")
     known, desk = await find_session(call), call.front.desk
     records = await desk.ledger.key_sessions(known.tenant_id, known.session_key, limit)
     return json_answer(SessionHistory([desk.sessions.shown(record) for record in records]))
@@ -99,19 +95,11 @@ def _check(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
             raise Problem("InternalError", f"{name} was not set")
 
 
-VERB_CODES = ("ApprovalRequired", "Conflict", "QuotaExceeded")
-"""A verb under policy: its approval is waited for, or too many are (P-1)."""
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("PATCH", "/sessions/{session_id}", "patchSession", patch, OPERATORS, body=EntryBody, answers=Session,
-              codes=VERB_CODES),
-    Operation("POST", "/sessions/{session_id}/reset", "resetSession", reset, OPERATORS, body=StartOverBody,
-              body_optional=True, answers=Session, codes=VERB_CODES),
-    Operation("POST", "/sessions/{session_id}/archive", "archiveSession", archive, OPERATORS, body=ArchiveBody,
-              body_optional=True, answers=Session, codes=VERB_CODES),
-    Operation("DELETE", "/sessions/{session_id}", "deleteSession", archive, OPERATORS, body=ArchiveBody,
-              body_optional=True, answers=Session, codes=VERB_CODES),
-    Operation("POST", "/sessions/{session_id}/restore", "restoreSession", restore, OPERATORS, body=RestoreBody,
-              body_optional=True, answers=Session, codes=VERB_CODES),
-    Operation("GET", "/sessions/{session_id}/history", "listSessionHistory", history, READERS, ("limit",),
-              answers=SessionHistory),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.PATCH_SESSION, patch),
+    Handler(api.RESET_SESSION, reset),
+    Handler(api.ARCHIVE_SESSION, archive),
+    Handler(api.DELETE_SESSION, archive),
+    Handler(api.RESTORE_SESSION, restore),
+    Handler(api.LIST_SESSION_HISTORY, history),
 )

@@ -13,15 +13,16 @@ from interlock.engine.stream_items import Durable, Item, SharedItems
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.filtered_pages import contains, scan
-from interlock.gateway.rest.request_guard import OPERATORS, RAW_VIEWERS, READERS, allow
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.request_guard import allow
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.service import Remember
 from interlock.gateway.rest.views import StreamViewFilter, deliver
 from interlock.ports.ledger import SessionFilter
 from interlock.protocol.answers import FeedPage, FramePage, SessionPage
-from interlock.protocol.bodies import CloseBody, CompactBody, ReleaseBody
+from interlock.protocol.api import sessions as api
+from interlock.protocol.api.operation import RAW_VIEWERS
 from interlock.protocol.identifiers import session_stream, tenant_stream
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, SessionRecord
 from interlock.protocol.resources import Compaction, Session
@@ -30,21 +31,17 @@ LINES_AN_EVENT = 4
 """`id`, `event`, `data` of one line, and the empty one."""
 LIST = "list/sessions"
 MINUTE_MS = 60_000
-ACTIVE_MAX = 525_600
-"""Minutes that `active` may look back: a year."""
-VIEWS = ("delivered", "raw")
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
-    """GET /sessions: newest activity first; with `active` those of the last minutes alone. A page of a search may have
-    fewer items than asked for while `has_more` says that there are more."""
-    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
-    minutes = call.number("active", 0, 1, ACTIVE_MAX)
+    """GET /sessions."""
+    limit = call.number("limit")
+    minutes = call.number("active")
     text, wanted = call.query("cursor"), call.text("q")
     desk, tenant = call.front.desk, call.principal.tenant_id
     waiting = await _waiting(call)
     only = SessionFilter(call.text("state"), call.text("agent"), call.text("runner"), call.text("workspace"),
-                         call.text("key"), sorted(waiting) if call.choice("waiting", ("true",)) else None)
+                         call.text("key"), sorted(waiting) if call.choice("waiting") else None)
 
     def found(record: SessionRecord) -> bool:
         shown = desk.sessions.shown(record)
@@ -81,14 +78,14 @@ def _counted(session: Session, waiting: int) -> Session:
 
 
 async def close(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{id}/close: end the agent; the session stays readable."""
+    """POST /sessions/{id}/close."""
     desk = call.front.desk
     return await change(call, lambda session_id, remember: desk.sessions.close(
         call.principal, session_id, call.body.reason, remember))
 
 
 async def release(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{id}/release: ask the runner to hand control to another gateway (D-5)."""
+    """POST /sessions/{id}/release."""
     desk = call.front.desk
     return await change(call, lambda session_id, remember: desk.sessions.release(
         call.principal, session_id, call.body.to, remember))
@@ -112,7 +109,7 @@ async def change(call: ApiRequest, change: Callable[[str, Remember], Awaitable[S
 
 
 async def compact(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{id}/compact: 202; the session's stream tells the outcome of it (T-6)."""
+    """POST /sessions/{id}/compact."""
     memory = call.memory
     assert memory is not None
     session_id = (await find_session(call)).session_id
@@ -129,8 +126,8 @@ async def compact(call: ApiRequest) -> ASGIApp:
 
 
 async def frames(call: ApiRequest) -> ASGIApp:
-    """GET /sessions/{id}/frames: both directions, notices and deltas, in the delivered or the raw view (S-1, S-6)."""
-    view = call.choice("view", VIEWS) or "delivered"
+    """GET /sessions/{id}/frames."""
+    view = call.choice("view") or "delivered"
     if view == "raw":
         allow(call.principal, RAW_VIEWERS)
     session_id = (await find_session(call)).session_id
@@ -187,7 +184,7 @@ def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
 
 
 async def feed(call: ApiRequest) -> ASGIApp:
-    """GET /events: what changed in the tenant, and where to read it."""
+    """GET /events."""
     wanted = await streams.asked(call, tenant_stream(call.principal.tenant_id), "/v1/commands")
 
     def render(item: Item) -> bytes | None:
@@ -236,22 +233,12 @@ async def find_session(call: ApiRequest) -> SessionRecord:
     return record
 
 
-_STREAMED = ("application/json", streams.SSE)
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/sessions", "listSessions", listing, READERS,
-              ("cursor", "limit", "active", "state", "agent", "runner", "workspace", "key", "waiting", "q"),
-              answers=SessionPage),
-    Operation("GET", "/sessions/{session_id}", "getSession", show, READERS, answers=Session),
-    Operation("POST", "/sessions/{session_id}/close", "closeSession", close, OPERATORS, body=CloseBody,
-              body_optional=True, answers=Session, codes=("ApprovalRequired", "Conflict", "QuotaExceeded")),
-    Operation("POST", "/sessions/{session_id}/compact", "compactSession", compact, OPERATORS, body=CompactBody,
-              body_optional=True, answers=Compaction, status=202,
-              codes=("ApprovalRequired", "Conflict", "QuotaExceeded", "UnsupportedCapability")),
-    Operation("POST", "/sessions/{session_id}/release", "releaseSession", release, OPERATORS, body=ReleaseBody,
-              answers=Session,
-              codes=("ApprovalRequired", "Conflict", "QuotaExceeded", "UnsupportedCapability")),
-    Operation("GET", "/sessions/{session_id}/frames", "getFrames", frames, READERS, (*streams.QUERY, "view"),
-              media=_STREAMED, answers=FramePage),
-    Operation("GET", "/events", "getFeed", feed, READERS, streams.QUERY, media=_STREAMED, answers=FeedPage),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.LIST_SESSIONS, listing),
+    Handler(api.GET_SESSION, show),
+    Handler(api.CLOSE_SESSION, close),
+    Handler(api.COMPACT_SESSION, compact),
+    Handler(api.RELEASE_SESSION, release),
+    Handler(api.GET_FRAMES, frames),
+    Handler(api.GET_FEED, feed),
 )

@@ -10,11 +10,11 @@ from starlette.types import ASGIApp
 from interlock.command.register import bound
 from interlock.command.signature import key_id_of, read_public_key
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import ADMINS, APPROVERS, READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import AuditAppend, PutIdempotency, PutSigningKey, WriteBatch
 from interlock.protocol.answers import SigningKeyList
-from interlock.protocol.bodies import RevokeKeyBody
+from interlock.protocol.api import access as api
+from interlock.protocol.api.operation import ADMINS
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, SigningKeyRecord
@@ -31,7 +31,7 @@ async def listing(call: ApiRequest) -> ASGIApp:
 
 
 async def create(call: ApiRequest) -> ASGIApp:
-    """POST /signing-keys: 201 and the key, registered for the one who asks."""
+    """POST /signing-keys."""
     body: SigningKeyBody = call.body
     principal, ledger = call.principal, call.front.desk.ledger
     try:
@@ -53,7 +53,7 @@ async def create(call: ApiRequest) -> ASGIApp:
 
 
 async def revoke(call: ApiRequest) -> ASGIApp:
-    """POST /signing-keys/{key_id}/revoke: votes that it signs are refused from now on; its owner, or an admin."""
+    """POST /signing-keys/{key_id}/revoke."""
     principal = call.principal
     record = await call.front.desk.ledger.signing_key(call.path["key_id"], principal.tenant_id)
     if record is None:
@@ -83,10 +83,8 @@ async def _keep(call: ApiRequest, key: SigningKey, status: int, change: str | No
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/signing-keys", "listSigningKeys", listing, READERS, answers=SigningKeyList),
-    Operation("POST", "/signing-keys", "createSigningKey", create, APPROVERS, body=SigningKeyBody,
-              answers=SigningKey, status=201, codes=("Conflict", "QuotaExceeded")),
-    Operation("POST", "/signing-keys/{key_id}/revoke", "revokeSigningKey", revoke, APPROVERS, body=RevokeKeyBody,
-              body_optional=True, answers=SigningKey),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.LIST_SIGNING_KEYS, listing),
+    Handler(api.CREATE_SIGNING_KEY, create),
+    Handler(api.REVOKE_SIGNING_KEY, revoke),
 )

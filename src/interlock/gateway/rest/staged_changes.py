@@ -7,10 +7,10 @@ from starlette.types import ASGIApp
 
 from interlock.command.staged_choice import chosen_input
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import APPROVERS, OPERATORS, READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.sessions import change, find_session
 from interlock.protocol.answers import StagedChanges
+from interlock.protocol.api import session_entries as api
 from interlock.protocol.bodies import DiscardBody, LandBody
 from interlock.protocol.box import LANDING
 from interlock.protocol.frames import Direction, decode
@@ -18,7 +18,7 @@ from interlock.protocol.identifiers import session_stream
 from interlock.protocol.payloads import ChangesReport
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, SessionRecord
-from interlock.protocol.resources import Approval, GrantBody, Session
+from interlock.protocol.resources import Approval, GrantBody
 
 
 class _Machine(msgspec.Struct):
@@ -31,7 +31,7 @@ _machine = msgspec.json.Decoder(_Machine)
 
 
 async def show(call: ApiRequest) -> ASGIApp:
-    """GET /sessions/{session_id}/changes: what is staged, as the runner reported it last."""
+    """GET /sessions/{session_id}/changes."""
     session = await find_session(call)
     report = await _report(call, session)
     approval = await _question(call, session)
@@ -43,7 +43,7 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 async def land(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{session_id}/land: vote that what is staged lands, all of it or the named files."""
+    """POST /sessions/{session_id}/land."""
     memory, body = call.memory, call.body
     assert memory is not None
     assert isinstance(body, LandBody)
@@ -69,8 +69,7 @@ async def land(call: ApiRequest) -> ASGIApp:
 
 
 async def discard(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{session_id}/discard: have the runner throw staged changes away; the session's stream says what
-    became of them."""
+    """POST /sessions/{session_id}/discard."""
     desk, body = call.front.desk, call.body
     assert isinstance(body, DiscardBody)
     return await change(call, lambda session_id, remember: desk.sessions.discard(
@@ -92,10 +91,8 @@ async def _question(call: ApiRequest, session: SessionRecord) -> Approval | None
                  and one.approval.tool_name == LANDING and one.approval.invocation_id is None), None)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/sessions/{session_id}/changes", "getStagedChanges", show, READERS, answers=StagedChanges),
-    Operation("POST", "/sessions/{session_id}/land", "landChanges", land, APPROVERS, body=LandBody, body_optional=True,
-              answers=Approval, codes=("Conflict", "UnsupportedCapability")),
-    Operation("POST", "/sessions/{session_id}/discard", "discardChanges", discard, OPERATORS, body=DiscardBody,
-              body_optional=True, answers=Session, codes=("ApprovalRequired", "Conflict", "QuotaExceeded")),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.GET_STAGED_CHANGES, show),
+    Handler(api.LAND_CHANGES, land),
+    Handler(api.DISCARD_CHANGES, discard),
 )

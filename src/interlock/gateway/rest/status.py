@@ -10,11 +10,12 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.request_guard import AUDITORS, OPERATORS, READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.service import Front
 from interlock.ports.ledger import CommandQuery, LedgerError
 from interlock.protocol.answers import NodeList, Status
+from interlock.protocol.api import gateway as api
+from interlock.protocol.api.operation import AUDITORS, OPERATORS
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.problems import Problem
 
@@ -84,8 +85,7 @@ async def nodes(call: ApiRequest) -> ASGIApp:
     return json_answer(NodeList(await call.front.desk.nodes(call.principal.tenant_id)))
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/status", "getStatusOfGateway", show, READERS, answers=Status,
-              codes=("Unavailable",)),
-    Operation("GET", "/edge/nodes", "listNodes", nodes, READERS, answers=NodeList),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.GET_STATUS_OF_GATEWAY, show),
+    Handler(api.LIST_NODES, nodes),
 )

@@ -17,7 +17,7 @@ from interlock.engine.viewers import Behind, StreamViewer
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.routes import ApiRequest, media_ranges
 from interlock.gateway.rest.views import PRIME_EVENTS, StreamViewFilter, prime
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
+from interlock.protocol.api.operation import SSE
 from interlock.protocol.problems import Place, Problem
 
 SEND_STALL_S = 15
@@ -25,10 +25,6 @@ SEND_STALL_S = 15
 than 30 s after it stopped to read: what the kernel keeps for it is bounded, and soon full."""
 RETRY_MS = 1_000
 """After a lost connection a browser reconnects this soon."""
-SSE = "text/event-stream"
-QUERY = ("since", "last", "limit", "wait")
-LAST_EVENTS_MAX = 1_000_000
-"""How far before its end a stream can be begun with `last`."""
 KEEP_ALIVE = b": hb\n\n"
 BEHIND = b'event: behind\ndata: {"code":"Behind","detail":"Too slow to keep up; resume from your cursor."}\n\n'
 
@@ -76,8 +72,8 @@ async def asked(call: ApiRequest, stream: str, snapshot: str) -> StreamQuery:
         if since:
             raise Problem("InvalidPayload", "`last` begins before the end, `since` behind an event; send one of them.",
                           errors=(Place("last", "not with `since`"),))
-        return StreamQuery(stream, max(0, head - call.number("last", 0, 0, LAST_EVENTS_MAX)),
-                           call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX), call.number("wait", 0, 0, WAIT_MAX_S), sse)
+        return StreamQuery(stream, max(0, head - call.number("last")),
+                           call.number("limit"), call.number("wait"), sse)
     if after > head:
         raise Problem("InvalidPayload", "The cursor lies past the end of the stream.")
     if after and after < head:
@@ -85,8 +81,8 @@ async def asked(call: ApiRequest, stream: str, snapshot: str) -> StreamQuery:
         if not first or first[0].n != after + 1:
             raise Problem("CursorExpired", f"What follows the cursor is no longer kept; the snapshot is {snapshot}.",
                           hint=f"Start again from {snapshot}.", headers={"Link": f'<{snapshot}>; rel="alternate"'})
-    return StreamQuery(stream, after, call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX),
-                       call.number("wait", 0, 0, WAIT_MAX_S), sse)
+    return StreamQuery(stream, after, call.number("limit"),
+                       call.number("wait"), sse)
 
 
 async def primed(call: ApiRequest, view: StreamViewFilter, wanted: StreamQuery) -> StreamViewFilter:

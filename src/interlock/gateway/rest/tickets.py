@@ -6,14 +6,13 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer
 from interlock.gateway.rest.authentication import CREDENTIAL
-from interlock.gateway.rest.request_guard import READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation, unversioned
+from interlock.gateway.rest.routes import ApiRequest, Handler, unversioned
 from interlock.ports.ledger import PutIdempotency, WriteBatch
-from interlock.protocol.access import StreamTicket, TicketBody
+from interlock.protocol.api import access as api
 
 
 async def give(call: ApiRequest) -> ASGIApp:
-    """POST /stream-tickets: 201 and a ticket for one path, good once and for 30 seconds."""
+    """POST /stream-tickets."""
     memory = call.memory
     assert memory is not None
     token = call.request.scope[CREDENTIAL]
@@ -22,7 +21,6 @@ async def give(call: ApiRequest) -> ASGIApp:
     return json_answer(ticket, 201)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("POST", "/stream-tickets", "giveTicket", give, READERS, body=TicketBody, secret=True,
-              answers=StreamTicket, status=201, codes=("QuotaExceeded",)),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.GIVE_TICKET, give),
 )

@@ -15,26 +15,21 @@ from starlette.types import ASGIApp
 from interlock.engine.transcript_desk import Added, Begun, ImportSource, Repaired, Text, TranscriptDesk
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import HttpResponse, encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import ADMINS, OPERATORS, RAW_VIEWERS, allow
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.request_guard import allow
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.sessions import find_session
 from interlock.gateway.rest.uploads import ReceivedUpload
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.api import transcripts as api
+from interlock.protocol.api.operation import ADMINS, HTML, MARKDOWN, NDJSON
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord
 from interlock.protocol.resources import Target
 from interlock.protocol.transcripts import (
     AddedEntry,
     BegunSession,
-    BranchBody,
     ContextAnswer,
-    ForkBody,
-    ImportBody,
-    LabelBody,
     ModelName,
-    RepairBody,
     RepairedTranscript,
-    Report,
     TranscriptPageAnswer,
     TreeAnswer,
     TreeNode,
@@ -43,9 +38,7 @@ from interlock.session.line_json import legible
 from interlock.session.render import markdown, page
 from interlock.session.tree import Tree, read_tree
 
-NDJSON, MARKDOWN, HTML = "application/x-ndjson", "text/markdown", "text/html"
 FORMATS = {"jsonl": (NDJSON, "jsonl"), "markdown": (MARKDOWN, "md"), "html": (HTML, "html")}
-VIEWS = ("delivered", "raw")
 REDACTED = "X-Interlock-Redacted"
 """In how many lines of an export something was redacted."""
 MAX_TREE_NODES = 100_000
@@ -57,16 +50,16 @@ class _Role(msgspec.Struct):
 
 
 async def transcript(call: ApiRequest) -> ASGIApp:
-    """GET /sessions/{id}/transcript: entries by the page; `last` begins so many before the end."""
+    """GET /sessions/{id}/transcript."""
     record = await find_session(call)
-    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    limit = call.number("limit")
     scope, text = f"transcript/{record.session_id}", call.query("cursor")
     desk = _desk(call)
     after = int(cursors.place(scope, text, "cursor")) if text else 0
     if call.query("last") is not None:
         if text:
             raise Problem("InvalidPayload", "`last` and `cursor` exclude each other.")
-        last = call.number("last", PAGE_DEFAULT, 1, PAGE_MAX)
+        last = call.number("last")
         after = max(0, (await desk.page(record, 0, 0))[1] - last)
         limit = max(limit, last)
     lines, entries = await desk.page(record, after, limit)
@@ -102,12 +95,11 @@ async def context(call: ApiRequest) -> ASGIApp:
 
 
 async def export(call: ApiRequest) -> ASGIApp:
-    """GET /sessions/{id}/export: the file, or the path to the leaf for people to read; redacted, unless an admin asks
-    for the raw view (K-4)."""
-    if (raw := call.choice("view", VIEWS) == "raw"):
+    """GET /sessions/{id}/export."""
+    if (raw := call.choice("view") == "raw"):
         allow(call.principal, ADMINS)
     record, desk = await find_session(call), _desk(call)
-    chosen = call.choice("format", tuple(FORMATS)) or "jsonl"
+    chosen = call.choice("format") or "jsonl"
     media, ending = FORMATS[chosen]
     if raw:
         lines, redacted = await desk.lines(record), 0
@@ -135,7 +127,7 @@ def _readable(lines: list[bytes], media: str) -> bytes:
 
 
 async def doctor(call: ApiRequest) -> ASGIApp:
-    """GET /sessions/{id}/doctor: what is wrong with the transcript's file (X-4)."""
+    """GET /sessions/{id}/doctor."""
     return json_answer(await _desk(call).examine(await find_session(call)))
 
 
@@ -162,8 +154,7 @@ async def fork(call: ApiRequest) -> ASGIApp:
 
 
 async def take_in(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/import: the transcript in a JSON body, or as the body itself, application/x-ndjson of up to 1 GiB;
-    then the query says for which agent."""
+    """POST /sessions/import."""
     body = call.body
     source: ImportSource
     if isinstance(body, ReceivedUpload):
@@ -181,7 +172,7 @@ async def take_in(call: ApiRequest) -> ASGIApp:
 
 
 async def repair(call: ApiRequest) -> ASGIApp:
-    """POST /sessions/{id}/repair: a whole file in the place of a damaged one, which is kept."""
+    """POST /sessions/{id}/repair."""
     repaired = await _desk(call).repair(call.principal, await find_session(call), _keeper(call, _repaired))
     return _answer(call, _repaired(call, repaired))
 
@@ -240,26 +231,15 @@ def _role(message: msgspec.Raw) -> str | None:
         return None
 
 
-_SESSION = "/sessions/{session_id}"
-_READ = ("Unavailable",)
-_CHANGE = ("ApprovalRequired", "Conflict", "NotFound", "QuotaExceeded", "Unavailable")
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", f"{_SESSION}/transcript", "getTranscript", transcript, RAW_VIEWERS, ("cursor", "limit", "last"),
-              answers=TranscriptPageAnswer, codes=_READ),
-    Operation("GET", f"{_SESSION}/tree", "getTranscriptTree", tree, RAW_VIEWERS, answers=TreeAnswer, codes=_READ),
-    Operation("GET", f"{_SESSION}/context", "getContext", context, RAW_VIEWERS, answers=ContextAnswer, codes=_READ),
-    Operation("GET", f"{_SESSION}/export", "exportTranscript", export, RAW_VIEWERS,
-              ("format", "view"), media=(NDJSON, MARKDOWN, HTML), codes=_READ),
-    Operation("GET", f"{_SESSION}/doctor", "examineTranscript", doctor, RAW_VIEWERS, answers=Report, codes=_READ),
-    Operation("POST", f"{_SESSION}/labels", "labelEntry", label, OPERATORS, body=LabelBody, answers=AddedEntry,
-              status=201, codes=_CHANGE),
-    Operation("POST", f"{_SESSION}/branches", "branchTranscript", branch, OPERATORS, body=BranchBody,
-              answers=AddedEntry, status=201, codes=_CHANGE),
-    Operation("POST", f"{_SESSION}/fork", "forkSession", fork, OPERATORS, body=ForkBody, body_optional=True,
-              answers=BegunSession, status=201, codes=_CHANGE),
-    Operation("POST", f"{_SESSION}/repair", "repairTranscript", repair, OPERATORS, body=RepairBody,
-              body_optional=True, answers=RepairedTranscript, codes=_CHANGE),
-    Operation("POST", "/sessions/import", "importTranscript", take_in, OPERATORS,
-              ("agent_id", "runner_id", "workspace"), body=ImportBody, upload=NDJSON,
-              answers=BegunSession, status=201, codes=_CHANGE),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.GET_TRANSCRIPT, transcript),
+    Handler(api.GET_TRANSCRIPT_TREE, tree),
+    Handler(api.GET_CONTEXT, context),
+    Handler(api.EXPORT_TRANSCRIPT, export),
+    Handler(api.EXAMINE_TRANSCRIPT, doctor),
+    Handler(api.LABEL_ENTRY, label),
+    Handler(api.BRANCH_TRANSCRIPT, branch),
+    Handler(api.FORK_SESSION, fork),
+    Handler(api.REPAIR_TRANSCRIPT, repair),
+    Handler(api.IMPORT_TRANSCRIPT, take_in),
 )

@@ -10,10 +10,10 @@ from starlette.types import ASGIApp
 
 from interlock.command.budget import dollars
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.request_guard import READERS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.usage import UsageQuery
-from interlock.protocol.limits import PAGE_DEFAULT, USAGE_DAYS, USAGE_DAYS_DEFAULT, USAGE_ITEMS_MAX
+from interlock.protocol.api.webhooks import GET_USAGE
+from interlock.protocol.limits import USAGE_DAYS, USAGE_DAYS_DEFAULT
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import UsageRecord
 from interlock.protocol.resources import UsageDimension, UsageFigures, UsageItem, UsageReport
@@ -23,14 +23,13 @@ _EPOCH = date(1970, 1, 1)
 
 
 async def show(call: ApiRequest) -> ASGIApp:
-    """GET /usage: what agents reported to have used, the newest day first, then the most tokens. Days are those of UTC.
-    `total` is the sum over all items, also over those beyond the limit."""
+    """GET /usage."""
     first, last = _days(call)
     by = _by(call)
     sums = await call.front.desk.ledger.usage(UsageQuery(
         call.principal.tenant_id, (first - _EPOCH).days, (last - _EPOCH).days, frozenset(by), call.text("agent"),
         call.text("model"), call.text("session"), call.text("person"),
-        call.number("limit", PAGE_DEFAULT, 1, USAGE_ITEMS_MAX)))
+        call.number("limit")))
     items = [_item(record, by) for record in sums.records]
     return json_answer(UsageReport(first_day=first.isoformat(), last_day=last.isoformat(), by=by, items=items,
                              left_out=sums.places - len(items), total=_figures(sums.total)))
@@ -84,7 +83,6 @@ def _figures(record: UsageRecord) -> UsageFigures:
         cost_usd=dollars(record.cost_micros))
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/usage", "getUsage", show, READERS,
-              ("from", "to", "by", "agent", "model", "session", "person", "limit"), answers=UsageReport),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(GET_USAGE, show),
 )

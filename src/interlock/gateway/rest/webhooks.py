@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import ADMINS
-from interlock.gateway.rest.routes import ApiRequest, Operation
+from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import PutIdempotency, WriteBatch
 from interlock.protocol.answers import Arrived, DeliveryList, WebhookList
-from interlock.protocol.bodies import WebhookBody
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
-from interlock.protocol.resources import Delivery, DeliveryState
+from interlock.protocol.api import webhooks as api
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
@@ -22,14 +17,14 @@ async def listing(call: ApiRequest) -> ASGIApp:
 
 
 async def deliveries(call: ApiRequest) -> ASGIApp:
-    """GET /webhooks/deliveries: with `state=dead` the dead-letter list."""
-    state = call.choice("state", get_args(DeliveryState))
-    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    """GET /webhooks/deliveries."""
+    state = call.choice("state")
+    limit = call.number("limit")
     return json_answer(DeliveryList(await call.front.webhooks.deliveries(call.principal.tenant_id, state, limit)))
 
 
 async def retry(call: ApiRequest) -> ASGIApp:
-    """POST /webhooks/deliveries/{id}/retry: send what never arrived again, from the first try."""
+    """POST /webhooks/deliveries/{id}/retry."""
     memory, webhooks = call.memory, call.front.webhooks
     assert memory is not None
     record = await webhooks.again(call.principal, call.path["delivery_id"])
@@ -39,7 +34,7 @@ async def retry(call: ApiRequest) -> ASGIApp:
 
 
 async def test(call: ApiRequest) -> ASGIApp:
-    """POST /webhooks/{name}/test: 200 once the receiver took a message that asks nothing, else UpstreamError."""
+    """POST /webhooks/{name}/test."""
     memory = call.memory
     assert memory is not None
     await call.front.webhooks.test(call.principal.tenant_id, call.path["name"])
@@ -48,12 +43,9 @@ async def test(call: ApiRequest) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/webhooks", "listWebhooks", listing, ADMINS, answers=WebhookList),
-    Operation("GET", "/webhooks/deliveries", "listDeliveries", deliveries, ADMINS, ("state", "limit"),
-              answers=DeliveryList),
-    Operation("POST", "/webhooks/deliveries/{delivery_id}/retry", "retryDelivery", retry, ADMINS, body=WebhookBody,
-              body_optional=True, answers=Delivery, status=202, codes=("Conflict",)),
-    Operation("POST", "/webhooks/{name}/test", "testWebhook", test, ADMINS, body=WebhookBody, body_optional=True,
-              answers=Arrived),
+HANDLERS: tuple[Handler, ...] = (
+    Handler(api.LIST_WEBHOOKS, listing),
+    Handler(api.LIST_DELIVERIES, deliveries),
+    Handler(api.RETRY_DELIVERY, retry),
+    Handler(api.TEST_WEBHOOK, test),
 )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, get_args
 
-from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission
-from interlock.command.remembered_rule import Width
-from interlock.gateway.rest.audit_proofs import MAX_SIZE
-from interlock.gateway.rest.cursors import CURSOR_CHARS
-from interlock.gateway.rest.sessions import ACTIVE_MAX, VIEWS
-from interlock.gateway.rest.streams import LAST_EVENTS_MAX
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import (
+    ACTIVE_MAX_MINUTES,
+    AUDIT_SIZE_MAX,
+    CURSOR_MAX_CHARS,
+    LAST_EVENTS_MAX,
     PAGE_DEFAULT,
     PAGE_MAX,
     USAGE_DAYS,
@@ -19,6 +17,7 @@ from interlock.protocol.limits import (
     USAGE_ITEMS_MAX,
     WAIT_MAX_S,
 )
+from interlock.protocol.policy_terms import COMMAND_TYPES, Door, Origin, Permission, Width
 from interlock.protocol.resources import (
     ApprovalState,
     CommandState,
@@ -48,20 +47,21 @@ def _whole(low: int, high: int, default: int | None = None) -> dict[str, Any]:
     return schema if default is None else {**schema, "default": default}
 
 
-_CURSOR: dict[str, Any] = {"type": "string", "maxLength": CURSOR_CHARS}
+_CURSOR: dict[str, Any] = {"type": "string", "maxLength": CURSOR_MAX_CHARS}
 _INSTANT: dict[str, Any] = {"type": "string", "format": "date-time"}
 _DAY: dict[str, Any] = {"type": "string", "format": "date"}
 _TEXT: dict[str, Any] = {"type": "string"}
 
 PARAMETERS: dict[str, Parameter] = {
     "limit": Parameter(_whole(1, PAGE_MAX, PAGE_DEFAULT), "How many one page has at most."),
-    "active": Parameter(_whole(1, ACTIVE_MAX), "Only what changed in so many minutes."),
+    "active": Parameter(_whole(1, ACTIVE_MAX_MINUTES), "Only what changed in so many minutes."),
     "cursor": Parameter(_CURSOR, "`next_cursor` of the page before, as it was given."),
     "since": Parameter(_CURSOR, "A cursor, exclusive; left out, it begins at the start. `Last-Event-ID` beats it."),
     "last": Parameter(_whole(0, LAST_EVENTS_MAX), "Begin so many events before the end, with 0 at the end; not with "
                       "`since`. `Last-Event-ID` beats it."),
     "wait": Parameter(_whole(0, WAIT_MAX_S, 0), "Seconds that a poll waits for something to come."),
-    "view": Parameter(_one_of(*VIEWS), "What silence leaves, or all; `raw` is for operators, auditors and admins."),
+    "view": Parameter(_one_of("delivered", "raw"), "What silence leaves, or all; `raw` is for operators, auditors and "
+                      "admins."),
     "agent": Parameter(_TEXT, "The agent's id."),
     "session": Parameter(_TEXT, "The session's id."),
     "session_id": Parameter(_TEXT, "The session's id."),
@@ -124,10 +124,12 @@ PARAMETERS: dict[str, Parameter] = {
     "getUsage.model": Parameter(_TEXT, "The model's name, as the session has it."),
     "getUsage.person": Parameter(_TEXT, "Who gave the commands, as `user:ann`."),
     "getUsage.limit": Parameter(_whole(1, USAGE_ITEMS_MAX, PAGE_DEFAULT), "How many items the answer has at most."),
-    "proveInclusion.seq": Parameter(_whole(1, MAX_SIZE), "The record's number.", required=True),
-    "size": Parameter(_whole(0, MAX_SIZE), "The tree's size; that of the newest checkpoint where it is left out."),
-    "first": Parameter(_whole(0, MAX_SIZE), "The size of the earlier tree.", required=True),
-    "second": Parameter(_whole(0, MAX_SIZE), "The size of the later tree; the newest checkpoint's where left out."),
+    "proveInclusion.seq": Parameter(_whole(1, AUDIT_SIZE_MAX), "The record's number.", required=True),
+    "size": Parameter(_whole(0, AUDIT_SIZE_MAX), "The tree's size; that of the newest checkpoint where it is "
+                      "left out."),
+    "first": Parameter(_whole(0, AUDIT_SIZE_MAX), "The size of the earlier tree.", required=True),
+    "second": Parameter(_whole(0, AUDIT_SIZE_MAX), "The size of the later tree; the newest checkpoint's "
+                        "where left out."),
 }
 """By `operation.name`, or by `name` where it means the same everywhere."""
 

@@ -1,0 +1,13 @@
+"""The gateway's status and its runners as they are now."""
+
+from __future__ import annotations
+
+from interlock.protocol.answers import NodeList, Status
+from interlock.protocol.api.operation import READERS, Operation
+
+GET_STATUS_OF_GATEWAY = Operation(
+    "getStatusOfGateway", "GET", "/status", "",
+    roles=READERS, answers=Status, codes=("Unavailable",))
+LIST_NODES = Operation(
+    "listNodes", "GET", "/edge/nodes", "",
+    roles=READERS, answers=NodeList)

@@ -1,0 +1,75 @@
+"""An operation of the API as data. Routing, its checks, the OpenAPI document, the library's requests and the pages of
+the reference are made from it."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+AnswerT = TypeVar("AnswerT")
+
+NO_ROLES = frozenset[str]()
+"""Of an operation that asks for no key."""
+READERS = frozenset({"viewer", "operator", "approver", "auditor", "admin", "owner"})
+OPERATORS = frozenset({"operator", "admin", "owner"})
+APPROVERS = frozenset({"approver", "admin", "owner"})
+ADMINS = frozenset({"admin", "owner"})
+AUDITORS = frozenset({"auditor", "admin", "owner"})
+OWNERS = frozenset({"owner"})
+EVERYBODY = READERS | {"runner"}
+RAW_VIEWERS = frozenset({"operator", "auditor", "admin", "owner"})
+"""The roles that may ask for the raw view (S-6)."""
+
+JSON = "application/json"
+SSE = "text/event-stream"
+NDJSON = "application/x-ndjson"
+BINARY = "application/octet-stream"
+TEXT, MARKDOWN, HTML = "text/plain", "text/markdown", "text/html"
+STREAMED = (JSON, SSE)
+"""A page as JSON, or all that follows as server-sent events."""
+STREAM_QUERY = ("since", "last", "limit", "wait")
+
+
+class Operation(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
+    """One row of the table. `path` begins behind `/v1`; it answers with and without it (C-0). `text` says what it does,
+    where name and path do not. An operation with a body changes something, under an idempotency key (M-1)."""
+
+    name: str
+    method: str
+    path: str
+    text: str
+    roles: frozenset[str]
+    query: tuple[str, ...] = ()
+    """Names of `parameters`."""
+    body: type[msgspec.Struct] | None = None
+    body_optional: bool = False
+    upload: str = ""
+    """A media type that the body may have as well; it is kept in a file while it is received, and the query says what a
+    JSON body would."""
+    answers: type[AnswerT] | None = None
+    """The type of the JSON answer; None if it answers with something else (`media`)."""
+    media: tuple[str, ...] = (JSON,)
+    status: int = 200
+    also: tuple[tuple[int, str], ...] = ()
+    """Further statuses of the same answer, and when."""
+    public: bool = False
+    """It asks for no key: the body is the credential."""
+    secret: bool = False
+    """The answer holds a secret that is shown once: it is kept sealed under its idempotency key."""
+    codes: tuple[str, ...] = ()
+    """Codes of F-1 that it answers beside those of its form (`problem_forms.codes_of`)."""
+    headers: tuple[tuple[str, dict[str, Any], str], ...] = ()
+    """Headers that it reads beside those of its form: name, JSON Schema, description."""
+    events: str = ""
+    """What the events of its stream carry."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether it answers with server-sent events if they are asked for."""
+        return SSE in self.media
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it changes something, and the gateway remembers its answer by its idempotency key (M-1)."""
+        return self.body is not None and not self.public

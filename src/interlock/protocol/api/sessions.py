@@ -1,0 +1,63 @@
+"""Sessions, their frames and files, and the tenant's feed."""
+
+from __future__ import annotations
+
+from interlock.protocol.answers import FeedPage, FilePage, FramePage, SessionPage
+from interlock.protocol.api.operation import (
+    BINARY,
+    OPERATORS,
+    READERS,
+    STREAM_QUERY,
+    STREAMED,
+    Operation,
+)
+from interlock.protocol.bodies import CloseBody, CompactBody, ReleaseBody
+from interlock.protocol.resources import Compaction, Session
+
+SHOWN_AS_THEY_ARE = (
+    "application/pdf", "audio/mpeg", "audio/ogg", "audio/wav", "image/gif", "image/jpeg", "image/png", "image/webp",
+)
+"""Media types of files that a browser may take at their word; all else that an agent names is sent as bytes."""
+
+LIST_SESSIONS = Operation(
+    "listSessions", "GET", "/sessions",
+    "Newest activity first; with `active` those of the last minutes alone. A page of a search may have fewer items "
+    "than asked for while `has_more` says that there are more.",
+    roles=READERS, query=("cursor", "limit", "active", "state", "agent", "runner", "workspace", "key", "waiting", "q"),
+    answers=SessionPage)
+GET_SESSION = Operation(
+    "getSession", "GET", "/sessions/{session_id}", "",
+    roles=READERS, answers=Session)
+CLOSE_SESSION = Operation(
+    "closeSession", "POST", "/sessions/{session_id}/close",
+    "End the agent; the session stays readable.",
+    roles=OPERATORS, body=CloseBody, body_optional=True, answers=Session,
+    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"))
+COMPACT_SESSION = Operation(
+    "compactSession", "POST", "/sessions/{session_id}/compact",
+    "The session's stream tells the outcome of it (T-6).",
+    roles=OPERATORS, body=CompactBody, body_optional=True, answers=Compaction, status=202,
+    codes=("ApprovalRequired", "Conflict", "QuotaExceeded", "UnsupportedCapability"))
+RELEASE_SESSION = Operation(
+    "releaseSession", "POST", "/sessions/{session_id}/release",
+    "Ask the runner to hand control to another gateway (D-5).",
+    roles=OPERATORS, body=ReleaseBody, answers=Session,
+    codes=("ApprovalRequired", "Conflict", "QuotaExceeded", "UnsupportedCapability"))
+GET_FRAMES = Operation(
+    "getFrames", "GET", "/sessions/{session_id}/frames",
+    "Both directions, notices and deltas, in the delivered or the raw view (S-1, S-6).",
+    roles=READERS, query=(*STREAM_QUERY, "view"), answers=FramePage, media=STREAMED,
+    events="Server-sent events: `frame`, `refused` and `notice` carry a FrameEvent and an id, which is the cursor; "
+           "`delta` carries one without `n`, and no id. `behind` ends a stream that was read too slowly.")
+GET_FEED = Operation(
+    "getFeed", "GET", "/events",
+    "What changed in the tenant, and where to read it.",
+    roles=READERS, query=STREAM_QUERY, answers=FeedPage, media=STREAMED,
+    events="Server-sent events: `feed` carries a FeedEvent and an id, which is the cursor.")
+LIST_FILES = Operation(
+    "listFiles", "GET", "/sessions/{session_id}/files", "",
+    roles=READERS, query=("cursor", "limit"), answers=FilePage)
+GET_FILE = Operation[bytes](
+    "getFile", "GET", "/sessions/{session_id}/files/{transfer_id}",
+    "The file's bytes.",
+    roles=READERS, media=(BINARY, *SHOWN_AS_THEY_ARE))
