@@ -29,9 +29,8 @@ TABLE = RouteTable(OPERATIONS)
 RAW = {"/healthz": "isAlive", "/readyz": "isReady", "/openapi.json": "describeApi"}
 NO_METHOD: dict[str, str] = {
     "readMetrics": "it is Prometheus's text, for Prometheus",
-    "openBrowserSession": "a browser keeps its cookie; a program sends its key",
     "callHook": "other programs call it, with a secret of their own",
-}
+} | {one.name: one.no_method for one in OPERATIONS if one.no_method}
 """Operations that no method reaches, and why."""
 GIVEN: dict[str, Any] = {
     "prompt": "hello", "p256dh": "x" * 87, "auth": "x" * 22,

@@ -18,29 +18,36 @@ SUBMIT_COMMAND = Operation(
     roles=OPERATORS, body=CommandBody, answers=Command, status=202,
     also=((200, "It has ended within the time that was waited."),),
     codes=("ApprovalRequired", "Conflict", "NotFound", "QuotaExceeded", "Timeout", "UnsupportedCapability"),
-    headers=(PREFER,))
+    headers=(PREFER,),
+    verb="run")
 LIST_COMMANDS = Operation(
     "listCommands", "GET", "/commands",
     "Newest first, filtered (C-5).",
-    roles=READERS, query=("state", "agent", "session", "actor", "type", "cursor", "limit"), answers=CommandPage)
+    roles=READERS, query=("state", "agent", "session", "actor", "type", "cursor", "limit"), answers=CommandPage,
+    verb="commands")
 GET_COMMAND = Operation(
     "getCommand", "GET", "/commands/{command_id}", "",
-    roles=READERS, answers=Command)
+    roles=READERS, answers=Command,
+    verb="commands")
 GET_STATUS = Operation(
     "getStatus", "GET", "/commands/{command_id}/status",
     "By poll or as server-sent events (S-1, S-2).",
     roles=READERS, query=STREAM_QUERY, answers=StatusPage, media=STREAMED,
     events="Server-sent events: `state`, `progress`, `result`, `error`, `notice` and `approval` carry a StatusEvent "
-           "and an id, which is the cursor; `heartbeat` carries a Heartbeat and none.")
+           "and an id, which is the cursor; `heartbeat` carries a Heartbeat and none.",
+    verb="attach")
 GET_COMMAND_APPROVAL = Operation(
     "getCommandApproval", "GET", "/commands/{command_id}/approval",
     "In the seed's shape (racp section 3).",
-    roles=READERS, answers=CommandApproval)
+    roles=READERS, answers=CommandApproval,
+    no_verb="`approvals` shows the approval itself; this is another program's form of it")
 DRAIN = Operation(
     "drain", "POST", "/drain",
     "Running turns finish, nothing new starts; a session by its operators, all else by admins.",
-    roles=OPERATORS, body=DrainBody, answers=DrainList, codes=("ApprovalRequired", "NotFound", "QuotaExceeded"))
+    roles=OPERATORS, body=DrainBody, answers=DrainList, codes=("ApprovalRequired", "NotFound", "QuotaExceeded"),
+    verb="drain")
 UNDRAIN = Operation(
     "undrain", "POST", "/undrain",
     "What waits starts.",
-    roles=OPERATORS, body=DrainBody, answers=DrainList, codes=("ApprovalRequired", "NotFound", "QuotaExceeded"))
+    roles=OPERATORS, body=DrainBody, answers=DrainList, codes=("ApprovalRequired", "NotFound", "QuotaExceeded"),
+    verb="undrain")

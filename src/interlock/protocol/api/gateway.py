@@ -7,7 +7,9 @@ from interlock.protocol.api.operation import READERS, Operation
 
 GET_STATUS_OF_GATEWAY = Operation(
     "getStatusOfGateway", "GET", "/status", "",
-    roles=READERS, answers=Status, codes=("Unavailable",))
+    roles=READERS, answers=Status, codes=("Unavailable",),
+    verb="status")
 LIST_NODES = Operation(
     "listNodes", "GET", "/edge/nodes", "",
-    roles=READERS, answers=NodeList)
+    roles=READERS, answers=NodeList,
+    verb="agents")

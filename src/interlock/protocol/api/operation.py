@@ -32,8 +32,8 @@ STREAM_QUERY = ("since", "last", "limit", "wait")
 
 
 class Operation(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
-    """One row of the table. `path` begins behind `/v1`; it answers with and without it (C-0). `text` says what it does,
-    where name and path do not. An operation with a body changes something, under an idempotency key (M-1)."""
+    """One row of the table. `path` begins behind `/v1`; it answers with and without it (C-0). `text` says what it does
+    if name and path do not. An operation with a body changes something, under an idempotency key (M-1)."""
 
     name: str
     method: str
@@ -63,6 +63,11 @@ class Operation(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
     """Headers that it reads beside those of its form: name, JSON Schema, description."""
     events: str = ""
     """What the events of its stream carry."""
+    verb: str = ""
+    """The verb of the command line that does it, such as `keys create`; if none does, `no_verb` says why."""
+    no_verb: str = ""
+    no_method: str = ""
+    """Why the library has no method for it, if it has none."""
 
     @property
     def streams(self) -> bool:

@@ -10,43 +10,52 @@ from interlock.protocol.resources import Approval, Session
 GET_STAGED_CHANGES = Operation(
     "getStagedChanges", "GET", "/sessions/{session_id}/changes",
     "What is staged, as the runner reported it last.",
-    roles=READERS, answers=StagedChanges)
+    roles=READERS, answers=StagedChanges,
+    verb="changes")
 LAND_CHANGES = Operation(
     "landChanges", "POST", "/sessions/{session_id}/land",
     "Vote that what is staged lands, all of it or the named files.",
-    roles=APPROVERS, body=LandBody, body_optional=True, answers=Approval, codes=("Conflict", "UnsupportedCapability"))
+    roles=APPROVERS, body=LandBody, body_optional=True, answers=Approval, codes=("Conflict", "UnsupportedCapability"),
+    verb="land")
 DISCARD_CHANGES = Operation(
     "discardChanges", "POST", "/sessions/{session_id}/discard",
     "Have the runner throw staged changes away; the session's stream says what became of them.",
     roles=OPERATORS, body=DiscardBody, body_optional=True, answers=Session,
-    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"))
+    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"),
+    verb="discard")
 PATCH_SESSION = Operation(
     "patchSession", "PATCH", "/sessions/{session_id}",
     "Set fields of its entry; null clears one, and what is left out stays.",
-    roles=OPERATORS, body=EntryBody, answers=Session, codes=("ApprovalRequired", "Conflict", "QuotaExceeded"))
+    roles=OPERATORS, body=EntryBody, answers=Session, codes=("ApprovalRequired", "Conflict", "QuotaExceeded"),
+    verb="sessions set")
 RESET_SESSION = Operation(
     "resetSession", "POST", "/sessions/{session_id}/reset",
     "End its work, and begin a new session under its key; answers the new one.",
     roles=OPERATORS, body=StartOverBody, body_optional=True, answers=Session,
-    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"))
+    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"),
+    verb="sessions reset")
 ARCHIVE_SESSION = Operation(
     "archiveSession", "POST", "/sessions/{session_id}/archive",
     "End its work and put it away; it stays readable, and its key begins again. DELETE /sessions/{session_id} is "
     "the same: nothing that is recorded is taken away by a person's word (V-2).",
     roles=OPERATORS, body=ArchiveBody, body_optional=True, answers=Session,
-    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"))
+    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"),
+    verb="sessions archive")
 DELETE_SESSION = Operation(
     "deleteSession", "DELETE", "/sessions/{session_id}",
     "End its work and put it away; it stays readable, and its key begins again. DELETE /sessions/{session_id} is "
     "the same: nothing that is recorded is taken away by a person's word (V-2).",
     roles=OPERATORS, body=ArchiveBody, body_optional=True, answers=Session,
-    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"))
+    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"),
+    no_verb="`sessions archive` does the same")
 RESTORE_SESSION = Operation(
     "restoreSession", "POST", "/sessions/{session_id}/restore",
     "Take an archived session back.",
     roles=OPERATORS, body=RestoreBody, body_optional=True, answers=Session,
-    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"))
+    codes=("ApprovalRequired", "Conflict", "QuotaExceeded"),
+    verb="sessions restore")
 LIST_SESSION_HISTORY = Operation(
     "listSessionHistory", "GET", "/sessions/{session_id}/history",
     "The sessions that its key has had, newest first; the first is the current.",
-    roles=READERS, query=("limit",), answers=SessionHistory)
+    roles=READERS, query=("limit",), answers=SessionHistory,
+    verb="sessions history")

@@ -9,4 +9,5 @@ from interlock.protocol.bodies import PruneBody
 PRUNE = Operation(
     "prune", "POST", "/prune",
     "An admin's own tenant; an owner of the gateway's, every tenant.",
-    roles=ADMINS, body=PruneBody, answers=Pruned)
+    roles=ADMINS, body=PruneBody, answers=Pruned,
+    verb="prune")
