@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from cli.scripted import Script, answer, broken, event, link_to, problem, stream
 from interlock.cli import short_ids
 from interlock.cli.approval_card import card
 from interlock.cli.approval_prompt import Answering, ApprovalPrompt
+from interlock.cli.attach import attach
 from interlock.cli.cursors import Cursors, ShownCursor
 from interlock.cli.follower import Follower
 from interlock.cli.outcome import close_line, exit_of
 from interlock.cli.place import Where
+from interlock.cli.run import run
 from interlock.cli.screen import Screen
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import Approval, Command
@@ -255,6 +258,32 @@ async def test_a_vote_that_was_refused_leaves_the_watching_alone(
                      f"POST {APPROVAL}/grants": [problem(403, "Forbidden", "The role viewer may not do this.")]})
     ended = await follow(script, tmp_path, "yes")
     assert ended.state == "succeeded"
+    capsys.readouterr()
+    async with link_to(script, tmp_path) as link:
+        asked = msgspec.json.decode(msgspec.json.encode(approval()), type=Approval)
+        assert not await ApprovalPrompt(link, "yes", None).answer(asked)
+    told = capsys.readouterr().err
+    assert "error[Forbidden]: The role viewer may not do this. Do this.\nwaiting for somebody else, " in told
+    assert "left; answer from any terminal: interlock approve apr_a" in told
+
+
+@pytest.mark.req("P-5", "G-7")
+@pytest.mark.parametrize("verb", [
+    lambda where: run("claude", "x", yes=True, no_input=True, where=where),
+    lambda where: attach("cmd_a", yes=True, where=where),
+], ids=["run", "attach"])
+def test_yes_of_somebody_who_may_not_vote_is_refused_before_anything_is_submitted(
+    verb: Callable[[Where], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me = {"tenant_id": "t", "principal": {"type": "user", "id": "bo"}, "roles": ["operator"], "key_id": "key_b"}
+    script = Script({"GET /v1/whoami": [answer(me)]})
+    for module in ("run", "attach"):
+        monkeypatch.setattr(f"interlock.cli.{module}.GatewayLink", lambda _: link_to(script, tmp_path))
+    with pytest.raises(Trouble, match=r"bo \(operator\) may not approve, and --yes would") as caught:
+        verb(Where(state=tmp_path))
+    assert "admin, approver, owner" in caught.value.remedy
+    assert caught.value.status == 8
+    assert [request.method for request in script.asked] == ["GET"]
 
 
 @pytest.mark.req("G-7", "P-2")

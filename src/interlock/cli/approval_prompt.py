@@ -16,9 +16,11 @@ from interlock.cli.bell import ring
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, one_line, say, write
-from interlock.cli.values import rule_line
+from interlock.cli.values import rule_line, until
 from interlock.cli.verb_error import Trouble
 from interlock.command.card.permission_request import not_of_its_digest, title_of_approval
+from interlock.protocol.access import Whoami
+from interlock.protocol.api.operation import APPROVERS
 from interlock.protocol.resources import Approval, Decision, RememberedRule
 
 Answering = Literal["ask", "yes", "elsewhere"]
@@ -147,6 +149,15 @@ def decision_style(approval: Approval) -> tuple[str, str]:
 
 _DECIDED = {"granted": "granted", "consumed": "granted", "denied": "denied", "expired": "not answered in time",
             "void": "withdrawn, since what asked for it is gone", "superseded": "replaced by a new one"}
+
+
+async def check_may_vote(link: GatewayLink) -> None:
+    """Check before anything is submitted that `--yes` can answer: that this login may vote. Raises Trouble."""
+    me = await link.read("/v1/whoami", Whoami)
+    if APPROVERS.isdisjoint(me.roles):
+        raise Trouble("Forbidden", f"{me.principal.id} ({', '.join(me.roles)}) may not approve, and --yes would.",
+                      f"Leave --yes out, and somebody with one of the roles {', '.join(sorted(APPROVERS))} "
+                      "answers; or use the key of such a person.")
 
 
 def check_digest(approval: Approval) -> None:
@@ -331,9 +342,13 @@ class ApprovalPrompt:
         try:
             after = await vote(self._link, approval, decision, comment, more)
         except Trouble as trouble:
-            if trouble.code != "Conflict":
+            if trouble.code == "Forbidden":
+                say(trouble.line(), "red", trouble.label)
+                say(f"waiting for somebody else, {until(approval.expires_at)} left; {elsewhere(approval)}", "bold",
+                    "waiting for somebody else,")
+            elif trouble.code != "Conflict":
                 raise
-            return False  # Decided elsewhere meanwhile: the status says who did.
+            return False  # Left to others; or decided elsewhere meanwhile, and the status says who did.
         if after.state == "pending":
             say(f"your vote counts: {grants(after)} of {after.required} needed", "green", "counts:")
             return False

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.approval_prompt import Answering
+from interlock.cli.approval_prompt import Answering, check_may_vote
 from interlock.cli.cursors import Cursors, ShownCursor
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, Here
@@ -44,6 +44,8 @@ def attach(
 
     async def follow() -> int:
         async with GatewayLink(where) as link:
+            if yes:
+                await check_may_vote(link)
             command = await _command_of(link, target)
             place = None if from_start else cursors.command(command.id)
             say(f"{command.id} · session {command.target.session_id}", "dim")

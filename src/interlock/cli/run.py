@@ -15,7 +15,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.approval_prompt import Answering, ApprovalPrompt, terminal_answers
+from interlock.cli.approval_prompt import Answering, ApprovalPrompt, check_may_vote, terminal_answers
 from interlock.cli.cursors import Cursors, ShownCursor
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.follower import Follower
@@ -148,6 +148,8 @@ class CommandRun:
     async def run(self, body: dict[str, Any], workspace: Path | None, *, continue_: bool, detach: bool) -> int:
         """Submit the command and follow it."""
         async with GatewayLink(self._where) as link:
+            if self._how == "yes":
+                await check_may_vote(link)
             target = body["target"]
             if "runner_id" in target:
                 target["runner_id"] = await short_ids.runner_id(link, target["runner_id"])
