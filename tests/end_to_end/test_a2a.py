@@ -192,7 +192,7 @@ def _key(house: House, role: str, tenant: str | None = None) -> str:
     (b'{"jsonrpc": "2.0", "method": "GetTask", "id": 1, "params": {"id": "../keys"}}', -32001),
     (b'{"jsonrpc": "2.0", "method": "GetTask", "id": 1, "params": {"id": "cmd_none"}}', -32001),
     (b'{"jsonrpc": "2.0", "method": "ListTasks", "id": 1, "params": {"status": "DONE"}}', -32602),
-    (b'{"jsonrpc": "2.0", "method": "ListTaskPushNotificationConfigs", "id": 1, "params": {"taskId": "x"}}', -32003),
+    (b'{"jsonrpc": "2.0", "method": "ListTaskPushNotificationConfigs", "id": 1, "params": {"taskId": "x"}}', -32001),
 ])
 def test_a_request_that_is_not_one_has_a_code_and_a_sentence(client: Client, body: bytes, code: int) -> None:
     answer = client.http.post(client.base, content=body, headers={"Content-Type": "application/json"})

@@ -29,6 +29,7 @@ from interlock.app.tokenizer import begin_tokenizer
 from interlock.app.webhooks import Ways, open_ways
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.backends.sqlite.lock import lock_state
+from interlock.channels.task_push import TaskPushSender
 from interlock.command.audit import checkpoint_line
 from interlock.command.policy import RuleSet
 from interlock.command.redaction import Redaction
@@ -40,6 +41,7 @@ from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
 from interlock.engine.notifier import Notifier
 from interlock.engine.viewers import Viewers
+from interlock.gateway.a2a.task_pushes import TaskPushes
 from interlock.gateway.access import make_access
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.cluster_health import ClusterWatch
@@ -192,6 +194,7 @@ class _Gateway:
         self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text,
                                   access.push.channel)
         self._engine.lanes.on_delivery.connect(self._notifier.nudge)
+        self._pushes = TaskPushes(ledger, self._viewers, clock, TaskPushSender(load_or_make_key(state), outgoing))
         self._webhooks = WebhookService(ledger, clock, entropy, ways.hooks)
         self._webhooks.nudge.connect(self._notifier.nudge)
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
@@ -208,6 +211,7 @@ class _Gateway:
         if self._cluster is not None:
             share(self._cluster, self._engine, self._rawp, self._front, self._rest)
             self._notifier.leads = partial(self._cluster.leads, "notifier")
+            self._pushes.leads = self._notifier.leads
             self._signer.leads = partial(self._cluster.leads, "checkpoints")
 
     async def run(
@@ -237,6 +241,7 @@ class _Gateway:
             self._restored.close()
             tune_collector()
             self._notifier.start()
+            self._pushes.start()
             if self._views is not None:
                 self._views.start()
             self._crons.start()
@@ -244,6 +249,7 @@ class _Gateway:
         finally:
             await self._crons.stop()
             await self._notifier.stop()
+            await self._pushes.stop()
             if self._views is not None:
                 await self._views.stop()
             await self._restored.stop()
@@ -276,7 +282,7 @@ class _Gateway:
             _announce(self._state, url, section.tls_cert)
             ready(url)
 
-        await serve(build_app(self._front, section, self._rawp, self._rest), section.host, section.port,
+        await serve(build_app(self._front, section, self._rawp, self._rest, self._pushes), section.host, section.port,
                     on_stop=self._end_streams, ready=announce, stopping=stopping, tls=self._tls,
                     public=may_be_public(section))
 
@@ -304,6 +310,7 @@ class _Gateway:
                 self._hooks.hooks = hooks
                 self._crons.configure(cron_jobs(config))
                 self._notifier.channels, self._webhooks.hooks = ways
+                self._pushes.sender.outgoing = HttpOutgoing(config.outgoing.allow)
                 self._front.access.configure(issuers, config.rates)
                 self._front.access.push.configure(push)
                 self._redact_by(config)

@@ -38,6 +38,7 @@ ACTIONS = frozenset({
     "transcript", "session_change", "cron_missed", "audit_resume", "ran_unasked", "tampered", "adopted", "control",
     "asking_stopped", "asking_resumed", "workspace_allowed", "workspace_denied",
     "changes_landed", "changes_discarded", "reevaluate", "ledger_restored", "login", "logout",
+    "push",
 })  # fmt: skip
 """Every action that a record may name (U-1); the first six are the seed's own."""
 

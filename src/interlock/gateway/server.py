@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from interlock.config import GatewaySection
 from interlock.gateway.a2a.facade import BASE as A2A_BASE
 from interlock.gateway.a2a.facade import A2AFacade
+from interlock.gateway.a2a.task_pushes import TaskPushes
 from interlock.gateway.acp.endpoint import PATHS as ACP_PATHS
 from interlock.gateway.acp.endpoint import AcpEndpoint
 from interlock.gateway.connections import SocketConnection
@@ -40,13 +41,14 @@ WS_QUEUE = 64
 BACKLOG = 512
 
 
-def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp | None = None) -> ASGIApp:
+def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp | None = None,
+              pushes: TaskPushes | None = None) -> ASGIApp:
     """Put the door before everything; `/rawp` stays a raw callable, all else is the API: `rest`, where the caller has
-    made it already."""
+    made it already; `pushes` notifies clients of A2A."""
     door = RequestGuard(config)
     peers = Peers(config)
     rest = rest or RestApp(front)
-    a2a = A2AFacade(rest, door.is_secure)
+    a2a = A2AFacade(rest, door.is_secure, pushes)
     acp = AcpEndpoint(rest)
     mcp = McpEndpoint(rest, door.is_secure, front.desk.viewers.on_close)
 

@@ -49,7 +49,8 @@ class WebhookService:
 
     async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[Delivery]:
         """Questions to approvers, newest first."""
-        return [record.delivery for record in await self._ledger.deliveries(tenant_id, state, limit)]
+        return [record.delivery for record in await self._ledger.deliveries(tenant_id, state, limit)
+                if record.push is None]
 
     async def test(self, tenant_id: str, name: str) -> None:
         """Send a message that asks nothing. Raises Problem UpstreamError where it does not arrive."""
@@ -70,7 +71,7 @@ class WebhookService:
     async def again(self, principal: Principal, delivery_id: str) -> DeliveryRecord:
         """A dead question as it is when it is sent again. Raises Problem NotFound or Conflict."""
         record = await self._ledger.delivery(delivery_id)
-        if record is None or record.delivery.tenant_id != principal.tenant_id:
+        if record is None or record.push is not None or record.delivery.tenant_id != principal.tenant_id:
             raise Problem("NotFound", f"There is no delivery {delivery_id}.",
                           hint="List them with `GET /v1/webhooks/deliveries`.")
         if record.delivery.state != "dead":

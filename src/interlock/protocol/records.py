@@ -178,11 +178,35 @@ DEVICES = "push"
 """The name, as of a webhook, under which deliveries to browsers are kept (J-18)."""
 
 
-class DeliveryRecord(Record, frozen=True, kw_only=True):
-    """A question to approvers on its way out (P-8). `due_ms` is when it is sent next, None once it has ended."""
+TASK_PUSHES = "a2a tasks"
+"""The name, which no webhook can have, under which push notifications of single tasks are kept (O-9)."""
+
+
+class TaskPush(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a client of A2A is notified of one task (O-9)."""
+
+    config_id: str
+    task_id: str
+    url: str
+    origin: str
+    """Where the gateway's pages are for that client."""
+    token: str = ""
+    scheme: str = ""
+    credentials: str = ""
+    cursor: int = 0
+    """Number of the last event of the command's stream that needs no notification any more."""
+    notified: str = ""
+    """What was notified last."""
+
+
+class DeliveryRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A question to approvers on its way out (P-8). `due_ms` is when it is sent next, None once it has ended.
+
+    With `push` it is no question, but the notifications of a task, which end with the task: `due_ms` is always None."""
 
     delivery: Delivery
     due_ms: int | None
+    push: TaskPush | None = None
 
 
 class ControlRecord(Record, frozen=True, kw_only=True):

@@ -12,13 +12,17 @@ import msgspec
 from interlock.gateway.a2a.wire import PROTOCOL_VERSION
 from interlock.protocol.resources import Node
 
+PUSH_SIGNATURES = "https://www.standardwebhooks.com/"
+"""Names the extension by which the card says how push notifications are signed."""
 CARD_MAX_AGE_S = 300
 """How long a client may keep a card without asking again."""
 
 
-def card_of(agent_id: str, origin: str, runners: Sequence[Node] | None = None) -> dict[str, Any]:
+def card_of(agent_id: str, origin: str, runners: Sequence[Node] | None = None, push_key: str | None = None
+            ) -> dict[str, Any]:
     """Return the card of an agent. Without `runners` it is the public one, which states nothing but what its URL says:
-    it is the same whether there is such an agent or not."""
+    it is the same whether there is such an agent or not. `push_key` is what push notifications are checked with; None
+    if there are none."""
     url = f"{origin}/a2a/{agent_id}"
     hosts = "" if runners is None else f" It runs on {', '.join(sorted(one.device_name for one in runners))}."
     return {
@@ -29,7 +33,8 @@ def card_of(agent_id: str, origin: str, runners: Sequence[Node] | None = None) -
         "supportedInterfaces": [
             {"url": url, "protocolBinding": binding, "protocolVersion": PROTOCOL_VERSION}
             for binding in ("JSONRPC", "HTTP+JSON")],
-        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": True},
+        "capabilities": {"streaming": True, "pushNotifications": push_key is not None, "extendedAgentCard": True,
+                         **({"extensions": [_signed(push_key)]} if push_key is not None else {})},
         "securitySchemes": {"key": {"httpAuthSecurityScheme": {
             "scheme": "Bearer", "description": "A key of the gateway, made with `interlock keys create`."}}},
         "securityRequirements": [{"schemes": {"key": {"list": []}}}],
@@ -39,6 +44,11 @@ def card_of(agent_id: str, origin: str, runners: Sequence[Node] | None = None) -
                     "description": "Reads and changes files and runs commands in a workspace, as its prompt asks.",
                     "tags": ["coding", "shell"]}],
     }
+
+
+def _signed(push_key: str) -> dict[str, Any]:
+    return {"uri": PUSH_SIGNATURES, "required": False, "params": {"publicKey": push_key},
+            "description": "Push notifications carry a signature of Standard Webhooks (v1a, Ed25519) by this key."}
 
 
 def etag_of(card: dict[str, Any]) -> str:

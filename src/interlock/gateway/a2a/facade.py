@@ -16,12 +16,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.gateway.a2a.card import CARD_MAX_AGE_S, card_of, etag_of
 from interlock.gateway.a2a.internal_api import InternalApi
-from interlock.gateway.a2a.operations import AgentOperations, Update, no_push
+from interlock.gateway.a2a.operations import AgentOperations, Update
+from interlock.gateway.a2a.task_pushes import TaskPushes
 from interlock.gateway.a2a.wire import (
     VERSION_HEADER,
     A2AError,
     GatewayRefusal,
     ListRequest,
+    PushConfig,
+    PushListRequest,
+    PushRequest,
     SendRequest,
     TaskRequest,
     check_version,
@@ -52,10 +56,6 @@ class A2AMethod(NamedTuple):
     stream: Callable[[AgentOperations, Any], AsyncGenerator[Update]] | None = None
 
 
-async def _push(_operations: AgentOperations, _asked: Any) -> Any:
-    raise no_push()
-
-
 METHODS: Mapping[str, A2AMethod] = {
     "SendMessage": A2AMethod(SendRequest, whole=AgentOperations.send),
     "SendStreamingMessage": A2AMethod(SendRequest, stream=AgentOperations.stream),
@@ -63,10 +63,10 @@ METHODS: Mapping[str, A2AMethod] = {
     "ListTasks": A2AMethod(ListRequest, whole=AgentOperations.listed),
     "CancelTask": A2AMethod(TaskRequest, whole=AgentOperations.cancel),
     "SubscribeToTask": A2AMethod(TaskRequest, stream=AgentOperations.subscribe),
-    "CreateTaskPushNotificationConfig": A2AMethod(dict[str, Any], whole=_push),
-    "GetTaskPushNotificationConfig": A2AMethod(dict[str, Any], whole=_push),
-    "ListTaskPushNotificationConfigs": A2AMethod(dict[str, Any], whole=_push),
-    "DeleteTaskPushNotificationConfig": A2AMethod(dict[str, Any], whole=_push),
+    "CreateTaskPushNotificationConfig": A2AMethod(PushConfig, whole=AgentOperations.put_push),
+    "GetTaskPushNotificationConfig": A2AMethod(PushRequest, whole=AgentOperations.get_push),
+    "ListTaskPushNotificationConfigs": A2AMethod(PushListRequest, whole=AgentOperations.list_pushes),
+    "DeleteTaskPushNotificationConfig": A2AMethod(PushRequest, whole=AgentOperations.delete_push),
 }
 """By A2A's names; `GetExtendedAgentCard` is served beside them."""
 EXTENDED_CARD = "GetExtendedAgentCard"
@@ -80,10 +80,11 @@ _HTTP: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("POST", r"/tasks/(?P<id>[^/:]+):cancel", "CancelTask"),
         ("POST", r"/tasks/(?P<id>[^/:]+):subscribe", "SubscribeToTask"),
         ("GET", r"/tasks/(?P<id>[^/:]+):subscribe", "SubscribeToTask"),
-        ("POST", r"/tasks/[^/:]+/pushNotificationConfigs", "CreateTaskPushNotificationConfig"),
-        ("GET", r"/tasks/[^/:]+/pushNotificationConfigs", "ListTaskPushNotificationConfigs"),
-        ("GET", r"/tasks/[^/:]+/pushNotificationConfigs/[^/]+", "GetTaskPushNotificationConfig"),
-        ("DELETE", r"/tasks/[^/:]+/pushNotificationConfigs/[^/]+", "DeleteTaskPushNotificationConfig"),
+        ("POST", r"/tasks/(?P<taskId>[^/:]+)/pushNotificationConfigs", "CreateTaskPushNotificationConfig"),
+        ("GET", r"/tasks/(?P<taskId>[^/:]+)/pushNotificationConfigs", "ListTaskPushNotificationConfigs"),
+        ("GET", r"/tasks/(?P<taskId>[^/:]+)/pushNotificationConfigs/(?P<id>[^/]+)", "GetTaskPushNotificationConfig"),
+        ("DELETE", r"/tasks/(?P<taskId>[^/:]+)/pushNotificationConfigs/(?P<id>[^/]+)",
+         "DeleteTaskPushNotificationConfig"),
         ("GET", r"/extendedAgentCard", EXTENDED_CARD),
     ))
 """The HTTP+JSON binding's paths below an agent's URL."""
@@ -105,10 +106,11 @@ class _RpcRequest(msgspec.Struct, frozen=True):
 
 class A2AFacade:
     """Serves what is below `/a2a/`. `rest` is the REST API; `secure` returns whether a request for a host name came, or
-    came to the proxy, over TLS."""
+    came to the proxy, over TLS. Without `pushes` no client is notified."""
 
-    def __init__(self, rest: ASGIApp, secure: Callable[[str], bool]) -> None:
+    def __init__(self, rest: ASGIApp, secure: Callable[[str], bool], pushes: TaskPushes | None = None) -> None:
         self._rest = rest
+        self._pushes = pushes
         self._secure = secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,7 +124,8 @@ class A2AFacade:
             if below == CARD:
                 await self._card(request, agent_id)(scope, receive, send)
                 return
-            operations = AgentOperations(InternalApi(self._rest, scope), agent_id, self._origin(scope))
+            operations = AgentOperations(InternalApi(self._rest, scope), agent_id, self._origin(scope),
+                                         self._pushes)
             if below in ("", "/"):
                 await self._rpc(request, operations, agent_id, send)
                 return
@@ -137,10 +140,13 @@ class A2AFacade:
         host = said(scope)[b"host"][0]
         return f"{'https' if self._secure(host) else 'http'}://{host}"
 
+    def _push_key(self) -> str | None:
+        return self._pushes.sender.public_key if self._pushes is not None else None
+
     def _card(self, request: Request, agent_id: str) -> HttpResponse:
         if request.method not in ("GET", "HEAD"):
             raise A2AError("METHOD_NOT_FOUND", f"The card is read with GET, not with {request.method}.")
-        card = card_of(agent_id, self._origin(request.scope))
+        card = card_of(agent_id, self._origin(request.scope), push_key=self._push_key())
         etag = etag_of(card)
         headers = {"ETag": etag, "Cache-Control": f"public, max-age={CARD_MAX_AGE_S}"}
         known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
@@ -167,7 +173,7 @@ class A2AFacade:
         return raw_answer(encode(await method.whole(operations, asked)), 200, None, _JSON)
 
     async def _extended(self, operations: AgentOperations, agent_id: str) -> dict[str, Any]:
-        return card_of(agent_id, operations.origin, await operations.known_agent())
+        return card_of(agent_id, operations.origin, await operations.known_agent(), self._push_key())
 
     # --- JSON-RPC ---
     async def _rpc(self, request: Request, operations: AgentOperations, agent_id: str, send: Send) -> None:

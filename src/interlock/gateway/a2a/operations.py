@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -12,6 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.gateway.a2a.internal_api import InternalApi
+from interlock.gateway.a2a.push_configs import PushConfigs
+from interlock.gateway.a2a.task_pushes import TaskPushes
 from interlock.gateway.a2a.task_view import (
     ANSWER,
     INTERRUPTED,
@@ -32,7 +35,17 @@ from interlock.gateway.a2a.task_view import (
     text_of,
     text_part,
 )
-from interlock.gateway.a2a.wire import A2AError, A2AMessage, GatewayRefusal, ListRequest, SendRequest, TaskRequest
+from interlock.gateway.a2a.wire import (
+    A2AError,
+    A2AMessage,
+    GatewayRefusal,
+    ListRequest,
+    PushConfig,
+    PushListRequest,
+    PushRequest,
+    SendRequest,
+    TaskRequest,
+)
 from interlock.protocol.access import Whoami
 from interlock.protocol.answers import ApprovalPage, CommandPage, FramePage, NodeList, SessionPage
 from interlock.protocol.identifiers import COMMAND_PREFIX
@@ -41,10 +54,8 @@ from interlock.protocol.resources import Approval, Command, Node, Session
 
 BLOCKING_MAX_S = 600.0
 """A blocking SendMessage returns the task as it is after this time; the task goes on."""
-SCANNED_PAGES_MAX = 20
-"""Pages of commands that one ListTasks reads to find what its filter asks for."""
-COUNTED_MAX = 1_000
-"""ListTasks counts no further than this: a larger `totalSize` is reported as this one."""
+LISTED_MAX = 1_000
+"""Tasks that one ListTasks orders by their last change, and counts: a larger `totalSize` is reported as this one."""
 UPDATES_WAITING = 64
 
 _KEY = re.compile(rf"[\x21-\x7e]{{{IDEMPOTENCY_KEY_MIN},{IDEMPOTENCY_KEY_MAX}}}")
@@ -61,15 +72,47 @@ class SentMessage(NamedTuple):
     since: str | None
 
 
+class TaskWindow(NamedTuple):
+    """Tasks in the order of their last change; `next` is the cursor of what was begun before them."""
+
+    tasks: list[Command]
+    next: str | None
+
+
+class ListPlace(NamedTuple):
+    """Where a list goes on: in the window that begins at a cursor, behind a task that changed at a time."""
+
+    begins: str
+    after: tuple[str, str] | None
+
+    @property
+    def text(self) -> str:
+        """As a page token."""
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode()
+
+    @classmethod
+    def read(cls, token: str) -> ListPlace:
+        """Read a page token; "" is the beginning. Raises A2AError INVALID_PARAMS."""
+        if not token:
+            return cls("", None)
+        try:
+            return msgspec.json.decode(base64.urlsafe_b64decode(token), type=cls)
+        except (ValueError, msgspec.MsgspecError):
+            raise A2AError("INVALID_PARAMS", "`pageToken` is not one of this list.") from None
+
+
 class AgentOperations:
     """What a client may ask of one agent. `origin` is where the gateway's pages are."""
 
-    def __init__(self, api: InternalApi, agent_id: str, origin: str) -> None:
+    def __init__(self, api: InternalApi, agent_id: str, origin: str, pushes: TaskPushes | None = None) -> None:
         self._api = api
+        self._push = PushConfigs(api, pushes, origin)
         self._agent_id = agent_id
         self.origin = origin
         self._contexts: dict[str, str] = {}
         """The context ids of sessions that this request has looked at."""
+        self._windows: dict[str, TaskWindow] = {}
+        """The tasks that this request has read, by the cursor that they begin at."""
 
     # --- sending ---
     async def send(self, asked: SendRequest) -> dict[str, Any]:
@@ -92,8 +135,15 @@ class AgentOperations:
                 yield update
 
     async def _sent(self, asked: SendRequest) -> SentMessage:
-        if asked.configuration.task_push_notification_config is not None:
-            raise no_push()
+        config = asked.configuration.task_push_notification_config
+        if config is not None:
+            await self._push.check(config)
+        sent = await self._passed_on(asked)
+        if config is not None:
+            await self._push.put(sent.command, config)
+        return sent
+
+    async def _passed_on(self, asked: SendRequest) -> SentMessage:
         message = asked.message
         if message.task_id:
             return SentMessage(await self._answered(message), "")
@@ -176,25 +226,54 @@ class AgentOperations:
                 yield update
 
     async def listed(self, asked: ListRequest) -> dict[str, Any]:
-        """`ListTasks`: newest first. Raises A2AError."""
+        """`ListTasks`: what changed last comes first, within each LISTED_MAX tasks that were begun last. Raises
+        A2AError."""
         if asked.status and asked.status not in STATES.values():
             raise A2AError("INVALID_PARAMS", f"`status` is one of {', '.join(sorted(set(STATES.values())))}.")
         session = await self._session(asked.context_id)
         if asked.context_id and session is None:
             return {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0}
         session_id = session.session_id if session is not None else None
-        tasks: list[dict[str, Any]] = []
         pending = await self._pending(agent=self._agent_id, session=session_id)
-        cursor = asked.page_token or None
-        for _ in range(SCANNED_PAGES_MAX):
+        place = ListPlace.read(asked.page_token)
+        tasks: list[dict[str, Any]] = []
+        while True:
+            window = await self._window(session_id, place.begins)
+            behind = [one for one in window.tasks if place.after is None or _changed(one) < place.after]
+            for number, command in enumerate(behind, 1):
+                if (task := await self._listed(command, asked, pending)) is not None:
+                    tasks.append(task)
+                if len(tasks) == asked.page_size:
+                    place = (ListPlace(place.begins, _changed(command)) if number < len(behind)
+                             else ListPlace(window.next, None) if window.next is not None else None)
+                    return await self._page(tasks, place, session_id)
+            if window.next is None:
+                return await self._page(tasks, None, session_id)
+            place = ListPlace(window.next, None)
+            if not asked.status and not asked.status_timestamp_after:
+                continue
+            return await self._page(tasks, place, session_id)  # What a filter leaves out is looked through in steps.
+
+    async def _page(self, tasks: list[dict[str, Any]], place: ListPlace | None, session_id: str | None
+                    ) -> dict[str, Any]:
+        return {"tasks": tasks, "nextPageToken": place.text if place is not None else "", "pageSize": len(tasks),
+                "totalSize": len((await self._window(session_id, "")).tasks)}
+
+    async def _window(self, session_id: str | None, begins: str) -> TaskWindow:
+        """Return LISTED_MAX tasks at most, from a cursor on, what changed last first."""
+        if begins in self._windows:
+            return self._windows[begins]
+        found: list[Command] = []
+        cursor = begins or None
+        while len(found) < LISTED_MAX:
             page = await self._api.read(CommandPage, "/v1/commands", agent=self._agent_id, type="execute",
-                                        session=session_id, cursor=cursor, limit=asked.page_size - len(tasks))
-            tasks += [task for item in page.items if (task := await self._listed(item, asked, pending)) is not None]
+                                        session=session_id, cursor=cursor, limit=PAGE_MAX)
+            found += page.items
             cursor = page.next_cursor if page.has_more else None
-            if cursor is None or len(tasks) >= asked.page_size:
+            if cursor is None:
                 break
-        return {"tasks": tasks, "nextPageToken": cursor or "", "pageSize": len(tasks),
-                "totalSize": await self._counted(session_id)}
+        self._windows[begins] = TaskWindow(sorted(found, key=_changed, reverse=True), cursor)
+        return self._windows[begins]
 
     async def _listed(self, command: Command, asked: ListRequest, pending: list[Approval]) -> dict[str, Any] | None:
         """Return the task if it is asked for. A list of commands has no prompts: they are read if history is."""
@@ -206,16 +285,24 @@ class AgentOperations:
         return task_of(command, await self._context(command), waiting, self.origin,
                        history_length=asked.history_length, artifacts=asked.include_artifacts)
 
-    async def _counted(self, session_id: str | None) -> int:
-        count, cursor = 0, None
-        while count < COUNTED_MAX:
-            page = await self._api.read(CommandPage, "/v1/commands", agent=self._agent_id, type="execute",
-                                        session=session_id, cursor=cursor, limit=PAGE_MAX)
-            count += len(page.items)
-            cursor = page.next_cursor
-            if not page.has_more:
-                break
-        return min(count, COUNTED_MAX)
+    # --- push notifications ---
+    async def put_push(self, asked: PushConfig) -> dict[str, Any]:
+        """`CreateTaskPushNotificationConfig`. Raises A2AError."""
+        await self._push.check(asked)
+        return await self._push.put(await self._command(asked.task_id), asked)
+
+    async def get_push(self, asked: PushRequest) -> dict[str, Any]:
+        """`GetTaskPushNotificationConfig`. Raises A2AError."""
+        return await self._push.get(await self._command(asked.task_id), asked.id)
+
+    async def list_pushes(self, asked: PushListRequest) -> dict[str, Any]:
+        """`ListTaskPushNotificationConfigs`. Raises A2AError."""
+        return await self._push.listed(await self._command(asked.task_id))
+
+    async def delete_push(self, asked: PushRequest) -> dict[str, Any]:
+        """`DeleteTaskPushNotificationConfig`. Raises A2AError."""
+        await self._push.delete(await self._command(asked.task_id), asked.id)
+        return {}
 
     async def known_agent(self) -> list[Node]:
         """Return the runners that offer the agent. Raises A2AError INVALID_PARAMS if there is none."""
@@ -354,15 +441,13 @@ async def _decoded(events: AsyncIterator[tuple[str, bytes]]) -> AsyncGenerator[t
         yield name, msgspec.json.decode(data)
 
 
+def _changed(command: Command) -> tuple[str, str]:
+    return command.updated_at, command.id
+
+
 def _of(command: Command, pending: list[Approval]) -> list[Approval]:
     """Return the approvals that a command waits for."""
     return [one for one in pending if one.command_id == command.id and STATES[command.state] not in TERMINAL]
-
-
-def no_push() -> A2AError:
-    """Return the refusal of everything about push notifications."""
-    return A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "This server sends no push notifications for single tasks. "
-                    "Subscribe to the task, or have the gateway's webhooks configured.")
 
 
 def _not_taken(command: Command, state: str, origin: str, waiting: list[Approval]) -> str:

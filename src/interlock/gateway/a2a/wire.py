@@ -20,6 +20,7 @@ ERROR_DOMAIN = "a2a-protocol.org"
 OWN_DOMAIN = "interlock"
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+HeaderValue = Annotated[str, msgspec.Meta(max_length=2_048, pattern=r"^[\x21-\x7e]*$")]
 T = TypeVar("T")
 
 
@@ -48,12 +49,44 @@ class A2AMessage(_Received, frozen=True, kw_only=True):
     task_id: str = ""
 
 
+class PushAuthentication(_Received, frozen=True, kw_only=True):
+    """How the gateway is to authenticate where it notifies: the header `Authorization: SCHEME CREDENTIALS`."""
+
+    scheme: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,31}$")]
+    credentials: HeaderValue = ""
+
+
+class PushConfig(_Received, frozen=True, kw_only=True):
+    """Where a client is notified of a task: `CreateTaskPushNotificationConfig`, and a part of a message's request."""
+
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
+    id: Name | Literal[""] = ""
+    task_id: str = ""
+    token: HeaderValue = ""
+    authentication: PushAuthentication | None = None
+
+
+class PushRequest(_Received, frozen=True, kw_only=True):
+    """`GetTaskPushNotificationConfig` and `DeleteTaskPushNotificationConfig`."""
+
+    id: Name
+    task_id: Name
+
+
+class PushListRequest(_Received, frozen=True, kw_only=True):
+    """`ListTaskPushNotificationConfigs`. A task has few: they are one page."""
+
+    task_id: Name
+    page_size: Annotated[int, msgspec.Meta(ge=0)] = 0
+    page_token: str = ""
+
+
 class SendConfiguration(_Received, frozen=True, kw_only=True):
     """How a message is to be answered."""
 
     history_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
     return_immediately: bool = False
-    task_push_notification_config: dict[str, Any] | None = None
+    task_push_notification_config: PushConfig | None = None
 
 
 class TaskOptions(_Received, frozen=True, kw_only=True):

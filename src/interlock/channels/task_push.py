@@ -1,0 +1,60 @@
+"""A client of A2A is notified of a task by one POST, signed with the gateway's key as Standard Webhooks says (O-9)."""
+
+from __future__ import annotations
+
+import base64
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from interlock.ports.channel import NotAsked
+from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
+from interlock.protocol.records import TaskPush
+
+TIMEOUT_S = 10.0
+ANSWER_BYTES = 65_536
+"""What comes back is not looked at; more than this is a refusal."""
+GONE = 410
+"""The receiver wants no more of these."""
+PUBLIC_PREFIX = "whpk_"
+TOKEN_HEADER = "x-a2a-notification-token"
+
+
+class TaskPushSender:
+    """Sends notifications. `key` is the gateway's; they are signed with one that is derived from it, so that nothing
+    that a client has signed here is ever a word of the gateway's own log."""
+
+    def __init__(self, key: Ed25519PrivateKey, outgoing: Outgoing) -> None:
+        seed = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+        self._key = Ed25519PrivateKey.from_private_bytes(
+            HKDF(SHA256(), 32, salt=None, info=b"interlock task push key 1").derive(seed))
+        self.outgoing = outgoing
+        public = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self.public_key = PUBLIC_PREFIX + base64.b64encode(public).decode()
+        """What receivers check signatures with."""
+
+    def check(self, url: str) -> None:
+        """Check where a client wants to be notified. Raises UrlRefused."""
+        self.outgoing.check(url)
+
+    async def send(self, push: TaskPush, message_id: str, at_ms: int, body: bytes) -> None:
+        """Send one notification. Raises NotAsked."""
+        seconds = str(at_ms // 1000)
+        signed = self._key.sign(f"{message_id}.{seconds}.".encode() + body)
+        headers = {"content-type": "application/a2a+json", "webhook-id": message_id, "webhook-timestamp": seconds,
+                   "webhook-signature": "v1a," + base64.b64encode(signed).decode()}
+        if push.token:
+            headers[TOKEN_HEADER] = push.token
+        if push.scheme:
+            headers["authorization"] = f"{push.scheme} {push.credentials}"
+        try:
+            answer = await self.outgoing.send("POST", push.url, headers=headers, body=body, max_bytes=ANSWER_BYTES,
+                                               timeout_s=TIMEOUT_S)
+        except UrlRefused as refused:
+            raise NotAsked(str(refused), final=True) from None
+        except Unreached as unreached:
+            raise NotAsked(str(unreached)) from None
+        if not 200 <= answer.status < 300:
+            raise NotAsked(f"the receiver answered with status {answer.status}", final=answer.status == GONE)
