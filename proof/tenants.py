@@ -26,8 +26,8 @@ from interlock.ports.ledger import (
     PutSigningKey,
     WriteBatch,
 )
-from interlock.protocol.api import OPERATIONS
 from interlock.protocol.api.operation import Operation
+from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream
 from interlock.protocol.records import (

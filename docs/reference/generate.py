@@ -21,8 +21,8 @@ from interlock import config
 from interlock.cli import verbs
 from interlock.cli.exit_status import BY_CODE, BY_STATE, ExitStatus
 from interlock.command import machine
-from interlock.protocol.api import OPERATIONS
 from interlock.protocol.api.operation import READERS
+from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.codes import MEANINGS
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import ENVELOPE, FRAMES, Direction, FrameType, Origin

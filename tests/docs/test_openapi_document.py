@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from interlock.gateway.rest import openapi
-from interlock.protocol.api import OPERATIONS
 from interlock.protocol.api.parameters import PARAMETERS
+from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.problems import PROBLEMS
 from lazily import lazily
 

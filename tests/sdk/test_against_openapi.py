@@ -14,8 +14,8 @@ import pytest
 from interlock.gateway.rest import openapi
 from interlock.gateway.rest.routes import RouteTable, unversioned
 from interlock.protocol.answers import Health, Readiness
-from interlock.protocol.api import OPERATIONS
 from interlock.protocol.api.operation import Operation
+from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.bodies import EntryBody
 from interlock.protocol.inbound import InboundBody
 from interlock.protocol.problems import PROBLEMS

@@ -6,7 +6,7 @@ import httpx2
 
 from interlock.gateway.rest.problem_forms import codes_of
 from interlock.gateway.rest.routes import RouteTable, unversioned
-from interlock.protocol.api import OPERATIONS
+from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.problems import Problem
 
 _TABLE = RouteTable(OPERATIONS)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from interlock.protocol.answers import StatusPage
+from interlock.protocol.api.commands import GET_COMMAND, GET_STATUS
 from interlock.protocol.limits import WAIT_MAX_S
 from interlock.protocol.resources import Command
 from interlock.sdk.exchange import Flow, Give, Manners, Now, RequestSpec, exchange
 from interlock.sdk.problems import StillRunning
-from interlock.sdk.requests.base import get, segment
+from interlock.sdk.requests.base import read
 
 ItemT_co = TypeVar("ItemT_co", covariant=True)
 
@@ -47,7 +47,7 @@ def wait(command_id: str, *, within_s: float | None = None) -> Callable[[Manners
 def wait_for(command_id: str, within_s: float | None, manners: Manners) -> Flow[Command]:
     """Wait until the command has ended; give it as it then is. Raises StillRunning after `within_s`."""
     began: float = yield Now()
-    status = get(f"/v1/commands/{segment(command_id)}/status", StatusPage)
+    status = read(GET_STATUS, command_id)
     cursor: str | None = None
     while True:
         now: float = yield Now()
@@ -55,7 +55,7 @@ def wait_for(command_id: str, within_s: float | None, manners: Manners) -> Flow[
         page = yield from exchange(status.with_query(wait=str(left), **({"since": cursor} if cursor else {})), manners)
         cursor = page.next_cursor
         if page.terminal:
-            return (yield from exchange(get(f"/v1/commands/{segment(command_id)}", Command), manners))
+            return (yield from exchange(read(GET_COMMAND, command_id), manners))
         now = yield Now()
         if within_s is not None and now - began >= within_s:
             raise StillRunning(command_id, page.state)

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict
 import msgspec
 
 from interlock.protocol import payloads as p
-from interlock.protocol.answers import FrameEvent, FramePage, SessionPage
+from interlock.protocol.answers import FrameEvent
+from interlock.protocol.api.commands import GET_COMMAND
+from interlock.protocol.api.sessions import GET_FRAMES, LIST_SESSIONS
 from interlock.protocol.frames import FRAMES
 from interlock.protocol.resources import Approval, Command, CommandBody, Notice, OnBusy, StatusEvent
 from interlock.sdk.exchange import Call, Effect, Flow, Give, Manners, Now, ReceiveMessage, RequestSpec, exchange
@@ -19,7 +21,7 @@ from interlock.sdk.multiplexer import StreamEnd, Watched, watching
 from interlock.sdk.place import fresh_key
 from interlock.sdk.problems import Refused
 from interlock.sdk.requests import approvals
-from interlock.sdk.requests.base import get, segment
+from interlock.sdk.requests.base import read
 
 DRAIN_S = 10.0
 """How long the last frames of a command that has ended are awaited."""
@@ -148,11 +150,11 @@ def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, man
             came = yield effect
         if parts.ended_s is None and parts.has_ended:
             parts.ended_s = yield Now()
-            parts.turn_id = (yield from exchange(get(_path(command), Command), manners)).turn_id
+            parts.turn_id = (yield from exchange(read(GET_COMMAND, command.id), manners)).turn_id
         if parts.ended_s is not None and (yield from _drained(parts, effect)):
             inner.close()
             break
-    yield Give(EndPart((yield from exchange(get(_path(command), Command), manners))))
+    yield Give(EndPart((yield from exchange(read(GET_COMMAND, command.id), manners))))
 
 
 def _present(ask: RequestSpec[Command], manners: Manners) -> Flow[str | None]:
@@ -160,11 +162,11 @@ def _present(ask: RequestSpec[Command], manners: Manners) -> Flow[str | None]:
     target = msgspec.json.decode(ask.body or b"{}", type=CommandBody).target
     session_id = target.session_id
     if session_id is None and target.session_key is not None:
-        found = yield from exchange(get("/v1/sessions", SessionPage, key=target.session_key, limit="1"), manners)
+        found = yield from exchange(read(LIST_SESSIONS, key=target.session_key, limit="1"), manners)
         session_id = found.items[0].session_id if found.items else None
     if session_id is None:
         return None
-    frames = get(f"/v1/sessions/{segment(session_id)}/frames", FramePage, last="0", limit="1")
+    frames = read(GET_FRAMES, session_id, last="0", limit="1")
     return (yield from exchange(frames, manners)).next_cursor
 
 
@@ -203,10 +205,6 @@ def _drained(parts: _Parts, effect: Effect) -> Flow[bool]:
         return False
     now: float = yield Now()
     return now - (parts.ended_s or now) > DRAIN_S
-
-
-def _path(command: Command) -> str:
-    return f"/v1/commands/{segment(command.id)}"
 
 
 class _Changed(NamedTuple):

@@ -32,7 +32,7 @@ from interlock.protocol.access import (
     MAX_KEY_BROWSER_SESSIONS,
     lesser_roles,
 )
-from interlock.protocol.api import OPERATIONS
+from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.records import Principal, RunnerRecord
 from interlock.protocol.resources import Actor
 from small_gateway.running import Gateway

@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from interlock.ports.ledger import Full
-from interlock.protocol.api import OPERATIONS
+from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import PROBLEMS
 from small_gateway.running import Gateway

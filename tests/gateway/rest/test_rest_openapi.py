@@ -12,8 +12,8 @@ import pytest
 
 from interlock.gateway.rest import app, openapi
 from interlock.gateway.rest.problem_forms import codes_of
-from interlock.protocol.api import OPERATIONS
 from interlock.protocol.api.operation import EVERYBODY, Operation
+from interlock.protocol.api.table import OPERATIONS
 from small_gateway.running import Gateway
 
 KEY = {"Idempotency-Key": "the-key-of-this-test-0001"}

@@ -8,8 +8,8 @@ import pytest
 
 from interlock.cli import verbs
 from interlock.gateway.rest.app import HANDLERS
-from interlock.protocol.api import OPERATIONS
 from interlock.protocol.api.parameters import PARAMETERS
+from interlock.protocol.api.table import OPERATIONS
 
 REST_PAGE = Path(__file__).parents[3] / "docs" / "reference" / "rest.md"
 

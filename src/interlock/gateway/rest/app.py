@@ -67,8 +67,8 @@ from interlock.gateway.rest.streams import EventStream
 from interlock.gateway.rest.uploads import ReceivedUpload, receive
 from interlock.ports import trips
 from interlock.ports.ledger import LedgerError, OutcomeUnknown, TenantMoving
-from interlock.protocol.api import OPERATIONS
 from interlock.protocol.api.operation import READERS, SSE, Operation
+from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal

@@ -19,9 +19,9 @@ from interlock.gateway.rest.browser_halves import COOKIE
 from interlock.gateway.rest.problem_forms import codes_of, name_of, problem_responses, problem_schema
 from interlock.gateway.rest.raw_paths import RAW_PATHS
 from interlock.protocol.answers import COMPONENTS, AuditLine, FrameEvent, Health, Readiness
-from interlock.protocol.api import OPERATIONS
 from interlock.protocol.api.operation import EVERYBODY, READERS, SSE, Operation
 from interlock.protocol.api.parameters import parameter
+from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
 from interlock.protocol.resources import ExecutePayload, FeedEvent, Heartbeat, StatusEvent
 

@@ -27,24 +27,43 @@ from interlock.protocol.answers import (
     PushSubscriptionList,
     TenantList,
 )
+from interlock.protocol.api.access import (
+    END_BROWSER_SESSION,
+    END_PUSH_SUBSCRIPTION,
+    LIST_BROWSER_SESSIONS,
+    LIST_KEYS,
+    LIST_LOGIN_ISSUERS,
+    LIST_PUSH_SUBSCRIPTIONS,
+    LIST_TENANTS,
+    MAKE_BROWSER_CODE,
+    MAKE_KEY,
+    MAKE_TENANT,
+    RESTORE_TENANT,
+    REVOKE_KEY,
+    ROTATE_KEY,
+    SUBSCRIBE_TO_PUSH,
+    SUSPEND_TENANT,
+    TEST_PUSH_SUBSCRIPTION,
+    WHOAMI,
+)
 from interlock.protocol.resources import Actor
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import delete, get, post, segment
+from interlock.sdk.requests.base import change, read
 
 
 def whoami() -> RequestSpec[Whoami]:
     """Who the key of this gateway stands for."""
-    return get("/v1/whoami", Whoami)
+    return read(WHOAMI)
 
 
 def login_issuers() -> RequestSpec[LoginIssuerList]:
     """The issuers at which a person can log in for this gateway (RFC 8628)."""
-    return get("/v1/login-issuers", LoginIssuerList)
+    return read(LIST_LOGIN_ISSUERS)
 
 
 def keys(*, tenant: str | None = None) -> RequestSpec[KeyList]:
     """Every key that was ever made in the tenant."""
-    return get("/v1/keys", KeyList, tenant=tenant)
+    return read(LIST_KEYS, tenant=tenant)
 
 
 def make_key(principal: Actor, roles: Sequence[str], *, label: str = "", ttl_ms: int | None = None,
@@ -53,17 +72,17 @@ def make_key(principal: Actor, roles: Sequence[str], *, label: str = "", ttl_ms:
     """Make a key; its secret is shown this once. `driver` is the person who drives the agent that it is for."""
     body = KeyBody(principal=principal, driver=driver, roles=list(roles), label=label, ttl_ms=ttl_ms,
                    tenant_id=tenant_id)
-    return post("/v1/keys", MadeKey, body, idempotency_key)
+    return change(MAKE_KEY, body=body, key=idempotency_key)
 
 
 def rotate_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[MadeKey]:
     """Another secret for a key."""
-    return post(f"/v1/keys/{segment(key_id)}/rotate", MadeKey, EmptyBody(), idempotency_key)
+    return change(ROTATE_KEY, key_id, body=EmptyBody(), key=idempotency_key)
 
 
 def revoke_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Key]:
     """End a key."""
-    return post(f"/v1/keys/{segment(key_id)}/revoke", Key, EmptyBody(), idempotency_key)
+    return change(REVOKE_KEY, key_id, body=EmptyBody(), key=idempotency_key)
 
 
 def make_browser_code(*, roles: Sequence[str] | None = None,
@@ -71,59 +90,58 @@ def make_browser_code(*, roles: Sequence[str] | None = None,
     """Make a one-time code that opens a browser session of the console, as oneself with `roles` at most. It is shown
     this once and is good for five minutes."""
     body = BrowserCodeBody(roles=list(roles) if roles is not None else None)
-    return post("/v1/browser-codes", BrowserCode, body, idempotency_key)
+    return change(MAKE_BROWSER_CODE, body=body, key=idempotency_key)
 
 
 def browser_sessions() -> RequestSpec[BrowserSessionList]:
     """The browser sessions that are open: one's own; those of the tenant for an admin."""
-    return get("/v1/browser-sessions", BrowserSessionList)
+    return read(LIST_BROWSER_SESSIONS)
 
 
 def end_browser_session(browser_session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[BrowserSession]:
     """End a browser session; its streams end with it."""
-    return delete(f"/v1/browser-sessions/{segment(browser_session_id)}", BrowserSession, EmptyBody(), idempotency_key)
+    return change(END_BROWSER_SESSION, browser_session_id, body=EmptyBody(), key=idempotency_key)
 
 
 def push_subscriptions() -> RequestSpec[PushSubscriptionList]:
     """The browsers that are notified of approvals: one's own; those of the tenant for an admin. With the key that
     browsers subscribe with."""
-    return get("/v1/push-subscriptions", PushSubscriptionList)
+    return read(LIST_PUSH_SUBSCRIPTIONS)
 
 
 def subscribe_to_push(endpoint: str, p256dh: str, auth: str, *,
                       idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
     """Have the browser of this browser session notified. A key has no browser: it is refused."""
     body = PushSubscriptionBody(endpoint=endpoint, keys=PushKeys(p256dh=p256dh, auth=auth))
-    return post("/v1/push-subscriptions", PushSubscription, body, idempotency_key)
+    return change(SUBSCRIBE_TO_PUSH, body=body, key=idempotency_key)
 
 
 def try_push_subscription(push_subscription_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
     """Send a notice that names no approval. Raises UpstreamError if the push service did not take it."""
-    return post(f"/v1/push-subscriptions/{segment(push_subscription_id)}/test", Arrived, EmptyBody(), idempotency_key)
+    return change(TEST_PUSH_SUBSCRIPTION, push_subscription_id, body=EmptyBody(), key=idempotency_key)
 
 
 def end_push_subscription(push_subscription_id: str, *,
                           idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
     """End a subscription: that browser is no longer notified."""
-    return delete(f"/v1/push-subscriptions/{segment(push_subscription_id)}", PushSubscription, EmptyBody(),
-                  idempotency_key)
+    return change(END_PUSH_SUBSCRIPTION, push_subscription_id, body=EmptyBody(), key=idempotency_key)
 
 
 def tenants() -> RequestSpec[TenantList]:
     """The tenants of the gateway."""
-    return get("/v1/tenants", TenantList)
+    return read(LIST_TENANTS)
 
 
 def make_tenant(tenant_id: str, *, name: str = "", idempotency_key: str | None = None) -> RequestSpec[Tenant]:
     """Make a tenant."""
-    return post("/v1/tenants", Tenant, TenantBody(tenant_id=tenant_id, name=name), idempotency_key)
+    return change(MAKE_TENANT, body=TenantBody(tenant_id=tenant_id, name=name), key=idempotency_key)
 
 
 def suspend_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Tenant]:
     """Have none of a tenant's credentials accepted."""
-    return post(f"/v1/tenants/{segment(tenant_id)}/suspend", Tenant, EmptyBody(), idempotency_key)
+    return change(SUSPEND_TENANT, tenant_id, body=EmptyBody(), key=idempotency_key)
 
 
 def restore_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Tenant]:
     """Have a suspended tenant's credentials accepted again."""
-    return post(f"/v1/tenants/{segment(tenant_id)}/restore", Tenant, EmptyBody(), idempotency_key)
+    return change(RESTORE_TENANT, tenant_id, body=EmptyBody(), key=idempotency_key)

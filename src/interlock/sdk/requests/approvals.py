@@ -7,6 +7,17 @@ from typing import Literal
 import msgspec
 
 from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, SigningKeyList
+from interlock.protocol.api.access import CREATE_SIGNING_KEY, LIST_SIGNING_KEYS, REVOKE_SIGNING_KEY
+from interlock.protocol.api.approvals import (
+    ANSWER_QUESTION,
+    EXPLAIN_APPROVAL,
+    GET_APPROVAL,
+    GET_APPROVAL_INPUT,
+    LIST_APPROVALS,
+    PROPOSE_RULE,
+    VOTE,
+    WITHDRAW_VOTE,
+)
 from interlock.protocol.bodies import RevokeKeyBody
 from interlock.protocol.resources import (
     AnswerBody,
@@ -20,7 +31,7 @@ from interlock.protocol.resources import (
     WithdrawalBody,
 )
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import get, post, raw, segment
+from interlock.sdk.requests.base import change, read
 
 
 def listing(*, state: ApprovalState | None = None, decided: bool = False, agent: str | None = None,
@@ -28,18 +39,18 @@ def listing(*, state: ApprovalState | None = None, decided: bool = False, agent:
             limit: int | None = None) -> RequestSpec[ApprovalPage]:
     """A page of approvals, newest first; `state="pending"` is the inbox. `by` is a person who voted or decided, `q` a
     text in title, tool, agent, directory, comment or rule."""
-    return get("/v1/approvals", ApprovalPage, state=state, decided="true" if decided else None, agent=agent,
-               session=session, by=by, q=q, cursor=cursor, limit=limit)
+    return read(LIST_APPROVALS, state=state, decided="true" if decided else None, agent=agent, session=session, by=by,
+                q=q, cursor=cursor, limit=limit)
 
 
 def show(approval_id: str) -> RequestSpec[Approval]:
     """An approval as it is."""
-    return get(_path(approval_id), Approval)
+    return read(GET_APPROVAL, approval_id)
 
 
 def voted_bytes(approval_id: str) -> RequestSpec[bytes]:
     """The very bytes that the approval's digest is of: what a vote is about. Hash them before you show them."""
-    return raw(f"{_path(approval_id)}/input", "application/octet-stream")
+    return read(GET_APPROVAL_INPUT, approval_id)
 
 
 def vote(
@@ -59,11 +70,11 @@ def vote(
     """Vote; the approval after it. With `digest` the vote counts for that input alone (P-2); with `signature` it is a
     signed one (P-4)."""
     changed = msgspec.UNSET if updated_input is msgspec.UNSET else msgspec.Raw(msgspec.json.encode(updated_input))
-    return post(_path(approval_id, "/grants"), Approval, GrantBody(
+    return change(VOTE, approval_id, body=GrantBody(
         decision=decision, comment=comment, method="signature" if signature is not None else "acl",
         signature=signature, key_id=key_id, at=at, option_id=option_id, updated_input=changed, remember=remember,
         digest=digest,
-    ), idempotency_key)
+    ), key=idempotency_key)
 
 
 def grant(approval_id: str, *, digest: str | None = None, comment: str | None = None,
@@ -81,39 +92,35 @@ def deny(approval_id: str, *, comment: str | None = None, remember: Remembering 
 
 def withdraw(approval_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Approval]:
     """Take one's own vote back while it has decided nothing (P-3)."""
-    return post(_path(approval_id, "/withdrawals"), Approval, WithdrawalBody(), idempotency_key)
+    return change(WITHDRAW_VOTE, approval_id, body=WithdrawalBody(), key=idempotency_key)
 
 
 def answer(approval_id: str, text: str | None, *, idempotency_key: str | None = None) -> RequestSpec[Approval]:
     """Answer an agent's question in words; None declines to."""
-    return post(_path(approval_id, "/answers"), Approval, AnswerBody(text=text), idempotency_key)
+    return change(ANSWER_QUESTION, approval_id, body=AnswerBody(text=text), key=idempotency_key)
 
 
 def explain(approval_id: str) -> RequestSpec[Explanation]:
     """Which rule decides this call now, and why the ones before it do not."""
-    return get(_path(approval_id, "/explain"), Explanation)
+    return read(EXPLAIN_APPROVAL, approval_id)
 
 
 def rule(approval_id: str, *, scope: Literal["session", "rule"] | None = None, decision: Decision | None = None,
          width: Literal["exact", "program", "below", "described"] | None = None) -> RequestSpec[ProposedRule]:
     """The rule that a vote with `remember` would leave behind, and the widths that fit the call."""
-    return get(_path(approval_id, "/rule"), ProposedRule, scope=scope, decision=decision, width=width)
+    return read(PROPOSE_RULE, approval_id, scope=scope, decision=decision, width=width)
 
 
 def signing_keys() -> RequestSpec[SigningKeyList]:
     """Every key for signed votes that was ever registered."""
-    return get("/v1/signing-keys", SigningKeyList)
+    return read(LIST_SIGNING_KEYS)
 
 
 def add_signing_key(public_key: str, *, label: str = "", idempotency_key: str | None = None) -> RequestSpec[SigningKey]:
     """Register an Ed25519 public key, 32 bytes as base64, for the one who asks."""
-    return post("/v1/signing-keys", SigningKey, SigningKeyBody(public_key=public_key, label=label), idempotency_key)
+    return change(CREATE_SIGNING_KEY, body=SigningKeyBody(public_key=public_key, label=label), key=idempotency_key)
 
 
 def revoke_signing_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[SigningKey]:
     """Have no vote count any more that this key signs from now on."""
-    return post(f"/v1/signing-keys/{segment(key_id)}/revoke", SigningKey, RevokeKeyBody(), idempotency_key)
-
-
-def _path(approval_id: str, rest: str = "") -> str:
-    return f"/v1/approvals/{segment(approval_id)}{rest}"
+    return change(REVOKE_SIGNING_KEY, key_id, body=RevokeKeyBody(), key=idempotency_key)

@@ -1,7 +1,8 @@
-"""How requests are written."""
+"""How requests are written: method, path, answer and media types are those of the operation in the API's table."""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -9,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from interlock.protocol.access import EmptyBody
+from interlock.protocol.api.operation import JSON, Operation
 from interlock.sdk.exchange import RequestSpec
 
 T = TypeVar("T")
@@ -17,45 +19,40 @@ _encoder = msgspec.json.Encoder()
 
 
 @lru_cache(maxsize=256)
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a type of answers."""
     return msgspec.json.Decoder(kind)
 
 
-def segment(text: str) -> str:
-    """Write an id as one segment of a path, whatever stands in it."""
-    return quote(text, safe="")
+def path_of(operation: Operation[Any], *ids: str) -> str:
+    """Write an operation's path, with an id as one segment, whatever stands in it."""
+    rest = iter(ids)
+    return "/v1" + re.sub(r"\{\w+\}", lambda _: quote(next(rest), safe=""), operation.path)
 
 
-def get(path: str, kind: type[T], **query: object) -> RequestSpec[T]:
+def read(operation: Operation[T], /, *ids: str, **query: object) -> RequestSpec[T]:
     """Ask for a resource; parameters that are None are left out."""
-    return RequestSpec("GET", path, _decoder(kind).decode, query=written(query))
+    if operation.answers is not None:
+        return RequestSpec(operation.method, path_of(operation, *ids), decoder(operation.answers).decode,
+                           query=written(query))
+    accept = operation.media[0] if len(operation.media) == 1 else "*/*"
+    plain: Any = bytes
+    return RequestSpec(operation.method, path_of(operation, *ids), plain, query=written(query), accept=accept)
 
 
-def post(path: str, kind: type[T], body: msgspec.Struct | None = None, key: str | None = None, *, keyed: bool = True
-         ) -> RequestSpec[T]:
-    """Ask for a change."""
-    return _change("POST", path, kind, body, key, keyed=keyed)
+def document(path: str, kind: type[T]) -> RequestSpec[T]:
+    """Ask for what the gateway says of itself, outside of the table."""
+    return RequestSpec("GET", path, decoder(kind).decode)
 
 
-def patch(path: str, kind: type[T], body: msgspec.Struct, key: str | None = None) -> RequestSpec[T]:
-    """Ask for a change of some fields."""
-    return _change("PATCH", path, kind, body, key, keyed=True)
-
-
-def delete(path: str, kind: type[T], body: msgspec.Struct, key: str | None = None) -> RequestSpec[T]:
-    """Ask for something to be put away."""
-    return _change("DELETE", path, kind, body, key, keyed=True)
-
-
-def _change(method: str, path: str, kind: type[T], body: msgspec.Struct | None, key: str | None, *, keyed: bool
-            ) -> RequestSpec[T]:
-    return RequestSpec(method, path, _decoder(kind).decode, body=_encoder.encode(body or EmptyBody()), key=key,
-                       keyed=keyed)
-
-
-def raw(path: str, accept: str, **query: object) -> RequestSpec[bytes]:
-    """Ask for something that is not JSON."""
-    return RequestSpec("GET", path, bytes, query=written(query), accept=accept)
+def change(operation: Operation[T], /, *ids: str, body: msgspec.Struct | None = None, key: str | None = None,
+           uploaded: bytes | None = None, **query: object) -> RequestSpec[T]:
+    """Ask for a change under an idempotency key. `uploaded` is sent as the body in the operation's media type, with
+    `query` beside it."""
+    return RequestSpec(
+        operation.method, path_of(operation, *ids), decoder(operation.answers).decode, query=written(query),
+        body=_encoder.encode(body or EmptyBody()) if uploaded is None else uploaded,
+        content_type=JSON if uploaded is None else operation.upload, key=key, keyed=operation.keyed)
 
 
 def written(query: dict[str, object]) -> dict[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from interlock.protocol.api.messages import RECEIVE_MESSAGE
 from interlock.protocol.inbound import InboundBody, Received
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import post
+from interlock.sdk.requests.base import change
 
 
 def receive(message: InboundBody, *, idempotency_key: str | None = None) -> RequestSpec[Received]:
     """Pass a chat's message on: it becomes a command of the session that its chat names. One with a `message_id` is
     taken once however often it is delivered."""
-    return post("/v1/inbound", Received, message, idempotency_key or message.idempotency_key)
+    return change(RECEIVE_MESSAGE, body=message, key=idempotency_key or message.idempotency_key)

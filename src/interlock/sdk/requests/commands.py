@@ -8,6 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from interlock.protocol.answers import CommandPage, StatusPage
+from interlock.protocol.api.commands import GET_COMMAND, GET_COMMAND_APPROVAL, GET_STATUS, LIST_COMMANDS, SUBMIT_COMMAND
 from interlock.protocol.resources import (
     ApprovalWish,
     Command,
@@ -25,7 +26,7 @@ from interlock.protocol.resources import (
 )
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
-from interlock.sdk.requests.base import get, post, segment, written
+from interlock.sdk.requests.base import change, path_of, read, written
 
 _event = msgspec.json.Decoder(StatusEvent)
 _heartbeat = msgspec.json.Decoder(Heartbeat)
@@ -91,12 +92,12 @@ def _steer(kind: CommandType, command_id: str, reason: str | None, wait_s: int |
 
 
 def _given(body: CommandBody, wait_s: int | None, key: str | None) -> RequestSpec[Command]:
-    return replace(post("/v1/commands", Command, body, key), wait_s=wait_s)
+    return replace(change(SUBMIT_COMMAND, body=body, key=key), wait_s=wait_s)
 
 
 def show(command_id: str) -> RequestSpec[Command]:
     """A command as it is."""
-    return get(f"/v1/commands/{segment(command_id)}", Command)
+    return read(GET_COMMAND, command_id)
 
 
 def listing(
@@ -104,24 +105,24 @@ def listing(
     actor: str | None = None, kind: CommandType | None = None, cursor: str | None = None, limit: int | None = None,
 ) -> RequestSpec[CommandPage]:
     """A page of commands, newest first; `kind` is their type."""
-    return get("/v1/commands", CommandPage, state=state, agent=agent, session=session, actor=actor, type=kind,
-               cursor=cursor, limit=limit)
+    return read(LIST_COMMANDS, state=state, agent=agent, session=session, actor=actor, type=kind, cursor=cursor,
+                limit=limit)
 
 
 def approval(command_id: str) -> RequestSpec[CommandApproval]:
     """What a command's approval needs and has."""
-    return get(f"/v1/commands/{segment(command_id)}/approval", CommandApproval)
+    return read(GET_COMMAND_APPROVAL, command_id)
 
 
 def status(command_id: str, *, since: str | None = None, last: int | None = None, limit: int | None = None,
            wait: int | None = None) -> RequestSpec[StatusPage]:
     """A page of a command's status events; `wait` seconds for the first one."""
-    return get(f"/v1/commands/{segment(command_id)}/status", StatusPage, since=since, last=last, limit=limit, wait=wait)
+    return read(GET_STATUS, command_id, since=since, last=last, limit=limit, wait=wait)
 
 
 def follow(command_id: str, *, since: str | None = None) -> Following[StatusEvent | Heartbeat]:
     """A command's status events until it has ended, from behind the cursor `since`."""
-    return Following(f"/v1/commands/{segment(command_id)}/status", _read, written({}), since)
+    return Following(path_of(GET_STATUS, command_id), _read, written({}), since)
 
 
 def _read(event: str, data: bytes) -> StatusEvent | Heartbeat:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from interlock.protocol.api.messages import LIST_CRON_JOBS, RUN_CRON_JOB
 from interlock.protocol.inbound import CronJobs, CronRunBody, Received
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import get, post, segment
+from interlock.sdk.requests.base import change, read
 
 
 def listing() -> RequestSpec[CronJobs]:
     """The tenant's cron jobs: when each ran, and when it is due next."""
-    return get("/v1/cron", CronJobs)
+    return read(LIST_CRON_JOBS)
 
 
 def run(job_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Received]:
     """Tell a job to its agent now; when it is due next stays as it is."""
-    return post(f"/v1/cron/{segment(job_id)}/run", Received, CronRunBody(), idempotency_key)
+    return change(RUN_CRON_JOB, job_id, body=CronRunBody(), key=idempotency_key)

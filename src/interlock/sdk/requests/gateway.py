@@ -30,6 +30,37 @@ from interlock.protocol.answers import (
     Status,
     WebhookList,
 )
+from interlock.protocol.api.audit import (
+    AUDIT_CHECKPOINT,
+    AUDIT_KEY,
+    ERASE_AUDIT,
+    EXPORT_AUDIT,
+    GET_AUDIT_RECORD,
+    PROVE_CONSISTENCY,
+    PROVE_INCLUSION,
+    READ_AUDIT,
+    RESUME_SIGNING,
+    SHOW_SIGNING,
+)
+from interlock.protocol.api.commands import DRAIN, UNDRAIN
+from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY, LIST_NODES
+from interlock.protocol.api.policy import (
+    DECIDE,
+    GET_POLICY,
+    LIST_REMEMBERED_RULES,
+    REPLAY_POLICY,
+    REVOKE_REMEMBERED_RULE,
+)
+from interlock.protocol.api.runners import LIST_RUNNERS, OFFER_PAIRING, PAIR_RUNNER, REVOKE_RUNNER, ROTATE_RUNNER
+from interlock.protocol.api.upkeep import PRUNE
+from interlock.protocol.api.webhooks import (
+    GET_USAGE,
+    LIST_BUDGETS,
+    LIST_DELIVERIES,
+    LIST_WEBHOOKS,
+    RETRY_DELIVERY,
+    TEST_WEBHOOK,
+)
 from interlock.protocol.bodies import (
     PairBody,
     PairingBody,
@@ -54,45 +85,45 @@ from interlock.protocol.resources import (
     UsageReport,
 )
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import get, post, raw, segment
+from interlock.sdk.requests.base import change, document, read
 
 
 def status() -> RequestSpec[Status]:
     """How the gateway and the tenant are."""
-    return get("/v1/status", Status)
+    return read(GET_STATUS_OF_GATEWAY)
 
 
 def alive() -> RequestSpec[Health]:
     """Whether the gateway's process answers."""
-    return get("/healthz", Health)
+    return document("/healthz", Health)
 
 
 def ready() -> RequestSpec[Readiness]:
     """Whether the gateway can work: its ledger writes, its lanes are up, and whether it is being drained. One that is
     not ready says so here, and nothing is raised."""
-    return replace(get("/readyz", Readiness), also=frozenset({503}))
+    return replace(document("/readyz", Readiness), also=frozenset({503}))
 
 
 def description() -> RequestSpec[dict[str, Any]]:
     """The OpenAPI document."""
-    return get("/openapi.json", dict[str, Any])
+    return document("/openapi.json", dict[str, Any])
 
 
 def drain(scope: DrainScope, *, id: str | None = None, reason: str | None = None,  # noqa: A002 - the API's name
           idempotency_key: str | None = None) -> RequestSpec[DrainList]:
     """Let what runs finish and start nothing new, in the tenant, a runner, an agent or a session (C-5)."""
-    return post("/v1/drain", DrainList, DrainBody(scope=scope, id=id, reason=reason), idempotency_key)
+    return change(DRAIN, body=DrainBody(scope=scope, id=id, reason=reason), key=idempotency_key)
 
 
 def undrain(scope: DrainScope, *, id: str | None = None,  # noqa: A002 - the API's name
             idempotency_key: str | None = None) -> RequestSpec[DrainList]:
     """Have what waits start."""
-    return post("/v1/undrain", DrainList, DrainBody(scope=scope, id=id), idempotency_key)
+    return change(UNDRAIN, body=DrainBody(scope=scope, id=id), key=idempotency_key)
 
 
 def budgets() -> RequestSpec[BudgetList]:
     """The budgets, and what today has used of them (P-7)."""
-    return get("/v1/budgets", BudgetList)
+    return read(LIST_BUDGETS)
 
 
 def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[UsageDimension] = ("day",),
@@ -100,50 +131,50 @@ def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[Usage
           limit: int | None = None) -> RequestSpec[UsageReport]:
     """What agents reported to have used, apart by `by`. `from_` and `to` are days of UTC, such as 2026-11-25, the last
     one included; left out they are the last 30 (J-13)."""
-    return get("/v1/usage", UsageReport, to=to, by=",".join(by), agent=agent, model=model, session=session,
-               person=person, limit=limit, **{"from": from_})
+    return read(GET_USAGE, to=to, by=",".join(by), agent=agent, model=model, session=session, person=person,
+                limit=limit, **{"from": from_})
 
 
 # --- runners ---
 def nodes() -> RequestSpec[NodeList]:
     """The runners as they are now: online, their agents, their roots."""
-    return get("/v1/edge/nodes", NodeList)
+    return read(LIST_NODES)
 
 
 def runners() -> RequestSpec[RunnerList]:
     """Every runner that was ever paired."""
-    return get("/v1/runners", RunnerList)
+    return read(LIST_RUNNERS)
 
 
 def offer_pairing(*, device_name: str = "", idempotency_key: str | None = None) -> RequestSpec[PairingCode]:
     """A code that pairs one runner."""
-    return post("/v1/runners/pairings", PairingCode, PairingBody(device_name=device_name), idempotency_key)
+    return change(OFFER_PAIRING, body=PairingBody(device_name=device_name), key=idempotency_key)
 
 
 def pair(code: str, *, device_name: str = "") -> RequestSpec[RunnerToken]:
     """Use a pairing code. It answers once, so this is never sent a second time."""
-    return post("/v1/runners/pair", RunnerToken, PairBody(code=code, device_name=device_name), keyed=False)
+    return change(PAIR_RUNNER, body=PairBody(code=code, device_name=device_name))
 
 
 def rotate_runner(runner_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RunnerToken]:
     """Another token for a runner."""
-    return post(f"/v1/runners/{segment(runner_id)}/rotate", RunnerToken, RunnerBody(), idempotency_key)
+    return change(ROTATE_RUNNER, runner_id, body=RunnerBody(), key=idempotency_key)
 
 
 def revoke_runner(runner_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Runner]:
     """Shut a runner out for good."""
-    return post(f"/v1/runners/{segment(runner_id)}/revoke", Runner, RunnerBody(), idempotency_key)
+    return change(REVOKE_RUNNER, runner_id, body=RunnerBody(), key=idempotency_key)
 
 
 # --- policy ---
 def policy() -> RequestSpec[PolicyRules]:
     """Every rule in force, in the order in which they are asked."""
-    return get("/v1/policy", PolicyRules)
+    return read(GET_POLICY)
 
 
 def decide(agent: str, **subject: str | int | None) -> RequestSpec[Explanation]:
     """What the rules say of a call; `subject` takes the parameters of `GET /v1/policy/decision`."""
-    return get("/v1/policy/decision", Explanation, agent=agent, **subject)
+    return read(DECIDE, agent=agent, **subject)
 
 
 def replay_policy(rules: Sequence[Mapping[str, Any]] | None = None, *, session_id: str | None = None,
@@ -151,19 +182,19 @@ def replay_policy(rules: Sequence[Mapping[str, Any]] | None = None, *, session_i
                   ) -> RequestSpec[PolicyReplay]:
     """Hold rules, as `[[policy.rules]]` has them, against recorded tool calls; without `rules` those in force. With
     `changed` only calls that would be decided otherwise. Nothing is changed."""
-    return post("/v1/policy/replay", PolicyReplay, ReplayBody(
+    return change(REPLAY_POLICY, body=ReplayBody(
         rules=[dict(rule) for rule in rules] if rules is not None else None, session_id=session_id, sessions=sessions,
-        calls=calls, changed=changed), idempotency_key)
+        calls=calls, changed=changed), key=idempotency_key)
 
 
 def remembered_rules() -> RequestSpec[RuleList]:
     """What people said always or never to."""
-    return get("/v1/policy/rules", RuleList)
+    return read(LIST_REMEMBERED_RULES)
 
 
 def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RememberedRule]:
     """Have a remembered rule decide nothing any more."""
-    return post(f"/v1/policy/rules/{segment(rule_id)}/revoke", RememberedRule, RevokeRuleBody(), idempotency_key)
+    return change(REVOKE_REMEMBERED_RULE, rule_id, body=RevokeRuleBody(), key=idempotency_key)
 
 
 # --- audit ---
@@ -172,82 +203,82 @@ def audit(*, since: str | None = None, limit: int | None = None, order: Literal[
           approval: str | None = None, from_: str | None = None, to: str | None = None) -> RequestSpec[AuditPage]:
     """A page of the audit log, oldest first unless `order` says otherwise. `from_` and `to` are ISO 8601 instants. A
     page of a search may be short, or empty, while `has_more` says that there are more."""
-    return get("/v1/audit", AuditPage, since=since, limit=limit, order=order, actor=actor, action=action,
-               command=command, session=session, approval=approval, to=to, **{"from": from_})
+    return read(READ_AUDIT, since=since, limit=limit, order=order, actor=actor, action=action,
+                command=command, session=session, approval=approval, to=to, **{"from": from_})
 
 
 def audit_record(seq: int) -> RequestSpec[AuditLine]:
     """One record of the audit log."""
-    return get(f"/v1/audit/records/{seq}", AuditLine)
+    return read(GET_AUDIT_RECORD, str(seq))
 
 
 def audit_key() -> RequestSpec[AuditKey]:
     """The public key that signs the audit log. Compare it with one that came another way."""
-    return get("/v1/audit/key", AuditKey)
+    return read(AUDIT_KEY)
 
 
 def export_audit() -> RequestSpec[bytes]:
     """The whole log and its signed checkpoint as NDJSON, piece by piece; `interlock audit verify` checks it."""
-    return raw("/v1/audit/export", "application/x-ndjson")
+    return read(EXPORT_AUDIT)
 
 
 def checkpoint() -> RequestSpec[bytes]:
     """How far the log goes, signed now, as a C2SP note."""
-    return raw("/v1/audit/checkpoint", "text/plain")
+    return read(AUDIT_CHECKPOINT)
 
 
 def prove_inclusion(seq: int, *, size: int | None = None) -> RequestSpec[InclusionProof]:
     """That a record is in the tree of `size` records."""
-    return get("/v1/audit/proof/inclusion", InclusionProof, seq=seq, size=size)
+    return read(PROVE_INCLUSION, seq=seq, size=size)
 
 
 def prove_consistency(first: int, *, second: int | None = None) -> RequestSpec[ConsistencyProof]:
     """That one tree is the beginning of another."""
-    return get("/v1/audit/proof/consistency", ConsistencyProof, first=first, second=second)
+    return read(PROVE_CONSISTENCY, first=first, second=second)
 
 
 def erase(*, records: Sequence[int] | None = None, who: str | None = None, idempotency_key: str | None = None
           ) -> RequestSpec[Erased]:
     """Forget the personal data of some records, or of all that one person caused."""
     body = AuditErasureBody(records=list(records) if records is not None else None, who=who)
-    return post("/v1/audit/erasures", Erased, body, idempotency_key)
+    return change(ERASE_AUDIT, body=body, key=idempotency_key)
 
 
 def signing() -> RequestSpec[SigningState]:
     """How far the log goes, and why it cannot be signed, if so."""
-    return get("/v1/audit/signing", SigningState)
+    return read(SHOW_SIGNING)
 
 
 def resume_signing(size: int, root: str, *, reason: str | None = None, idempotency_key: str | None = None
                    ) -> RequestSpec[Resumed]:
     """Accept the first `size` records of a log that cannot be signed, under this root, and have it signed again."""
     body = AuditResumeBody(size=size, root=root, reason=reason)
-    return post("/v1/audit/resume", Resumed, body, idempotency_key)
+    return change(RESUME_SIGNING, body=body, key=idempotency_key)
 
 
 def prune(older_than_ms: int, *, dry_run: bool | None = None,
           idempotency_key: str | None = None) -> RequestSpec[Pruned]:
     """Forget frames, events and files of sessions whose last turn is older; with `dry_run` only count them."""
     body = PruneBody(older_than_ms=older_than_ms, dry_run=bool(dry_run))
-    return post("/v1/prune", Pruned, body, idempotency_key)
+    return change(PRUNE, body=body, key=idempotency_key)
 
 
 # --- webhooks ---
 def webhooks() -> RequestSpec[WebhookList]:
     """The webhooks of the config."""
-    return get("/v1/webhooks", WebhookList)
+    return read(LIST_WEBHOOKS)
 
 
 def deliveries(*, state: DeliveryState | None = None, limit: int | None = None) -> RequestSpec[DeliveryList]:
     """What went out; `state="dead"` is what never arrived."""
-    return get("/v1/webhooks/deliveries", DeliveryList, state=state, limit=limit)
+    return read(LIST_DELIVERIES, state=state, limit=limit)
 
 
 def retry_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Delivery]:
     """Send what never arrived again."""
-    return post(f"/v1/webhooks/deliveries/{segment(delivery_id)}/retry", Delivery, WebhookBody(), idempotency_key)
+    return change(RETRY_DELIVERY, delivery_id, body=WebhookBody(), key=idempotency_key)
 
 
 def try_webhook(name: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
     """Send a message that asks nothing."""
-    return post(f"/v1/webhooks/{segment(name)}/test", Arrived, WebhookBody(), idempotency_key)
+    return change(TEST_WEBHOOK, name, body=WebhookBody(), key=idempotency_key)

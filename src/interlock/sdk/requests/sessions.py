@@ -16,6 +16,29 @@ from interlock.protocol.answers import (
     SessionPage,
     StagedChanges,
 )
+from interlock.protocol.api.access import GIVE_TICKET
+from interlock.protocol.api.session_entries import (
+    ARCHIVE_SESSION,
+    DELETE_SESSION,
+    DISCARD_CHANGES,
+    GET_STAGED_CHANGES,
+    LAND_CHANGES,
+    LIST_SESSION_HISTORY,
+    PATCH_SESSION,
+    RESET_SESSION,
+    RESTORE_SESSION,
+)
+from interlock.protocol.api.sessions import (
+    CLOSE_SESSION,
+    COMPACT_SESSION,
+    GET_FEED,
+    GET_FILE,
+    GET_FRAMES,
+    GET_SESSION,
+    LIST_FILES,
+    LIST_SESSIONS,
+    RELEASE_SESSION,
+)
 from interlock.protocol.bodies import (
     ArchiveBody,
     CloseBody,
@@ -30,9 +53,7 @@ from interlock.protocol.bodies import (
 from interlock.protocol.resources import Approval, Compaction, FeedEvent, Session
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
-from interlock.sdk.requests.base import delete as delete_at
-from interlock.sdk.requests.base import get, post, raw, segment, written
-from interlock.sdk.requests.base import patch as change
+from interlock.sdk.requests.base import change, path_of, read, written
 
 View = Literal["delivered", "raw"]
 
@@ -46,34 +67,34 @@ def listing(*, cursor: str | None = None, limit: int | None = None, active: int 
             ) -> RequestSpec[SessionPage]:
     """A page of sessions, newest activity first; with `active` those of the last so many minutes, with `waiting` those
     that wait for a person, with `q` those with this text in title, key, id, agent or directory."""
-    return get("/v1/sessions", SessionPage, cursor=cursor, limit=limit, active=active, state=state, agent=agent,
-               runner=runner, workspace=workspace, key=key, waiting="true" if waiting else None, q=q)
+    return read(LIST_SESSIONS, cursor=cursor, limit=limit, active=active, state=state, agent=agent, runner=runner,
+                workspace=workspace, key=key, waiting="true" if waiting else None, q=q)
 
 
 def show(session_id: str) -> RequestSpec[Session]:
     """A session as it is."""
-    return get(_path(session_id), Session)
+    return read(GET_SESSION, session_id)
 
 
 def close(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
     """End the session's agent; the session stays readable."""
-    return post(_path(session_id, "/close"), Session, CloseBody(reason=reason), idempotency_key)
+    return change(CLOSE_SESSION, session_id, body=CloseBody(reason=reason), key=idempotency_key)
 
 
 def compact(session_id: str, *, instructions: str | None = None, idempotency_key: str | None = None
             ) -> RequestSpec[Compaction]:
     """Have the agent compact its context; the session's frames tell the outcome of it, from the answer's cursor on."""
-    return post(_path(session_id, "/compact"), Compaction, CompactBody(instructions=instructions), idempotency_key)
+    return change(COMPACT_SESSION, session_id, body=CompactBody(instructions=instructions), key=idempotency_key)
 
 
 def release(session_id: str, to: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Ask the runner to hand control of the session to another gateway."""
-    return post(_path(session_id, "/release"), Session, ReleaseBody(to=to), idempotency_key)
+    return change(RELEASE_SESSION, session_id, body=ReleaseBody(to=to), key=idempotency_key)
 
 
 def changes(session_id: str) -> RequestSpec[StagedChanges]:
     """What the session's agent staged and what has not landed (H-17)."""
-    return get(_path(session_id, "/changes"), StagedChanges)
+    return read(GET_STAGED_CHANGES, session_id)
 
 
 def land(session_id: str, files: list[str] | None = None, *, digest: str | None = None, comment: str | None = None,
@@ -81,83 +102,79 @@ def land(session_id: str, files: list[str] | None = None, *, digest: str | None 
     """Vote that what is staged lands, all of it or these files; the approval after the vote. With `digest`, that of the
     approval which was shown, nothing lands if it is another one by now. If no question waits, submit
     `ExecutePayload(messages=[], land=True)` first: its turn asks about nothing else."""
-    return post(_path(session_id, "/land"), Approval, LandBody(files=files, digest=digest, comment=comment),
-                idempotency_key)
+    return change(LAND_CHANGES, session_id, body=LandBody(files=files, digest=digest, comment=comment),
+                  key=idempotency_key)
 
 
 def discard(session_id: str, files: list[str] | None = None, *,
             idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Throw away what is staged, all of it or these files; the session's frames say the outcome of them."""
-    return post(_path(session_id, "/discard"), Session, DiscardBody(files=files), idempotency_key)
+    return change(DISCARD_CHANGES, session_id, body=DiscardBody(files=files), key=idempotency_key)
 
 
 def patch(session_id: str, fields: EntryBody, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Set fields of the session's entry; one that is None is cleared, and one that is left out stays (I-4)."""
-    return change(_path(session_id), Session, fields, idempotency_key)
+    return change(PATCH_SESSION, session_id, body=fields, key=idempotency_key)
 
 
 def reset(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
     """End the session's work and begin a new one under its key; the new one."""
-    return post(_path(session_id, "/reset"), Session, StartOverBody(), idempotency_key)
+    return change(RESET_SESSION, session_id, body=StartOverBody(), key=idempotency_key)
 
 
 def archive(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
     """End the session's work and put it away: it stays readable, and its key begins again."""
-    return post(_path(session_id, "/archive"), Session, ArchiveBody(reason=reason), idempotency_key)
+    return change(ARCHIVE_SESSION, session_id, body=ArchiveBody(reason=reason), key=idempotency_key)
 
 
 def delete(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Do the same: a session is put away, never taken out of the record."""
-    return delete_at(_path(session_id), Session, ArchiveBody(reason=reason), idempotency_key)
+    return change(DELETE_SESSION, session_id, body=ArchiveBody(reason=reason), key=idempotency_key)
 
 
 def restore(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Take an archived session back."""
-    return post(_path(session_id, "/restore"), Session, RestoreBody(), idempotency_key)
+    return change(RESTORE_SESSION, session_id, body=RestoreBody(), key=idempotency_key)
 
 
 def history(session_id: str, *, limit: int | None = None) -> RequestSpec[SessionHistory]:
     """The sessions that this one's key has had, newest first."""
-    return get(_path(session_id, "/history"), SessionHistory, limit=limit)
+    return read(LIST_SESSION_HISTORY, session_id, limit=limit)
 
 
 def frames(session_id: str, *, since: str | None = None, last: int | None = None, view: View | None = None,
            limit: int | None = None, wait: int | None = None) -> RequestSpec[FramePage]:
     """A page of the session's stream: frames of both directions and notices."""
-    return get(_path(session_id, "/frames"), FramePage, since=since, last=last, view=view, limit=limit, wait=wait)
+    return read(GET_FRAMES, session_id, since=since, last=last, view=view, limit=limit, wait=wait)
 
 
 def follow(session_id: str, *, since: str | None = None, view: View | None = None) -> Following[FrameEvent]:
     """The session's stream as it grows, deltas included; it has no end of its own."""
-    return Following(_path(session_id, "/frames"), lambda _event, data: _frame.decode(data), written({"view": view}),
+    return Following(path_of(GET_FRAMES, session_id), lambda _event, data: _frame.decode(data), written({"view": view}),
                      since)
 
 
 def files(session_id: str, *, cursor: str | None = None, limit: int | None = None) -> RequestSpec[FilePage]:
     """A page of the files that travelled in the session."""
-    return get(_path(session_id, "/files"), FilePage, cursor=cursor, limit=limit)
+    return read(LIST_FILES, session_id, cursor=cursor, limit=limit)
 
 
 def download(session_id: str, transfer_id: str) -> RequestSpec[bytes]:
     """A file's bytes, piece by piece."""
-    return raw(_path(session_id, f"/files/{segment(transfer_id)}"), "*/*")
+    return read(GET_FILE, session_id, transfer_id)
 
 
 def events(*, since: str | None = None, last: int | None = None, limit: int | None = None,
            wait: int | None = None) -> RequestSpec[FeedPage]:
     """A page of the tenant's feed: what changed, and where to read it."""
-    return get("/v1/events", FeedPage, since=since, last=last, limit=limit, wait=wait)
+    return read(GET_FEED, since=since, last=last, limit=limit, wait=wait)
 
 
 def follow_events(*, since: str | None = None) -> Following[FeedEvent]:
     """The tenant's feed as it grows; it has no end of its own."""
-    return Following("/v1/events", lambda _event, data: _feed.decode(data), written({}), since)
+    return Following(path_of(GET_FEED), lambda _event, data: _feed.decode(data), written({}), since)
 
 
 def ticket(path: str, *, idempotency_key: str | None = None) -> RequestSpec[StreamTicket]:
     """A ticket that opens the stream at `path` once, for who cannot send a header (K-2)."""
-    return post("/v1/stream-tickets", StreamTicket, TicketBody(path=path), idempotency_key)
-
-
-def _path(session_id: str, rest: str = "") -> str:
-    return f"/v1/sessions/{segment(session_id)}{rest}"
+    return change(GIVE_TICKET, body=TicketBody(path=path), key=idempotency_key)

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-import msgspec
-
+from interlock.protocol.api.transcripts import (
+    BRANCH_TRANSCRIPT,
+    EXAMINE_TRANSCRIPT,
+    EXPORT_TRANSCRIPT,
+    FORK_SESSION,
+    GET_CONTEXT,
+    GET_TRANSCRIPT,
+    GET_TRANSCRIPT_TREE,
+    IMPORT_TRANSCRIPT,
+    LABEL_ENTRY,
+    REPAIR_TRANSCRIPT,
+)
 from interlock.protocol.transcripts import (
     AddedEntry,
     BegunSession,
@@ -21,7 +31,7 @@ from interlock.protocol.transcripts import (
     TreeAnswer,
 )
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import get, post, raw, segment, written
+from interlock.sdk.requests.base import change, read
 from interlock.sdk.requests.sessions import View
 
 Format: TypeAlias = Literal["jsonl", "markdown", "html"]
@@ -30,7 +40,7 @@ Format: TypeAlias = Literal["jsonl", "markdown", "html"]
 def entries(session_id: str, *, cursor: str | None = None, limit: int | None = None, last: int | None = None
             ) -> RequestSpec[TranscriptPageAnswer]:
     """A page of a session's entries in file order, each as the file has it; `last` begins so many before the end."""
-    return get(_path(session_id, "/transcript"), TranscriptPageAnswer, cursor=cursor, limit=limit, last=last)
+    return read(GET_TRANSCRIPT, session_id, cursor=cursor, limit=limit, last=last)
 
 
 def every_entry(session_id: str, *, cursor: str | None = None,
@@ -41,65 +51,59 @@ def every_entry(session_id: str, *, cursor: str | None = None,
 
 def tree(session_id: str) -> RequestSpec[TreeAnswer]:
     """Which entry hangs below which; the leaf is where the conversation goes on."""
-    return get(_path(session_id, "/tree"), TreeAnswer)
+    return read(GET_TRANSCRIPT_TREE, session_id)
 
 
 def context(session_id: str) -> RequestSpec[ContextAnswer]:
     """What is put before a model."""
-    return get(_path(session_id, "/context"), ContextAnswer)
+    return read(GET_CONTEXT, session_id)
 
 
 def export(session_id: str, *, format: Format | None = None,  # noqa: A002 - the API's name
            view: View | None = None) -> RequestSpec[bytes]:
     """The file, or with `format` `markdown` or `html` the path to the leaf for people to read, piece by piece. It is
     redacted; an admin may ask for the `raw` view, to import it elsewhere."""
-    return raw(_path(session_id, "/export"), "*/*", format=format, view=view)
+    return read(EXPORT_TRANSCRIPT, session_id, format=format, view=view)
 
 
 def examine(session_id: str) -> RequestSpec[Report]:
     """What is wrong with the file."""
-    return get(_path(session_id, "/doctor"), Report)
+    return read(EXAMINE_TRANSCRIPT, session_id)
 
 
 def repair(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RepairedTranscript]:
     """Put a whole file in the place of a damaged one, which is kept."""
-    return post(_path(session_id, "/repair"), RepairedTranscript, RepairBody(), idempotency_key)
+    return change(REPAIR_TRANSCRIPT, session_id, body=RepairBody(), key=idempotency_key)
 
 
 def label(session_id: str, entry_id: str, text: str | None, *,
           idempotency_key: str | None = None) -> RequestSpec[AddedEntry]:
     """Give an entry a label; None takes it away."""
-    return post(_path(session_id, "/labels"), AddedEntry, LabelBody(entry_id=entry_id, label=text), idempotency_key)
+    return change(LABEL_ENTRY, session_id, body=LabelBody(entry_id=entry_id, label=text), key=idempotency_key)
 
 
 def branch(session_id: str, entry_id: str, *, summary: str | None = None, idempotency_key: str | None = None
            ) -> RequestSpec[AddedEntry]:
     """Go on below an entry further up; `summary` tells the model of what is left."""
-    return post(_path(session_id, "/branches"), AddedEntry, BranchBody(entry_id=entry_id, summary=summary),
-                idempotency_key)
+    return change(BRANCH_TRANSCRIPT, session_id, body=BranchBody(entry_id=entry_id, summary=summary),
+                  key=idempotency_key)
 
 
 def fork(session_id: str, *, entry_id: str | None = None,
          idempotency_key: str | None = None) -> RequestSpec[BegunSession]:
     """Begin another session with the path to an entry, to the leaf where none is named."""
-    return post(_path(session_id, "/fork"), BegunSession, ForkBody(entry_id=entry_id), idempotency_key)
+    return change(FORK_SESSION, session_id, body=ForkBody(entry_id=entry_id), key=idempotency_key)
 
 
 def take_in(content: str, agent: str, *, runner_id: str | None = None, workspace: str | None = None,
             idempotency_key: str | None = None) -> RequestSpec[BegunSession]:
     """Begin a session with the text of a transcript's file, of version 1 to 3."""
-    return post("/v1/sessions/import", BegunSession, ImportBody(
-        content=content, agent_id=agent, runner_id=runner_id, workspace=workspace), idempotency_key)
+    return change(IMPORT_TRANSCRIPT, body=ImportBody(
+        content=content, agent_id=agent, runner_id=runner_id, workspace=workspace), key=idempotency_key)
 
 
 def upload(lines: bytes, agent: str, *, runner_id: str | None = None, workspace: str | None = None,
            idempotency_key: str | None = None) -> RequestSpec[BegunSession]:
     """Begin a session with the bytes of a transcript's file, of version 1 to 3: for files of more than 8 MiB."""
-    query = written({"agent_id": agent, "runner_id": runner_id, "workspace": workspace})
-    return RequestSpec("POST", "/v1/sessions/import", msgspec.json.Decoder(BegunSession).decode, query=query,
-                       body=lines,
-                       content_type="application/x-ndjson", key=idempotency_key)
-
-
-def _path(session_id: str, rest: str) -> str:
-    return f"/v1/sessions/{segment(session_id)}{rest}"
+    return change(IMPORT_TRANSCRIPT, uploaded=lines, key=idempotency_key, agent_id=agent, runner_id=runner_id,
+                  workspace=workspace)
