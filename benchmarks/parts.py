@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.policy import RuleSet
+from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.frames import take_frame
 from interlock.engine.bridge.lane import Lane, LaneEvent, Out
 from interlock.engine.bridge.lane_state import LaneState, Limits
@@ -79,7 +80,7 @@ def _step(frames: Sequence[bytes], understood: Sequence[Frame], size: int, epoch
     lane = _lane(understood[0])
     policy, groups = RuleSet(), list[Group]()
     for first in range(0, len(frames), size):
-        lane.begin(first, first)
+        lane.begin(Conditions(first, first, policy))
         for raw, frame in zip(frames[first:first + size], understood[first:first + size], strict=True):
             take_frame(lane, frame, raw, policy)
         lane.out.writes.append(lane.snapshot())

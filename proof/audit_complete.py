@@ -14,7 +14,7 @@ from typing import Any
 
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.audit_check import verify_records
-from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.ports.ledger import AuditAppend, Ledger, PutApproval, PutCommand, Receipt, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -87,7 +87,7 @@ async def operate(dice: random.Random, table: Any, count: int) -> int:
     async def pass_time() -> None:
         table.clock.advance(dice.choice(STEPS_MS))
         for session_id in sessions:
-            await (await table.lane(session_id)).call(tick)
+            await (await table.lane(session_id)).call(ClockTicked())
 
     async def start() -> None:
         live = [one for session in sessions for one in await table.ledger.live_commands(session)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.command.machine import TERMINAL
-from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.protocol.identifiers import command_stream
 from interlock.protocol.problems import Problem
 
@@ -101,7 +101,7 @@ async def _race(table: Any, draw: random.Random, number: int) -> str:
 
     async def time_out() -> None:
         await dawdle()
-        await lane.call(tick)
+        await lane.call(ClockTicked())
 
     ways = [cancel(), complete(), time_out()]
     draw.shuffle(ways)

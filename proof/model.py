@@ -18,10 +18,12 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from interlock.engine.bridge.clocks import tick
-from interlock.engine.bridge.links import confirm, detach
+from interlock.engine.bridge.inputs import LaneInput
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.bridge.inputs.runner import ControlsConfirmed, RunnerDetached
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.limits import LARGEST_SEQ
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import ApprovalWish, Target
 
@@ -92,9 +94,9 @@ class Conversation(RuleBasedStateMachine):
     async def _make(self, kind: Any) -> Any:
         return kind()
 
-    async def _decide(self, decide: Any) -> None:
+    async def _decide(self, given: LaneInput) -> None:
         # In one piece: a lane in which nothing lives is forgotten as soon as the loop turns.
-        await (await self.table.lane(self.session_id)).call(decide)
+        await (await self.table.lane(self.session_id)).call(given)
 
     async def _reattach(self) -> None:
         shell = await self.table.lane(self.session_id)
@@ -259,7 +261,7 @@ class Conversation(RuleBasedStateMachine):
     def confirm(self) -> None:
         """The runner has all that was sent to it."""
         if self.session_id is not None and self.model.attached:
-            self.wait(self._decide(lambda lane: confirm(lane, lane.state.control_seq)))
+            self.wait(self._decide(ControlsConfirmed(LARGEST_SEQ)))
 
     # --- what happens to them ---
     @precondition(lambda self: self.session_id is not None and self.model.attached)
@@ -272,7 +274,7 @@ class Conversation(RuleBasedStateMachine):
     async def _part(self) -> None:
         shell = await self.table.lane(self.session_id)
         shell.link = None
-        await shell.call(detach)
+        await shell.call(RunnerDetached())
 
     @precondition(lambda self: self.session_id is not None and not self.model.attached)
     @rule()
@@ -306,7 +308,7 @@ class Conversation(RuleBasedStateMachine):
         if not now:
             return
         self.table.clock.advance(LONG_MS)
-        self.wait(self._decide(tick))
+        self.wait(self._decide(ClockTicked()))
         for number, state in enumerate(self.model.states):
             if state in ("pending_approval", "queued"):
                 self.model.end(number, "expired")

@@ -12,9 +12,8 @@ import msgspec
 from interlock.command.audit import leaf_hash
 from interlock.command.policy import PolicySubject, Rule, RuleSet
 from interlock.command.register import bound
-from interlock.engine.bridge.frames import take_frame
+from interlock.engine.bridge.inputs.runner import FrameRun, FramesReceived, RunnerAttached
 from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.bridge.links import attach
 from interlock.engine.engine import Engine
 from interlock.engine.presence import Present
 from interlock.engine.viewers import Viewers
@@ -147,7 +146,7 @@ class Gateway:
         shell = await self.engine.lanes.lane(session_id)
         assert shell is not None
         heard = decode(raw, Direction.C)
-        await shell.call(lambda lane: take_frame(lane, heard, raw, self.engine.policy))
+        await shell.call(FramesReceived(shell.lane.state.last_seq, FrameRun([(heard, raw)])))
 
     async def asked(self, session_id: str, command: str) -> str:
         """Have the agent open, begin its turn and ask before a tool; returns the approval."""
@@ -171,9 +170,11 @@ class Gateway:
         """Have the runner ask for what it does not have yet: all of it."""
         shell = await self.engine.lanes.lane(session_id)
         if shell is not None:
-            await shell.attach(self.wire, lambda lane: attach(
-                lane, lane.state.control_acked, self.hello.agents[AGENTS.index(lane.state.agent_id)]
-                if lane.state.agent_id in AGENTS else self.hello.agents[0], known=True))
+            state = shell.lane.state
+            known = p.HelloSession(session_id=session_id, last_seq_sent=0, control_seq=state.control_acked,
+                                   state="idle")
+            agent = AGENTS.index(state.agent_id) if state.agent_id in AGENTS else 0
+            await shell.attach(self.wire, RunnerAttached(state.control_acked, self.hello.agents[agent], known))
 
     async def vote(self, approval_id: str, secret: str, decision: Any = "grant") -> None:
         who = await self.credentials.principal(secret)

@@ -86,6 +86,7 @@ class Ringing:
 async def return_to(table: Any, ringing: Ringing) -> None:
     """Come back to a gateway that was started again, as a runner does: it says how far it has the control frames of
     each session, and is sent the rest. A cancel that was committed and not yet sent would be lost otherwise (D-7)."""
+    from engine.within import Within
     from interlock.engine.bridge.lane import Lane
     from interlock.engine.bridge.links import attach
 
@@ -96,7 +97,7 @@ async def return_to(table: Any, ringing: Ringing) -> None:
         def decide(lane: Lane, control_seq: int = control_seq) -> None:
             attach(lane, control_seq, offer, known=True)
 
-        await shell.attach(ringing, decide)
+        await shell.attach(ringing, Within(decide))
 
 
 async def settled(returning: list[asyncio.Task[None]]) -> None:

@@ -13,6 +13,7 @@ from interlock.backends.bus_local.bus import Hub
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.command.machine import TERMINAL
 from interlock.command.policy import RuleSet
+from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.output import TurnFold
@@ -120,7 +121,7 @@ class Town:
             session_id=f"ses-{number:07d}", tenant_id=self.tenant_of(runner), session_key=f"agent:{AGENT}:{number}",
             agent_id=AGENT, runner_id=f"r{runner}", workspace="/", created_ms=NOW_MS)
         lane = Lane(state, [], [], TurnFold(), self.draw.randbytes, LIMITS)
-        lane.begin(NOW_MS, NOW_MS)
+        lane.begin(Conditions(NOW_MS, NOW_MS))
         return lane.snapshot()
 
     async def gateway(self) -> Gateway:

@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from engine.conversation import OWNER, ManualClock, Table
+from engine.within import Within
 from interlock.app.session_views import SessionViews
 from interlock.backends.jsonl.view_files import ViewFile
 from interlock.command.policy import Rule, RuleSet
@@ -286,7 +287,7 @@ async def test_a_restart_leaves_the_time_of_the_last_change_alone(desk: Desk) ->
     def closes_and_confirms(lane: Lane) -> None:
         lane.control("session.error", p.SessionError(error_code="X", message="m", fatal=False))
 
-    await shell.call(closes_and_confirms)
+    await shell.call(Within(closes_and_confirms))
     after = await desk.ledger.session(session_id)
     assert before is not None
     assert after is not None

@@ -9,7 +9,7 @@ import pytest
 
 from clusters.street import House, Street, street
 from interlock.engine import lanes
-from interlock.engine.tenant_lane import house_id
+from interlock.engine.bridge.tenant_lane import house_id
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import LedgerError
 

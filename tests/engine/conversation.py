@@ -8,13 +8,15 @@ from typing import Any
 
 import msgspec
 
+from engine.within import Within
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.policy import RuleSet
-from interlock.engine.bridge.frames import take_frame
+from interlock.engine.bridge.inputs.runner import ControlsConfirmed, FrameRun, FramesReceived
+from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.bridge.links import attach, confirm
+from interlock.engine.bridge.links import attach
 from interlock.engine.engine import Engine
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.presence import Present
@@ -104,8 +106,9 @@ class Table:
     def __init__(
         self, policy: RuleSet | None = None, permission: str = "asks", timeout_ms: int = 60_000,
         transcripts: TranscriptStore | None = None, context_owner: str = "agent",
-        holding: Holding | None = None, box: Box | None = None,
+        holding: Holding | None = None, box: Box | None = None, decide: Decide = decide,
     ) -> None:
+        self.decide = decide
         self.clock = ManualClock()
         self.ledger = MemoryLedger()
         self.objects = MemoryObjects()
@@ -124,7 +127,7 @@ class Table:
     def begin(self) -> None:
         """Start a gateway on the ledger; call again for a restart after kill -9."""
         self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, self.entropy, self.policy, self.limits,
-                             self.transcripts, self.objects)
+                             self.transcripts, self.objects, decide=self.decide)
         self.wire = Wire()
         offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process",
                              permission=self.permission, context_owner=self.context_owner,  # type: ignore[arg-type]
@@ -165,10 +168,10 @@ class Table:
 
     async def reattach(self, session_id: str, control_seq: int) -> None:
         shell = await self.lane(session_id)
-        await shell.attach(self.wire, lambda lane: attach(lane, control_seq, self.hello.agents[0], known=True))
+        await shell.attach(self.wire, Within(lambda lane: attach(lane, control_seq, self.hello.agents[0], known=True)))
 
     async def confirm(self, session_id: str, seq: int) -> None:
-        await (await self.lane(session_id)).call(lambda lane: confirm(lane, seq))
+        await (await self.lane(session_id)).call(ControlsConfirmed(seq))
 
     async def say(self, session_id: str, frame_type: str, payload: p.Payload, **metadata: Any) -> Frame:
         """The runner says one durable frame. Turns have short names in tests, and UUIDs on the wire."""
@@ -180,7 +183,8 @@ class Table:
                       session_id=session_id, seq=self.seqs[session_id], timestamp="", metadata=metadata)
         raw = encode(frame)
         heard = decode(raw, Direction.C)
-        await (await self.lane(session_id)).call(lambda lane: take_frame(lane, heard, raw, self.engine.policy))
+        shell = await self.lane(session_id)
+        await shell.call(FramesReceived(shell.lane.state.last_seq, FrameRun([(heard, raw)])))
         return frame
 
     async def opened(self, session_id: str) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from engine.conversation import OWNER, USAGE, Table, turn_uuid
 from interlock.command.policy import Rule, RuleSet
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.bridge.inputs.runner import AgentVouched, RunnerDetached
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, Target
@@ -149,9 +151,8 @@ async def test_a_timeout_cancels_the_turn_and_ends_as_timed_out() -> None:
     await table.started(session_id)
     shell = await table.lane(session_id)
     table.clock.advance(1_001)
-    from interlock.engine.bridge.clocks import tick
 
-    await shell.call(tick)
+    await shell.call(ClockTicked())
     assert await table.state(command.id) == "canceling"
     assert table.wire.last("control.turn.cancel").payload.turn_id == turn_uuid("t1")
     await table.ended(session_id, "cancelled")
@@ -309,10 +310,9 @@ async def test_a_cancel_takes_the_place_of_a_prompt_that_the_runner_does_not_hav
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
-    from interlock.engine.bridge.links import detach
 
     shell = await table.lane(session_id)
-    await shell.call(detach)
+    await shell.call(RunnerDetached())
     await table.cancel(command.id)
     table.wire.sent.clear()
     await table.reattach(session_id, control_seq=runner_has)
@@ -329,17 +329,16 @@ async def test_losing_the_link_is_told_and_is_not_losing_the_agent() -> None:
     session_id = command.target.session_id
     await table.opened(session_id)
     await table.started(session_id)
-    from interlock.engine.bridge.links import detach, vouch
 
     shell = await table.lane(session_id)
-    await shell.call(detach)
+    await shell.call(RunnerDetached())
     assert await table.state(command.id) == "running"
     await table.reattach(session_id, control_seq=3)
     record = await table.ledger.command(command.id)
     assert [n.code for n in record.command.notices] == ["Detached", "Reattached"]  # type: ignore[union-attr]
-    await shell.call(lambda lane: vouch(lane, vouched=False))
+    await shell.call(AgentVouched(False))
     assert await table.state(command.id) == "running"
-    await shell.call(lambda lane: vouch(lane, vouched=False))
+    await shell.call(AgentVouched(False))
     assert await table.state(command.id) == "failed"
     assert (await table.ledger.command(command.id)).command.error.code == "AgentLost"  # type: ignore[union-attr]
 
@@ -352,10 +351,9 @@ async def test_an_approval_that_nobody_answers_expires_and_that_means_no() -> No
     await table.opened(session_id)
     await table.started(session_id)
     await table.asked(session_id)
-    from interlock.engine.bridge.clocks import tick
 
     table.clock.advance(24 * 3_600_000 + 1)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
     assert table.wire.types()[-1] == "control.interaction.timeout"
 
 

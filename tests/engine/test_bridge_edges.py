@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
+from engine.within import Within
 from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.engine import lanes
-from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.bridge.inputs.runner import AgentVouched, RunnerAttached, RunnerDetached
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.links import attach, detach, vouch
 from interlock.engine.bridge.losses import reach, report_truncation
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import CANCEL_FORCE_MS
@@ -100,7 +101,7 @@ async def test_capabilities_that_cross_a_close_do_not_open_the_session_again() -
     await table.execute("two", target=Target(session_id=session_id))
     await table.cancel(command.id)
     table.clock.advance(CANCEL_FORCE_MS)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
     assert await table.state(command.id) == "canceled"
     await table.opened(session_id)  # the agent was slow to start
     assert table.wire.types().count("control.prompt.request") == 1
@@ -116,8 +117,8 @@ async def test_a_runner_that_comes_back_without_the_session_has_lost_its_agent()
     await table.asked(session_id)
     approval_id = held(table)
     shell = await table.lane(session_id)
-    await shell.call(detach)
-    await shell.attach(table.wire, lambda lane: attach(lane, 0, None, known=False))
+    await shell.call(RunnerDetached())
+    await shell.attach(table.wire, RunnerAttached(0, None))
     assert await table.state(command_id) == "failed"
     assert (await table.ledger.approval(approval_id)).approval.state == "void"  # type: ignore[union-attr]
     again = await table.execute("again", target=Target(session_id=session_id))
@@ -132,9 +133,9 @@ async def test_a_command_whose_runner_never_comes_back_after_a_restart_of_the_ga
     table.engine.presence.get("local").link = None  # type: ignore[union-attr]
     await table.engine.start()
     shell = await table.lane(command.target.session_id)
-    await shell.call(tick)
+    await shell.call(ClockTicked())
     table.clock.advance(table.limits.detach_ttl_ms + 1)
-    await shell.call(tick)
+    await shell.call(ClockTicked())
     assert await table.state(command.id) == "failed"
 
 
@@ -177,9 +178,9 @@ async def test_a_prompt_that_was_given_up_is_not_run_when_its_runner_comes_back(
     command = await table.execute()
     session_id = command.target.session_id
     shell = await table.lane(session_id)
-    await shell.call(detach)
+    await shell.call(RunnerDetached())
     table.clock.advance(table.limits.detach_ttl_ms + 1)
-    await shell.call(tick)
+    await shell.call(ClockTicked())
     assert await table.state(command.id) == "failed"
     table.wire.sent.clear()
     await table.reattach(session_id, control_seq=1)
@@ -194,7 +195,7 @@ async def test_an_agent_that_is_no_longer_vouched_for_takes_its_questions_with_i
     await table.asked(session_id)
     shell = await table.lane(session_id)
     for _ in range(2):
-        await shell.call(lambda lane: vouch(lane, vouched=False))
+        await shell.call(AgentVouched(False))
     assert await table.state(command_id) == "failed"
     assert (await table.ledger.approval(held(table))).approval.state == "void"  # type: ignore[union-attr]
 
@@ -205,7 +206,7 @@ async def test_a_runner_that_was_away_while_nothing_ran_is_no_news() -> None:
     _, session_id = await running(table)
     await table.ended(session_id)
     shell = await table.lane(session_id)
-    await shell.call(detach)
+    await shell.call(RunnerDetached())
     await table.reattach(session_id, control_seq=3)
     events = await table.ledger.events(f"s/{session_id}", 0, 100)
     assert [event.kind for event in events].count("notice") == 0
@@ -238,7 +239,7 @@ async def test_the_timeout_runs_on_when_the_runner_itself_ends_a_question() -> N
     await table.resolved(session_id, "denied")
     await table.result(session_id, status="denied")
     table.clock.advance(1_001)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
     assert await table.state(command_id) == "canceling"
 
 
@@ -345,11 +346,11 @@ async def test_loss_is_told_once_for_each_frame_however_often_a_history_tells_it
 
     async def history(count: int, *ranges: tuple[int, int], profile: bool = True) -> None:
         status = p.BufferStatus(policy_applied="RING", truncated=count > 0, lost_frame_count=count)
-        await shell.call(lambda lane: report_truncation(lane, status, list(ranges), "m", profile=profile))
+        await shell.call(Within(lambda lane: report_truncation(lane, status, list(ranges), "m", profile=profile)))
 
     async def arrive(*seqs: int) -> None:
         for seq in seqs:
-            await shell.call(lambda lane, seq=seq: reach(lane, seq))
+            await shell.call(Within(lambda lane, seq=seq: reach(lane, seq)))
 
     first = shell.lane.state.last_seq + 1
     await history(4, (first, first + 2), (first + 4, first + 4))

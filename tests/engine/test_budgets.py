@@ -10,7 +10,7 @@ import pytest
 from engine.conversation import OWNER, Table, remember
 from interlock.command.budget import DAY_MS, BudgetRule
 from interlock.command.policy import QuorumGroup
-from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.inputs.gateway import ClockTicked, StartLooked
 from interlock.engine.bridge.lane_state import Limits
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
@@ -60,12 +60,12 @@ async def pending(table: Table) -> int:
 
 async def settle(table: Table, session_id: str) -> None:
     """Let a lane do what others left it to do."""
-    await (await table.lane(session_id)).call(lambda _lane: None)
+    await (await table.lane(session_id)).call(StartLooked())
 
 
 async def time_passes(table: Table, session_id: str, ms: int) -> None:
     table.clock.advance(ms)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
 
 
 @pytest.mark.req("P-7")

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table
+from engine.within import Within
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge import archive, entries
@@ -73,7 +74,7 @@ class Room(Table):
         shell = await self.engine.lanes.lane(session_id)
         assert shell is not None
         who = {"id": "user:ann", "role": "operator"}
-        await shell.call(lambda lane: entries.patch(lane, who, fields))
+        await shell.call(Within(lambda lane: entries.patch(lane, who, fields)))
 
     async def audits(self, action: str) -> list[dict[str, Any]]:
         records = await self.ledger.audit("default", 0, 1000)
@@ -355,7 +356,7 @@ async def test_an_archived_session_takes_nothing_and_its_key_begins_anew() -> No
     first = await room.hear("hello")
     shell = await room.engine.lanes.lane(first.session_id)
     assert shell is not None
-    await shell.call(lambda lane: archive.archive(lane, {"id": "user:ann", "role": "operator"}, "done"))
+    await shell.call(Within(lambda lane: archive.archive(lane, {"id": "user:ann", "role": "operator"}, "done")))
     with pytest.raises(Problem, match="archived"):
         await room.execute(target=Target(session_id=first.session_id))
     assert (await room.hear("hello")).session_id != first.session_id

@@ -9,8 +9,8 @@ import pytest
 
 from engine.conversation import Table
 from interlock.command.policy import Rule, RuleSet
-from interlock.engine.bridge.clocks import tick
-from interlock.engine.bridge.links import detach
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.bridge.inputs.runner import RunnerDetached
 from interlock.protocol.identifiers import command_stream
 from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.problems import Problem
@@ -42,7 +42,7 @@ async def told(table: Table, command_id: str) -> list[tuple[str, Any]]:
 
 async def due(table: Table, session_id: str, after_ms: int) -> None:
     table.clock.advance(after_ms)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
 
 
 @pytest.mark.req("C-0", "S-2")
@@ -72,7 +72,7 @@ async def test_a_runner_that_never_comes_back_leaves_no_question_behind() -> Non
     table.limits = table.limits._replace(detach_ttl_ms=60_000, timeout_ms=10**9)
     table.begin()
     command_id, session_id, approval_id = await held(table)
-    await (await table.lane(session_id)).call(detach)
+    await (await table.lane(session_id)).call(RunnerDetached())
     await due(table, session_id, 60_000)
     assert (await table.state(command_id), await approval_state(table, approval_id)) == ("failed", "void")
 

@@ -13,10 +13,11 @@ import pytest
 
 from engine.conversation import OWNER, ManualClock, remember
 from engine.gateway_context import LONG, SETTINGS, WINDOW, Room
+from engine.within import Within
 from interlock.agents.builtin.cache import Cache
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
-from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.compaction import COMPACT_TIMEOUT_MS, dropped
+from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.protocol import payloads as p
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import MAX_SUMMARY_CHARS
@@ -178,7 +179,7 @@ async def test_a_leaf_that_moved_drops_the_report_and_a_notice_does_not_move_it(
     def notice(lane: Any) -> None:
         lane.notice(Notice(code="Detached", message="the link is down"))
 
-    await shell.call(notice)
+    await shell.call(Within(notice))
     await room.report("in spite of the notice")
     assert len(await room.entries("compaction")) == 1
     again = Room()
@@ -187,7 +188,7 @@ async def test_a_leaf_that_moved_drops_the_report_and_a_notice_does_not_move_it(
     def said(lane: Any) -> None:
         lane.transcribe([UserEntry(content="another program went on", timestamp=1)])
 
-    await (await again.lane(again.session_id)).call(said)
+    await (await again.lane(again.session_id)).call(Within(said))
     await again.report("too late")
     assert await again.entries("compaction") == []
     assert "went on" in (await again.notices("CompactionFailed"))[0]
@@ -198,7 +199,7 @@ async def test_an_agent_that_never_answers_has_failed() -> None:
     room = Room()
     await full(room)
     room.clock.advance(COMPACT_TIMEOUT_MS)
-    await (await room.lane(room.session_id)).call(tick)
+    await (await room.lane(room.session_id)).call(ClockTicked())
     assert "did not answer" in (await room.notices("CompactionFailed"))[0]
     waits = await room.ask("the session goes on")
     assert await room.state(waits) == "dispatched"
@@ -329,7 +330,7 @@ async def test_a_person_who_leaves_it_is_obeyed_until_somebody_compacts(how: str
         await room.engine.answer(OWNER, question.id, None, remember)
     else:
         room.clock.advance(room.limits.approval_ttl_ms)
-        await (await room.lane(room.session_id)).call(tick)
+        await (await room.lane(room.session_id)).call(ClockTicked())
     await room.talk(2, "short")
     assert room.requests() == 3
     await room.engine.sessions.compact(OWNER, room.session_id, None, remember)
@@ -437,7 +438,7 @@ async def test_a_session_that_closes_while_it_is_looked_at_is_not_asked_for_anyt
         lane.state.context.due = "threshold"
         dropped(lane)
 
-    await (await room.lane(room.session_id)).call(ended_and_closed)
+    await (await room.lane(room.session_id)).call(Within(ended_and_closed))
     await room.settled()
     assert room.requests() == 0
 
@@ -483,7 +484,8 @@ async def test_nothing_is_compacted_by_itself_where_nothing_new_may_start() -> N
     room = Room()
     await room.talk(8)
     await room.ask("the last before")
-    room.engine.lanes.draining = lambda _state: True
+    conditions = room.engine.lanes.conditions
+    room.engine.lanes.conditions = lambda state: conditions(state)._replace(draining=True)
     await room.answer(LONG)
     assert room.requests() == 0
     assert (await room.lane(room.session_id)).lane.state.context.due == ""

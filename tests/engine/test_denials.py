@@ -9,8 +9,8 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import Rule, RuleSet
-from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.denials import NOT_ANSWERED
+from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.output import MAX_DENIALS
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import Denial, GrantBody
@@ -66,7 +66,7 @@ async def test_an_approval_that_expires_is_a_denial_by_the_gateway() -> None:
     table, command = await at_work()
     await table.asked(command.target.session_id)
     table.clock.advance(table.limits.approval_ttl_ms + 1)
-    await (await table.lane(command.target.session_id)).call(tick)
+    await (await table.lane(command.target.session_id)).call(ClockTicked())
     one, = await denials(table, command)
     assert told(one) == ("$ ls", "gateway", "ask before a tool", NOT_ANSWERED)
 

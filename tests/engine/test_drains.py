@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.conversation import OWNER, Table, remember
+from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.ports.ledger import DropDrain, WriteBatch
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
@@ -47,7 +48,7 @@ async def test_a_drained_scope_finishes_what_runs_and_starts_what_waits_when_und
     [drain] = table.engine.drains.of("default")
     assert (drain.scope, drain.by, drain.reason) == (scope, "user:owner", "update")
     await table.engine.drains.undrain(OWNER, body, remember)
-    await (await table.lane(session_id)).call(lambda lane: None)
+    await (await table.lane(session_id)).call(StartLooked())
     assert await table.state(second.id) == "dispatched"
     actions = await table.actions()
     assert (actions.count("drain"), actions.count("undrain")) == (1, 1)

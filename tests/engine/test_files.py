@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.engine.bridge.losses import report_truncation
+from interlock.engine.bridge.inputs.runner import HistoryBegun, RunnerDetached
+from interlock.engine.bridge.losses import FULL
 from interlock.engine.stored_files import whole
 from interlock.ports.ledger import LedgerError
 from interlock.ports.objects import ObjectDamaged, ObjectsError
@@ -142,10 +142,9 @@ async def test_a_cancel_replaces_a_prompt_and_what_of_its_files_is_not_acked(ack
 
 
 async def detach_all(table: Table, session_id: str) -> None:
-    from interlock.engine.bridge.links import detach
 
     shell = await table.lane(session_id)
-    await shell.call(detach)
+    await shell.call(RunnerDetached())
 
 
 async def test_a_prompt_of_too_many_crumbs_is_refused_at_the_door() -> None:
@@ -244,8 +243,7 @@ async def test_a_file_whose_chunks_a_buffer_lost_is_told_and_nobody_is_blamed(lo
             seq = table.seqs[session_id]
             shell = await table.lane(session_id)
             count = seq - shell.lane.state.last_seq
-            await shell.call(partial(report_truncation, status=status(count), ranges=[(seq - count + 1, seq)],
-                                     synced="m", profile=True))
+            await shell.call(HistoryBegun(status(count), [(seq - count + 1, seq)], "m", True, FULL))
         else:
             await give(table, session_id, part)
     await table.ended(session_id)

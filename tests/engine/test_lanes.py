@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.conversation import Table
+from engine.within import Within
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.policy import Rule, RuleSet
+from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.recent_ids import RecentIds
 from interlock.engine.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS
-from interlock.engine.inputs import Job, RecentIds
+from interlock.engine.inputs import Job
 from interlock.ports.ledger import Full, OutcomeUnknown, Receipt, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
@@ -165,7 +168,7 @@ async def test_a_decision_that_fails_after_it_began_to_write_leaves_nothing_behi
         raise ValueError("in the middle")
 
     with pytest.raises(Problem, match="the lane failed: in the middle"):
-        await shell.call(half)
+        await shell.call(Within(half))
     assert await table.ledger.head(f"s/{session_id}") == before
     assert (await table.lane(session_id)).lane.state.n == before
 
@@ -180,8 +183,8 @@ async def test_a_refusal_before_anything_was_written_harms_nobody_else_in_its_gr
         raise Problem("Conflict", "no")
 
     commits = table.disk.commits
-    answers = await asyncio.gather(shell.call(refuse), table.execute(target=Target(session_id=session_id)),
-                                   shell.call(refuse), return_exceptions=True)
+    answers = await asyncio.gather(shell.call(Within(refuse)), table.execute(target=Target(session_id=session_id)),
+                                   shell.call(Within(refuse)), return_exceptions=True)
     assert [type(answer).__name__ for answer in answers] == ["Problem", "Command", "Problem"]
     assert not shell.broken
     assert table.disk.commits == commits + 1, "what waits together is one transaction"
@@ -202,7 +205,7 @@ async def test_nobody_is_told_before_it_is_durable() -> None:
         lane.control("control.turn.pause", p.TurnPause())
         decided.set()
 
-    telling = asyncio.create_task(shell.call(decide))
+    telling = asyncio.create_task(shell.call(Within(decide)))
     await decided.wait()
     assert (len(table.wire.sent), table.wire.acks[session_id], telling.done()) == (sent, acked, False)
     table.disk.spinning.set()
@@ -217,7 +220,7 @@ async def test_a_lane_with_much_to_do_holds_back_the_link_that_feeds_it() -> Non
     done: list[int] = []
     await shell.inbox.room()
     for number in range(INBOX_JOBS):
-        shell.push(Job(lambda _lane, number=number: done.append(number)))
+        shell.push(Job(Within(lambda _lane, number=number: done.append(number))))
     await shell.inbox.room()
     assert len(done) >= INBOX_JOBS // 2
     assert done == sorted(done)
@@ -231,10 +234,10 @@ async def test_a_lane_with_large_frames_holds_back_its_link_by_bytes_and_takes_t
     large = INBOX_BYTES // 8
     before = table.disk.commits
     for _ in range(8):
-        shell.push(Job(lambda lane: lane.append("notice", b"{}"), size_bytes=large))
+        shell.push(Job(Within(lambda lane: lane.append("notice", b"{}")), size_bytes=large))
     assert shell.inbox.full
     await shell.inbox.room()
-    await shell.call(lambda lane: None)
+    await shell.call(StartLooked())
     assert not shell.inbox.full
     assert table.disk.commits - before >= INBOX_BYTES // GROUP_BYTES
 
@@ -248,7 +251,7 @@ async def test_a_stopping_gateway_tells_who_still_waits() -> None:
     waiting = asyncio.create_task(table.execute(target=Target(session_id=session_id)))
     shell = await table.lane(session_id)
     entered = asyncio.Event()
-    shell.push(Job(lambda _lane: entered.set()))
+    shell.push(Job(Within(lambda _lane: entered.set())))
     await entered.wait()
     await table.engine.stop()
     with pytest.raises(Problem, match="the gateway is stopping"):
@@ -310,8 +313,8 @@ async def test_message_ids_are_remembered_over_a_restart() -> None:
     session_id = (await table.execute()).target.session_id
     await table.opened(session_id)
     table.begin()
-    assert (await table.lane(session_id)).recent.seen("m1")
-    assert not (await table.lane(session_id)).recent.seen("m2")
+    assert (await table.lane(session_id)).lane.recent.seen("m1")
+    assert not (await table.lane(session_id)).lane.recent.seen("m2")
 
 
 @pytest.mark.req("C-4")
@@ -324,8 +327,8 @@ async def test_who_holds_a_lane_that_was_forgotten_meanwhile_is_answered_by_the_
     async with asyncio.timeout(5):
         await held._task  # The shell has ended by itself; anyone who was away for a while holds it still.
         assert held.over
-        assert await held.call(lambda lane: lane.state.session_id) == session_id
-        await held.attach(table.wire, lambda _lane: None)
+        assert await held.call(Within(lambda lane: lane.state.session_id)) == session_id
+        await held.attach(table.wire, StartLooked())
 
 
 @pytest.mark.req("C-4")
@@ -335,7 +338,7 @@ async def test_a_lane_that_broke_passes_on_what_comes_to_it_later() -> None:
     held = await table.lane(session_id)
     table.disk.full = True
     with pytest.raises(Problem):
-        await held.call(lambda lane: lane.append("notice", b"{}"))
+        await held.call(Within(lambda lane: lane.append("notice", b"{}")))
     table.disk.full = False
     async with asyncio.timeout(5):
-        assert await held.call(lambda lane: lane.state.session_id) == session_id
+        assert await held.call(Within(lambda lane: lane.state.session_id)) == session_id

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.conversation import USAGE, Table, turn_uuid
-from interlock.engine.bridge.clocks import tick
-from interlock.engine.bridge.links import detach
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.bridge.inputs.runner import RunnerDetached
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import Target
 
@@ -108,12 +108,12 @@ async def test_a_dispatched_command_outlives_its_link_up_to_the_detach_ttl() -> 
     table = Table()
     command = await table.execute()
     shell = await table.lane(command.target.session_id)
-    await shell.call(detach)
+    await shell.call(RunnerDetached())
     table.clock.advance(table.limits.detach_ttl_ms - 1)
-    await shell.call(tick)
+    await shell.call(ClockTicked())
     assert await ended(table, command) == ("dispatched", None)
     table.clock.advance(1)
-    await shell.call(tick)
+    await shell.call(ClockTicked())
     assert await ended(table, command) == ("failed", "AgentLost")
 
 
@@ -173,7 +173,7 @@ async def test_a_query_runs_until_its_last_turn_and_its_clock_is_one() -> None:
     assert record is not None
     assert record.command.turn_id == turn_uuid("t3")
     table.clock.advance(2_000)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
     assert table.wire.last("control.turn.cancel").payload.turn_id == turn_uuid("t3")
     await table.ended(session_id, "cancelled", "t3")
     assert await ended(table, command) == ("timed_out", "Timeout")
@@ -211,7 +211,7 @@ async def test_a_runners_own_restart_fails_what_ran_and_what_stood(moment: str) 
     assert states == ["succeeded"] * (len(orders) - open_orders) + ["failed"] * open_orders
     # Nothing of it is left: no clock rings, and the session takes the next command.
     table.clock.advance(table.limits.pause_ttl_ms + table.limits.timeout_ms)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
     following = await table.execute("again", target=Target(session_id=session_id))
     assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
     assert await ended(table, following) == ("dispatched", None)

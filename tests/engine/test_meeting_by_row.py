@@ -10,7 +10,7 @@ import pytest
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.engine.bridge import submission
-from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.inputs.gateway import ClockTicked, StartLooked
 from interlock.protocol import payloads as p
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.limits import MAX_DISPATCH_ATTEMPTS
@@ -38,7 +38,7 @@ async def shown(table: Table, command_id: str) -> Any:
 
 async def time_passes(table: Table, session_id: str, ms: int) -> None:
     table.clock.advance(ms)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
 
 
 @pytest.mark.req("C-8")
@@ -185,7 +185,7 @@ async def test_an_interrupt_under_a_drain_ends_nothing_until_it_may_run_itself()
     urgent = await table.execute("urgent", target=Target(session_id=session_id), on_busy="interrupt")
     assert (await table.state(first), await table.state(urgent.id)) == ("running", "queued")
     await table.engine.drains.undrain(OWNER, body, remember)
-    await (await table.lane(session_id)).call(lambda _lane: None)
+    await (await table.lane(session_id)).call(StartLooked())
     assert await table.state(first) == "canceling"
 
 

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table
+from engine.within import Within
 from interlock.command.policy import RuleSet
 from interlock.command.rule import Rule
 from interlock.engine.bridge import archive
+from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.ports.ledger import PutApproval, PutCommand, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
@@ -47,7 +49,7 @@ async def change_command(table: Table, command_id: str, change: Callable[[Comman
 
 async def restarted(table: Table, session_id: str) -> None:
     await table.restart()
-    await (await table.lane(session_id)).call(lambda lane: None)
+    await (await table.lane(session_id)).call(StartLooked())
 
 
 FORGED = Vote(by="user:eve", at="", decision="grant", method="acl", role="admin")
@@ -186,7 +188,7 @@ async def test_a_command_whose_agent_is_to_end_with_it_outlives_a_restart(edited
     await table.opened(session_id)
     await table.started(session_id)
     shell = await table.lane(session_id)
-    await shell.call(lambda lane: archive.retire(lane, {"id": "gateway", "role": "system"}, asked=False))
+    await shell.call(Within(lambda lane: archive.retire(lane, {"id": "gateway", "role": "system"}, asked=False)))
     if edited:
         await change_command(table, running.id, lambda one: msgspec.structs.replace(one, close_after=False))
     await table.restart()

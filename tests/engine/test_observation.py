@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.conversation import OWNER, Table, remember
+from engine.within import Within
+from interlock.engine.bridge.inputs.runner import ControlsRefused
 from interlock.engine.bridge.links import attach
-from interlock.engine.bridge.observation import control_refused, joined
+from interlock.engine.bridge.observation import joined
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
@@ -35,7 +37,7 @@ async def changed(table: Table, session_id: str, gateway_id: str) -> None:
 
 async def refused(table: Table, session_id: str, controller: str = OTHER) -> None:
     told = p.RefusedControl(message_id="m", error_code="NOT_CONTROLLER", message="not yours", controller=controller)
-    await (await table.lane(session_id)).call(lambda lane: control_refused(lane, told))
+    await (await table.lane(session_id)).call(ControlsRefused([told]))
 
 
 @pytest.mark.req("D-5")
@@ -122,7 +124,7 @@ async def test_the_hello_says_who_controls_where_no_frame_is_to_come(table: Tabl
     async def hello(last_seq_sent: int) -> str:
         told = p.HelloSession(session_id=session_id, last_seq_sent=last_seq_sent, control_seq=9, state="running",
                               controller=OTHER)
-        await shell.call(lambda lane: (attach(lane, 9, None, known=True), joined(lane, told)))
+        await shell.call(Within(lambda lane: (attach(lane, 9, None, known=True), joined(lane, told))))
         return shell.lane.state.controller
 
     assert await hello(shell.lane.state.last_seq + 1) == "", "the frames that come will say it"
@@ -160,7 +162,7 @@ async def test_a_refusal_that_hello_repeats_is_not_told_twice(table: Table) -> N
     told = p.RefusedControl(message_id="m", error_code="PROMPT_IN_PROGRESS", message="The session already works.")
     shell = await table.lane(session_id)
     before = shell.lane.state.n
-    await shell.call(lambda lane: control_refused(lane, told))
+    await shell.call(ControlsRefused([told]))
     assert shell.lane.state.n == before
     await refused(table, session_id)
     assert shell.lane.state.n > before

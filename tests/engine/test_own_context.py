@@ -8,8 +8,8 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.backends.memory.transcripts import MemoryTranscripts
-from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.compaction import COMPACT_TIMEOUT_MS
+from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.resources import Target
@@ -111,7 +111,7 @@ async def test_one_that_is_never_answered_lets_the_session_go_on() -> None:
     command = await table.execute("two", target=Target(session_id=session_id))
     assert await table.state(command.id) == "queued"
     table.clock.advance(COMPACT_TIMEOUT_MS)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
     assert await table.state(command.id) == "dispatched"
 
 

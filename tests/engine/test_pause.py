@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
+from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.lane_state import Limits
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -233,6 +234,5 @@ async def test_a_result_that_was_written_before_the_stop_wins() -> None:
 
 async def due(table: Table, session_id: str) -> None:
     """Let time decide what it decides."""
-    from interlock.engine.bridge.clocks import tick
 
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())

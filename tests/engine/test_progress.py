@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from engine.conversation import Table, turn_uuid
-from interlock.engine.bridge.clocks import tick
+from engine.within import Within
+from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.progress import take_transient
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.anyio
 async def delta(table: Table, session_id: str, turn_id: str = "t1") -> None:
     frame = Frame(type="agent.text.delta", message_id="d", session_id=session_id, timestamp="",
                   payload=p.TextDelta(turn_id=turn_uuid(turn_id), block_id="b1", offset=0, text="h"))
-    await (await table.lane(session_id)).call(lambda lane: take_transient(lane, frame, encode(frame)))
+    await (await table.lane(session_id)).call(Within(lambda lane: take_transient(lane, frame, encode(frame))))
 
 
 async def told(table: Table, command_id: str) -> list[tuple[str, float | None]]:
@@ -40,7 +41,7 @@ async def begun(table: Table) -> tuple[str, str]:
 
 async def second_passes(table: Table, session_id: str) -> None:
     table.clock.advance(1_000)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
 
 
 @pytest.mark.req("S-5")

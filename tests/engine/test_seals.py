@@ -173,7 +173,7 @@ async def test_frames_of_an_earlier_version_are_adopted_as_they_are(
     await table.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
                                           PutRunner(table.record)]))
     with monkeypatch.context() as earlier:
-        earlier.setattr("interlock.engine.lane_shell.seal", lambda lane: None)
+        earlier.setattr("interlock.engine.bridge.kernel.seal", lambda lane: None)
         command = await table.execute("ls")
         await table.engine.stop()
     session_id = command.target.session_id

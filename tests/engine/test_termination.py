@@ -8,9 +8,11 @@ import msgspec
 import pytest
 
 from engine.conversation import USAGE, Table, turn_uuid
-from interlock.engine.bridge.clocks import tick
+from engine.within import Within
 from interlock.engine.bridge.frames import refuse_wire
-from interlock.engine.bridge.links import SILENT_HEARTBEATS, attach, detach, lose_agent, vouch
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.bridge.inputs.runner import AgentVouched, RunnerDetached
+from interlock.engine.bridge.links import SILENT_HEARTBEATS, attach, lose_agent
 from interlock.engine.bridge.orphans import returned
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import Direction, InvalidFrame, decode, decode_wire
@@ -48,7 +50,7 @@ def count(table: Table, frame_type: str) -> int:
 
 async def due(table: Table, session_id: str) -> None:
     table.clock.advance(CANCEL_FORCE_MS)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
 
 
 # --- a fatal error (T-5) ---
@@ -90,7 +92,7 @@ async def test_the_time_to_close_does_not_run_while_the_link_is_down() -> None:
     table = Table()
     command_id, session_id = await running(table)
     await fatal(table, session_id)
-    await (await table.lane(session_id)).call(detach)
+    await (await table.lane(session_id)).call(RunnerDetached())
     await due(table, session_id)
     assert await table.state(command_id) == "running"
     await table.reattach(session_id, 0)
@@ -143,20 +145,20 @@ async def lost(table: Table) -> tuple[str, str]:
     """A command whose agent was given up as lost in mid-turn."""
     command_id, session_id = await running(table)
     for _ in range(SILENT_HEARTBEATS):
-        await (await table.lane(session_id)).call(lambda lane: vouch(lane, vouched=False))
+        await (await table.lane(session_id)).call(AgentVouched(False))
     assert (await failure(table, command_id))[:2] == ("failed", "AgentLost")
     return command_id, session_id
 
 
 async def by_hello(table: Table, session_id: str) -> None:
     shell = await table.lane(session_id)
-    await shell.call(detach)
-    await shell.attach(table.wire, lambda lane: attach(lane, 0, table.hello.agents[0], known=True))
-    await shell.call(lambda lane: returned(lane, TURN))
+    await shell.call(RunnerDetached())
+    await shell.attach(table.wire, Within(lambda lane: attach(lane, 0, table.hello.agents[0], known=True)))
+    await shell.call(Within(lambda lane: returned(lane, TURN)))
 
 
 async def by_heartbeat(table: Table, session_id: str) -> None:
-    await (await table.lane(session_id)).call(lambda lane: vouch(lane, vouched=True, turn_id=TURN))
+    await (await table.lane(session_id)).call(AgentVouched(True, TURN))
 
 
 async def by_frame(table: Table, session_id: str) -> None:
@@ -233,7 +235,7 @@ async def test_any_sign_that_no_turn_runs_lets_the_next_command_out(sign: str) -
         await table.say(session_id, "session.error", p.SessionError(
             error_code="UNKNOWN_TURN", message="not open", fatal=False), in_reply_to=cancel.message_id)
     else:
-        await (await table.lane(session_id)).call(lambda lane: returned(lane, None))
+        await (await table.lane(session_id)).call(Within(lambda lane: returned(lane, None)))
     assert await table.state(second.id) == "dispatched"
 
 
@@ -242,8 +244,8 @@ async def test_a_session_lost_between_turns_has_no_turn_to_cancel() -> None:
     table = Table()
     _, session_id = await running(table)
     await table.ended(session_id)
-    await (await table.lane(session_id)).call(lambda lane: lose_agent(lane, "gone"))
-    await (await table.lane(session_id)).call(lambda lane: returned(lane, None))
+    await (await table.lane(session_id)).call(Within(lambda lane: lose_agent(lane, "gone")))
+    await (await table.lane(session_id)).call(Within(lambda lane: returned(lane, None)))
     await table.execute("two", target=Target(session_id=session_id))
     assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
     assert count(table, "control.turn.cancel") == 0
@@ -258,7 +260,7 @@ async def say_raw(table: Table, session_id: str, frame_type: str, payload: dict[
     with pytest.raises(InvalidFrame) as caught:
         decode(raw, Direction.C)
     wire, error = decode_wire(raw), caught.value
-    await (await table.lane(session_id)).call(lambda lane: refuse_wire(lane, wire, raw, error.code, str(error)))
+    await (await table.lane(session_id)).call(Within(lambda lane: refuse_wire(lane, wire, raw, error.code, str(error))))
 
 
 @pytest.mark.req("T-3", "E-1", "T-1")

@@ -15,12 +15,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from engine.conversation import ManualClock, Table
+from engine.within import Within
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.engine import transcript_writer
-from interlock.engine.bridge.links import SILENT_HEARTBEATS, vouch
+from interlock.engine.bridge.inputs.runner import AgentVouched
+from interlock.engine.bridge.links import SILENT_HEARTBEATS
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.ports.ledger import Full, PutSession, PutTranscript, Receipt, WriteBatch
 from interlock.ports.transcripts import TranscriptHeader
@@ -206,7 +208,7 @@ async def test_an_agent_that_is_lost_keeps_what_it_said() -> None:
     await table.started(session_id)
     await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="half"))
     for _ in range(SILENT_HEARTBEATS):
-        await (await table.lane(session_id)).call(lambda lane: vouch(lane, vouched=False))
+        await (await table.lane(session_id)).call(AgentVouched(False))
     message = next(entry["message"] for entry in read_entries(await pending(table)) if entry["type"] == "message"
                    and entry["message"]["role"] == "assistant")
     assert (message["content"][0]["text"], message["stopReason"]) == ("half", "error")
@@ -241,7 +243,7 @@ async def test_an_id_that_the_file_has_is_drawn_again() -> None:
     table.entropy = lambda count: bytes.fromhex(next(draws)) if count == 4 else entropy(count)
     table.begin()
     await table.reattach(session_id, 0)
-    await (await table.lane(session_id)).call(lambda lane: lane.notice(Notice(code="c", message="m")))
+    await (await table.lane(session_id)).call(Within(lambda lane: lane.notice(Notice(code="c", message="m"))))
     assert [one.entry_id for one in await table.ledger.transcript_pending()] == [waiting[0].entry_id, "0000beef"]
 
 

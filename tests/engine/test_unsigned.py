@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.conversation import Table
+from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
 
@@ -26,7 +27,7 @@ async def test_no_command_is_taken_while_the_log_cannot_be_signed_and_turns_go_o
     await table.ended(session_id)
     assert (await table.state(first.id), await table.state(waiting.id)) == ("succeeded", "queued")
     table.engine.signing.signed("default")
-    await (await table.lane(session_id)).call(lambda lane: None)
+    await (await table.lane(session_id)).call(StartLooked())
     assert await table.state(waiting.id) == "dispatched"
     await table.execute("third", target=Target(session_id=session_id))
     await table.engine.stop()

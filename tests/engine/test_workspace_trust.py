@@ -11,7 +11,7 @@ import pytest
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.command.register import bound
-from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.inputs.gateway import ClockTicked, StartLooked
 from interlock.ports.ledger import PutRule, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
@@ -55,7 +55,7 @@ async def asked(table: Table) -> Any:
 
 async def settled(table: Table, session_id: str) -> None:
     await table.engine.learn_rules()
-    await (await table.lane(session_id)).call(lambda _: None)
+    await (await table.lane(session_id)).call(StartLooked())
 
 
 async def now(table: Table, command: Any) -> Any:
@@ -181,7 +181,7 @@ async def test_a_question_that_nobody_answers_ends_the_command() -> None:
     session_id = command.target.session_id
     await finds(table, session_id, files())
     table.clock.advance(table.limits.approval_ttl_ms)
-    await (await table.lane(session_id)).call(tick)
+    await (await table.lane(session_id)).call(ClockTicked())
     ended = await now(table, command)
     assert (ended.state, ended.error.message) == (
         "canceled", "files in the workspace configure its agent, and nobody allowed it in time")
@@ -383,7 +383,7 @@ async def test_a_compaction_fails_with_a_sentence_after_a_no(how: str) -> None:
         await table.vote((await asked(table)).id, "deny")
     else:
         table.clock.advance(table.limits.approval_ttl_ms)
-        await (await table.lane(session_id)).call(tick)
+        await (await table.lane(session_id)).call(ClockTicked())
     why = "user:owner did not allow it" if how == "denied" else "nobody allowed it in time"
     assert await failures(table, session_id) == [f"files in the workspace configure its agent, and {why}"]
     assert len(requests(table)) == 1

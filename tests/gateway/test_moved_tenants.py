@@ -10,7 +10,7 @@ import pytest
 
 from clusters.street import NOW, Street
 from gateway.raw_runner import TOKEN
-from interlock.engine.tenant_lane import house_id
+from interlock.engine.bridge.tenant_lane import house_id
 from interlock.gateway.credentials import digest
 from interlock.ports.ledger import PutKey, PutRunner, PutTenant, WriteBatch
 from interlock.protocol.problems import Problem

@@ -162,6 +162,12 @@ class Spending:
         """Give a pot; one of which nothing is known is untouched."""
         return self._pots.get(place, Pot())
 
+    def records(self) -> list[SpendingRecord]:
+        """Return every pot as a row, in the order of their places."""
+        return [SpendingRecord(tenant_id=place.tenant_id, budget=place.budget, scope=place.scope, day=place.day,
+                               spent_micros=pot.spent_micros, raised_micros=pot.raised_micros)
+                for place, pot in sorted(self._pots.items())]
+
     def take(self, record: SpendingRecord) -> None:
         """Add what a committed row adds; days before the last one are forgotten, for nothing asks for them."""
         if record.day > self._day:

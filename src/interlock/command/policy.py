@@ -143,6 +143,16 @@ class RuleSet:
         self._places: dict[_Place, list[_Ready]] = {}
 
     @property
+    def configured(self) -> Sequence[Rule]:
+        """The config's rules, in its order."""
+        return self._config
+
+    @property
+    def remembered(self) -> Sequence[Rule]:
+        """The remembered rules, in the order in which they are asked."""
+        return tuple(rule for source, rule in self._ordered if source == "remembered")
+
+    @property
     def rules(self) -> Sequence[Rule]:
         """The config's and the remembered rules, in the order in which they are asked."""
         return tuple(rule for _, rule in self._ordered)

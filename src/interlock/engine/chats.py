@@ -10,12 +10,19 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
-from interlock.engine.bridge import archive, entries
-from interlock.engine.bridge.cancellation import stop_all
+from interlock.engine.bridge import entries
 from interlock.engine.bridge.control_commands import who_is
+from interlock.engine.bridge.inputs.people import (
+    ChatMessageReceived,
+    ChatWord,
+    PolicyAsked,
+    PredecessorLeft,
+    SessionReset,
+    SessionRetired,
+    SystemMessageReceived,
+)
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.lane_status import lane_status
 from interlock.engine.bridge.prompts import prompt_content
 from interlock.engine.bridge.submission import SentBy
 from interlock.engine.bridge.verbs import LaneVerb
@@ -25,7 +32,7 @@ from interlock.engine.lanes import Lanes
 from interlock.engine.membership import Elsewhere, Hold, LaneMoved
 from interlock.engine.router import Route, Router
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, LedgerError, LedgerWrite, PutIdempotency
+from interlock.ports.ledger import Ledger, LedgerError, LedgerWrite
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.inbound import Received, ResetCause
 from interlock.protocol.problems import Place, Problem
@@ -38,7 +45,6 @@ from interlock.session.chat_words import (
     no_status,
     nothing_to_compact,
     read_word,
-    status_text,
     stopped_text,
 )
 from interlock.session.keys import BadKey, agent_of, canonical_key
@@ -102,15 +108,12 @@ class ChatInbox:
 
     def __init__(
         self, ledger: Ledger, lanes: Lanes, router: Router, wall: Clock, entropy: Entropy, turns: KeyTurns,
-        submit: Callable[..., Any], permit: Callable[[Lane, LaneVerb, Callable[[], None]], Problem | None],
     ) -> None:
         self._ledger = ledger
         self._lanes = lanes
         self._router = router
         self._wall = wall
         self._entropy = entropy
-        self._submit = submit
-        self._permit = permit
         self.compact: Compact = _no_compaction
         """Has a session's conversation compacted; set by the engine."""
         self.settings = ChatSettings()
@@ -157,21 +160,8 @@ class ChatInbox:
             else:
                 route = await self._router.fresh(principal, message.agent_id, message.key, message.workspace)
 
-            def decide(lane: Lane) -> Received | Problem:
-                told = Received(session_id=lane.state.session_id, session_key=message.key)
-                chat = Chat(message.origin, "direct")
-                if not may_send(self.settings.sending, lane.state.entry.send_policy, chat, message.key):
-                    told = msgspec.structs.replace(told, denied=True)
-                    entries.record_unanswered(lane, who_is(principal), body, person=False)
-                else:
-                    command = self._submit(lane, principal, body, message.origin)
-                    if isinstance(command, Problem):
-                        return command
-                    told = msgspec.structs.replace(told, command_id=command.id)
-                lane.out.writes.extend(remember(told))
-                return told
-
-            return await (await self._shell(route, turn.hold)).call(decide)
+            given = SystemMessageReceived(principal, message.key, self.settings.sending, body, message.origin)
+            return await (await self._shell(route, turn.hold)).call(given, keep=remember)
 
     async def reset(
         self, principal: Principal, session_id: str, remember: Callable[[SessionRecord], IdempotencyRecord]
@@ -190,13 +180,7 @@ class ChatInbox:
             route = self._successor(current)
             shell = await self._shell(route, turn.hold)
 
-            def decide(lane: Lane) -> SessionRecord:
-                entries.begin_again(lane, who_is(principal), session_id, "asked", None)
-                begun = lane.snapshot().record
-                lane.out.writes.append(PutIdempotency(remember(begun)))
-                return begun
-
-            begun: SessionRecord = await shell.call(decide)
+            begun: SessionRecord = await shell.call(SessionReset(principal, session_id), remember)
             await self._leave(begun.session_id, current, who_is(principal), asked=True)
             return begun
 
@@ -205,7 +189,7 @@ class ChatInbox:
         Problem."""
         shell = await self._lanes.lane(session_id)
         assert shell is not None, "it is the current session of its key"
-        await shell.call(lambda lane: self._permit(lane, LaneVerb("reset", principal, {}), lambda: None))
+        await shell.call(PolicyAsked(LaneVerb("reset", principal, {})))
 
     # --- words for the gateway (V-1) ---
     async def _answer(
@@ -223,18 +207,8 @@ class ChatInbox:
         if word.name == "compact":
             return await self._compact(principal, record.session_id, message, key, word.rest, remember)
 
-        def decide(lane: Lane) -> Received:
-            told = Received(session_id=lane.state.session_id, session_key=key)
-            silent = not may_send(self.settings.sending, lane.state.entry.send_policy, message.chat, key)
-            if word.name == "stop":
-                reply = stopped_text(stop_all(lane, who_is(principal)))
-            else:
-                reply = status_text(lane_status(lane))
-            told = msgspec.structs.replace(told, reply=None if silent else reply, denied=silent)
-            lane.out.writes.append(PutIdempotency(remember(told)))
-            return told
-
-        return await (await self._shell(Route(record.session_id, None, record.runner_id), hold)).call(decide)
+        shell = await self._shell(Route(record.session_id, None, record.runner_id), hold)
+        return await shell.call(ChatWord(principal, key, message.chat, self.settings.sending, word.name), remember)
 
     async def _compact(
         self, principal: Principal, session_id: str, message: InboundMessage, key: str, instructions: str,
@@ -306,38 +280,21 @@ class ChatInbox:
             raise Problem("InvalidPayload", "/text: the message is empty", errors=(Place("/text", "is empty"),))
         body = None if silent else _execute(text, message.attachments, message.idempotency_key)
 
-        def decide(lane: Lane) -> Received | Problem:
-            who = who_is(principal)
-            if route.fresh is not None:
-                before = begin.before.session_id if begin.before is not None else ""
-                entries.begin_again(lane, who, before, begin.cause or "first", begin.model)
-            entries.describe(lane, {**message.described, "chatType": message.chat.chat_type,
-                                    "provider": message.chat.channel.lower()})
-            told = Received(session_id=lane.state.session_id, session_key=key, reset=begin.cause)
-            if body is None:
-                entries.heard(lane, person=True)
-            elif not may_send(self.settings.sending, lane.state.entry.send_policy, message.chat, key):
-                told = msgspec.structs.replace(told, denied=True)
-                entries.record_unanswered(lane, who, body)
-            else:
-                command = self._submit(lane, principal, body, "user")
-                if isinstance(command, Problem):
-                    return command
-                told = msgspec.structs.replace(told, command_id=command.id)
-            lane.out.writes.append(PutIdempotency(remember(told)))
-            return told
-
-        return await (await self._shell(route, begin.hold)).call(decide)
+        given = ChatMessageReceived(
+            principal, key, message.chat, message.described, self.settings.sending, body,
+            begins=route.fresh is not None, before=begin.before.session_id if begin.before is not None else "",
+            cause=begin.cause, model=begin.model)
+        return await (await self._shell(route, begin.hold)).call(given, remember)
 
     async def _leave(self, session_id: str, before: LaneState, who: dict[str, str], *, asked: bool) -> None:
         """End the old session's work. That this is still to be done is durable with the new session, so that a gateway
         which ends in between does it after its start."""
         shell = await self._lanes.lane(before.session_id)  # It was met before anything was done.
         if shell is not None and not before.controller:
-            await shell.call(lambda lane: archive.retire(lane, who, asked=asked))
+            await shell.call(SessionRetired(who, asked))
         after = await self._lanes.lane(session_id)
         if after is not None:
-            await after.call(entries.has_left)
+            await after.call(PredecessorLeft())
 
     def watch(self, lane: Lane) -> None:
         """Shown every decision of every lane: take up what a gateway that ended left to do."""

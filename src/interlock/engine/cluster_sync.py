@@ -13,13 +13,13 @@ from typing import Protocol
 
 import msgspec
 
+from interlock.engine.bridge.tenant_lane import is_house
 from interlock.engine.cluster.cluster import Cluster, Holder
 from interlock.engine.cluster.heartbeats import Knows, OthersBeats, OwnBeats
 from interlock.engine.cluster.takeover import Clocked
 from interlock.engine.drains import Drains
 from interlock.engine.lanes import Lanes
 from interlock.engine.presence import Links, Present, RunnerPresence, told
-from interlock.engine.tenant_lane import is_house
 from interlock.ports.clock import Clock
 from interlock.ports.leases import RunnerLocation
 from interlock.ports.signals import Signal

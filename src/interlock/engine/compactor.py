@@ -15,32 +15,44 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
-from interlock.engine.bridge import asking_agents, compaction
-from interlock.engine.bridge.context_state import Cause, Due
+from interlock.engine.bridge import compaction
+from interlock.engine.bridge.context_state import Cause
 from interlock.engine.bridge.contexts import ContextMessage, Prepared
 from interlock.engine.bridge.control_commands import who_is
-from interlock.engine.bridge.dispatch import context_unreadable, open_session
+from interlock.engine.bridge.handlers.gateway import ContextView
+from interlock.engine.bridge.handlers.people import compact_verb
+from interlock.engine.bridge.inputs.gateway import (
+    CompactionDropped,
+    CompactionPlanned,
+    ContextLooked,
+    ContextPrepared,
+    ContextUnreadable,
+    ContextViewed,
+)
+from interlock.engine.bridge.inputs.people import (
+    AgentCompaction,
+    CompactionChecked,
+    CompactionRequested,
+    PolicyAsked,
+)
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.ports.compaction_hook import BeforeCompact, CompactionHook, CompactionVeto, Supply
-from interlock.ports.ledger import LedgerError, PutIdempotency
+from interlock.ports.ledger import LedgerError
 from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
 from interlock.session.compaction_plan import (
     CompactionPlan,
-    CompactionSettings,
     NothingToCompact,
     Path,
     estimated_tokens,
     plan,
 )
 from interlock.session.context_entries import identified
-from interlock.session.tokens import Calibration
-from interlock.session.transfers import TransferRefused
 from interlock.session.tree import Tree
 
 PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
@@ -53,24 +65,6 @@ MAX_HOOK_BYTES = 4 * 1024 * 1024
 """Messages of a conversation that a hook is sent; larger ones are left out."""
 
 log = structlog.get_logger()
-
-Permit = Callable[[Lane, Callable[[], Any]], Any]
-"""Does what policy lets through; gives the Problem that says why not, or which approval is waited for."""
-
-
-class _View(NamedTuple):
-    """What a lane needs and knows, as it was durable."""
-
-    tip: str | None
-    due: Due
-    wanted: bool
-    agent_id: str
-    settings: CompactionSettings
-    window: int
-    calibration: Calibration
-    tokens: int | None
-    instructions: str | None
-
 
 class _Read(NamedTuple):
     """A transcript, as far as it is in context."""
@@ -142,7 +136,7 @@ class Compactor:
 
     async def _meet(self, shell: LaneShell) -> bool:
         """Do what the session needs now; False where it needs nothing more."""
-        view: _View = await shell.call(_view)
+        view: ContextView = await shell.call(ContextViewed())
         view = view._replace(wanted=shell.lane.wants_context)
         if not view.due and not view.wanted:
             return False
@@ -154,27 +148,22 @@ class Compactor:
             log.error("a context cannot be read", session_id=session_id, error=str(error))  # noqa: TRY400
             lasting = _lasting(error)
 
-            def give_up(lane: Lane) -> None:
-                compaction.nothing_to_do(lane, sentence)
-                if view.wanted and lasting is not None:
-                    context_unreadable(lane, lasting)
-
-            await shell.call(give_up)
+            await shell.call(ContextUnreadable(sentence, lasting if view.wanted else None))
             if lasting is not None:
                 return True  # What waits behind it is looked at at once.
             self._later(session_id)
             return False
         if view.due == "look":
             seen = compaction.ContextSnapshot(view.tip, read.estimated)
-            await shell.call(lambda lane: compaction.looked(lane, seen))
+            await shell.call(ContextLooked(seen))
         elif view.due:
             cause: Cause = "overflow" if view.due == "overflow" else "threshold"
             await self._compact(shell, view, read, cause)
         else:
-            await shell.call(lambda lane: _hand(lane, read.prepared))
+            await shell.call(ContextPrepared(read.prepared))
         return True
 
-    async def _compact(self, shell: LaneShell, view: _View, read: _Read, cause: Cause) -> None:
+    async def _compact(self, shell: LaneShell, view: ContextView, read: _Read, cause: Cause) -> None:
         system = {"id": "gateway", "role": "system"}
         keep = min(read.estimated // 2, view.window // 4) if cause == "overflow" else None
         try:
@@ -183,44 +172,23 @@ class Compactor:
             if isinstance(answer, CompactionVeto):
                 raise NothingToCompact(f"a hook canceled it: {answer.reason}")
         except NothingToCompact as nothing:
-            sentence = str(nothing)
-            await shell.call(lambda lane: compaction.nothing_to_do(lane, sentence))
+            await shell.call(CompactionDropped(str(nothing)))
             return
         request = compaction.CompactionRequest(made, view.tip, cause, system, view.instructions)
-
-        def decide(lane: Lane) -> None:
-            if lane.state.context.due != view.due:
-                return
-            try:
-                if isinstance(answer, Supply) and cause != "overflow":
-                    compaction.supplied(lane, request, answer.summary)
-                else:  # In mid-turn the agent waits for it, no matter who wrote the summary.
-                    summary = answer.summary if isinstance(answer, Supply) else None
-                    fault = compaction.summary_fault(lane, summary, made.tokens_summarised) if summary is not None \
-                        else None
-                    if fault is not None:
-                        compaction.nothing_to_do(lane, f"the hook's answer was not taken: {fault}")
-                        return
-                    compaction.request(lane, request, read.prepared, summary)
-            except compaction.ConversationMoved:
-                return  # It is planned again, since it is still due.
-            except TransferRefused as refused:
-                compaction.nothing_to_do(lane, str(refused))
-
-        await shell.call(decide)
+        await shell.call(CompactionPlanned(view.due, request, read.prepared, answer.summary if answer else None))
 
     # --- asked for ---
     async def compact(
-        self, principal: Principal, shell: LaneShell, instructions: str | None, permit: Permit,
-        then: Callable[[Lane, compaction.RequestedCompaction], None],
+        self, principal: Principal, shell: LaneShell, instructions: str | None,
+        remember: Callable[[compaction.RequestedCompaction], IdempotencyRecord],
     ) -> compaction.RequestedCompaction:
-        """Compact a conversation that a person asked for, now. `permit` asks policy, once there is something to do;
-        `then` adds to the decision. Raises Problem."""
+        """Compact a conversation that a person asked for, now. Policy is asked once there is something to do. Raises
+        Problem."""
         permitted = False
         for _ in range(ROUNDS):
             await self._looked(shell)
-            await shell.call(lambda lane: asking_agents.check_compact(lane, instructions))
-            view: _View = await shell.call(_view)
+            await shell.call(CompactionChecked(instructions))
+            view: ContextView = await shell.call(ContextViewed())
             try:
                 read = await self._read(shell.lane.state.session_id, view)
             except (OSError, ValueError) as error:
@@ -230,15 +198,15 @@ class Compactor:
             except NothingToCompact as nothing:
                 raise Problem("Conflict", f"there is nothing to compact: {nothing}") from None
             if not permitted:
-                permitted = await shell.call(lambda lane: permit(lane, lambda: True))
+                permitted = await shell.call(PolicyAsked(compact_verb(principal, instructions)))
             answer = await self._ask_hook(shell.lane, view._replace(instructions=instructions), read, made, "manual")
             if isinstance(answer, CompactionVeto):
                 raise Problem("Conflict", f"a hook canceled the compaction: {answer.reason}")
             request = compaction.CompactionRequest(made, view.tip, "manual", who_is(principal), instructions)
-            try:
-                return await shell.call(_decide(request, answer, read, instructions, then))
-            except compaction.ConversationMoved:
-                continue
+            given = CompactionRequested(request, read.prepared, instructions, answer.summary if answer else None)
+            asked: compaction.RequestedCompaction | None = await shell.call(given, remember)
+            if asked is not None:
+                return asked
         raise Problem("Conflict", "the conversation goes on all the time; compact it when it rests")
 
     async def _looked(self, shell: LaneShell) -> None:
@@ -248,17 +216,17 @@ class Compactor:
             await asyncio.wait([working])
 
     # --- reading and planning ---
-    async def _read(self, session_id: str, view: _View) -> _Read:
+    async def _read(self, session_id: str, view: ContextView) -> _Read:
         await self._writer.settle(session_id)
         tree = await self._transcripts.trunk(session_id, view.agent_id)
         return await asyncio.to_thread(_understood, tree, view.tip)
 
-    async def _plan(self, view: _View, read: _Read, keep: int | None) -> CompactionPlan:
+    async def _plan(self, view: ContextView, read: _Read, keep: int | None) -> CompactionPlan:
         return await asyncio.to_thread(
             plan, read.path, view.settings, view.window, calibration=view.calibration,
             tokens_before=view.calibration.context(read.estimated), keep_tokens=keep)
 
-    async def _ask_hook(self, lane: Lane, view: _View, read: _Read, made: CompactionPlan,
+    async def _ask_hook(self, lane: Lane, view: ContextView, read: _Read, made: CompactionPlan,
                         cause: Cause) -> CompactionVeto | Supply | None:
         if self.hook is None:
             return None
@@ -277,18 +245,6 @@ def _lasting(error: OSError | ValueError) -> str | None:
     if not isinstance(error, OSError) or error.filename is None or error.errno in PASSING:
         return None
     return f"The transcript {error.filename} cannot be read: {error.strerror}. Put the file right, and send it again."
-
-
-def _view(lane: Lane) -> _View:
-    context = lane.state.context
-    return _View(context.leaf, context.due, False, lane.state.agent_id, lane.limits.compaction.settings,
-                 compaction.window(lane), context.calibration, lane.state.context_tokens, context.instructions)
-
-
-def _hand(lane: Lane, prepared: Prepared) -> None:
-    """Give the lane what goes with its next prompt; one that is out of date is asked for again."""
-    if prepared.leaf == lane.state.context.leaf:
-        lane.prepared = prepared
 
 
 def _understood(tree: Tree, tip: str | None) -> _Read:
@@ -312,53 +268,18 @@ def _plain(entry: Any) -> dict[str, Any]:
     return {"entry_id": entry.get("id"), "role": entry.get("type"), **kept}
 
 
-def _decide(
-    request: compaction.CompactionRequest, answer: Supply | None, read: _Read, instructions: str | None,
-    then: Callable[[Lane, compaction.RequestedCompaction], None],
-) -> Callable[[Lane], compaction.RequestedCompaction]:
-    def decide(lane: Lane) -> compaction.RequestedCompaction:
-        asking_agents.check_compact(lane, instructions)
-        if request.tip != lane.state.context.leaf:
-            raise compaction.ConversationMoved
-        if isinstance(answer, Supply):
-            asked = compaction.supplied(lane, request, answer.summary)
-        else:
-            if lane.state.opening == "closed":
-                open_session(lane)
-            try:
-                asked = compaction.request(lane, request, read.prepared)
-            except TransferRefused as refused:
-                raise Problem("Conflict", f"the conversation cannot be sent to its agent: {refused}") from None
-        then(lane, asked)
-        return asked
-
-    return decide
-
-
 async def ask_to_compact(
-    compactor: Compactor | None, shell: LaneShell, permit: Permit, principal: Principal, instructions: str | None,
+    compactor: Compactor | None, shell: LaneShell, principal: Principal, instructions: str | None,
     remember: Callable[[compaction.RequestedCompaction], IdempotencyRecord],
 ) -> compaction.RequestedCompaction:
     """Compact because somebody asked for it, no matter who owns the context. Returns when the request is durable and
     seen in the session, or its summary is appended (V-2). Raises Problem."""
 
-    def then(lane: Lane, asked: compaction.RequestedCompaction) -> None:
-        lane.out.writes.append(PutIdempotency(remember(asked)))
-
-    def do(lane: Lane) -> compaction.RequestedCompaction:
-        asked = asking_agents.compact(lane, principal, instructions)
-        then(lane, asked)
-        return asked
-
-    def decide(lane: Lane) -> compaction.RequestedCompaction | Problem | None:
-        if compaction.owns(lane.state) and compactor is not None:
-            return None
-        return permit(lane, lambda: do(lane))
-
-    asked: compaction.RequestedCompaction | None = await shell.call(decide)
+    given = AgentCompaction(principal, instructions, compactor is not None)
+    asked: compaction.RequestedCompaction | None = await shell.call(given, remember)
     if asked is None:
         assert compactor is not None
-        asked = await compactor.compact(principal, shell, instructions, permit, then)
+        asked = await compactor.compact(principal, shell, instructions, remember)
     await _check_effect(shell, asked)
     return asked
 

@@ -7,34 +7,34 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from interlock.command import remembered_rule
 from interlock.command.approval import Ballot, count, withdraw
 from interlock.command.policy import Rule, RuleSet
 from interlock.command.register import row_of
 from interlock.engine.audit_readiness import Signing
-from interlock.engine.bridge import (
-    asking_agents,
-    cancellation,
-    mismatch,
-    pause,
-    submission,
-    trusted_files,
-    votes,
-    workspace_trust,
+from interlock.engine.bridge import trusted_files
+from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.inputs.gateway import BudgetsChanged, RulesChanged
+from interlock.engine.bridge.inputs.people import (
+    CommandSubmitted,
+    LateVoteAnswered,
+    PolicyAsked,
+    QuestionAnswered,
+    VoteCast,
+    VoteWithdrawn,
 )
-from interlock.engine.bridge.budget_decisions import review
-from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.verbs import LaneVerb, said_in, under_policy
+from interlock.engine.bridge.tenant_lane import house_id
+from interlock.engine.bridge.verbs import LaneVerb, said_in
 from interlock.engine.chats import ChatInbox
 from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cluster_sync import Neighbours
 from interlock.engine.compactor import Compactor
 from interlock.engine.drains import Drains
 from interlock.engine.engine_status import EngineStatus
-from interlock.engine.inputs import Job
 from interlock.engine.key_turns import KeyTurns
 from interlock.engine.lanes import Lanes
 from interlock.engine.membership import Hold
@@ -44,27 +44,18 @@ from interlock.engine.rows import RowAudit
 from interlock.engine.session_desk import Remember, SessionDesk
 from interlock.engine.setbacks import Setbacks
 from interlock.engine.spend import read_spending, shown
-from interlock.engine.tenant_lane import house_id
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, LedgerError, PutIdempotency, SeeRunner, StoredBallot, WriteBatch
+from interlock.ports.ledger import Ledger, LedgerError, SeeRunner, StoredBallot, WriteBatch
 from interlock.ports.objects import Objects
 from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import DrainBody
-from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, Principal, RuleRecord, SigningKeyRecord
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node
-
-T = TypeVar("T")
-UNSIGNED_RETRY_S = 5
-"""The signer tries again this soon."""
-_ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
-    "pause": pause.submit_pause, "resume": pause.submit_resume,
-}
 
 
 class Engine:
@@ -85,10 +76,11 @@ class Engine:
         objects: Objects | None = None,
         wall: Clock | None = None,
         signing: Signing | None = None,
+        decide: Decide = decide,
     ) -> None:
         """`transcripts` stays the caller's to close, after `stop`; without it no transcript is kept. Without `objects`
         files stay in their frames, and cannot be fetched by name. `clock` is the line that deadlines stand on, `wall`
-        the machine's own, which is shown; one may be both."""
+        the machine's own, which is shown; one may be both. `decide` is the kernel's, or what records it."""
         self.objects = objects
         self.ledger = ledger
         self.viewers = viewers
@@ -100,7 +92,7 @@ class Engine:
         self._remembered_counts: Counter[str] = Counter()
         self._up = False
         self.presence = RunnerPresence()
-        self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects)
+        self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects, decide)
         self.lanes.wall = wall or clock
         self.lanes.rows = self.rows
         self.lanes.link_of = self.presence.link_of
@@ -110,23 +102,22 @@ class Engine:
         self.signing = signing or Signing()
         self.setbacks = Setbacks()
         self.signing.on_resumed(self.lanes.look_again)
-        self.lanes.draining = self._starts_nothing
+        self.lanes.conditions = self._conditions
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:
             self.lanes.on_transcript.connect(self._writer.nudge)
         self._router = Router(ledger, self.presence, clock, entropy, self.lanes.state_of)
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
-            ledger, transcripts, self._writer, self.lanes, self._router, self._permit)
+            ledger, transcripts, self._writer, self.lanes, self._router)
         """What people do with transcripts (X-6); None where none are kept."""
         self.compactor = None if transcripts is None or self._writer is None else Compactor(
             self.lanes, transcripts, self._writer)
         """Reads and plans for sessions whose context the gateway owns; None where no transcripts are kept."""
         if self.compactor is not None:
             self.lanes.watchers.append(self.compactor.watch)
-        self.sessions = SessionDesk(self.lanes, self.presence, self.compactor, self._permit)
+        self.sessions = SessionDesk(self.lanes, self.presence, self.compactor)
         self._turns = KeyTurns(ledger, self.lanes)
-        self.chats = ChatInbox(ledger, self.lanes, self._router, self.clock, entropy, self._turns, self._execute,
-                               self._permit)
+        self.chats = ChatInbox(ledger, self.lanes, self._router, self.clock, entropy, self._turns)
         self.chats.compact = self.sessions.compact
         self.lanes.watchers.append(self.chats.watch)
 
@@ -136,7 +127,7 @@ class Engine:
         self.lanes.limits = limits
         for shell in self.lanes.live():
             shell.lane.limits = limits
-            shell.push(Job(review))
+            shell.send(BudgetsChanged())
 
     async def start(self) -> None:
         """Take up what an earlier gateway left: transcript lines are written (X-3), clocks run on (C-4)."""
@@ -170,7 +161,7 @@ class Engine:
         self.policy = self.policy.remembering(self._remembered)
         for shell in self.lanes.live():
             if trusted_files.waits(shell.lane):
-                shell.push(Job(partial(workspace_trust.review, policy=self.policy)))
+                shell.send(RulesChanged())
 
     async def _genuine_rules(self) -> list[RuleRecord]:
         """The remembered rules that are on record as they are (H-5)."""
@@ -226,35 +217,12 @@ class Engine:
     async def _submit(self, route: Route, principal: Principal, body: CommandBody, remember: Remember,
                       hold: Hold | None = None) -> Command:
         shell = self.lanes.peek(route.session_id) or await self.lanes.need(route.session_id, route.fresh, hold)
+        return await shell.call(CommandSubmitted(principal, body), remember)
 
-        def decide(lane: Lane) -> Command | Problem:
-            if body.type == "execute":
-                command = self._execute(lane, principal, body)
-            elif body.type == "cancel":  # Which needs no one's yes (C-2).
-                command = cancellation.submit_cancel(lane, principal, body)
-            else:
-                order = _ORDERS[body.type]
-                command = self._permit(lane, LaneVerb(body.type, principal, said_in(body)),
-                                       lambda: order(lane, principal, body))
-            if isinstance(command, Command):
-                lane.out.writes.append(PutIdempotency(remember(command)))
-            return command
-
-        return await shell.call(decide)
-
-    def _execute(
-        self, lane: Lane, principal: Principal, body: CommandBody, origin: submission.SentBy = "user"
-    ) -> Command | Problem:
-        if (reason := self.signing.reason(lane.state.tenant_id)) is not None:
-            raise Problem("Unavailable", f"The audit log cannot be signed, so nothing new is started: {reason}",
-                          headers={"Retry-After": str(UNSIGNED_RETRY_S)})
-        offer = self._offer(lane.state)
-        if offer is not None and lane.state.opening == "closed":
-            lane.state.permission = "never" if lane.state.fell else offer.permission
-            lane.state.trusted_kinds = offer.trusted_kinds
-            lane.state.holding, lane.state.offered_box = offer.holding, offer.box
-            lane.state.context.owner = offer.context_owner
-        return submission.submit_execute(lane, principal, body, self.policy, origin)
+    def _conditions(self, state: LaneState) -> Conditions:
+        """What a decision of a session's lane goes by now."""
+        return Conditions(self.lanes.clock.now_ms(), self.clock.now_ms(), self.policy, self._starts_nothing(state),
+                          self.signing.reason(state.tenant_id), self._offer(state))
 
     def _starts_nothing(self, state: LaneState) -> bool:
         """Whether what waits in a session must wait on: for the end of a drain, or of what keeps its log unsigned."""
@@ -272,22 +240,9 @@ class Engine:
         stored = stored or await self.ballot(principal, approval_id, guess=False)
         shell = await self.lanes.need(stored.approval.approval.session_id)
         named = await self._signing_key(body.key_id, principal.tenant_id) if body.key_id else None
-        booth = votes.Booth(self.policy, named.key if named is not None else None,
-                             self._remembered_counts[principal.tenant_id])
-
-        def decide(lane: Lane) -> Approval | Problem | None:
-            if approval_id not in lane.approvals:
-                return None
-            findings = mismatch.stored_otherwise(lane, stored.approval, stored.command)
-            if findings:
-                return mismatch.refuse(lane, findings)
-            approval = votes.vote(lane, principal, approval_id, body, booth._replace(policy=self.policy))
-            lane.out.writes.append(PutIdempotency(remember(approval)))
-            return approval
-
-        voted: Approval | Problem | None = await shell.call(decide)
-        if isinstance(voted, Problem):
-            raise voted
+        voted: Approval | None = await shell.call(VoteCast(
+            principal, approval_id, body, stored.approval, stored.command, named.key if named is not None else None,
+            self._remembered_counts[principal.tenant_id]), remember)
         if voted is None:
             return await self._vote_late(principal, approval_id, body, remember)
         if voted.remembered is not None:
@@ -306,14 +261,7 @@ class Engine:
         stored = stored or await self.ballot(principal, approval_id, guess=False)
         shell = await self.lanes.need(stored.approval.approval.session_id)
 
-        def decide(lane: Lane) -> Approval | None:
-            if approval_id not in lane.approvals:
-                return None
-            approval = votes.take_back(lane, principal, approval_id)
-            lane.out.writes.append(PutIdempotency(remember(approval)))
-            return approval
-
-        taken: Approval | None = await shell.call(decide)
+        taken: Approval | None = await shell.call(VoteWithdrawn(principal, approval_id), remember)
         if taken is None:
             record = await self.ledger.approval(approval_id)
             assert record is not None
@@ -331,24 +279,14 @@ class Engine:
                         driver=principal.driver, option_id=body.option_id, key_makers=principal.key_makers)
         approval = count(record.approval, ballot).approval
         shell = await self.lanes.need(record.approval.session_id)
-        await shell.call(lambda lane: lane.out.writes.append(PutIdempotency(remember(approval))))
-        return approval
+        return await shell.call(LateVoteAnswered(approval), remember)
 
     async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember,
                      stored: StoredBallot | None = None) -> Approval:
         """Answer an agent's question (C-8). `stored` is what `ballot` read."""
         stored = stored or await self.ballot(principal, approval_id, guess=False)
         shell = await self.lanes.need(stored.approval.approval.session_id)
-
-        def decide(lane: Lane) -> Approval:
-            answered = asking_agents.answer(lane, principal, approval_id, text)
-            lane.out.writes.append(PutIdempotency(remember(answered)))
-            return answered
-
-        return await shell.call(decide)
-
-    def _permit(self, lane: Lane, verb: LaneVerb, do: Callable[[], T]) -> T | Problem:
-        return under_policy(lane, self.policy, verb, do)
+        return await shell.call(QuestionAnswered(principal, approval_id, text), remember)
 
     async def _permit_drain(self, principal: Principal, verb: str, body: DrainBody) -> None:
         """Ask policy about a drain or its end: in its session's lane, else in the tenant's house. Raises Problem."""
@@ -356,7 +294,7 @@ class Engine:
         shell = await self.lanes.need(body.id if in_session and body.id else house_id(principal.tenant_id))
         asked = LaneVerb(verb, principal, said_in(body), f"{body.scope} {body.id or ''}".strip(),
                          None if in_session else (body.id or "") if body.scope == "agent" else "")
-        await shell.call(lambda lane: self._permit(lane, asked, lambda: None))
+        await shell.call(PolicyAsked(asked))
 
     def budgets(self, tenant_id: str) -> list[Budget]:
         """A tenant's budgets, and what today has used of them (P-7)."""

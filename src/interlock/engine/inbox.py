@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any
 
-from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.inputs import LaneInput
+from interlock.engine.bridge.inputs.runner import FrameEntry, FrameRun, FramesReceived
 from interlock.engine.inputs import Job
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import ACK_FRAMES, MIB
@@ -22,26 +21,26 @@ INBOX_JOBS = 1_024
 INBOX_BYTES = 8 * MIB
 """So many jobs or frames, or so many bytes of frames, wait in a lane before the link that feeds it is held back."""
 
-Entry = tuple[Frame, bytes]
-"""A frame that was understood, and its bytes as they came."""
-
 
 class Run:
     """Frames of one session that one link brought, one behind the other. It grows until its lane takes it."""
 
     reply = None
     link = None
+    keep = None
 
-    def __init__(self, source: object, decide: Callable[[Lane, list[Entry]], None]) -> None:
+    def __init__(self, source: object, after: int) -> None:
+        """`source` is the link that brought them, `after` the last number that it brought before them."""
         self.source = source
         """Whose frames these are: only its next frame may join."""
-        self.frames: list[Entry] = []
+        self.frames: list[FrameEntry] = []
         self.size_bytes = 0
-        self._decide = decide
+        self._after = after
 
-    def decide(self, lane: Lane) -> Any:
-        """Apply the frames in their order."""
-        self._decide(lane, self.frames)
+    @property
+    def input(self) -> LaneInput:
+        """The frames so far as an input."""
+        return FramesReceived(self._after, FrameRun(self.frames))
 
 
 class Inbox:

@@ -1,17 +1,14 @@
-"""What a lane is fed with, and the runner's link as a lane sees it."""
+"""An input on its way to its lane, and the runner's link as a lane sees it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.inputs import LaneInput
+from interlock.ports.ledger import LedgerWrite
 from interlock.ports.trips import Trips
-from interlock.protocol.limits import RECENT_MESSAGE_IDS
-
-UUID_CHARS, UUID_BYTES = 36, 16
 
 
 class LaneRunnerLink(Protocol):
@@ -30,44 +27,20 @@ class LaneRunnerLink(Protocol):
         ...
 
 
-class Job(NamedTuple):
-    """One input of a lane. `decide` may raise Problem before it changed anything."""
+Keep = Callable[[Any], Iterable[LedgerWrite]]
+"""Returns what is to be stored with an answer, such as the row that answers a repeated request."""
 
-    decide: Callable[[Lane], Any]
+
+class Job(NamedTuple):
+    """One input that waits for its lane, and what becomes of the answer."""
+
+    input: LaneInput
     reply: asyncio.Future[Any] | None = None
+    keep: Keep | None = None
+    """Adds to the transaction that the answer is of; not asked where the answer is None or a Problem."""
     link: LaneRunnerLink | None = None
     """Set where the job attaches a link: once it is durable, all unconfirmed control frames go out on it (D-7)."""
     spent: Trips | None = None
     """Counts the round trips of the commit for the caller that waits for `reply`."""
     size_bytes: int = 0
     """What the job holds of a frame: bounds memory where frames are large."""
-
-
-class RecentIds:
-    """The last message ids of a session: a frame that comes again under another seq is applied once (section 2)."""
-
-    def __init__(self, ids: list[str]) -> None:
-        self._order: deque[str | bytes] = deque(map(_short, ids))
-        self._known = set(self._order)
-
-    def seen(self, message_id: str) -> bool:
-        """Remember the id; tell whether it was known."""
-        short = _short(message_id)
-        if short in self._known:
-            return True
-        self._known.add(short)
-        self._order.append(short)
-        if len(self._order) > RECENT_MESSAGE_IDS:
-            self._known.discard(self._order.popleft())
-        return False
-
-
-def _short(message_id: str) -> str | bytes:
-    """A UUID as its 16 bytes: every lane in memory holds thousands of them. What is written otherwise stays itself."""
-    if len(message_id) != UUID_CHARS or message_id[8:24:5] != "----":
-        return message_id
-    try:
-        short = bytes.fromhex(message_id.replace("-", ""))
-    except ValueError:
-        return message_id
-    return short if len(short) == UUID_BYTES else message_id

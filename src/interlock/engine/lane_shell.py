@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 
 from interlock.command.budget import Spending
-from interlock.engine.bridge.cancellation import interrupt
-from interlock.engine.bridge.clocks import tick
-from interlock.engine.bridge.dispatch import dispatch_next
+from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.inputs import LaneInput
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.bridge.kernel import Decide
 from interlock.engine.bridge.lane import Lane, LaneEvent
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.seals import seal
 from interlock.engine.inbox import Inbox, Run
-from interlock.engine.inputs import Job, LaneRunnerLink, RecentIds
+from interlock.engine.inputs import Job, Keep, LaneRunnerLink
 from interlock.engine.membership import Hold, LaneMoved, Room
 from interlock.engine.stream_items import Durable, durable
-from interlock.engine.tenant_lane import is_house
 from interlock.engine.viewers import Viewers
 from interlock.ports import trips
 from interlock.ports.clock import Clock
@@ -32,6 +32,7 @@ from interlock.ports.ledger import (
     LedgerWrite,
     OutcomeUnknown,
     PutDelivery,
+    PutIdempotency,
     PutTranscript,
     Spend,
     WriteBatch,
@@ -41,6 +42,7 @@ from interlock.ports.signals import Signal
 from interlock.ports.trips import Trips
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord
 
 BROKEN_WAIT_S = 5.0
 """A lane whose ledger failed is read again after this, if it has clocks."""
@@ -56,7 +58,8 @@ class House(Protocol):
     viewers: Viewers
     clock: Clock
     wall: Clock
-    draining: Callable[[LaneState], bool]
+    conditions: Callable[[LaneState], Conditions]
+    decide: Decide
     on_transcript: Signal[[]]
     on_delivery: Signal[[]]
     on_trips: Signal[[str, Trips]]
@@ -75,17 +78,18 @@ class House(Protocol):
 
     def wake(self, session_id: str, delay_s: float) -> None: ...
 
+    def poison(self, lane: Lane) -> None: ...
+
     async def keep_objects(self, pieces: Iterable[bytes]) -> None: ...
 
 
 class LaneShell:
     """Runs one lane: takes all jobs that wait, decides them together, commits once, tells in order."""
 
-    def __init__(self, lane: Lane, recent: RecentIds, epoch: int | None, lanes: House) -> None:
+    def __init__(self, lane: Lane, epoch: int | None, lanes: House) -> None:
         """`epoch` is None where no one ever had the lane, and no one else can take it: its first commit begins it."""
         self.lane = lane
         lane.gateway_id, lane.spending = lanes.known_as(lane.state.tenant_id), lanes.spending
-        self.recent = recent
         self.link: LaneRunnerLink | None = None
         self._acked = 0
         """The last number that the runner was told to be durable, on the link that is there."""
@@ -106,18 +110,31 @@ class LaneShell:
         """The instant that the timer is for."""
         self._task = asyncio.create_task(self._run(), name=f"lane {lane.state.session_id}")
 
-    async def call(self, decide: Callable[[Lane], Any]) -> Any:
-        """Decide and wait until it is durable. Raises what `decide` raised, or Problem Unavailable."""
+    async def call(self, given: LaneInput, remember: Callable[[Any], IdempotencyRecord] | None = None,
+                   keep: Keep | None = None) -> Any:
+        """Decide an input and wait until it is durable; returns the answer. `remember` makes the row that answers a
+        repeated request, `keep` any rows that are stored with the answer. Raises Problem, also Unavailable."""
         if self.over:
-            return await (await self._successor()).call(decide)
-        return await self._decided(Job(decide, asyncio.get_running_loop().create_future()))
+            return await (await self._successor()).call(given, remember, keep)
+        if remember is not None:
+            keep = partial(_remembered, remember)
+        return await self._decided(Job(given, asyncio.get_running_loop().create_future(), keep))
 
-    async def attach(self, link: LaneRunnerLink, decide: Callable[[Lane], Any]) -> None:
+    async def attach(self, link: LaneRunnerLink, given: LaneInput) -> None:
         """Decide that the runner is here, then send it what it has not confirmed, in order."""
         if self.over:
-            await (await self._successor()).attach(link, decide)
+            await (await self._successor()).attach(link, given)
             return
-        await self._decided(Job(decide, asyncio.get_running_loop().create_future(), link))
+        await self._decided(Job(given, asyncio.get_running_loop().create_future(), link=link))
+
+    def send(self, given: LaneInput, then: Callable[[Any], None] | None = None) -> None:
+        """Have an input decided after what waits. `then` is called with the answer once it is durable; not at all if it
+        is a Problem, or never becomes durable."""
+        reply: asyncio.Future[Any] | None = None
+        if then is not None:
+            reply = asyncio.get_running_loop().create_future()
+            reply.add_done_callback(partial(_when_durable, then))
+        self.push(Job(given, reply))
 
     async def _decided(self, job: Job) -> Any:
         assert job.reply is not None, "somebody waits for it"
@@ -182,28 +199,23 @@ class LaneShell:
 
     async def _decide_commit_tell(self, group: Sequence[Job | Run], spent: Trips) -> None:
         lane = self.lane
-        lane.begin(self._lanes.clock.now_ms(), self._lanes.wall.now_ms())
-        lane.draining = self._lanes.draining(lane.state)
-        replies: list[tuple[asyncio.Future[Any], Any]] = []
-        for job in group:
-            written = len(lane.out.writes)
-            try:
-                answer = job.decide(lane)
-            except Problem as problem:
-                if len(lane.out.writes) != written:
-                    raise
-                answer = problem
-            if job.reply is not None:
-                replies.append((job.reply, answer))
-        interrupt(lane)
-        dispatch_next(lane)
+
+        def kept(at: int, answer: Any) -> Sequence[LedgerWrite]:
+            keep = group[at].keep
+            return tuple(keep(answer)) if keep is not None else ()
+
+        try:
+            answers = self._lanes.decide(lane, [job.input for job in group], self._lanes.conditions(lane.state), kept)
+        except Exception:
+            self._lanes.poison(lane)
+            raise
+        replies = [(job.reply, answer) for job, answer in zip(group, answers, strict=True) if job.reply is not None]
+        if lane.out.faults and self.link is not None:
+            self.link.fail(lane.out.faults[0])
         numbers: list[int] = []
         if lane.out.objects:
             await self._lanes.keep_objects(lane.out.objects)
         if lane.out.writes:
-            if not is_house(lane.state.session_id):
-                seal(lane)
-                lane.out.writes.append(lane.snapshot())
             epochs: list[Hold] = [self.hold] if self.hold is not None else []
             if self._begun:
                 epochs.append((lane.state.session_id, self.epoch))
@@ -292,7 +304,7 @@ class LaneShell:
 
     def _ring(self) -> None:
         self._timer = self._due_ms = None
-        self.push(Job(tick))
+        self.push(Job(ClockTicked()))
 
     def _break(self, group: Sequence[Job | Run], sentence: str) -> None:
         """The decision did not become durable: forget the lane as it is in memory, and let everyone ask again."""
@@ -348,3 +360,12 @@ class LaneShell:
             self._timer.cancel()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _remembered(remember: Callable[[Any], IdempotencyRecord], answer: Any) -> Iterable[LedgerWrite]:
+    return (PutIdempotency(remember(answer)),)
+
+
+def _when_durable(then: Callable[[Any], None], reply: asyncio.Future[Any]) -> None:
+    if not reply.cancelled() and reply.exception() is None:
+        then(reply.result())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -13,21 +12,22 @@ import structlog
 
 from interlock.command.budget import DAY_MS, Spending
 from interlock.engine.bridge import seals
-from interlock.engine.bridge.budget_decisions import review
-from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.inputs.gateway import BudgetsChanged, ClockTicked, RowsDiffered, SealsBroken, StartLooked
+from interlock.engine.bridge.inputs.runner import RunnerDetached
+from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.links import detach
-from interlock.engine.bridge.mismatch import RowMismatch, examine, refuse, subjects
+from interlock.engine.bridge.mismatch import RowMismatch, examine, subjects
 from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.tenant_lane import house_id, house_state, is_house
 from interlock.engine.bridge.transcriber import Transcriber
-from interlock.engine.inputs import Job, LaneRunnerLink, RecentIds
+from interlock.engine.inputs import LaneRunnerLink
 from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.membership import Alone, Elsewhere, Hold, Room
 from interlock.engine.rehydration import digests, refold
 from interlock.engine.rows import RowAudit
 from interlock.engine.spend import settle
-from interlock.engine.tenant_lane import house_id, house_state, is_house
 from interlock.engine.tenant_place import refusal
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
@@ -53,8 +53,8 @@ log = structlog.get_logger()
 _state_decoder = msgspec.json.Decoder(LaneState)
 
 
-def _look(_lane: Lane) -> None:
-    """Decide nothing: what waits is looked at after every decision."""
+POISON_FRAMES = 256
+"""Frames remembered at which a lane broke; they are refused when they come again."""
 
 
 class Lanes:
@@ -69,7 +69,10 @@ class Lanes:
         limits: Limits,
         transcripts: TranscriptStore | None = None,
         objects: Objects | None = None,
+        decide: Decide = decide,
     ) -> None:
+        """`decide` is the kernel's, or what records it."""
+        self.decide = decide
         self.limits = limits
         self.spending = Spending()
         """What budgets count, as it is durable (P-7)."""
@@ -85,8 +88,9 @@ class Lanes:
         self.entropy = entropy
         self.link_of: Callable[[str], LaneRunnerLink | None] = lambda _runner_id: None
         """The link of a runner that is attached; set by the engine."""
-        self.draining: Callable[[LaneState], bool] = lambda _state: False
-        """Whether a session may start nothing new (C-5); set by the engine."""
+        self.conditions: Callable[[LaneState], Conditions] = lambda _state: Conditions(clock.now_ms(), clock.now_ms())
+        """What a decision goes by beside its lane and inputs; set by the engine."""
+        self._poison: deque[tuple[str, int]] = deque(maxlen=POISON_FRAMES)
         self.on_transcript = Signal[[]]()
         """Sent after a commit that holds transcript lines."""
         self.gateway_id = ""
@@ -124,6 +128,18 @@ class Lanes:
             except Exception:
                 log.exception("a watcher failed", session_id=lane.state.session_id)
 
+    def poison(self, lane: Lane) -> None:
+        """Remember the frame at which a lane broke: its runner sends it again, and it must not break it for ever."""
+        frame = lane.applying
+        if frame is not None and frame.seq is not None:
+            structlog.contextvars.bind_contextvars(message_id=frame.message_id, seq=frame.seq,
+                                                   command_id=lane.state.active)
+            self._poison.append((lane.state.session_id, frame.seq))
+
+    def is_poison(self, session_id: str, seq: int) -> bool:
+        """Whether a lane broke at this frame."""
+        return (session_id, seq) in self._poison
+
     def peek(self, session_id: str) -> LaneShell | None:
         """The lane if it is in memory."""
         return self._shells.get(session_id)
@@ -140,7 +156,7 @@ class Lanes:
             self.room.hint("spending")
         for shell in self.live() if concerned else ():
             if shell is not own and shell.lane.state.tenant_id in concerned:
-                shell.push(Job(review))
+                shell.send(BudgetsChanged())
 
     def doubt(self) -> None:
         """Read today's pots again with the next lane: it is not known whether a commit counted in them."""
@@ -151,7 +167,7 @@ class Lanes:
         if self.limits.budgets:
             self.spending.replace(await self.ledger.spending(self.clock.now_ms() // DAY_MS))
             for shell in self.live():
-                shell.push(Job(review))
+                shell.send(BudgetsChanged())
 
     def live(self) -> list[LaneShell]:
         """Every lane in memory."""
@@ -245,9 +261,9 @@ class Lanes:
             lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, transcriber)
             lane.keeps_objects = self.objects is not None
             findings = await self._examined(lane) if kept else []
-            shell = LaneShell(lane, RecentIds([]), epoch, self)
+            shell = LaneShell(lane, epoch, self)
             if findings:
-                shell.push(Job(partial(refuse, findings=findings)))
+                shell.send(RowsDiffered(findings))
             shell.link = self.link_of(fresh.runner_id)
             fresh.attached = shell.link is not None
             return shell
@@ -258,8 +274,9 @@ class Lanes:
             self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS),
             self.ledger.controls(session_id, state.control_acked))
         transcriber = await self._transcriber(state)
-        fold = await refold(state, transcriber, self.ledger, self.objects)
-        lane = Lane(state, commands, approvals, fold, self.entropy, self.limits, transcriber)
+        fold, fed = await refold(state, transcriber, self.ledger, self.objects)
+        lane = Lane(state, commands, approvals, fold, self.entropy, self.limits, transcriber, recent)
+        lane.folded = fed
         lane.keeps_objects = self.objects is not None
         findings = await self._examined(lane)
         lane.digests = await digests(state, self.objects)
@@ -270,18 +287,18 @@ class Lanes:
         # Asked last: from here on nothing waits, so a runner that attaches meanwhile finds this lane or is found by it.
         link = self.link_of(state.runner_id)
         was_attached, state.attached = state.attached, link is not None
-        shell = LaneShell(lane, RecentIds(recent), epoch, self)
+        shell = LaneShell(lane, epoch, self)
         shell.link = link
         if link is not None:
             self.on_read(shell)
         if any(broken):
-            shell.push(Job(partial(seals.refuse, broken=broken)))
+            shell.send(SealsBroken(broken))
         if findings:
-            shell.push(Job(partial(refuse, findings=findings)))
+            shell.send(RowsDiffered(findings))
         if was_attached and link is None:
             # The link went with an earlier gateway, or with this lane's last life: its absence has a clock (C-7).
             state.attached = True
-            shell.push(Job(detach))
+            shell.send(RunnerDetached())
         return shell
 
     async def _examined(self, lane: Lane) -> list[RowMismatch]:
@@ -358,7 +375,7 @@ class Lanes:
     def look_again(self) -> None:
         """Have every lane see whether what waits in it may start now."""
         for shell in self.live():
-            shell.push(Job(_look))
+            shell.send(StartLooked())
 
     async def wake_due(self) -> None:
         """At the start: read every lane that has a clock running, so that timers go on (C-4).
@@ -461,7 +478,7 @@ class Lanes:
             self.wake(session_id, BROKEN_WAIT_S)
             return
         if shell is not None:
-            shell.push(Job(tick))
+            shell.send(ClockTicked())
 
     async def stop(self) -> None:
         """End all shells."""

@@ -7,7 +7,7 @@ import hashlib
 
 import msgspec
 
-from interlock.engine.bridge.lane import Digest
+from interlock.engine.bridge.lane import Digest, FoldedFrame, fold_again
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcriber import Transcriber
@@ -54,21 +54,19 @@ async def with_content(frame: Frame, objects: Objects | None) -> Frame:
 
 
 async def refold(state: LaneState, transcriber: Transcriber | None, ledger: Ledger, objects: Objects | None
-                 ) -> TurnFold:
+                 ) -> tuple[TurnFold, list[FoldedFrame]]:
     """Feed the open turn's frames again: a snapshot plus its tail equals a fresh snapshot. The entries that they
-    finished are dropped: they were committed with them."""
-    fold = TurnFold()
+    finished are dropped: they were committed with them. Returns the fold, and what it was fed."""
+    fold, fed = TurnFold(), list[FoldedFrame]()
     if state.machine.phase not in ("turn", "usage"):
-        return fold
+        return fold, fed
     after = state.turn_start_n - 1
     while events := await ledger.events(session_stream(state.session_id), after, PAGE_MAX):
         for event in events:
             if event.kind not in ("C", "M"):
                 continue
             frame = decode(event.body, Direction.C if event.kind == "C" else Direction.M)
-            if event.kind == "C":
-                fold.feed(await with_content(frame, objects))
-            if transcriber is not None:
-                transcriber.fold.feed(frame, event.at_ms)
+            fed.append(FoldedFrame(event.kind == "C", await with_content(frame, objects), event.at_ms))
+            fold_again(fold, transcriber, fed[-1])
         after = events[-1].n
-    return fold
+    return fold, fed

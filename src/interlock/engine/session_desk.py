@@ -7,16 +7,13 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.bridge import archive, cancellation, compaction, entries, session_control, staged_changes
-from interlock.engine.bridge.control_commands import who_is
+from interlock.engine.bridge import compaction
 from interlock.engine.bridge.held import holding_now
-from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.inputs.people import SessionChange, SessionPutAway
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.verbs import LaneVerb
 from interlock.engine.compactor import Compactor, ask_to_compact
 from interlock.engine.lanes import Lanes
 from interlock.engine.presence import RunnerPresence
-from interlock.ports.ledger import PutIdempotency
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
@@ -24,7 +21,6 @@ from interlock.protocol.resources import Session
 from interlock.session.entry import shown as shown_entry
 from interlock.session.store_view import EntryEdit
 
-Permit = Callable[[Lane, LaneVerb, Callable[[], Any]], Any]
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers a repeated request, from the resource (M-2)."""
 
@@ -32,42 +28,32 @@ Remember = Callable[[Any], IdempotencyRecord]
 class SessionDesk:
     """Every verb returns when what it did is durable, and raises Problem for whatever is refused (F-1)."""
 
-    def __init__(self, lanes: Lanes, presence: RunnerPresence, compactor: Compactor | None, permit: Permit) -> None:
-        """`permit` asks policy about a verb in its lane, and does it where that may be. Without a `compactor` no
-        session's context is the gateway's."""
+    def __init__(self, lanes: Lanes, presence: RunnerPresence, compactor: Compactor | None) -> None:
+        """Without a `compactor` no session's context is the gateway's."""
         self._lanes = lanes
         self._presence = presence
         self._compactor = compactor
-        self._permit = permit
 
     async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
                       ) -> compaction.RequestedCompaction:
         """Have a session's conversation compacted (T-6, Z-4)."""
         await self._session(principal, session_id)
         shell = await self._lanes.need(session_id)
-        verb = LaneVerb("compact", principal, {"instructions": instructions} if instructions is not None else {})
-
-        def permit(lane: Lane, do: Callable[[], Any]) -> Any:
-            return self._permit(lane, verb, do)
-
-        return await ask_to_compact(self._compactor, shell, permit, principal, instructions, remember)
+        return await ask_to_compact(self._compactor, shell, principal, instructions, remember)
 
     async def close(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
         """Close a session's agent; the record stays."""
-        return await self._change(LaneVerb("close", principal, {"reason": reason}), session_id, remember,
-                                  lambda lane: cancellation.close_session(lane, who_is(principal), reason))
+        return await self._change(SessionChange("close", principal, {"reason": reason}), session_id, remember)
 
     async def patch(
         self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
     ) -> SessionRecord:
         """Set fields of a session's entry by their names in I-4, or such as are not known; None clears one (V-2)."""
-        return await self._change(LaneVerb("patch", principal, wanted), session_id, remember,
-                                  lambda lane: entries.patch(lane, who_is(principal), wanted, keep_unknown=True))
+        return await self._change(SessionChange("patch", principal, wanted), session_id, remember)
 
     async def archive(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
         """End a session's work and put it away (V-2)."""
-        return await self._change(LaneVerb("archive", principal, {"reason": reason}), session_id, remember,
-                                  lambda lane: archive.archive(lane, who_is(principal), reason))
+        return await self._change(SessionChange("archive", principal, {"reason": reason}), session_id, remember)
 
     async def take_edit(self, principal: Principal, edit: EntryEdit) -> None:
         """Apply what a person changed in the view of an agent's sessions to the key's session of today (N-1). A
@@ -80,42 +66,28 @@ class SessionDesk:
         if edit.as_of_ms is not None and record.updated_ms > edit.as_of_ms:
             raise Problem("Conflict", "it went on after the text was loaded, so it stays")
         if edit.deleted:
-            await self._change(LaneVerb("archive", principal, {}), record.session_id, None,
-                               lambda lane: archive.put_away(lane, who_is(principal)))
+            await self._change(SessionPutAway(principal), record.session_id)
             return
-        await self._change(LaneVerb("patch", principal, edit.wanted), record.session_id, None,
-                           lambda lane: entries.patch(lane, who_is(principal), edit.wanted, keep_unknown=True))
+        await self._change(SessionChange("patch", principal, edit.wanted), record.session_id)
 
     async def restore(self, principal: Principal, session_id: str, remember: Remember) -> SessionRecord:
         """Take an archived session back (V-2)."""
-        return await self._change(LaneVerb("restore", principal, {}), session_id, remember,
-                                  lambda lane: archive.restore(lane, who_is(principal)))
+        return await self._change(SessionChange("restore", principal, {}), session_id, remember)
 
     async def release(self, principal: Principal, session_id: str, to: str, remember: Remember) -> SessionRecord:
         """Ask the runner to hand a session's control to another gateway (D-5)."""
-        return await self._change(LaneVerb("release", principal, {"to": to}), session_id, remember,
-                                  lambda lane: session_control.release_session(lane, who_is(principal), to))
+        return await self._change(SessionChange("release", principal, {"to": to}), session_id, remember)
 
     async def discard(self, principal: Principal, session_id: str, files: list[str] | None, remember: Remember
                       ) -> SessionRecord:
         """Have the runner throw staged changes away, all or the named files (H-17)."""
-        return await self._change(LaneVerb("discard", principal, {"files": files}), session_id, remember,
-                                  lambda lane: staged_changes.discard(lane, who_is(principal), files))
+        return await self._change(SessionChange("discard", principal, {"files": files}), session_id, remember)
 
-    async def _change(
-        self, verb: LaneVerb, session_id: str, remember: Remember | None, change: Callable[[Lane], None]
-    ) -> SessionRecord:
-        record = await self._session(verb.principal, session_id)
+    async def _change(self, change: SessionChange | SessionPutAway, session_id: str, remember: Remember | None = None
+                      ) -> SessionRecord:
+        record = await self._session(change.principal, session_id)
         shell = await self._lanes.need(session_id)
-
-        def do(lane: Lane) -> SessionRecord:
-            change(lane)
-            changed = lane.snapshot().record
-            if remember is not None:
-                lane.out.writes.append(PutIdempotency(remember(changed)))
-            return changed
-
-        answer: SessionRecord = await shell.call(lambda lane: self._permit(lane, verb, lambda: do(lane)))
+        answer: SessionRecord = await shell.call(change, remember)
         return msgspec.structs.replace(answer, created_ms=record.created_ms)
 
     def shown(self, record: SessionRecord) -> Session:

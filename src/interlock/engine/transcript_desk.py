@@ -15,39 +15,36 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from interlock.command.redaction import SECRETS
-from interlock.engine.bridge import compaction
 from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.control_commands import who_is
-from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.handlers.transcripts import AUDIT_ACTION
+from interlock.engine.bridge.inputs.people import EntryAdded, PolicyAsked, RepairBegun, RepairDone, TranscriptBegun
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.session_control import check_controlled
+from interlock.engine.bridge.tenant_lane import house_id
 from interlock.engine.bridge.verbs import LaneVerb
 from interlock.engine.lanes import Lanes
 from interlock.engine.router import Router
-from interlock.engine.tenant_lane import house_id
 from interlock.engine.transcript_writer import TranscriptWriter
-from interlock.ports.ledger import AuditAppend, Ledger, PutIdempotency, WriteBatch
+from interlock.ports.ledger import AuditAppend, Ledger, WriteBatch
 from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import MAX_MENDED_BYTES, MIB
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal, SessionRecord
-from interlock.protocol.resources import FeedEvent, Target
+from interlock.protocol.resources import Target
 from interlock.protocol.transcripts import Report
 from interlock.session import tree_edits
 from interlock.session.context import ModelContext
 from interlock.session.doctor import examine, mend
-from interlock.session.entries import VERSION, Draft, Header, Label
+from interlock.session.entries import VERSION, Header
 from interlock.session.export_redaction import Leaving, Redact, leaving
 from interlock.session.keys import run_key
 from interlock.session.transcript_import import UnderHeader, surveyed
 from interlock.session.tree import Tree
 
 T = TypeVar("T")
-Permit = Callable[[Lane, LaneVerb, Callable[[], Any]], Any]
 
-AUDIT_ACTION = "transcript"
 MEND_AT_ONCE_BYTES = 4 * MIB
 """A transcript up to here is imported from memory."""
 _state_decoder = msgspec.json.Decoder(LaneState)
@@ -110,14 +107,12 @@ class TranscriptDesk:
     """Raises Problem for whatever is refused. Anyone who calls it has checked that the session is the tenant's."""
 
     def __init__(self, ledger: Ledger, transcripts: TranscriptStore, writer: TranscriptWriter, lanes: Lanes,
-                 router: Router, permit: Permit) -> None:
-        """`permit` asks policy about a verb in its lane, and does it where that may be."""
+                 router: Router) -> None:
         self._ledger = ledger
         self._transcripts = transcripts
         self._writer = writer
         self._lanes = lanes
         self._router = router
-        self._permit = permit
         self.redact: Redact = SECRETS.text
         """What is kept out of a transcript that leaves (K-4); set by the composition."""
 
@@ -170,55 +165,37 @@ class TranscriptDesk:
         """Label an entry, or take its label away with None (X-6)."""
         if label is not None and not 0 < len(label.strip()) <= tree_edits.MAX_LABEL_CHARS:
             raise _wrong("/label", f"a label has 1 to {tree_edits.MAX_LABEL_CHARS} characters; null takes it away")
-        draft = Label(entry_id, label.strip() if label is not None else None)
-        said = {"entry_id": entry_id, "label": draft.label}
-        added = await self._add(LaneVerb("label", principal, said), record, lambda _: (draft, None), remember)
-        if (await self.tree(record)).labels().get(entry_id) != draft.label:
+        label = label.strip() if label is not None else None
+        said = {"entry_id": entry_id, "label": label}
+        added = await self._add(EntryAdded("label", principal, said, entry_id, label), record, remember)
+        if (await self.tree(record)).labels().get(entry_id) != label:
             raise Problem("Unavailable", f"the label of {entry_id} cannot be seen in the transcript yet")
         return added
 
     async def branch(self, principal: Principal, record: SessionRecord, entry_id: str, summary: str | None,
                      remember: Callable[[Added], IdempotencyRecord]) -> Added:
         """Go on from an earlier entry: what is appended next hangs below it (X-6)."""
-
-        def draft(leaf: str | None) -> tuple[Draft, str | None]:
-            return tree_edits.branch_draft(summary, entry_id, leaf), entry_id
-
         said = {"entry_id": entry_id, **({"summary": summary} if summary is not None else {})}
-        added = await self._add(LaneVerb("branch", principal, said), record, draft, remember)
+        added = await self._add(EntryAdded("branch", principal, said, entry_id, summary), record, remember)
         tree = await self.tree(record)
         place = tree.place(added.entry_id)
         if place is None or tree.nodes[place].parent_id != entry_id:
             raise Problem("Unavailable", f"the branch below {entry_id} cannot be seen in the transcript yet")
         return added
 
-    async def _add(self, verb: LaneVerb, record: SessionRecord, make: Callable[[str | None], tuple[Draft, str | None]],
-                   remember: Callable[[Added], IdempotencyRecord]) -> Added:
-        """`make` gives the entry and the parent that it is to have instead of the leaf."""
-        entry_id = verb.said["entry_id"]
+    async def _add(self, given: EntryAdded, record: SessionRecord, remember: Callable[[Added], IdempotencyRecord]
+                   ) -> Added:
+        entry_id = given.entry_id
         if (await self.tree(record)).place(entry_id) is None:
             raise Problem("NotFound", f"the transcript of session {record.session_id} has no entry {entry_id}",
                           hint="List them with `GET /v1/sessions/{id}/tree`.")
         shell = await self._lanes.lane(record.session_id)
         assert shell is not None, "the session is there, and sessions are never removed"
 
-        def do(lane: Lane) -> Added:
-            transcriber = lane.transcriber
-            assert transcriber is not None, "a lane keeps a transcript where there is a desk for it"
-            if verb.name == "branch":
-                _check_still(lane)
-            made, parent = make(transcriber.leaf)
-            if parent is not None:
-                transcriber.branch(parent)
-            parent = transcriber.leaf
-            lane.transcribe([made])
-            added = Added(record.session_id, transcriber.leaf or "", parent)
-            lane.audit(AUDIT_ACTION, who_is(verb.principal), {"op": verb.name, "entry": added.entry_id,
-                                                              "target": entry_id})
-            lane.out.writes.append(PutIdempotency(remember(added)))
-            return added
+        def named(answer: tuple[str, str | None]) -> Added:
+            return Added(record.session_id, *answer)
 
-        return await shell.call(lambda lane: self._permit(lane, verb, lambda: do(lane)))
+        return named(await shell.call(given, lambda answer: remember(named(answer))))
 
     # --- sessions ---
     async def fork(self, principal: Principal, record: SessionRecord, entry_id: str | None,
@@ -284,23 +261,14 @@ class TranscriptDesk:
         await self._kept(self._transcripts.publish(*name, lines))
         # What a session begins with is what the store has of it: it is read there before the session is there.
         ids, leaf = await self._kept(self._transcripts.ids(*name)), await self._kept(self._transcripts.leaf(*name))
-        entries = len(ids)
         shell = await self._lanes.lane(fresh.session_id, fresh)
         assert shell is not None, "a lane that begins is there"
 
-        def decide(lane: Lane) -> Begun:
-            if lane.transcriber is not None and leaf is not None:
-                lane.transcriber.rejoin(leaf, ids)
-                lane.note_leaf()
-            who = who_is(principal)
-            lane.audit(AUDIT_ACTION, who, {**meta, "entries": entries})
-            lane.feed(FeedEvent(event="session", at=lane.at, id=fresh.session_id, state=lane.session_state(),
-                                session_id=fresh.session_id, by=who["id"]))
-            begun = Begun(lane.snapshot().record, entries, report)
-            lane.out.writes.append(PutIdempotency(remember(begun)))
-            return begun
+        def named(row: SessionRecord) -> Begun:
+            return Begun(row, len(ids), report)
 
-        begun: Begun = await shell.call(decide)
+        begun = named(await shell.call(TranscriptBegun(principal, meta, sorted(ids), leaf),
+                                       lambda row: remember(named(row))))
         if await self._ledger.session(fresh.session_id) is None:
             raise Problem("Unavailable", f"session {fresh.session_id} cannot be seen yet")
         return begun
@@ -313,20 +281,10 @@ class TranscriptDesk:
     async def repair(self, principal: Principal, record: SessionRecord,
                      remember: Callable[[Repaired], IdempotencyRecord]) -> Repaired:
         """Put a whole file in the place of a damaged one, which is kept (X-4). A sound one stays as it is."""
-
         found = await self.examine(record)
-
-        verb = LaneVerb("repair", principal, {})
-
-        def note(lane: Lane) -> None:
-            _check_still(lane)
-            if not found.sound:
-                # Before the file is changed, since no transaction spans both: the outcome of it is told behind it.
-                lane.audit(AUDIT_ACTION, who_is(principal), {"op": "repair", "step": "begun", "found": found.counts})
-
         shell = await self._lanes.lane(record.session_id)
         assert shell is not None, "the session is there, and sessions are never removed"
-        await shell.call(lambda lane: self._permit(lane, verb, lambda: note(lane)))
+        await shell.call(RepairBegun(principal, None if found.sound else found.counts))
         header = Header(version=VERSION, id=record.session_id, timestamp=iso(record.created_ms), cwd=record.workspace)
         reports: list[Report] = []
 
@@ -342,19 +300,12 @@ class TranscriptDesk:
             raise Problem("InternalError", f"the repaired transcript is not sound: {', '.join(after.counts)}")
         ids = await self._kept(self._transcripts.ids(record.session_id, record.agent_id))
 
-        def rejoin(lane: Lane) -> None:
-            if lane.transcriber is not None:
-                lane.transcriber.rejoin(after.leaf, ids)
-                lane.note_leaf()
-            if not repaired.report.sound:
-                lane.audit(AUDIT_ACTION, who_is(principal), {
-                    "op": "repair", "step": "done", "found": repaired.report.counts, "kept": kept or "",
-                    "entries": after.entries})
-            lane.out.writes.append(PutIdempotency(remember(repaired)))
-
         shell = await self._lanes.lane(record.session_id)
         assert shell is not None, "the session is there, and sessions are never removed"
-        await shell.call(rejoin)
+        await shell.call(
+            RepairDone(principal, sorted(ids), after.leaf, after.entries,
+                       None if repaired.report.sound else repaired.report.counts, kept or ""),
+            lambda _: remember(repaired))
         return repaired
 
     # --- inside ---
@@ -363,7 +314,7 @@ class TranscriptDesk:
         Problem."""
         shell = await self._lanes.lane(session_id)
         assert shell is not None, "sessions are never removed, and a house is always there"
-        await shell.call(lambda lane: self._permit(lane, verb, lambda: None))
+        await shell.call(PolicyAsked(verb))
 
     async def _settle(self, record: SessionRecord) -> None:
         try:
@@ -384,14 +335,6 @@ class TranscriptDesk:
             return await asked
         except (OSError, ValueError) as error:
             raise _unavailable(error) from None
-
-
-def _check_still(lane: Lane) -> None:
-    """Raises Problem Conflict while something goes on in the session, which would go on from what was moved."""
-    check_controlled(lane)
-    if lane.active is not None or lane.state.machine.phase == "turn" or compaction.at_work(lane):
-        raise Problem("Conflict", f"session {lane.state.session_id} is at work; its transcript cannot be moved now",
-                      hint="Wait until it is idle, or cancel what runs.")
 
 
 def _wrong(pointer: str, detail: str) -> Problem:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 import structlog
 
-from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
-from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.links import close_for_gap, confirm, vouch
-from interlock.engine.bridge.losses import reach, report_truncation
-from interlock.engine.bridge.progress import take_transient
+from interlock.engine.bridge.inputs import LaneInput
+from interlock.engine.bridge.inputs.runner import (
+    AgentVouched,
+    ControlsConfirmed,
+    GapGivenUp,
+    HistoryBegun,
+    InvalidFrameReceived,
+    PoisonFrameReceived,
+)
 from interlock.engine.engine import Engine
-from interlock.engine.inbox import Entry, Run
+from interlock.engine.inbox import Run
 from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.presence import Present
@@ -25,7 +27,7 @@ from interlock.gateway.link_close import Closing
 from interlock.gateway.losses import why_lost
 from interlock.ports.signals import Signal
 from interlock.protocol import payloads as p
-from interlock.protocol.codes import CloseCode, Code
+from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import Frame, Wire
 from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, frame_class, understand
 from interlock.protocol.integers import decode_whole
@@ -38,16 +40,11 @@ Refused: TypeAlias = Callable[[str, list[p.RefusedControl]], Awaitable[None]]
 
 _ranges_decoder = msgspec.json.Decoder(list[tuple[int, int]])
 
-POISON_FRAMES = 256
-"""Frames remembered at which a lane broke; they are refused when they come again."""
-Poison: TypeAlias = deque[tuple[str, int]]
-
 
 class Intake:
     """Takes the frames of one link, in their order. Raises Closing."""
 
-    def __init__(self, engine: Engine, present: Present, inflow: Inflow, poison: Poison,
-                 observe: Observe, refused: Refused) -> None:
+    def __init__(self, engine: Engine, present: Present, inflow: Inflow, observe: Observe, refused: Refused) -> None:
         """`observe` begins the lane of a session that another gateway opened, `refused` takes refusals of ours."""
         self._engine = engine
         self._present = present
@@ -55,7 +52,6 @@ class Intake:
         self.on_heartbeat = Signal[[Present, p.Heartbeat]]()
         """Sent with each heartbeat, for gateways that show it too."""
         self._inflow = inflow
-        self._poison = poison
         self._observe = observe
         self._refused = refused
 
@@ -98,7 +94,7 @@ class Intake:
             except FrameGap as gap:
                 if not gap.again:
                     raise Closing(CloseCode.GAP, str(gap)) from None
-                await self._push(gap.session_id, partial(close_for_gap, missing=(gap.expected, gap.got - 1)))
+                await self._push(gap.session_id, GapGivenUp(gap.expected, gap.got - 1))
                 # What comes now is the session's end, which must be heard though frames before it are missing.
                 self._inflow.expect(gap.session_id, gap.got)
 
@@ -137,49 +133,18 @@ class Intake:
         """Put a frame to its neighbours. `after` is the last seq that this link brought before it."""
         if shell.inbox.joined(self, frame, raw):
             return
-        policy = self._engine.policy
-
-        def decide(lane: Lane, frames: list[Entry]) -> None:
-            behind = after
-            for frame, raw in frames:
-                if frame.seq is None:
-                    take_transient(lane, frame, raw)
-                    continue
-                if _continues(shell, behind):
-                    self._apply(shell, frame, raw, policy)
-                behind = frame.seq
-
-        run = Run(self, decide)
-        shell.push(run)
-        shell.inbox.joined(self, frame, raw)
-
-    def _apply(self, shell: LaneShell, frame: Frame, raw: bytes, policy: Any) -> None:
-        lane, seq = shell.lane, frame.seq or 0
-        place = (frame.session_id or "", seq)
-        if self._poison and place in self._poison:
-            refuse(lane, raw, frame.message_id, Code.INTERNAL, "the gateway failed at this frame")
-            reach(lane, seq)
+        if frame.seq is not None and self._engine.lanes.is_poison(frame.session_id or "", frame.seq):
+            shell.push(Job(PoisonFrameReceived(after, frame.seq, frame.message_id, raw), size_bytes=len(raw)))
             return
-        try:
-            if shell.recent.seen(frame.message_id):
-                reach(lane, seq)
-                # Its number is used up, and acknowledged only once that is durable.
-                lane.out.writes.append(lane.snapshot())
-            else:
-                take_frame(lane, frame, raw, policy)
-        except Exception:
-            structlog.contextvars.bind_contextvars(message_id=frame.message_id, seq=seq, command_id=lane.state.active)
-            # The lane breaks and the runner sends again: the frame must not break it for ever.
-            self._poison.append(place)
-            raise
+        shell.push(Run(self, after))
+        shell.inbox.joined(self, frame, raw)
 
     async def _link_frame(self, frame: Frame) -> None:
         match frame.payload:
             case p.Heartbeat():
                 self._heartbeat(frame.payload)
             case p.Ack():
-                seq = frame.payload.seq
-                await self._push(frame.payload.session_id, lambda lane: confirm(lane, seq))
+                await self._push(frame.payload.session_id, ControlsConfirmed(frame.payload.seq))
             case p.History():
                 await self._history(frame, frame.payload)
             case p.RefusedControl():
@@ -208,8 +173,8 @@ class Intake:
             self._inflow.lose_unplaced(session_id)
         if frame.metadata.get("part", 1) == 1:
             profile, why = bool(ranges) or split, why_lost(frame)
-            await self._push(session_id, lambda lane: report_truncation(
-                lane, history.buffer_status, ranges, history.last_message_id, profile=profile, why=why))
+            await self._push(session_id, HistoryBegun(history.buffer_status, ranges, history.last_message_id, profile,
+                                                      why))
         await self.take(map(bytes, history.frames), nested=True)
 
     async def _invalid(self, wire: Wire, raw: bytes, error: InvalidFrame) -> None:
@@ -228,18 +193,13 @@ class Intake:
         shell = await self._lane(session_id)
         if shell is None:
             return
-
-        def decide(lane: Lane) -> None:
-            if wire.seq is None or _continues(shell, after):
-                refuse_wire(lane, wire, raw, error.code, sentence)
-
-        shell.push(Job(decide, size_bytes=len(raw)))
+        shell.push(Job(InvalidFrameReceived(after, wire, raw, error.code, sentence), size_bytes=len(raw)))
         await shell.inbox.room()
 
-    async def _push(self, session_id: str, decide: Callable[[Lane], Any]) -> None:
+    async def _push(self, session_id: str, given: LaneInput) -> None:
         shell = await self._lane(session_id)
         if shell is not None:
-            shell.push(Job(decide))
+            shell.send(given)
             await shell.inbox.room()
 
     def _heartbeat(self, heartbeat: p.Heartbeat) -> None:
@@ -251,14 +211,4 @@ class Intake:
             live = vouched.get(state.session_id)
             if state.active is not None or (live is not None and (state.lost_turn or state.orphan is not None)):
                 turn_id = live.turn_id if live is not None else None
-                shell.push(Job(partial(vouch, vouched=live is not None, turn_id=turn_id)))
-
-
-def _continues(shell: LaneShell, after: int) -> bool:
-    """Whether the lane stands where the link believes it to stand. An older link of the same runner may have given it
-    more (then this frame is there), a failed commit has left it with less (then this link is closed, and it comes
-    again)."""
-    at = shell.lane.state.last_seq
-    if at < after and shell.link is not None:
-        shell.link.fail("frames before this one did not become durable")
-    return at == after
+                shell.send(AgentVouched(live is not None, turn_id))

@@ -10,10 +10,11 @@ from itertools import islice
 import structlog
 
 from interlock.command.audit_tail import RESTORED_FACT
-from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.ledger_restore import Setback, close_unstarted, reconcile
+from interlock.engine.bridge.inputs.gateway import UnstartedClosed
+from interlock.engine.bridge.inputs.runner import RunnerCompared
+from interlock.engine.bridge.lane import SYSTEM
+from interlock.engine.bridge.ledger_restore import Setback
 from interlock.engine.engine import Engine
-from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.engine.presence import Present
@@ -65,11 +66,7 @@ class RestoredSessions:
 
     async def last_durable(self, shell: LaneShell, known: p.HelloSession | None, present: Present) -> int:
         """Return the last frame of a session that need not come again, after what is missing was reported."""
-        def decide(lane: Lane) -> tuple[int, Setback | None]:
-            setback = reconcile(lane, known) if known is not None else None
-            return lane.state.last_seq, setback
-
-        seq, setback = await shell.call(decide)
+        seq, setback = await shell.call(RunnerCompared(known))
         if setback is not None:
             self._note(present, missing(setback, present),
                        "The runner has what this ledger lacks: an older copy of the ledger was put back.")
@@ -81,12 +78,11 @@ class RestoredSessions:
         if known is None:
             return
 
-        def decide(lane: Lane) -> None:
-            setback = reconcile(lane, known)
-            if setback is not None:
-                self._note(present, missing(setback, present), FORGOT)
+        def note(found: tuple[int, Setback | None]) -> None:
+            if found[1] is not None:
+                self._note(present, missing(found[1], present), FORGOT)
 
-        shell.push(Job(decide))
+        shell.send(RunnerCompared(known), note)
 
     def absent(self, known: p.HelloSession, present: Present) -> None:
         """Report a session that a runner holds for this gateway, and that the ledger does not have at all."""
@@ -184,7 +180,7 @@ class RestoredLogs:
         for session_id in sessions:
             with suppress(Elsewhere, LaneMoved):  # The gateway that has the session compares it with its runner.
                 shell = await self._engine.lanes.need(session_id)
-                ended = len(await shell.call(close_unstarted))
+                ended = len(await shell.call(UnstartedClosed()))
                 self._engine.setbacks.commands(tenant_id, ended)
                 closed += ended
         return closed

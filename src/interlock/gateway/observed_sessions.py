@@ -6,7 +6,7 @@ import re
 
 import structlog
 
-from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.inputs.runner import ObservationBegun
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.engine import Engine
 from interlock.engine.lane_shell import LaneShell
@@ -59,10 +59,6 @@ class Observed:
         )
         shell = await engine.lanes.lane(session_id, fresh)
         if shell is not None and shell.lane.state is fresh:
-            await shell.call(_write)
+            await shell.call(ObservationBegun())
             log.info("session observed", session_id=session_id, controller=controller, runner_id=runner.runner_id)
         return shell
-
-
-def _write(lane: Lane) -> None:
-    lane.out.writes.append(lane.snapshot())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from contextlib import suppress
 from functools import partial
@@ -16,19 +15,15 @@ from typing import Any
 import msgspec
 import structlog
 
-from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.links import attach, detach
-from interlock.engine.bridge.observation import control_refused, joined
-from interlock.engine.bridge.orphans import returned
+from interlock.engine.bridge.inputs.runner import ControlsRefused, RunnerAttached, RunnerDetached
 from interlock.engine.cluster_sync import Neighbours
 from interlock.engine.engine import Engine
-from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.engine.presence import Present
 from interlock.engine.tenant_place import refusal
 from interlock.gateway.inflow import Inflow
-from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
+from interlock.gateway.intake import Intake
 from interlock.gateway.ledger_restore import RestoredSessions, forgotten
 from interlock.gateway.link_close import Closing, next_message, refused
 from interlock.gateway.observed_sessions import Observed
@@ -90,7 +85,6 @@ class RawpEndpoint:
         self._tokens: dict[str, str] = {}
         """The hash of the token that each was let in with."""
         self._gaps: set[tuple[str, int]] = set()
-        self._poison: Poison = deque(maxlen=POISON_FRAMES)
         self.neighbours: Neighbours | None = None
         """Where runners attach to several gateways; set by the composition."""
 
@@ -224,7 +218,7 @@ class RawpEndpoint:
             if await self._accepted(runner.token_sha256) is None:
                 raise refused(Code.UNAUTHORIZED, "the runner's token is no longer accepted")
             await self._engine.seen(runner.runner_id)
-            intake = Intake(self._engine, present, inflow, self._poison, partial(self._observe, present),
+            intake = Intake(self._engine, present, inflow, partial(self._observe, present),
                             partial(self._take_refused, runner.runner_id))
             if self.neighbours is not None:
                 intake.on_heartbeat.connect(self.neighbours.vouched)
@@ -331,14 +325,7 @@ class RawpEndpoint:
         control_seq = had.control_seq if had is not None else 0
         if session is None:
             self._restored.look(shell, present)
-
-        def decide(lane: Lane) -> None:
-            attach(lane, control_seq, offer, known=session is not None)
-            if session is not None:
-                joined(lane, session)
-                returned(lane, session.turn_id)
-
-        await shell.attach(outflow, decide)
+        await shell.attach(outflow, RunnerAttached(control_seq, offer, session))
         if session is not None and session.refused:
             await self._take_refused(runner_id, session_id, session.refused)
 
@@ -361,12 +348,7 @@ class RawpEndpoint:
         if shell is None:
             return
         log.info("control refused", runner_id=runner_id, session_id=session_id, codes=[r.error_code for r in refused])
-
-        def decide(lane: Lane) -> None:
-            for one in refused:
-                control_refused(lane, one)
-
-        await shell.call(decide)
+        await shell.call(ControlsRefused(refused))
         outflow = self._links.get(runner_id)
         if outflow is not None:
             outflow.send(self._link_frame("x-interlock.ack", p.Ack(
@@ -380,7 +362,7 @@ class RawpEndpoint:
         for shell in self._engine.lanes.of_runners(runner_id):
             if shell.link is outflow:
                 shell.link = None
-                shell.push(Job(detach))
+                shell.send(RunnerDetached())
 
 
 async def _take_all(intake: Intake, receive: Receive, *, batches: bool) -> None:

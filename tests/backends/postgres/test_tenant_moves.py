@@ -13,7 +13,7 @@ from interlock.backends.postgres import tenant_moves
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.engine.tenant_lane import house_id
+from interlock.engine.bridge.tenant_lane import house_id
 from interlock.ports.leases import Instance, TenantMove
 from interlock.ports.ledger import (
     Append,

@@ -31,9 +31,9 @@ def queued(lane: Lane) -> list[CommandRecord]:
 def dispatch_next(lane: Lane) -> None:
     """Send the next prompt if the session is free and its runner is there (T-1, C-8)."""
     state = lane.state
-    if state.controller or lane.draining or state.opening == "closing" or state.orphan is not None:
-        return
     if state.active is not None or not state.attached:
+        return
+    if state.controller or lane.draining or state.opening == "closing" or state.orphan is not None:
         return
     if state.machine.phase in ("turn", "usage") or state.compacting is not None or state.context.due:
         return

@@ -6,7 +6,7 @@ If the commit fails, the lane is thrown away and read again from the ledger, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -15,12 +15,14 @@ from interlock.command import approval as approvals
 from interlock.command import machine as commands
 from interlock.command.budget import Spending
 from interlock.command.record_seal import terms
+from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.deadlines import next_deadline
 from interlock.engine.bridge.files import kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.live import LiveCommands
 from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.recent_ids import RecentIds
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.ports.ledger import (
     Append,
@@ -29,7 +31,6 @@ from interlock.ports.ledger import (
     PutApproval,
     PutCommand,
     PutControl,
-    PutIdempotency,
     PutSession,
     PutTranscript,
 )
@@ -103,6 +104,24 @@ class Out(NamedTuple):
     tells: list[LaneEvent | LaneTransient]
     sends: list[bytes]
     objects: list[bytes]
+    faults: list[str]
+    """Why the runner's link is to be closed, if it is."""
+
+
+class FoldedFrame(NamedTuple):
+    """A frame of the open turn that a lane which was read is fed again; `received` if its runner sent it."""
+
+    received: bool
+    frame: Frame
+    at_ms: int
+
+
+def fold_again(fold: TurnFold, transcriber: Transcriber | None, folded: FoldedFrame) -> None:
+    """Feed a frame to what a lane holds in memory only. The entries that it finishes were written with it."""
+    if folded.received:
+        fold.feed(folded.frame)
+    if transcriber is not None:
+        transcriber.fold.feed(folded.frame, folded.at_ms)
 
 
 class Lane:
@@ -117,7 +136,9 @@ class Lane:
         entropy: Callable[[int], bytes],
         limits: Limits,
         transcriber: Transcriber | None = None,
+        recent: Iterable[str] = (),
     ) -> None:
+        """`recent` are the ids of the session's last messages."""
         self.state = state
         self.commands = LiveCommands(live_commands)
         self.approvals = {record.approval.id: record for record in live_approvals}
@@ -136,7 +157,7 @@ class Lane:
         """The decision's instant as text."""
         self.due_ms: int | None = None
         """The next instant at which time alone decides something, as the last snapshot found it."""
-        self.out = Out([], [], [], [])
+        self.out = Out([], [], [], [], [])
         self.keeps_objects = False
         """Whether there is a store for what is kept apart from the stream (E-5)."""
         self.digests: dict[str, Digest] = {}
@@ -150,29 +171,40 @@ class Lane:
         self.prepared: Prepared | None = None
         """The context for the next prompt, as the shell read it; None where it was not read yet (B-1)."""
         self.wants_context = False
+        self.conditions = Conditions(0, 0)
+        """What the decision goes by beside this lane and its inputs."""
         self.draining = False
-        """Whether a drain keeps what waits from starting (C-5); set by the shell before each decision."""
-        self._entropy = entropy
+        """Whether a drain keeps what waits from starting (C-5)."""
+        self.answered = False
+        """Whether the answer to a person's request is stored with this decision."""
+        self.recent = RecentIds(recent)
+        self.folded: Sequence[FoldedFrame] = ()
+        """What the folds were fed before the first decision, for a log of the lane's inputs."""
+        self.at_input = 0
+        """The index of the input that is being decided; behind the last one, what follows from all of them."""
+        self.applying: Frame | None = None
+        """The frame that is being applied: the one at which a lane that breaks has broken."""
+        self.entropy = entropy
         self._stream = session_stream(state.session_id)
 
     # --- names and numbers ---
-    def begin(self, now_ms: int, wall_ms: int) -> None:
-        """Start a decision: `now_ms` on the line that clocks run by, `wall_ms` what is shown, and what policy's hours
-        and signatures are held against."""
-        self.now = now_ms
-        self.wall = wall_ms
-        self.at = iso(wall_ms)
+    def begin(self, conditions: Conditions) -> None:
+        """Start a decision."""
+        self.conditions = conditions
+        self.now, self.wall, self.draining = conditions.now_ms, conditions.wall_ms, conditions.draining
+        self.at = iso(self.wall)
+        self.answered, self.applying, self.folded = False, None, ()
         self.wants_context = False
-        self.out = Out([], [], [], [])
+        self.out = Out([], [], [], [], [])
         self.controls = {}
 
     def new_id(self, prefix: str) -> str:
         """Make an id that sorts by time: `cmd_…`, `apr_…`."""
-        return f"{prefix}_{ulid(self.now, self._entropy(10))}"
+        return f"{prefix}_{ulid(self.now, self.entropy(10))}"
 
     def new_uuid(self) -> str:
         """Make a UUID v4."""
-        return uuid4(self._entropy(16))
+        return uuid4(self.entropy(16))
 
     @property
     def active(self) -> CommandRecord | None:
@@ -261,13 +293,13 @@ class Lane:
         if self.transcriber is not None:
             record = self.active
             origin = "flush" if record is not None and record.origin == "flush" else None
-            lines = self.transcriber.lines(drafts, self.at, self._entropy, origin)
+            lines = self.transcriber.lines(drafts, self.at, self.entropy, origin)
             self.out.writes.extend(map(PutTranscript, lines))
             self.note_leaf()
 
     def reserve_entry(self) -> str:
         """The id that the next prompt's entry will have; "" where no transcript is kept."""
-        return self.transcriber.reserve(self._entropy) if self.transcriber is not None else ""
+        return self.transcriber.reserve(self.entropy) if self.transcriber is not None else ""
 
     def note_leaf(self) -> None:
         """Remember where the transcript goes on."""
@@ -411,8 +443,8 @@ class Lane:
         """Whether something happened in the conversation: its turn goes on, or a command, an approval, an entry or a
         person's change is written. A runner that comes and goes, and agents that close with it, are none: a restart
         must not make every session look new."""
-        return self.state.machine.phase in ("turn", "usage") or any(
-            isinstance(write, (PutCommand, PutApproval, PutTranscript, PutIdempotency))
+        return self.state.machine.phase in ("turn", "usage") or self.answered or any(
+            isinstance(write, (PutCommand, PutApproval, PutTranscript))
             or (isinstance(write, AuditAppend) and write.draft.who.get("role") not in ("system", "runner"))
             for write in self.out.writes)
 

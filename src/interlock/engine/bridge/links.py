@@ -24,9 +24,7 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     """The runner's link is up and it has all control frames up to `control_seq`. `known`: it listed the session."""
     state = lane.state
     if offer is not None and state.opening == "closed":
-        state.permission, state.trusted_kinds = "never" if state.fell else offer.permission, offer.trusted_kinds
-        state.holding, state.offered_box = offer.holding, offer.box
-        state.context.owner = offer.context_owner
+        take_offer(lane, offer)
     # A gateway whose ledger is behind its runner numbers on from the larger of the two, as a runner does (D-6).
     state.control_seq = max(state.control_seq, control_seq)
     _confirm_noop(lane, control_seq)
@@ -42,6 +40,14 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     if not known and _must_be_known(lane):
         lose_agent(lane, "the runner came back without this session: its outbox was lost, or this "
                    "gateway's ledger is an older copy")
+
+
+def take_offer(lane: Lane, offer: AgentOffer) -> None:
+    """Take over what the runner says of an agent that is not open, for its next opening."""
+    state = lane.state
+    state.permission, state.trusted_kinds = "never" if state.fell else offer.permission, offer.trusted_kinds
+    state.holding, state.offered_box = offer.holding, offer.box
+    state.context.owner = offer.context_owner
 
 
 def _must_be_known(lane: Lane) -> bool:

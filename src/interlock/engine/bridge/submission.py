@@ -15,6 +15,7 @@ from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.entries import check_not_archived, heard
 from interlock.engine.bridge.held import expected_box, holding_now
 from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.links import take_offer
 from interlock.engine.bridge.prompts import check_prompt, first_line, read_payload
 from interlock.engine.bridge.session_control import check_controlled
 from interlock.engine.bridge.staged_changes import check_staged
@@ -25,6 +26,20 @@ from interlock.protocol.records import CommandRecord, Principal
 from interlock.protocol.resources import Command, CommandBody, Notice, StatusEvent
 
 SentBy = Literal["user", "cron", "hook"]
+UNSIGNED_RETRY_S = 5
+"""The signer tries again this soon."""
+
+
+def submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy = "user") -> Command | Problem:
+    """Take an execute under the decision's conditions: a log that can be signed, and the agent as it is offered now.
+    Raises Problem."""
+    unsigned, offer = lane.conditions.unsigned, lane.conditions.offer
+    if unsigned is not None:
+        raise Problem("Unavailable", f"The audit log cannot be signed, so nothing new is started: {unsigned}",
+                      headers={"Retry-After": str(UNSIGNED_RETRY_S)})
+    if offer is not None and lane.state.opening == "closed":
+        take_offer(lane, offer)
+    return submit_execute(lane, principal, body, lane.conditions.policy, origin)
 
 
 def submit_execute(

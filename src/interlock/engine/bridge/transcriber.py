@@ -36,6 +36,16 @@ class Transcriber:
         self._reserved = self._reserved or new_entry_id(self._ids, entropy)
         return self._reserved
 
+    @property
+    def known(self) -> list[str]:
+        """The ids that are taken, in order."""
+        return sorted(self._ids)
+
+    @property
+    def reserved(self) -> str:
+        """The id that the next prompt's entry will have, "" if none is reserved."""
+        return self._reserved
+
     def branch(self, parent: str) -> None:
         """Go on below another entry: the context is another one."""
         self.leaf = self.context_leaf = parent

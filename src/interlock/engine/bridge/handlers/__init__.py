@@ -1,0 +1,1 @@
+"""What each input of a lane makes it do, by where the input comes from."""

@@ -1,0 +1,68 @@
+"""Decide what chats, cron jobs and hooks say to a session (R-4, I-1, V-1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.engine.bridge import entries, submission
+from interlock.engine.bridge.cancellation import stop_all
+from interlock.engine.bridge.control_commands import who_is
+from interlock.engine.bridge.inputs import people as i
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.lane_status import lane_status
+from interlock.protocol.inbound import Received
+from interlock.protocol.problems import Problem
+from interlock.session.chat_route import Chat
+from interlock.session.chat_words import status_text, stopped_text
+from interlock.session.send_policy import may_send
+
+
+def message(lane: Lane, given: i.ChatMessageReceived) -> Received | Problem:
+    """Queue a chat's message as a command, or keep silent as policy says (R-4)."""
+    who = who_is(given.principal)
+    if given.begins:
+        entries.begin_again(lane, who, given.before, given.cause or "first", given.model)
+    entries.describe(lane, {**given.described, "chatType": given.chat.chat_type,
+                            "provider": given.chat.channel.lower()})
+    received = Received(session_id=lane.state.session_id, session_key=given.key, reset=given.cause)
+    if given.body is None:
+        entries.heard(lane, person=True)
+        return received
+    if not may_send(given.sending, lane.state.entry.send_policy, given.chat, given.key):
+        entries.record_unanswered(lane, who, given.body)
+        return msgspec.structs.replace(received, denied=True)
+    command = submission.submit(lane, given.principal, given.body)
+    if isinstance(command, Problem):
+        return command
+    return msgspec.structs.replace(received, command_id=command.id)
+
+
+def system_message(lane: Lane, given: i.SystemMessageReceived) -> Received | Problem:
+    """Queue what a cron job or a hook says as a command (I-2)."""
+    received = Received(session_id=lane.state.session_id, session_key=given.key)
+    chat = Chat(given.origin, "direct")
+    if not may_send(given.sending, lane.state.entry.send_policy, chat, given.key):
+        entries.record_unanswered(lane, who_is(given.principal), given.body, person=False)
+        return msgspec.structs.replace(received, denied=True)
+    command = submission.submit(lane, given.principal, given.body, given.origin)
+    if isinstance(command, Problem):
+        return command
+    return msgspec.structs.replace(received, command_id=command.id)
+
+
+def word(lane: Lane, given: i.ChatWord) -> Received:
+    """Answer a word for the gateway itself (V-1)."""
+    silent = not may_send(given.sending, lane.state.entry.send_policy, given.chat, given.key)
+    if given.name == "stop":
+        reply = stopped_text(stop_all(lane, who_is(given.principal)))
+    else:
+        reply = status_text(lane_status(lane))
+    return Received(session_id=lane.state.session_id, session_key=given.key, reply=None if silent else reply,
+                    denied=silent)
+
+
+HANDLERS: dict[type[Any], Any] = {
+    i.ChatMessageReceived: message, i.SystemMessageReceived: system_message, i.ChatWord: word,
+}

@@ -1,0 +1,122 @@
+"""Decide what the gateway itself asks of a lane."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from interlock.engine.bridge import budget_decisions, clocks, compaction, mismatch, seals, workspace_trust
+from interlock.engine.bridge.context_state import Due
+from interlock.engine.bridge.dispatch import context_unreadable
+from interlock.engine.bridge.inputs import gateway as i
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.ledger_restore import close_unstarted
+from interlock.session.compaction_plan import CompactionSettings
+from interlock.session.tokens import Calibration
+from interlock.session.transfers import TransferRefused
+
+
+class ContextView(NamedTuple):
+    """What a compaction goes by, as a lane has it."""
+
+    tip: str | None
+    due: Due
+    wanted: bool
+    agent_id: str
+    settings: CompactionSettings
+    window: int
+    calibration: Calibration
+    tokens: int | None
+    instructions: str | None
+
+
+def tick(lane: Lane, _given: i.ClockTicked) -> None:
+    """Do all that is due."""
+    clocks.tick(lane)
+
+
+def look(lane: Lane, _given: i.StartLooked) -> None:
+    """Decide nothing: what waits is looked at after every decision."""
+
+
+def review_budgets(lane: Lane, _given: i.BudgetsChanged) -> None:
+    """Hold the lane's work against its budgets again (P-7)."""
+    budget_decisions.review(lane)
+
+
+def review_trust(lane: Lane, _given: i.RulesChanged) -> None:
+    """Answer questions about workspace files that a rule allows by now (H-13)."""
+    workspace_trust.review(lane, lane.conditions.policy)
+
+
+def refuse_rows(lane: Lane, given: i.RowsDiffered) -> None:
+    """Void, cancel or fail what differs (H-5)."""
+    mismatch.refuse(lane, given.findings)
+
+
+def refuse_seals(lane: Lane, given: i.SealsBroken) -> None:
+    """Send nothing of what differs (H-5)."""
+    seals.refuse(lane, given.broken)
+
+
+def close_all_unstarted(lane: Lane, _given: i.UnstartedClosed) -> list[str]:
+    """Close commands that may have run already; returns their ids (C-7)."""
+    return close_unstarted(lane)
+
+
+def view(lane: Lane, _given: i.ContextViewed) -> ContextView:
+    """Return what a compaction goes by."""
+    context = lane.state.context
+    return ContextView(context.leaf, context.due, False, lane.state.agent_id, lane.limits.compaction.settings,
+                       compaction.window(lane), context.calibration, lane.state.context_tokens, context.instructions)
+
+
+def give_up_context(lane: Lane, given: i.ContextUnreadable) -> None:
+    """Go on without a compaction; cancel the command that waits for a conversation which cannot be read."""
+    compaction.nothing_to_do(lane, given.sentence)
+    if given.lasting is not None:
+        context_unreadable(lane, given.lasting)
+
+
+def looked(lane: Lane, given: i.ContextLooked) -> bool:
+    """Return whether the context is to be compacted now (Z-2)."""
+    return compaction.looked(lane, given.seen)
+
+
+def prepare(lane: Lane, given: i.ContextPrepared) -> None:
+    """Keep what goes with the next prompt; one that is out of date is asked for again."""
+    if given.prepared.leaf == lane.state.context.leaf:
+        lane.prepared = given.prepared
+
+
+def drop_compaction(lane: Lane, given: i.CompactionDropped) -> None:
+    """Go on with the context as it is."""
+    compaction.nothing_to_do(lane, given.sentence)
+
+
+def plan_compaction(lane: Lane, given: i.CompactionPlanned) -> None:
+    """Request the planned compaction, or append a hook's summary, if it is still due (Z-4)."""
+    request, summary = given.request, given.summary
+    if lane.state.context.due != given.due:
+        return
+    try:
+        if summary is not None and request.cause != "overflow":
+            compaction.supplied(lane, request, summary)
+            return
+        # In mid-turn the agent waits for it, no matter who wrote the summary.
+        fault = compaction.summary_fault(lane, summary, request.plan.tokens_summarised) if summary is not None else None
+        if fault is not None:
+            compaction.nothing_to_do(lane, f"the hook's answer was not taken: {fault}")
+            return
+        compaction.request(lane, request, given.prepared, summary)
+    except compaction.ConversationMoved:
+        return  # It is planned again, since it is still due.
+    except TransferRefused as refused:
+        compaction.nothing_to_do(lane, str(refused))
+
+
+HANDLERS: dict[type[Any], Any] = {
+    i.ClockTicked: tick, i.StartLooked: look, i.BudgetsChanged: review_budgets, i.RulesChanged: review_trust,
+    i.RowsDiffered: refuse_rows, i.SealsBroken: refuse_seals, i.UnstartedClosed: close_all_unstarted,
+    i.ContextViewed: view, i.ContextUnreadable: give_up_context, i.ContextLooked: looked, i.ContextPrepared: prepare,
+    i.CompactionDropped: drop_compaction, i.CompactionPlanned: plan_compaction,
+}

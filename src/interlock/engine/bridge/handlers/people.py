@@ -1,0 +1,168 @@
+"""Decide what people ask of a lane: commands, votes, and what they do with sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from interlock.engine.bridge import (
+    archive,
+    asking_agents,
+    cancellation,
+    compaction,
+    entries,
+    mismatch,
+    pause,
+    session_control,
+    staged_changes,
+    submission,
+    votes,
+)
+from interlock.engine.bridge.control_commands import who_is
+from interlock.engine.bridge.dispatch import open_session
+from interlock.engine.bridge.inputs import people as i
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.verbs import LaneVerb, said_in, under_policy
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal, SessionRecord
+from interlock.protocol.resources import Approval, Command, CommandBody
+from interlock.session.transfers import TransferRefused
+
+_ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
+    "pause": pause.submit_pause, "resume": pause.submit_resume,
+}
+
+
+def submit(lane: Lane, given: i.CommandSubmitted) -> Command | Problem:
+    """Accept a command (C-0)."""
+    body, principal = given.body, given.principal
+    if body.type == "execute":
+        return submission.submit(lane, principal, body)
+    if body.type == "cancel":  # Which needs no one's yes (C-2).
+        return cancellation.submit_cancel(lane, principal, body)
+    order = _ORDERS[body.type]
+    return under_policy(lane, lane.conditions.policy, LaneVerb(body.type, principal, said_in(body)),
+                        lambda: order(lane, principal, body))
+
+
+def vote(lane: Lane, given: i.VoteCast) -> Approval | Problem | None:
+    """Count a vote (P-3); None if the approval is decided already."""
+    if given.approval_id not in lane.approvals:
+        return None
+    findings = mismatch.stored_otherwise(lane, given.approval, given.command)
+    if findings:
+        return mismatch.refuse(lane, findings)
+    booth = votes.Booth(lane.conditions.policy, given.key, given.remembered)
+    return votes.vote(lane, given.principal, given.approval_id, given.body, booth)
+
+
+def withdraw(lane: Lane, given: i.VoteWithdrawn) -> Approval | None:
+    """Take a vote back (P-3); None if the approval is decided already."""
+    if given.approval_id not in lane.approvals:
+        return None
+    return votes.take_back(lane, given.principal, given.approval_id)
+
+
+def answer_late(_lane: Lane, given: i.LateVoteAnswered) -> Approval:
+    """Return the approval as it was decided."""
+    return given.approval
+
+
+def answer(lane: Lane, given: i.QuestionAnswered) -> Approval:
+    """Send the answer to the agent that asked (C-8)."""
+    return asking_agents.answer(lane, given.principal, given.approval_id, given.text)
+
+
+def ask_policy(lane: Lane, given: i.PolicyAsked) -> bool | Problem:
+    """Return True if the verb may be done, which uses a yes up (P-1)."""
+    return under_policy(lane, lane.conditions.policy, given.verb, lambda: True)
+
+
+# --- sessions ---
+_CHANGES: dict[str, Callable[[Lane, dict[str, str], Mapping[str, Any]], None]] = {
+    "close": lambda lane, who, said: cancellation.close_session(lane, who, said["reason"]),
+    "patch": lambda lane, who, said: entries.patch(lane, who, said, keep_unknown=True),
+    "archive": lambda lane, who, said: archive.archive(lane, who, said["reason"]),
+    "restore": lambda lane, who, _said: archive.restore(lane, who),
+    "release": lambda lane, who, said: session_control.release_session(lane, who, said["to"]),
+    "discard": lambda lane, who, said: staged_changes.discard(lane, who, said["files"]),
+}
+
+
+def change(lane: Lane, given: i.SessionChange) -> SessionRecord | Problem:
+    """Change the session under policy (V-2); returns its row."""
+    return _changed(lane, LaneVerb(given.name, given.principal, given.said),
+                    lambda: _CHANGES[given.name](lane, who_is(given.principal), given.said))
+
+
+def put_away(lane: Lane, given: i.SessionPutAway) -> SessionRecord | Problem:
+    """Archive a session in which nothing works, under policy (N-1); returns its row."""
+    return _changed(lane, LaneVerb("archive", given.principal, {}),
+                    lambda: archive.put_away(lane, who_is(given.principal)))
+
+
+def _changed(lane: Lane, verb: LaneVerb, do: Callable[[], None]) -> SessionRecord | Problem:
+    def row() -> SessionRecord:
+        do()
+        return lane.snapshot().record
+
+    return under_policy(lane, lane.conditions.policy, verb, row)
+
+
+def reset(lane: Lane, given: i.SessionReset) -> SessionRecord:
+    """Begin after another session of the key (I-1); returns the row."""
+    entries.begin_again(lane, who_is(given.principal), given.before, "asked", None)
+    return lane.snapshot().record
+
+
+def retire(lane: Lane, given: i.SessionRetired) -> None:
+    """End the work of a session that a reset leaves behind (I-1)."""
+    archive.retire(lane, given.who, asked=given.asked)
+
+
+def leave(lane: Lane, _given: i.PredecessorLeft) -> None:
+    """Forget the session before (I-1)."""
+    entries.has_left(lane)
+
+
+# --- compaction on request ---
+def check_compaction(lane: Lane, given: i.CompactionChecked) -> None:
+    """Raise Problem if the context cannot be compacted now (T-6)."""
+    asking_agents.check_compact(lane, given.instructions)
+
+
+def compact_by_agent(lane: Lane, given: i.AgentCompaction) -> compaction.RequestedCompaction | Problem | None:
+    """Have the agent compact its context under policy (T-6); None if the gateway is to plan it."""
+    if given.planned_here and compaction.owns(lane.state):
+        return None
+    return under_policy(lane, lane.conditions.policy, compact_verb(given.principal, given.instructions),
+                        lambda: asking_agents.compact(lane, given.principal, given.instructions))
+
+
+def compact_verb(principal: Principal, instructions: str | None) -> LaneVerb:
+    """Return the verb that policy is asked about (P-1)."""
+    return LaneVerb("compact", principal, {"instructions": instructions} if instructions is not None else {})
+
+
+def request_compaction(lane: Lane, given: i.CompactionRequested) -> compaction.RequestedCompaction | None:
+    """Request the planned compaction (Z-4); None if the conversation went on since it was planned."""
+    asking_agents.check_compact(lane, given.instructions)
+    if given.request.tip != lane.state.context.leaf:
+        return None
+    if given.summary is not None:
+        return compaction.supplied(lane, given.request, given.summary)
+    if lane.state.opening == "closed":
+        open_session(lane)
+    try:
+        return compaction.request(lane, given.request, given.prepared)
+    except TransferRefused as refused:
+        raise Problem("Conflict", f"the conversation cannot be sent to its agent: {refused}") from None
+
+
+HANDLERS: dict[type[Any], Any] = {
+    i.CommandSubmitted: submit, i.VoteCast: vote, i.VoteWithdrawn: withdraw, i.LateVoteAnswered: answer_late,
+    i.QuestionAnswered: answer, i.PolicyAsked: ask_policy, i.SessionChange: change, i.SessionPutAway: put_away,
+    i.SessionReset: reset, i.SessionRetired: retire, i.PredecessorLeft: leave,
+    i.CompactionChecked: check_compaction, i.AgentCompaction: compact_by_agent,
+    i.CompactionRequested: request_compaction,
+}

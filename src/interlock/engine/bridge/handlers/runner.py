@@ -1,0 +1,118 @@
+"""Decide what a runner's link brings to a lane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.engine.bridge import links
+from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
+from interlock.engine.bridge.inputs import runner as i
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.ledger_restore import Setback, reconcile
+from interlock.engine.bridge.losses import reach, report_truncation
+from interlock.engine.bridge.observation import control_refused, joined
+from interlock.engine.bridge.orphans import returned
+from interlock.engine.bridge.progress import take_transient
+from interlock.protocol.codes import Code
+
+
+def receive(lane: Lane, given: i.FramesReceived) -> None:
+    """Apply the frames in their order."""
+    after, state, seen, policy = given.after, lane.state, lane.recent.seen, lane.conditions.policy
+    for frame, raw in given.run.entries:
+        seq = frame.seq
+        if seq is None:
+            take_transient(lane, frame, raw)
+            continue
+        if state.last_seq == after or _continues(lane, after):
+            lane.applying = frame
+            if seen(frame.message_id):
+                reach(lane, seq)
+                # Its number is used up, and acknowledged only once that is durable.
+                lane.out.writes.append(lane.snapshot())
+            else:
+                take_frame(lane, frame, raw, policy)
+        after = seq
+    lane.applying = None
+
+
+def _continues(lane: Lane, after: int) -> bool:
+    """Whether the lane stands where the link believes it to stand. An older link of the same runner may have given it
+    more (then this frame is there), a failed commit has left it with less (then this link is closed, and it comes
+    again)."""
+    at = lane.state.last_seq
+    if at < after:
+        lane.out.faults.append("frames before this one did not become durable")
+    return at == after
+
+
+def receive_poison(lane: Lane, given: i.PoisonFrameReceived) -> None:
+    """Refuse a frame at which the lane broke."""
+    if _continues(lane, given.after):
+        refuse(lane, given.raw, given.message_id, Code.INTERNAL, "the gateway failed at this frame")
+        reach(lane, given.seq)
+
+
+def receive_invalid(lane: Lane, given: i.InvalidFrameReceived) -> None:
+    """Refuse a frame that its type does not allow (E-1)."""
+    if given.wire.seq is None or _continues(lane, given.after):
+        refuse_wire(lane, given.wire, given.raw, Code(given.code), given.sentence)
+
+
+def give_up_gap(lane: Lane, given: i.GapGivenUp) -> None:
+    """End the session from this side (E-3)."""
+    links.close_for_gap(lane, (given.first, given.last))
+
+
+def begin_history(lane: Lane, given: i.HistoryBegun) -> None:
+    """Report what the history lost (D-4)."""
+    report_truncation(lane, given.status, given.ranges, given.last_message_id, profile=given.profile, why=given.why)
+
+
+def confirm(lane: Lane, given: i.ControlsConfirmed) -> None:
+    """Drop the control frames that the runner has (D-7)."""
+    links.confirm(lane, given.seq)
+
+
+def refuse_controls(lane: Lane, given: i.ControlsRefused) -> None:
+    """Notice which control frames the runner did not act on (D-5)."""
+    for one in given.refused:
+        control_refused(lane, one)
+
+
+def vouch(lane: Lane, given: i.AgentVouched) -> None:
+    """Count heartbeats that leave the agent out (C-7)."""
+    links.vouch(lane, vouched=given.vouched, turn_id=given.turn_id)
+
+
+def attach(lane: Lane, given: i.RunnerAttached) -> None:
+    """Attach the runner, then compare control and the open turn with its hello (D-5, T-1)."""
+    session = given.session
+    links.attach(lane, given.control_seq, given.offer, known=session is not None)
+    if session is not None:
+        joined(lane, session)
+        returned(lane, session.turn_id)
+
+
+def detach(lane: Lane, _given: i.RunnerDetached) -> None:
+    """Start the clock of the runner's absence (C-7)."""
+    links.detach(lane)
+
+
+def compare(lane: Lane, given: i.RunnerCompared) -> tuple[int, Setback | None]:
+    """Return the last durable frame's number, and what the ledger lacks of the session (D-5)."""
+    setback = reconcile(lane, given.session) if given.session is not None else None
+    return lane.state.last_seq, setback
+
+
+def begin_observation(lane: Lane, _given: i.ObservationBegun) -> None:
+    """Write the row of a session that another gateway controls (D-5)."""
+    lane.out.writes.append(lane.snapshot())
+
+
+HANDLERS: dict[type[Any], Any] = {
+    i.FramesReceived: receive, i.PoisonFrameReceived: receive_poison, i.InvalidFrameReceived: receive_invalid,
+    i.GapGivenUp: give_up_gap, i.HistoryBegun: begin_history, i.ControlsConfirmed: confirm,
+    i.ControlsRefused: refuse_controls, i.AgentVouched: vouch, i.RunnerAttached: attach, i.RunnerDetached: detach,
+    i.RunnerCompared: compare, i.ObservationBegun: begin_observation,
+}

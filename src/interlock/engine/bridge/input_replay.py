@@ -1,0 +1,111 @@
+"""Replay of a log of inputs: the same lane decides the same inputs again (`input_log`)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.command.budget import Spending
+from interlock.command.policy import RuleSet
+from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.input_log import (
+    AnyLine,
+    LaneDecision,
+    LaneSettings,
+    LaneStart,
+    canonical_effects,
+    canonical_state,
+    digest,
+)
+from interlock.engine.bridge.kernel import Decide, decide
+from interlock.engine.bridge.lane import FoldedFrame, Lane, fold_again
+from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.transcriber import Transcriber
+from interlock.ports.ledger import LedgerWrite, PutIdempotency
+from interlock.protocol.frames import Direction, decode
+from interlock.protocol.records import IdempotencyRecord
+from interlock.session.transcript import TranscriptFold
+
+_KEPT = PutIdempotency(IdempotencyRecord(scope="", fingerprint="", status=0, headers={}, body=b"", created_ms=0))
+"""What is stored in a replay with each answer that was stored."""
+
+
+class Tape:
+    """Random bytes as they were drawn; behind their end, others that are the same in each replay."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._drawn: list[list[str]] = []
+        self._beyond = 0
+
+    def wind(self, drawn: Sequence[Sequence[str]]) -> None:
+        """Go on with what a decision drew."""
+        self._drawn = [list(reversed(one)) for one in drawn]
+
+    def __call__(self, count: int) -> bytes:
+        left = self._drawn[self._lane.at_input] if self._lane.at_input < len(self._drawn) else []
+        data = bytes.fromhex(left.pop()) if left else b""
+        if len(data) != count:
+            self._beyond += 1
+            data = hashlib.shake_256(f"{self._lane.state.session_id} {self._beyond}".encode()).digest(count)
+        return data
+
+
+class Replayed(NamedTuple):
+    """A decision that was made again."""
+
+    decision: LaneDecision
+    lane: Lane
+    answers: list[Any]
+    state: bytes
+    effects: bytes
+
+    @property
+    def same(self) -> bool:
+        """Whether lane and effects are what they were, byte for byte."""
+        return (digest(self.state), digest(self.effects)) == (self.decision.state, self.decision.effects)
+
+
+def lane_from(start: LaneStart) -> tuple[Lane, Tape]:
+    """Return a lane as it stood, and the tape that it draws from."""
+    state = msgspec.json.decode(msgspec.json.encode(start.state), type=LaneState)
+    transcriber, named = None, start.transcript
+    if named is not None:
+        transcriber = Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), named.leaf,
+                                  set(named.ids), named.context_leaf, named.reserved)
+    fold = TurnFold()
+    for received, raw, at_ms in start.folded:
+        frame = decode(raw.encode(), Direction.C if received else Direction.M)
+        fold_again(fold, transcriber, FoldedFrame(received, frame, at_ms))
+    lane = Lane(state, start.commands, start.approvals, fold, bytes, Limits(), transcriber, start.recent)
+    lane.entropy = tape = Tape(lane)
+    lane.unconfirmed = {seq: raw.encode() for seq, raw in start.unconfirmed}
+    lane.sealed, lane.gateway_id, lane.keeps_objects = start.sealed, start.gateway_id, start.keeps_objects
+    return lane, tape
+
+
+def replay(lines: Sequence[AnyLine], decide: Decide = decide) -> Iterator[Replayed]:
+    """Decide a log's inputs again, one decision at a time. Raises what `decide` raises: then the lane breaks as it may
+    have broken when the log was recorded."""
+    start = lines[0]
+    assert isinstance(start, LaneStart), "a log begins with how its lane began"
+    lane, tape = lane_from(start)
+    policy = RuleSet()
+    for line in lines[1:]:
+        if isinstance(line, LaneSettings):
+            lane.limits, lane.spending = line.limits, Spending(line.spending)
+            policy = RuleSet(line.rules, line.remembered, remember_described=line.remember_described)
+        elif isinstance(line, LaneDecision):
+            tape.wind(line.drawn)
+            answers = decide(lane, line.inputs, Conditions(
+                line.now_ms, line.wall_ms, policy, line.draining, line.unsigned, line.offer), kept_as(line))
+            yield Replayed(line, lane, answers, canonical_state(lane), canonical_effects(lane.out, (_KEPT,)))
+
+
+def kept_as(decision: LaneDecision) -> Callable[[int, Any], Sequence[LedgerWrite]]:
+    """Return what stores with each answer what was stored with it."""
+    return lambda at, _answer: (_KEPT,) if decision.kept[at] else ()

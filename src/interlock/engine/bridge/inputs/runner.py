@@ -1,0 +1,111 @@
+"""What a runner's link brings to a lane."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from interlock.engine.bridge.inputs.lane_input import LaneInput
+from interlock.protocol.envelope import Frame, Wire
+from interlock.protocol.payloads import AgentOffer, BufferStatus, HelloSession, RefusedControl
+
+FrameEntry: TypeAlias = tuple[Frame, bytes]
+"""A frame that was understood, and its bytes as they came."""
+
+
+class FrameRun:
+    """Frames of one session that one link brought, in their order. A log holds their bytes."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: list[FrameEntry]) -> None:
+        self.entries = entries
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrameRun) and [raw for _, raw in self.entries] == [raw for _, raw in other.entries]
+
+    def __hash__(self) -> int:
+        return hash(tuple(raw for _, raw in self.entries))
+
+
+class FramesReceived(LaneInput, frozen=True):
+    """Frames that follow `after`, the last number that their link brought before them (E-1)."""
+
+    after: int
+    run: FrameRun
+
+
+class PoisonFrameReceived(LaneInput, frozen=True):
+    """A frame at which the lane broke before: it is refused, so that it does not break the lane again."""
+
+    after: int
+    seq: int
+    message_id: str
+    raw: bytes
+
+
+class InvalidFrameReceived(LaneInput, frozen=True):
+    """A frame that its type does not allow (E-1). `wire` has a number only if its type has one."""
+
+    after: int
+    wire: Wire
+    raw: bytes
+    code: str
+    sentence: str
+
+
+class GapGivenUp(LaneInput, frozen=True):
+    """The frames `first` to `last` are missing for good (E-3)."""
+
+    first: int
+    last: int
+
+
+class HistoryBegun(LaneInput, frozen=True):
+    """The first part of a history, with what its runner reports as lost (D-4)."""
+
+    status: BufferStatus
+    ranges: list[tuple[int, int]]
+    last_message_id: str
+    profile: bool
+    why: str
+
+
+class ControlsConfirmed(LaneInput, frozen=True):
+    """The runner has stored the control frames up to `seq` (D-7)."""
+
+    seq: int
+
+
+class ControlsRefused(LaneInput, frozen=True):
+    """The runner did not act on these control frames (D-5)."""
+
+    refused: list[RefusedControl]
+
+
+class AgentVouched(LaneInput, frozen=True):
+    """A heartbeat that names the session's agent, or leaves it out (C-7)."""
+
+    vouched: bool
+    turn_id: str | None = None
+
+
+class RunnerAttached(LaneInput, frozen=True):
+    """The runner's link is up. `session` is what its hello lists of this session, None if it lists nothing."""
+
+    control_seq: int
+    offer: AgentOffer | None
+    session: HelloSession | None = None
+
+
+class RunnerDetached(LaneInput, frozen=True):
+    """The runner's link is down (C-7)."""
+
+
+class RunnerCompared(LaneInput, frozen=True):
+    """Compare the session with what its runner has of it, to find out whether the ledger is an older copy (D-5)."""
+
+    session: HelloSession | None
+
+
+class ObservationBegun(LaneInput, frozen=True):
+    """Another gateway opened the session: write its row, so that it is shown here (D-5)."""

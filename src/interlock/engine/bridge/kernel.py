@@ -1,0 +1,67 @@
+"""The lane's kernel: `decide` turns inputs into a changed lane and its effects, and does nothing else.
+
+What is decided depends on the lane, the inputs and the conditions alone, so that a log of them gives the same lane and
+the same effects again (`input_replay`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from interlock.engine.bridge.cancellation import interrupt
+from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.dispatch import dispatch_next
+from interlock.engine.bridge.handlers import chats, gateway, people, runner, transcripts
+from interlock.engine.bridge.inputs import LaneInput
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.seals import seal
+from interlock.engine.bridge.tenant_lane import is_house
+from interlock.ports.ledger import LedgerWrite
+from interlock.protocol.problems import Problem
+
+HANDLERS: Mapping[type[Any], Callable[[Lane, Any], Any]] = {
+    **runner.HANDLERS, **gateway.HANDLERS, **people.HANDLERS, **chats.HANDLERS, **transcripts.HANDLERS,
+}
+"""What each input makes a lane do."""
+
+Kept = Callable[[int, Any], Sequence[LedgerWrite]]
+"""Returns what is stored with the answer to the input at an index; not asked if that is None or a Problem."""
+
+
+class Decide(Protocol):
+    """`decide`, or what records or changes it."""
+
+    def __call__(self, lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept: Kept) -> list[Any]: ...
+
+
+def decide(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept: Kept) -> list[Any]:
+    """Decide inputs together: change the lane, leave the effects in `lane.out`, and return the answers in order.
+
+    An answer is a Problem if its input was refused. Whatever else is raised leaves the lane in an unknown state: it is
+    to be thrown away.
+    """
+    lane.begin(conditions)
+    answers = [apply(lane, given, at, kept) for at, given in enumerate(inputs)]
+    lane.at_input = len(inputs)
+    interrupt(lane)
+    dispatch_next(lane)
+    if lane.out.writes and not is_house(lane.state.session_id):
+        seal(lane)
+        lane.out.writes.append(lane.snapshot())
+    return answers
+
+
+def apply(lane: Lane, given: LaneInput, at: int, kept: Kept) -> Any:
+    """Apply one input of a decision; returns its answer."""
+    lane.at_input, written = at, len(lane.out.writes)
+    try:
+        answer = HANDLERS[type(given)](lane, given)
+    except Problem as problem:
+        if len(lane.out.writes) != written:
+            raise
+        return problem
+    if answer is not None and not isinstance(answer, Problem) and (rows := kept(at, answer)):
+        lane.out.writes.extend(rows)
+        lane.answered = True
+    return answer
