@@ -16,6 +16,8 @@ export type RememberedRule = components['schemas']['RememberedRule'];
 export type Node = components['schemas']['Node'];
 export type Drain = components['schemas']['Drain'];
 export type PairingCode = components['schemas']['PairingCode'];
+/** What a vote may carry beside its decision. */
+export type Answer = Partial<Pick<components['schemas']['GrantBody'], 'remember' | 'updated_input'>>;
 type Opened = components['schemas']['OpenedBrowserSession'];
 type Problem = components['schemas']['Problem'];
 
@@ -185,9 +187,9 @@ export async function input(id: string): Promise<ArrayBuffer> {
 /** Vote on what has this digest, which this page worked out from the bytes that it showed (J-17). A no to what could
  * not be shown has none. */
 export async function vote(
-  id: string, decision: 'grant' | 'deny', digest: string, comment: string,
+  id: string, decision: 'grant' | 'deny', digest: string, comment: string, more: Answer = {},
 ): Promise<Approval> {
-  const body = {decision, method: 'acl', ...(digest === '' ? {} : {digest}), ...(comment === '' ? {} : {comment})};
+  const body = {...more, decision, method: 'acl', ...(digest === '' ? {} : {digest}), ...(comment === '' ? {} : {comment})};
   return await (await post(`/v1/approvals/${encodeURIComponent(id)}/grants`, body)).json() as Approval;
 }
 

@@ -8,11 +8,14 @@ export interface View {
   name: Word;
   /** Only people with one of these roles see it; everybody if there are none. */
   roles: readonly string[];
+  /** It is a tab of the inbox, and has no place of its own beside it. */
+  isTab?: boolean;
   /** `version` grows with each change of the tenant. */
   load: () => Promise<{default: Component<{version: number}>}>;
 }
 
 export const views: readonly View[] = [
+  {path: '/console/decided', name: 'decided', roles: [], isTab: true, load: () => import('./decided/Decided.svelte')},
   {path: '/console/sessions', name: 'sessions', roles: [], load: () => import('./sessions/Sessions.svelte')},
   {path: '/console/commands', name: 'commands', roles: [], load: () => import('./commands/Commands.svelte')},
   {path: '/console/runners', name: 'runners', roles: [], load: () => import('./runners/Runners.svelte')},

@@ -16,3 +16,9 @@ export function visible(text: string): string {
 export function hasHidden(text: string): boolean {
   return visible(text) !== text;
 }
+
+/** JSON with each of them as an escape, so that it can be read and is still the same JSON. */
+export function escaped(json: string): string {
+  return json.replace(HIDDEN, (found) => Array.from({length: found.length}, (_, at) =>
+    `\\u${found.charCodeAt(at).toString(16).padStart(4, '0')}`).join(''));
+}

@@ -64,6 +64,7 @@ def screens(house: House) -> dict[str, tuple[str, str]]:
         "inbox": ("/console/", ".cards a"),
         "edit": (f"/console/a/{edit}", ".answer"),
         "waiting": (f"/console/a/{waiting}", ".answer"),
+        "decided": ("/console/decided", ".cards a"),
         "denied": (f"/console/a/{denied}", ".notice strong"),
         "sessions": ("/console/sessions", ".cards a"),
         "spoken": (f"/console/sessions/{sessions['spoken']}", ".block.markup pre"),
@@ -90,13 +91,27 @@ def violations(page: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["inbox", "edit", "waiting", "denied", "sessions", "spoken", "ran", "begin",
+@pytest.mark.parametrize("name", ["inbox", "edit", "waiting", "decided", "denied", "sessions", "spoken", "ran", "begin",
                                   "commands", "command", "runners", "policy", "audit"])
 def test_axe_finds_nothing_on_a_screen(page: Any, house: House, screens: dict[str, tuple[str, str]], name: str) -> None:
     path, complete = screens[name]
     page.goto(f"{origin(house)}{path}")
     page.locator(complete).first.wait_for()
     assert violations(page) == []
+
+
+def test_axe_finds_nothing_on_what_keys_and_folds_open(page: Any, house: House,
+                                                       screens: dict[str, tuple[str, str]]) -> None:
+    page.goto(f"{origin(house)}{screens['waiting'][0]}")
+    page.get_by_text("Keep a rule, or change the input").click()
+    page.locator("#kept").wait_for()
+    assert violations(page) == []
+    for key, role in (("?", "button"), ("Control+k", "option")):
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press(key)
+        page.get_by_role("dialog").get_by_role(role).first.wait_for()
+        assert violations(page) == []
+        page.keyboard.press("Escape")
 
 
 def test_axe_finds_nothing_on_the_login(browser: Any, house: House) -> None:

@@ -138,8 +138,12 @@ def test_directories_prompts_and_reasons(page: Any, house: House) -> None:
         page.goto(f"{origin(house)}/a/{one['id']}")
         page.get_by_text("Decided by").wait_for()
         check_text(page)
-    page.goto(f"{origin(house)}/console/sessions")
-    page.locator(".cards a").first.wait_for()
+    for path in ("sessions", "decided"):
+        page.goto(f"{origin(house)}/console/{path}")
+        page.locator(".cards a").first.wait_for()
+        check_text(page)
+    page.keyboard.press("Control+k")
+    page.get_by_role("option", name="session").first.wait_for()
     check_text(page)
 
 

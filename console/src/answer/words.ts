@@ -1,0 +1,59 @@
+/** Sentences of what stands beside a plain answer, loaded with it. */
+import {words} from '../language.svelte';
+
+const english = {
+  allowAnd: 'Allow, and keep this rule',
+  allowChanged: 'Allow the changed input once',
+  below: 'this tool below this directory',
+  change: 'Change the input',
+  changeHint: 'Only these bytes are allowed then. An agent that takes no changed input is refused instead.',
+  denyAnd: 'Deny, and keep this rule',
+  described: 'every call of this kind in this session, although the agent does not send what it does',
+  exact: 'exactly this',
+  future: 'From now on',
+  grant: 'allow',
+  deny: 'deny',
+  input: 'Input, as JSON',
+  kept: 'This rule would be kept, until somebody revokes it:',
+  loading: 'Loading…',
+  notObject: 'This is not a JSON object.',
+  program: 'this program and first word',
+  rule: 'in every session',
+  session: 'in this session',
+  unread: 'It can be allowed once all of it was shown.',
+  where: 'Where',
+  what: 'What',
+  which: 'Which calls',
+};
+
+type Word = keyof typeof english;
+
+const korean: Record<Word, string> = {
+  allowAnd: '허용하고 이 규칙 저장',
+  allowChanged: '바꾼 입력을 한 번 허용',
+  below: '이 디렉터리 아래의 이 도구',
+  change: '입력 바꾸기',
+  changeHint: '이 바이트만 허용됩니다. 바뀐 입력을 받지 않는 에이전트에는 거부로 전달됩니다.',
+  denyAnd: '거부하고 이 규칙 저장',
+  described: '에이전트가 무엇을 하는지 보내지 않더라도 이 세션의 이런 호출 모두',
+  exact: '정확히 이것',
+  future: '앞으로',
+  grant: '허용',
+  deny: '거부',
+  input: '입력 (JSON)',
+  kept: '누군가 철회할 때까지 이 규칙이 저장됩니다:',
+  loading: '불러오는 중…',
+  notObject: 'JSON 객체가 아닙니다.',
+  program: '이 프로그램과 첫 단어',
+  rule: '모든 세션에서',
+  session: '이 세션에서',
+  unread: '모두 표시된 뒤에 허용할 수 있습니다.',
+  where: '어디에서',
+  what: '무엇을',
+  which: '어떤 호출',
+};
+
+/** The sentence in the language of this reader. */
+export function say(word: Word): string {
+  return (words.language === 'ko' ? korean : english)[word];
+}

@@ -1,0 +1,25 @@
+/** Sentences of the list of what was decided, loaded with it. */
+import {words} from '../language.svelte';
+
+const english = {
+  kept: 'a rule was kept',
+  loading: 'Loading…',
+  more: 'Show more',
+  none: 'No decision is like that.',
+  search: 'Search act, agent, person',
+  searchOn: 'Nothing so far. Search on',
+};
+
+const korean: Record<keyof typeof english, string> = {
+  kept: '규칙이 저장됨',
+  loading: '불러오는 중…',
+  more: '더 보기',
+  none: '그런 결정이 없습니다.',
+  search: '행위, 에이전트, 사람 검색',
+  searchOn: '아직 없습니다. 계속 검색',
+};
+
+/** The sentence in the language of this reader. */
+export function say(word: keyof typeof english): string {
+  return (words.language === 'ko' ? korean : english)[word];
+}

@@ -1,0 +1,63 @@
+/** What a key does that is pressed outside of a field. Sheets (the palette and the help) are loaded when they are opened. */
+import {place} from '../place.svelte';
+
+export type Sheet = 'palette' | 'help';
+
+const ROWS = 'main .cards a, main .records summary, main .runners h2 a';
+const READ_ON = 0.8;
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.closest('input, textarea, select, [contenteditable], dialog') !== null;
+}
+
+/** Move to the next or previous row of a list. */
+function move(by: 1 | -1): void {
+  const rows = [...document.querySelectorAll<HTMLElement>(ROWS)];
+  const at = rows.indexOf(document.activeElement as HTMLElement);
+  rows[at === -1 ? (by === 1 ? 0 : rows.length - 1) : Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus();
+}
+
+/** Go to one of the answers of an approval, for Enter to give it; if it cannot be given yet, read on. */
+function answer(button: string): void {
+  const found = document.querySelector<HTMLButtonElement>(`.answer ${button}`);
+  if (found === null) return;
+  if (!found.disabled) {
+    found.focus();
+    return;
+  }
+  const fold = document.querySelector<HTMLButtonElement>('.change button[aria-expanded="false"]');
+  if (fold !== null) fold.click();
+  else scrollBy({top: innerHeight * READ_ON});
+}
+
+/** Do what a key stands for. `waiting` are the approvals that wait, in their order; returns the sheet to open. */
+export function press(event: KeyboardEvent, waiting: readonly {id: string}[]): Sheet | null {
+  if (event.defaultPrevented || event.isComposing) return null;
+  const isPalette = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k';
+  if (!isPalette && (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target))) return null;
+  const act = isPalette ? () => undefined : actOf(event, waiting);
+  if (act === undefined) return null;
+  event.preventDefault();
+  act();
+  return isPalette ? 'palette' : event.key === '?' ? 'help' : null;
+}
+
+function actOf(event: KeyboardEvent, waiting: readonly {id: string}[]): (() => void) | undefined {
+  const id = place.approval;
+  switch (event.key) {
+    case 'j': case 'k': {
+      const by = event.key === 'j' ? 1 : -1;
+      if (id === null) return () => { move(by); };
+      const to = waiting[waiting.findIndex((one) => one.id === id) + by];
+      return to === undefined ? undefined : () => { place.go(`/console/a/${to.id}`); };
+    }
+    case 'o': return () => { if (document.activeElement?.matches(ROWS) === true) (document.activeElement as HTMLElement).click(); };
+    case 'a': case 'd':
+      if (id === null || event.repeat) return undefined;
+      return () => { answer(event.key === 'a' ? '.yes' : '.no'); };
+    case 'r': return id === null ? undefined : () => { document.getElementById('reason')?.focus(); };
+    case 'u': return id === null ? undefined : () => { place.go('/console/'); };
+    case '?': return () => undefined;
+    default: return undefined;
+  }
+}

@@ -1,0 +1,51 @@
+/** Sentences of the palette and of the list of keys, loaded with them. */
+import {words} from '../language.svelte';
+
+const english = {
+  allow: 'go to Allow once; Enter gives it. What is not wholly shown is read on first',
+  approval: 'approval',
+  back: 'from an approval back to the list',
+  close: 'Close',
+  deny: 'go to Deny; Enter gives it',
+  help: 'Keys',
+  helpKey: 'show this list',
+  jump: 'go to a view, an approval or a session',
+  move: 'the next and the previous row, or waiting approval',
+  nothing: 'Nothing has this name.',
+  open: 'open the row',
+  palette: 'Go to…',
+  reason: 'write the reason',
+  send: 'send a prompt',
+  session: 'session',
+  view: 'view',
+};
+
+const korean: Record<keyof typeof english, string> = {
+  allow: '한 번 허용으로 이동; Enter로 결정. 다 보지 않은 내용은 먼저 읽어 내려감',
+  approval: '승인',
+  back: '승인에서 목록으로',
+  close: '닫기',
+  deny: '거부로 이동; Enter로 결정',
+  help: '키',
+  helpKey: '이 목록 보기',
+  jump: '화면, 승인 또는 세션으로 이동',
+  move: '다음과 이전 줄, 또는 기다리는 승인',
+  nothing: '그런 이름이 없습니다.',
+  open: '줄 열기',
+  palette: '이동…',
+  reason: '이유 쓰기',
+  send: '프롬프트 보내기',
+  session: '세션',
+  view: '화면',
+};
+
+/** The keys of the console, and what each does. */
+export const KEYS: readonly (readonly [string, keyof typeof english])[] = [
+  ['j k', 'move'], ['o Enter', 'open'], ['a', 'allow'], ['d', 'deny'], ['r', 'reason'], ['u', 'back'], ['Ctrl+K', 'jump'],
+  ['Ctrl+Enter', 'send'], ['?', 'helpKey'],
+];
+
+/** The sentence in the language of this reader. */
+export function say(word: keyof typeof english): string {
+  return (words.language === 'ko' ? korean : english)[word];
+}

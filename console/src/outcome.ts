@@ -1,0 +1,7 @@
+import type {Approval} from './api';
+import type {Word} from './words';
+
+/** What an approval's state amounts to. */
+export const ENDED: Partial<Record<Approval['state'], Word>> = {
+  granted: 'allowed', consumed: 'allowed', denied: 'denied', expired: 'expired', void: 'void', superseded: 'superseded',
+};

@@ -1,0 +1,130 @@
+"""The console by keyboard alone in real Chromium: from login to answer, the palette, a rule that is kept (J-5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from proof.house import House
+from tests.console.pages import PATIENCE_MS, PHONE, asked, interlock, origin, page_of
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
+FOCUSED = "document.activeElement.textContent"
+PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def test_from_the_login_to_a_decision_without_a_mouse(browser: Any, house: House) -> None:
+    """Two wait; the second is denied and the first allowed, and no pointer is ever used."""
+    first = asked(house, "touch by-key", "keys-first")
+    second = asked(house, "touch never", "keys-second")
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{origin(house)}/console/")
+    page.get_by_label("Key").wait_for()
+    page.keyboard.press("Tab")
+    while page.evaluate("document.activeElement.id") != "key":
+        page.keyboard.press("Tab")
+    page.keyboard.type((house.state / "owner.key").read_text().strip())
+    page.keyboard.press("Enter")
+    page.get_by_text("touch never").wait_for()
+    page.keyboard.press("j")
+    assert "touch by-key" in page.evaluate(FOCUSED)
+    page.keyboard.press("j")
+    assert "touch never" in page.evaluate(FOCUSED)
+    page.keyboard.press("o")
+    page.wait_for_url(f"**/console/a/{second}")
+    page.get_by_role("button", name="Allow once", disabled=False).wait_for()
+    page.keyboard.press("d")
+    assert page.evaluate(FOCUSED) == "Deny"
+    assert house.get(f"/v1/approvals/{second}")["state"] == "pending", "one key alone decides nothing"
+    page.keyboard.press("r")
+    page.keyboard.type("a key")  # In a field, keys are letters.
+    page.keyboard.press("Tab")
+    while page.evaluate(FOCUSED) != "Deny":
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_text("Decided by").wait_for()
+    page.keyboard.press("u")
+    page.get_by_text("touch by-key").wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/console/a/{first}")
+    page.get_by_role("button", name="Allow once", disabled=False).wait_for()
+    page.keyboard.press("a")
+    assert page.evaluate(FOCUSED) == "Allow once"
+    page.keyboard.press("Enter")
+    page.get_by_text("Decided by").wait_for()
+    house.until((house.workspace / "by-key").exists)
+    denied = house.get(f"/v1/approvals/{second}")
+    assert (denied["state"], denied["comment"]) == ("denied", "a key")
+    context.close()
+
+
+def test_a_key_reads_on_before_it_may_allow(browser: Any, house: House) -> None:
+    approval = asked(house, "echo " + "long " * 900, "keys-long")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/a/{approval}")
+        page.get_by_text("More waits below").wait_for()
+        for _ in range(20):
+            page.keyboard.press("a")
+            page.evaluate(PAINTED)
+            if page.evaluate(FOCUSED) == "Allow once":
+                break
+        assert page.evaluate(FOCUSED) == "Allow once"
+        assert house.get(f"/v1/approvals/{approval}")["state"] == "pending"
+    interlock(house, "deny", approval, "--yes")
+
+
+def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, house: House) -> None:
+    approval = asked(house, "touch palette", "keys-palette")
+    with page_of(browser, house) as page:
+        page.keyboard.press("?")
+        page.get_by_role("dialog", name="Keys").wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="detached")
+        page.keyboard.press("Control+k")
+        page.get_by_role("combobox").wait_for()
+        page.keyboard.type("palet")
+        page.get_by_role("option", name="touch palette approval").wait_for()
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/console/a/{approval}")
+        page.keyboard.press("Control+k")
+        page.keyboard.type("run")
+        page.get_by_role("option", name="Runners view").wait_for()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/console/runners")
+    interlock(house, "deny", approval, "--yes")
+
+
+def test_a_rule_is_kept_as_it_was_shown_and_is_in_the_list_of_decisions(browser: Any, house: House) -> None:
+    approval = asked(house, "echo kept", "keys-rule")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/a/{approval}")
+        page.get_by_text("Keep a rule, or change the input").click()
+        page.get_by_label("Where").select_option("in every session")
+        page.locator("#kept", has_text="shell").wait_for()
+        shown = page.locator("#kept").inner_text()
+        page.get_by_role("button", name="Allow, and keep this rule", disabled=False).click()
+        page.get_by_text("A rule was kept:").wait_for()
+        page.goto(f"{origin(house)}/console/")
+        page.get_by_role("link", name="Decided").click()
+        page.locator(".cards a", has_text="echo kept").get_by_text("a rule was kept").wait_for()
+        page.get_by_label("Search act").fill("nobody ever asked this")
+        page.get_by_text("No decision is like that.").wait_for()
+        assert "q=nobody" in page.url
+    kept = house.get("/v1/policy/rules")["rules"][-1]
+    assert kept["approval_id"] == approval
+    assert kept["rule"]["effect"] == "allow"
+    for name, value in kept["rule"].items():
+        assert name in ("effect", "name", "source") or f"{name} = " in shown, (name, value)
+    interlock(house, "policy", "forget", kept["id"])
+
+
+def test_the_box_of_the_agent_is_shown(browser: Any, house: House) -> None:
+    approval = asked(house, "touch boxed", "keys-box")
+    box = house.get(f"/v1/approvals/{approval}")["box"]
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/a/{approval}")
+        page.locator("#box", has_text={"none": "no walls"}.get(box["walls"], f"({box['walls']})")).wait_for()
+    interlock(house, "deny", approval, "--yes")
