@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from interlock.ports.agent import (
     TurnOutcome,
     TurnUsage,
 )
+from interlock.protocol.payloads import AgentSettings, PlanStep
 from interlock.runner.turn_writer import merge_usage
 
 SESSION = "s1"
@@ -132,6 +133,9 @@ class Recorder:
     async def progress(self, percent: float) -> None:
         self.said.append(("progress", percent))
 
+    async def plan(self, steps: Sequence[PlanStep]) -> None:
+        self.said.append(("plan", [(step.content, step.status, step.priority) for step in steps]))
+
     async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
         self.said.append(("file", file.name, file.media_type, len(file.data), invocation_id))
 
@@ -163,6 +167,8 @@ class Opened(NamedTuple):
     process: Scripted
     started: Started
     relayed: list[Any]
+    settings: list[AgentSettings]
+    """What it reported to be set to, each time that it changed."""
 
 
 @asynccontextmanager
@@ -174,15 +180,19 @@ async def opened(script: dict[str, list[Any]], *, offers: dict[str, Any] | None 
     })
     agent = AcpAgent(process)
     relayed: list[Any] = []
+    settings: list[AgentSettings] = []
 
     async def relay(kind: str, payload: Any, metadata: dict[str, Any]) -> None:
-        relayed.append((kind, payload))
+        if isinstance(payload, AgentSettings):
+            settings.append(payload)
+        else:
+            relayed.append((kind, payload))
 
     configured = AgentSpec(**{"adapter": "acp", "command": "x", **spec})
     opening = AgentStart("s", "x", configured, "/", spec.get("env", {}), relay)
     started = await agent.open(opening)
     try:
-        yield Opened(agent, process, started, relayed)
+        yield Opened(agent, process, started, relayed, settings)
     finally:
         await agent.close()
 

@@ -54,7 +54,8 @@ GOOSE = [
 @pytest.mark.req("A-7", "A-9")
 async def test_claude_code() -> None:
     recorder, process, outcome = await play(CLAUDE)
-    assert recorder.said == [("request", "Bash", COMMAND), ("ask", "Bash"), ("progress", 50),
+    assert recorder.said == [("request", "Bash", COMMAND), ("ask", "Bash"),
+                             ("plan", [("a", "completed", "high"), ("b", "pending", "low")]), ("progress", 50),
                              ("result", "ok", "text", "hi"),
                              ("text", "done")]
     assert process.got[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": "allow"}}

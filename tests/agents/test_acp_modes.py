@@ -8,7 +8,7 @@ import pytest
 
 from agents.scripted_acp import SESSION, Opened, Recorder, opened, prompted, update
 from interlock.ports.agent import AgentStartFailed, NotAsking, PromptSettings, SettingRefused
-from interlock.protocol.payloads import AskingChanged
+from interlock.protocol.payloads import AgentSetting, AskingChanged, SettingValue
 
 pytestmark = pytest.mark.anyio
 END = {"result": {"stopReason": "end_turn"}}
@@ -280,3 +280,37 @@ async def test_a_mode_of_the_config_that_the_agent_does_not_have_fails_its_start
             pass
     assert str(failed.value) == ("The agent has no mode 'approve'; its modes are: ask, accept-edits, auto-approve. "
                                  "(`mode` in [agents.x])")
+
+
+@pytest.mark.req("J-14")
+async def test_what_can_be_chosen_is_listed_with_what_is_set_and_why_not() -> None:
+    levels = [{"id": "effort", "category": "thought_level", "type": "select", "currentValue": "low",
+               "options": [{"value": one, "name": one.title(), "description": f"{one} effort"}
+                           for one in ("low", "high")]}]
+    offers = {**listed("goose")["offers"], "configOptions": levels, "models": {
+        "currentModelId": "small", "availableModels": [{"modelId": "small", "name": "Small", "description": "Cheap."},
+                                                       {"modelId": "x" * 101, "name": "Not to be chosen whole"}]}}
+    async with opened(DONE, offers=offers, hello=hello("goose")) as told:
+        settings = told.agent.settings
+        assert settings.mode is not None
+        assert settings.mode.current == "approve", "it was put into a mode in which it asks"
+        assert [(one.id, one.allowed) for one in settings.mode.values] == [
+            ("auto", False), ("approve", True), ("smart_approve", False), ("chat", False)]
+        assert settings.model == AgentSetting(current="small", left_out=1, values=[
+            SettingValue(id="small", name="Small", description="Cheap.")])
+        assert settings.thinking is not None
+        assert [(one.id, one.name, one.description) for one in settings.thinking.values] == [
+            ("low", "Low", "low effort"), ("high", "High", "high effort")]
+        assert told.settings == [], "the opening itself says it"
+
+
+@pytest.mark.req("J-14")
+async def test_each_change_of_what_is_set_is_reported_once() -> None:
+    by_itself = update(sessionUpdate="current_mode_update", currentModeId="default")
+    script = {"session/prompt": [by_itself, by_itself, END], "session/set_mode": [{"result": {}}]}
+    async with opened(script, **listed(CLAUDE, "plan")) as told:
+        await prompted(told.agent, Recorder(allow=True))
+        assert [one.mode and one.mode.current for one in told.settings] == ["default"]
+        await told.agent.settle(PromptSettings(mode="plan"))
+        await told.agent.switch_mode("plan")
+        assert [one.mode and one.mode.current for one in told.settings] == ["default", "plan"]

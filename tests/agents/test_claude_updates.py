@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from interlock.ports.agent import AgentQuestion, GivenFile, InteractionAnswer, TurnUsage
+from interlock.protocol.payloads import PlanStep
 from lazily import lazily
 
 sdk = lazily("claude_agent_sdk")
 results, hearing = lazily("interlock.agents.claude.results"), lazily("interlock.agents.claude.updates")
+
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("claude-sdk")]
 
@@ -53,6 +56,9 @@ class Ear:
 
     async def progress(self, percent: float) -> None:
         self.heard.append(("progress", percent))
+
+    async def plan(self, steps: Sequence[PlanStep]) -> None:
+        self.heard.append(("plan", [(step.content, step.status) for step in steps]))
 
     async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
         self.heard.append(("file", *file, invocation_id))

@@ -69,6 +69,8 @@ x-interlock.control.changed     C    durable    gateway_id
 x-interlock.asking.changed      C    durable    asks message
 x-interlock.changes.discard      M    durable
 x-interlock.changes.report       C    durable    event digest count
+x-interlock.plan.changed        C    durable    turn_id steps
+x-interlock.settings.changed    C    durable
 x-interlock.progress            C    durable    turn_id percent
 x-interlock.interaction.held    M    durable    interaction_id approval_id expires_in_ms
 x-interlock.interaction.resolved C   durable    interaction_id outcome decided_at

@@ -8,8 +8,9 @@ import pytest
 
 from interlock.ports.agent import GivenFile, TurnUsage
 from interlock.ports.outbox import OutboxWrite, TransientText
+from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
-from interlock.protocol.limits import MAX_BLOCK_BYTES
+from interlock.protocol.limits import MAX_BLOCK_BYTES, PLAN_STEP_CHARS, PLAN_STEPS_MAX
 from interlock.runner.endings import usage
 from interlock.runner.interactions import Interactions, LivePresence
 from interlock.runner.journal import Journal
@@ -75,6 +76,19 @@ async def test_progress_is_told_by_whole_percents() -> None:
     for percent in (0.0, 0.4, 33.4, 33.3, 120.0, 100.0, -5.0):
         await scribe.progress(percent)
     assert [frame.payload.percent for frame in kept.frames] == [0, 33, 100, 0]
+
+
+@pytest.mark.req("J-14")
+async def test_a_plan_is_written_where_it_is_news_and_no_larger_than_a_frame_takes() -> None:
+    kept = Kept()
+    _, scribe = beginning(kept)
+    step = p.PlanStep(content="look", status="in_progress")
+    for steps in ([step], [step], [step, p.PlanStep(content="x" * 10_000 + "\ud800")] + [step] * 200, []):
+        await scribe.plan(steps)
+    told = [frame.payload for frame in kept.frames]
+    assert [(len(plan.steps), plan.left_out) for plan in told] == [(1, 0), (PLAN_STEPS_MAX, 102), (0, 0)]
+    assert len(told[1].steps[1].content) == PLAN_STEP_CHARS
+    assert [frame.type for frame in kept.frames] == ["x-interlock.plan.changed"] * 3
 
 
 @pytest.mark.req("A-7")

@@ -45,6 +45,8 @@ SAMPLES: dict[str, p.Payload] = {
     "x-interlock.asking.changed": p.AskingChanged(asks=False, message="It asks no longer."),
     "x-interlock.changes.report": p.ChangesReport(event="staged", digest="", count=0),
     "x-interlock.control.changed": p.ControlChanged(gateway_id="g"),
+    "x-interlock.settings.changed": p.AgentSettings(mode=p.AgentSetting(current="plan")),
+    "x-interlock.plan.changed": p.PlanChanged(turn_id="t1", steps=[p.PlanStep(content="look")]),
     "x-interlock.progress": p.Progress(turn_id="t1", percent=5.0),
     "x-interlock.interaction.resolved": p.InteractionResolved(interaction_id="q1", outcome="allowed", decided_at=""),
 }

@@ -22,7 +22,7 @@ from interlock.session.entry import EDITABLE
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 COLUMNS = Layout(drop=("TOKENS", "BEGAN"))
-SHORT = {"model": "modelOverride", "thinking": "thinkingLevel", "reasoning": "reasoningLevel",
+SHORT = {"model": "modelOverride", "mode": "modeOverride", "thinking": "thinkingLevel", "reasoning": "reasoningLevel",
          "verbose": "verboseLevel", "send": "sendPolicy"}
 """What people say for some fields."""
 

@@ -11,10 +11,12 @@ import msgspec
 from interlock.box.spec import BoxSpec
 from interlock.protocol.box import Box
 from interlock.protocol.payloads import (
+    AgentSettings,
     Channel,
     Compacted,
     Features,
     OutputType,
+    PlanStep,
     SessionCompact,
     StopReason,
     ToolStatus,
@@ -309,6 +311,10 @@ class Scribe(Protocol):
         """How much of the turn's work is done, 0 to 100: by a plan, or the agent's own figure (S-5)."""
         ...
 
+    async def plan(self, steps: Sequence[PlanStep]) -> None:
+        """The agent's whole plan as it stands (J-14); it replaces the one before."""
+        ...
+
     async def warn(self, code: str, message: str) -> None:
         """`agent.error` with severity warning."""
         ...
@@ -417,6 +423,14 @@ class MayStopAsking(Protocol):
     def asks(self) -> bool:
         """Whether it asks, as it is set now."""
         ...
+
+
+@runtime_checkable
+class Settable(Protocol):
+    """An agent that says what it lets be chosen (J-14)."""
+
+    @property
+    def settings(self) -> AgentSettings: ...
 
 
 @runtime_checkable

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from interlock.agents.evidence import Shown
 from interlock.ports.agent import AgentQuestion, CompactionFailed, GivenFile, InteractionAnswer, TurnUsage
-from interlock.protocol.payloads import Channel, Compacted, OutputType, SessionCompact, ToolStatus
+from interlock.protocol.payloads import Channel, Compacted, OutputType, PlanStep, SessionCompact, ToolStatus
 
 MAX_QUESTIONS = 32
 """Of one turn; an agent that goes on asking is answered no, and not noted."""
@@ -79,6 +79,8 @@ class Witness:
     async def usage(self, usage: TurnUsage) -> None: ...
 
     async def progress(self, percent: float) -> None: ...
+
+    async def plan(self, steps: Sequence[PlanStep]) -> None: ...
 
     async def warn(self, code: str, message: str) -> None: ...
 

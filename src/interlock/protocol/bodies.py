@@ -53,6 +53,7 @@ class EntryBody(Body, frozen=True, kw_only=True, rename=_stored):
 
     label: EntryText = msgspec.UNSET
     model_override: EntryText = msgspec.UNSET
+    mode_override: EntryText = msgspec.UNSET
     provider_override: EntryText = msgspec.UNSET
     auth_profile_override: EntryText = msgspec.UNSET
     thinking_level: EntryText = msgspec.UNSET

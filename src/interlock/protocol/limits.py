@@ -121,6 +121,13 @@ IDEMPOTENCY_KEY_MAX = 255
 IDEMPOTENCY_TTL_MS = 24 * 60 * 60 * 1000
 
 # --- viewers (S-1, S-2, S-4) ---
+PLAN_STEPS_MAX = 100
+PLAN_STEP_CHARS = 500
+SETTING_VALUES_MAX = 64
+"""Modes, models or levels of thinking of an agent that are listed (J-14)."""
+SETTING_ID_CHARS = 100
+"""A value with a longer id is left out: what it is chosen by must be whole."""
+SETTING_TEXT_CHARS = 300
 PAGE_DEFAULT = 100
 PAGE_MAX = 500
 USAGE_DAYS = 400

@@ -143,13 +143,14 @@ def refusal(journal: Journal, agent_id: str, error: OpenRefused | AgentStartFail
     return journal.session_error(code, f"{sentence} {remark}".rstrip(), True, reply_to, files)
 
 
-def capabilities(journal: Journal, started: Started, reply_to: str, box: Box | None = None) -> Frame:
+def capabilities(journal: Journal, started: Started, reply_to: str, box: Box | None = None,
+                 settings: p.AgentSettings | None = None) -> Frame:
     """What the agent is and offers, in answer to the open."""
     state = journal.state
     payload = p.Capabilities(
         dps_version=DPS_VERSION, features=msgspec.to_builtins(started.features),
         agent=p.AgentIdentity(agent_id=state.agent_id, name=started.name, version=started.version, model=started.model),
-        box=box,
+        box=box, settings=settings,
     )
     # A runner forgets a session that is closed and told; its gateway gives the conversation's name back then.
     named = {"agent_session": started.agent_session} if started.agent_session else {}

@@ -14,6 +14,7 @@ from interlock.ports.agent import (
     AgentStartFailed,
     Compacts,
     PromptSettings,
+    Settable,
     SettingRefused,
     Started,
     SwitchesMode,
@@ -232,7 +233,8 @@ class RunnerSession:
 
     async def _tell_capabilities(self, frame: Frame, started: Started, *more: Frame) -> None:
         self._handled(frame)
-        told = capabilities(self.journal, started, frame.message_id, self._box)
+        settings = self._agent.settings if isinstance(self._agent, Settable) else None
+        told = capabilities(self.journal, started, frame.message_id, self._box, settings)
         idle = self.journal.state_changed("idle") if not self.busy else []
         await self.journal.write(told, *idle, *more)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +13,13 @@ from interlock.ports.outbox import CloseBlock
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
-from interlock.protocol.limits import MAX_DELTA_BYTES, MAX_FILE_BYTES, MAX_TOOL_INPUT_BYTES
+from interlock.protocol.limits import (
+    MAX_DELTA_BYTES,
+    MAX_FILE_BYTES,
+    MAX_TOOL_INPUT_BYTES,
+    PLAN_STEP_CHARS,
+    PLAN_STEPS_MAX,
+)
 from interlock.protocol.sizes import split_text
 from interlock.runner.allowed_input import allowed_input, without_yes
 from interlock.runner.blocks import BlockDelta, Blocks, Done, Kind, sound
@@ -59,6 +66,7 @@ class TurnScribe:
         self._written = TurnUsage()
         """What of it stands in a frame already."""
         self._percent: int | None = None
+        self._plan: p.PlanChanged | None = None
 
     async def text(self, text: str) -> None:
         """Text to the user (E-4)."""
@@ -279,6 +287,18 @@ class TurnScribe:
             self._percent = whole
             payload = p.Progress(turn_id=self._turn.turn_id, percent=whole)
             await self._journal.write(self._journal.frame("x-interlock.progress", payload))
+
+    async def plan(self, steps: Sequence[p.PlanStep]) -> None:
+        """`x-interlock.plan.changed` where the plan is another one, with at most PLAN_STEPS_MAX of its steps."""
+        async with self._order:
+            shown = [msgspec.structs.replace(step, content=sound(step.content)[:PLAN_STEP_CHARS])
+                     for step in steps[:PLAN_STEPS_MAX]]
+            payload = p.PlanChanged(turn_id=self._turn.turn_id, steps=shown, left_out=len(steps) - len(shown))
+            if self._finished or payload == self._plan:
+                return
+            self._plan = payload
+            silent = {"silent": True} if self._turn.silent else {}
+            await self._journal.write(self._journal.frame("x-interlock.plan.changed", payload, silent))
 
     async def warn(self, code: str, message: str) -> None:
         """`agent.error` with severity warning."""

@@ -34,6 +34,8 @@ class SessionFields(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     send_policy: SendPolicy | None = None
     provider_override: str | None = None
     model_override: str | None = None
+    mode_override: str | None = None
+    """The agent's mode for each prompt that names none itself: ours, beside the fields of I-4 (J-14)."""
     auth_profile_override: str | None = None
     label: str | None = None
     archived_at: int | None = None
@@ -58,7 +60,8 @@ COUNTED = frozenset({
 """What the gateway counts itself: shown, never set by hand."""
 EDITABLE = tuple(sorted(_NAMES.keys() - INTERNAL - COUNTED - {"archivedAt"}))
 """What a person may set, by its name in I-4."""
-_HONOURED = {"modelOverride": "model_override", "thinkingLevel": "thinking_level", "reasoningLevel": "reasoning_level"}
+_HONOURED = {"modelOverride": "model_override", "modeOverride": "mode_override", "thinkingLevel": "thinking_level",
+             "reasoningLevel": "reasoning_level"}
 
 
 class BadField(ValueError):
@@ -145,6 +148,7 @@ class Wishes(NamedTuple):
     """What overrides ask of the agent with each prompt, and the fields that ask it."""
 
     model: str | None
+    mode: str | None
     options: dict[str, Any]
     names: tuple[str, ...]
 
@@ -154,11 +158,13 @@ def wishes(entry: SessionFields, features: Mapping[str, Any]) -> Wishes:
     lacks = {"modelOverride"} if features.get("model_switch") is False else set[str]()
     if features.get("prompt_options") is False:
         lacks |= {"thinkingLevel", "reasoningLevel"}
+    if features.get("modes") == [] and features.get("plan_mode") is False:
+        lacks |= {"modeOverride"}
     wanted = {name: cast("str", value) for name, field in _HONOURED.items()
               if (value := getattr(entry, field)) is not None and name not in entry.refused and name not in lacks}
     options = {option: wanted[name] for name, option in (("thinkingLevel", "thinking"), ("reasoningLevel", "reasoning"))
                if name in wanted}
-    return Wishes(wanted.get("modelOverride"), options, tuple(wanted))
+    return Wishes(wanted.get("modelOverride"), wanted.get("modeOverride"), options, tuple(wanted))
 
 
 def lacking(entry: SessionFields, features: Mapping[str, Any]) -> tuple[str, ...]:

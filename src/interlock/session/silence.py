@@ -79,6 +79,8 @@ def emptied(kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
             return {**_without(payload, "truncated"), "output_type": "empty", "output": ""}
         case "agent.file.transfer":
             return {"transfer_id": payload.get("transfer_id", ""), "purpose": payload.get("purpose", ""), **_NO_FILE}
+        case "x-interlock.plan.changed":
+            return {**_without(payload, "left_out"), "steps": []}
         case "agent.interaction.request":
             return {**payload, "title": "", "context": _without(payload.get("context", {}), "input")}
         case _:

@@ -20,6 +20,7 @@ NEUTRAL = frozenset(
     {
         "agent.error", "agent.file.transfer", "agent.state.changed", "session.capabilities", "session.compacted",
         "session.error", "x-interlock.asking.changed", "x-interlock.changes.report", "x-interlock.control.changed",
+        "x-interlock.settings.changed",
     }
 )
 """Durable frames of the runner that are legal in every phase and move none (but capabilities, which opens)."""
@@ -34,6 +35,7 @@ MOVES: dict[Phase, dict[str, Phase]] = {
         "tool.invoke.request": "turn",
         "tool.invoke.result": "turn",
         "x-interlock.interaction.resolved": "turn",
+        "x-interlock.plan.changed": "turn",
         "x-interlock.progress": "turn",
         "session.usage": "turn",
         "session.turn.end": "usage",

@@ -24,17 +24,17 @@ TEXT = {"type": "text", "text": "fix the test"}
      ("file", {"encoding": "base64", "data": "aGk=", "name": "a.bin"})),
 ])
 def test_each_kind_of_block_becomes_a_part(block: dict[str, Any], part: tuple[str, Any]) -> None:
-    payload = payload_of([block], "plan")
+    payload = payload_of([block], {"mode": "plan", "model": "large", "thinking": "high"})
 
     assert [(one.contentType, one.value) for one in payload.messages[0].content] == [part]
-    assert payload.mode == "plan"
+    assert (payload.mode, payload.model, payload.options) == ("plan", "large", {"thinking": "high"})
 
 
 @pytest.mark.req("O-3")
 @pytest.mark.parametrize("blocks", [[], [{"type": "text", "text": ""}], ["text"], [{"type": "video"}]])
 def test_a_prompt_without_content_is_refused_in_a_sentence(blocks: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"^The prompt .*\.$"):
-        payload_of(blocks, None)
+        payload_of(blocks, {})
 
 
 @pytest.mark.req("O-5")

@@ -112,3 +112,17 @@ def test_only_prompts_of_other_clients_are_echoed(own: str, texts: list[str]) ->
 ])
 def test_what_is_not_for_an_editor_is_left_out(frame: dict[str, Any]) -> None:
     assert shown(frame) == []
+
+
+@pytest.mark.req("O-3", "J-14")
+def test_a_plan_is_sent_whole_each_time_and_empty_where_it_is_taken_away() -> None:
+    def plan(*steps: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+        return {"type": "x-interlock.plan.changed", "payload": {"turn_id": TURN, "steps": steps}, "metadata": metadata}
+
+    updates = shown(plan({"content": "look", "status": "completed", "priority": "high"}, {"content": "mend"}), plan(),
+                    plan({"content": "hidden"}, silent=True))
+
+    assert updates == [
+        {"sessionUpdate": "plan", "entries": [{"content": "look", "status": "completed", "priority": "high"},
+                                              {"content": "mend", "status": "pending", "priority": "medium"}]},
+        {"sessionUpdate": "plan", "entries": []}]

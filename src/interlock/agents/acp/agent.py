@@ -44,7 +44,7 @@ from interlock.ports.agent import (
 from interlock.ports.process import Process, Spawn
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import CANCEL_GRACE_MS
-from interlock.protocol.payloads import Features
+from interlock.protocol.payloads import AgentSettings, Features
 
 START_TIMEOUT_S = 60.0
 """`initialize` and `session/new` together: an agent that installs itself on its first start is slow."""
@@ -159,6 +159,12 @@ class AcpAgent:
     def asks(self) -> bool:
         """Whether it asks before its tools, as it is set now (H-11)."""
         return self._controls is not None and self._controls.asks
+
+    @property
+    def settings(self) -> AgentSettings:
+        """What it lets be chosen, and what is set now (J-14)."""
+        assert self._controls is not None, "open comes first"
+        return self._controls.choices.settings
 
     async def switch_mode(self, mode: str) -> None:
         """Work in this mode from now on (A-6). Raises SettingRefused."""

@@ -6,9 +6,13 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from interlock.agents.acp import wire
 from interlock.agents.acp.modes import ModeTable
 from interlock.ports.agent import PromptSettings, SettingRefused
+from interlock.protocol.limits import SETTING_ID_CHARS, SETTING_TEXT_CHARS, SETTING_VALUES_MAX
+from interlock.protocol.payloads import AgentSetting, AgentSettings, SettingValue
 
 MAX_MODES = 32
 """Modes of an agent that are reported and listed."""
@@ -44,6 +48,8 @@ class _Slot(NamedTuple):
     method: str
     value_name: str
     more: dict[str, str]
+    offered: list[SettingValue]
+    """The values as the agent describes them, in its order."""
 
 
 class Choices:
@@ -59,10 +65,11 @@ class Choices:
         self._slots: dict[str, _Slot] = {}
         self._opened: dict[str, str] = {}
         if told.modes is not None:
-            values = [(mode.id, mode.name) for mode in told.modes.available_modes]
+            values = [_described(mode.id, mode.name, mode.description) for mode in told.modes.available_modes]
             self._offer("mode", values, told.modes.current_mode_id, "session/set_mode", "modeId")
         if told.models is not None:
-            values = [(model.model_id, model.name) for model in told.models.available_models]
+            values = [_described(model.model_id, model.name, model.description)
+                      for model in told.models.available_models]
             self._offer("model", values, told.models.current_model_id, "session/set_model", "modelId")
         for option in told.config_options:
             slot = self._slot_of(option)
@@ -78,14 +85,15 @@ class Choices:
         decides = option.id in self._asking.options if self._asking.known else option.category not in _HARMLESS
         return _OPTION + option.id if decides else slot
 
-    def _offer(self, slot: str, values: Iterable[tuple[str, str]], current: Any, method: str, value_name: str,
+    def _offer(self, slot: str, values: Iterable[SettingValue], current: Any, method: str, value_name: str,
                more: dict[str, str] | None = None) -> None:
         known: dict[str, str] = {}
-        for value, name in values:
-            known[value.lower()] = value
-            known.setdefault(name.lower(), value)
+        offered = list(values)
+        for value in offered:
+            known[value.id.lower()] = value.id
+            known.setdefault((value.name or "").lower(), value.id)
         if known and isinstance(current, str):
-            self._slots[slot] = _Slot(known, method, value_name, more or {})
+            self._slots[slot] = _Slot(known, method, value_name, more or {}, offered)
             self._opened[slot] = current
 
     def offers(self, slot: str) -> bool:
@@ -103,6 +111,22 @@ class Choices:
         """The ids of its modes, in the agent's order (features.modes); at most MAX_MODES, none longer than
         MAX_MODE_CHARS."""
         return [mode for mode in self._ids("mode") if len(mode) <= MAX_MODE_CHARS][:MAX_MODES]
+
+    @property
+    def settings(self) -> AgentSettings:
+        """What can be chosen, and what is set now (J-14)."""
+        return AgentSettings(mode=self._setting("mode"), model=self._setting("model"),
+                             thinking=self._setting("thinking"))
+
+    def _setting(self, name: str) -> AgentSetting | None:
+        if name not in self._slots:
+            return None
+        offered, opened = self._slots[name].offered, self._opened.get("mode")
+        values = [msgspec.structs.replace(one, allowed=name != "mode" or one.id == opened
+                                          or self._may_choose(one.id, one.id.lower()))
+                  for one in offered if len(one.id) <= SETTING_ID_CHARS][:SETTING_VALUES_MAX]
+        return AgentSetting(current=self._now[name][:SETTING_ID_CHARS], values=values,
+                            left_out=len(offered) - len(values))
 
     def _ids(self, slot: str) -> list[str]:
         return list(dict.fromkeys(self._slots[slot].values.values())) if slot in self._slots else []
@@ -274,12 +298,18 @@ def _listed(values: list[str]) -> str:
     return ", ".join(values)[:MAX_LIST_CHARS]
 
 
-def _flat(options: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def _described(value: str, name: str, description: str | None) -> SettingValue:
+    return SettingValue(id=value, name=name[:SETTING_TEXT_CHARS] or None,
+                        description=(description or "")[:SETTING_TEXT_CHARS] or None)
+
+
+def _flat(options: list[dict[str, Any]]) -> Iterator[SettingValue]:
     """A select's values, those in groups too."""
     for option in options:
-        value, grouped = option.get("value"), option.get("options")
+        value, grouped, description = option.get("value"), option.get("options"), option.get("description")
         if isinstance(value, str):
-            yield value, str(option.get("name") or value)
+            yield _described(value, str(option.get("name") or value),
+                             description if isinstance(description, str) else None)
         elif isinstance(grouped, list):
             yield from _flat([cast("dict[str, Any]", one) for one in cast("list[Any]", grouped)
                               if isinstance(one, dict)])

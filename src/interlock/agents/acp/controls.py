@@ -25,6 +25,7 @@ class Controls:
         self._opening = opening
         self._reported = self.asks
         """What the gateway takes `asks` to be."""
+        self._reported_settings = self.choices.settings
 
     @property
     def asks(self) -> bool:
@@ -44,12 +45,13 @@ class Controls:
             with contextlib.suppress(SettingRefused):  # It stays in its mode, and its commands are held.
                 await self._set(self.choices.open_asking())
             self.choices.opened()
-        self._reported = self.asks
+        self._reported, self._reported_settings = self.asks, self.choices.settings
 
     async def switch(self, mode: str) -> None:
         """Work in this mode from now on (A-6). Raises SettingRefused."""
         await self._set(self.choices.switch(mode))
         self.choices.switched(mode)
+        await self._report_settings()
 
     async def settle(self, settings: PromptSettings) -> None:
         """Be set for the next prompt. Raises SettingRefused, and NotAsking before anything is sent."""
@@ -60,6 +62,8 @@ class Controls:
             self._check_asks(self.choices.not_asking)
         if self.asks:
             await self.report()
+        else:
+            await self._report_settings()
 
     def _check_asks(self, why_not: str | None) -> None:
         if why_not is not None or not self._opening.spec.asks:
@@ -67,15 +71,29 @@ class Controls:
             raise NotAsking(f"The agent is not known to ask before its tools{shown}.")
 
     async def report(self) -> None:
-        """Report that the agent has stopped asking, or asks again, if what it is set to was changed by itself."""
-        if self.asks == self._reported or self.choices.setting:
+        """Report that the agent has stopped asking, or asks again, if it was changed by itself; then what it is set to
+        where that has changed."""
+        if self.choices.setting:
             return
+        if self.asks != self._reported:
+            await self._report_asking()
+        await self._report_settings()
+
+    async def _report_asking(self) -> None:
         self._reported = self.asks
         why_not = self.choices.not_asking
         sentence = ("The agent asks before its tools again." if why_not is None else
                     f"The agent was switched to {why_not}, in which it is not known to ask before its tools.")
         if self._opening.relay is not None:
             await self._opening.relay("x-interlock.asking.changed", AskingChanged(asks=self.asks, message=sentence), {})
+
+    async def _report_settings(self) -> None:
+        """Report what it is set to now, where that is another than was reported (J-14)."""
+        settings = self.choices.settings
+        if settings != self._reported_settings:
+            self._reported_settings = settings
+            if self._opening.relay is not None:
+                await self._opening.relay("x-interlock.settings.changed", settings, {})
 
     async def _set(self, calls: list[SettingRequest]) -> None:
         for call in calls:

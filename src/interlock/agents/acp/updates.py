@@ -17,6 +17,7 @@ from interlock.agents.acp.effects import Effect, Reader, RequestRead
 from interlock.agents.acp.inquiries import Inquiry, LateInquiry, elicited, inquiry_of
 from interlock.agents.acp.readers import read
 from interlock.agents.acp.usage import Tokens
+from interlock.agents.plan_steps import plan_step
 from interlock.command.card.request import announces, lacks_effect
 from interlock.ports.agent import AgentQuestion, Option, Scribe, TurnUsage
 from interlock.protocol.codes import Code
@@ -134,8 +135,11 @@ class AcpUpdates:
             )
 
     async def _plan(self, plan: wire.AgentPlan) -> None:
-        """A plan comes whole each time: how many of its entries are done (S-5)."""
-        if self._scribe is not None and plan.entries:
+        """A plan comes whole each time (J-14); how many of its entries are done is the turn's progress (S-5)."""
+        if self._scribe is None:
+            return
+        await self._scribe.plan([plan_step(entry.content, entry.status, entry.priority) for entry in plan.entries])
+        if plan.entries:
             done = sum(entry.status == "completed" for entry in plan.entries)
             await self._scribe.progress(100 * done / len(plan.entries))
 

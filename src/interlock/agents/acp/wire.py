@@ -55,6 +55,7 @@ class Initialized(msgspec.Struct, rename="camel"):
 class Mode(msgspec.Struct):
     id: str
     name: str = ""
+    description: str | None = None
 
 
 class Modes(msgspec.Struct, rename="camel"):
@@ -65,6 +66,7 @@ class Modes(msgspec.Struct, rename="camel"):
 class Model(msgspec.Struct, rename="camel"):
     model_id: str
     name: str = ""
+    description: str | None = None
 
 
 class Models(msgspec.Struct, rename="camel"):
@@ -166,7 +168,9 @@ class Chunk(msgspec.Struct, rename={"meta": "_meta"}):
 class PlanEntry(msgspec.Struct):
     """One step of a plan."""
 
+    content: str = ""
     status: str = "pending"
+    priority: str | None = None
 
 
 class AgentPlan(msgspec.Struct):

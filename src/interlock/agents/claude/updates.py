@@ -20,6 +20,7 @@ from claude_agent_sdk import (
 
 from interlock.agents.claude.content import without_files
 from interlock.agents.claude.results import KINDS, Called, output_of, title_of
+from interlock.agents.plan_steps import plan_step
 from interlock.ports.agent import Relay, RequestTokens, Scribe, TurnUsage
 from interlock.protocol.payloads import Compacted
 
@@ -177,11 +178,14 @@ class ClaudeUpdates:
         self._told.setdefault(block.id, asyncio.Event()).set()
 
     async def _todos(self, todos: Any) -> None:
-        """Its list of what is to do comes whole each time: how much of it is done (S-5)."""
+        """Its list of what is to do comes whole each time (J-14); how much of it is done is the turn's progress (S-5).
+        """
         listed = cast("list[Any]", todos) if isinstance(todos, list) else []
-        states = [cast("dict[str, Any]", one).get("status") for one in listed if isinstance(one, dict)]
-        if states and self.scribe is not None:
-            await self.scribe.progress(100 * states.count("completed") / len(states))
+        steps = [plan_step(entry.get("content"), entry.get("status")) for one in listed
+                 if isinstance(one, dict) and (entry := cast("dict[str, Any]", one))]
+        if steps and self.scribe is not None:
+            await self.scribe.plan(steps)
+            await self.scribe.progress(100 * sum(step.status == "completed" for step in steps) / len(steps))
 
     async def _user(self, message: UserMessage) -> None:
         if isinstance(message.content, str):

@@ -119,6 +119,8 @@ class Telling:
                 self.over.set()
             case p.Progress():
                 await self.scribe.progress(payload.percent)
+            case p.PlanChanged():
+                await self.scribe.plan(payload.steps)
             case p.Usage():
                 await self._use(payload)
             case _:

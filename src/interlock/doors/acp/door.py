@@ -13,9 +13,10 @@ from typing import Any, Literal, cast
 import msgspec
 
 from interlock import __version__
-from interlock.doors.acp.open_session import MODE, OpenSession, PromptFailed
+from interlock.doors.acp.open_session import OpenSession, PromptFailed
 from interlock.doors.acp.permission import Permissions
 from interlock.doors.acp.prompt import payload_of, slash_command
+from interlock.doors.acp.settings import MODE, NAME_CHARS
 from interlock.doors.acp.slash import COMMANDS, HINTS, SlashCommands
 from interlock.doors.acp.surface import PROCESS, Surface
 from interlock.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Pipes, Rpc, RpcRequest
@@ -35,8 +36,6 @@ RUNNERS_SHOWN = 5
 """Runners that an error lists at the most."""
 LEAVE_S = 2.0
 """How long requests other than prompts may take to finish after the editor closed its end."""
-NAME_CHARS = 64
-"""What an error repeats of the name of a method that there is not."""
 KEY_CHARS_MAX = 256
 """A session id of a client that is longer names no session."""
 OPENING = frozenset({"session/new", "session/load", "session/resume"})
@@ -191,7 +190,7 @@ class AcpDoor:
         if session.busy:
             raise DoorError(INVALID_PARAMS, "A prompt of this session is under way. Cancel it, or wait for its end.")
         try:
-            payload = payload_of(blocks, session.mode)
+            payload = payload_of(blocks, session.settings.chosen)
         except ValueError as error:
             raise DoorError(INVALID_PARAMS, str(error)) from None
         return {"stopReason": await session.prompt(payload)}
@@ -211,15 +210,16 @@ class AcpDoor:
         return {}
 
     async def _set_mode(self, params: dict[str, Any]) -> dict[str, Any]:
-        _choose_mode(self._session(params), params.get("modeId"))
+        _choose(self._session(params), MODE, params.get("modeId"))
         return {}
 
     async def _set_config_option(self, params: dict[str, Any]) -> dict[str, Any]:
         session, option = self._session(params), params.get("configId")
-        if option != MODE or not session.modes:
-            known = f"there is: {MODE}" if session.modes else "the agent has named none so far"
-            raise DoorError(INVALID_PARAMS, f"The session has no config option {str(option)[:NAME_CHARS]!r}; {known}.")
-        _choose_mode(session, params.get("value"))
+        if option not in session.settings.known():
+            known = ", ".join(session.settings.known())
+            raise DoorError(INVALID_PARAMS, f"The session has no config option {str(option)[:NAME_CHARS]!r}; "
+                            f"{f'there is: {known}' if known else 'the agent has named none so far'}.")
+        _choose(session, str(option), params.get("value"))
         return {"configOptions": session.config_options()}
 
     # --- inside ---
@@ -332,17 +332,16 @@ def _opened(session: OpenSession, params: dict[str, Any], report: Callable[[str]
     if servers:
         report(f"MCP servers of the client are not started: {', '.join(servers)}. Configure them on the agent's host.")
     meta = {"_meta": {"interlock": {"mcpServersNotStarted": servers}}} if servers else {}
-    modes: dict[str, Any] = {"modes": {"currentModeId": session.current_mode, "availableModes": [
-        {"id": mode, "name": mode} for mode in session.modes]},
-        "configOptions": session.config_options()} if session.modes else {}
-    return {**modes, **meta}
+    options = session.config_options()
+    modes = {"modes": session.settings.modes()} if session.settings.values(MODE) else {}
+    return {**modes, **({"configOptions": options} if options else {}), **meta}
 
 
-def _choose_mode(session: OpenSession, mode: Any) -> None:
-    if not isinstance(mode, str) or not mode or (session.modes and mode not in session.modes):
-        raise DoorError(INVALID_PARAMS, f"The agent has no mode {str(mode)[:NAME_CHARS]!r}; it has: "
-                        f"{', '.join(session.modes)}.")
-    session.mode = mode
+def _choose(session: OpenSession, option: str, value: Any) -> None:
+    try:
+        session.settings.choose(option, value)
+    except ValueError as error:
+        raise DoorError(INVALID_PARAMS, str(error)) from None
 
 
 def _text_in(params: dict[str, Any], name: str) -> str | None:

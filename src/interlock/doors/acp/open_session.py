@@ -11,6 +11,7 @@ import msgspec
 
 from interlock.doors.acp.card import ShownCards
 from interlock.doors.acp.permission import Permissions
+from interlock.doors.acp.settings import MODE, EditorSettings
 from interlock.doors.acp.view import EditorView
 from interlock.jsonrpc import Rpc
 from interlock.protocol.answers import FrameEvent
@@ -22,8 +23,6 @@ DRAIN_S = 10.0
 """How long the last frames of a command that has ended are awaited."""
 ATTENDED = ("pending_approval", "running")
 """States of a command in which it may wait for an approval."""
-MODE = "mode"
-"""The id of the config option for the agent's mode."""
 TURNS_KEPT = 64
 """Turns whose end is remembered until their command is seen to have ended."""
 TURN_END = b"session.turn.end"
@@ -51,8 +50,6 @@ class OpenSession:
         self.editor_id = editor_id
         self.session_id = session_id
         """At the gateway; None until the first command has opened it."""
-        self.mode: str | None = None
-        """What each prompt asks for."""
         self.shown = ShownCards()
         """What can be decided by a slash command, as it was shown whole in this conversation."""
         self._agent_id = agent_id
@@ -60,6 +57,7 @@ class OpenSession:
         self._workspace = workspace
         self._own = set[str]()
         self._view = EditorView(self._own.__contains__)
+        self._settings_sent: list[dict[str, Any]] = []
         self._cursor: str | None = None
         self._busy = False
         self._submitted = asyncio.Event()
@@ -73,21 +71,9 @@ class OpenSession:
         self._following = False
 
     @property
-    def modes(self) -> list[str]:
-        """The agent's modes, as far as the stream has named them."""
-        return self._view.modes
-
-    @property
-    def current_mode(self) -> str:
-        """What the next prompt runs in, as far as that is known. Call it for an agent that has modes."""
-        return self.mode or self.modes[0]
-
-    def config_options(self) -> list[dict[str, Any]]:
-        """Return ACP's config options: the mode, if the agent has modes."""
-        if not self.modes:
-            return []
-        return [{"id": MODE, "name": "Mode", "category": "mode", "type": "select", "currentValue": self.current_mode,
-                 "options": [{"value": mode, "name": mode} for mode in self.modes]}]
+    def settings(self) -> EditorSettings:
+        """What can be set of the session, as far as the stream has named it, and what the editor has chosen."""
+        return self._view.settings
 
     @property
     def busy(self) -> bool:
@@ -201,12 +187,11 @@ class OpenSession:
                     case StreamEvent():
                         await self._submitted.wait()
                         self._cursor = heard.cursor or self._cursor
-                        before = self.modes
+                        before = self.settings.version
                         for update in self._updates(heard.data):
                             await self._send(update)
-                        if self.modes != before:
-                            await self._send({"sessionUpdate": "config_option_update",
-                                              "configOptions": self.config_options()})
+                        if self.settings.version != before:
+                            await self._send_settings()
                         self._note_end(heard.data)
                     case Lost():
                         await self.note(f"The connection to the gateway was lost ({heard.why}). The agent's work goes "
@@ -217,6 +202,20 @@ class OpenSession:
             await self.note(f"The session is not followed any more: {error}")
         finally:
             self._following = False
+
+    async def _send_settings(self) -> None:
+        """Send the settings where they are others than the editor has."""
+        now = self.settings.config_options()
+        if now != self._settings_sent:
+            self._settings_sent = now
+            if self.settings.values(MODE):
+                await self._send({"sessionUpdate": "current_mode_update", "currentModeId": self.settings.current(MODE)})
+            await self._send({"sessionUpdate": "config_option_update", "configOptions": now})
+
+    def config_options(self) -> list[dict[str, Any]]:
+        """Return ACP's config options, which the editor is sent in this answer."""
+        self._settings_sent = self.settings.config_options()
+        return self._settings_sent
 
     def _updates(self, event: FrameEvent) -> list[dict[str, Any]]:
         if event.notice is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from interlock.protocol import payloads as p
@@ -11,12 +11,15 @@ from interlock.protocol.resources import ContentPart, ExecutePayload, UserMessag
 MAX_COMMAND_WORD_CHARS = 32
 
 
-def payload_of(blocks: Sequence[Any], mode: str | None) -> ExecutePayload:
-    """Return the payload for ACP content blocks. Raises ValueError with a sentence for a prompt without content."""
+def payload_of(blocks: Sequence[Any], chosen: Mapping[str, str]) -> ExecutePayload:
+    """Return the payload for ACP content blocks, with what the editor chose. Raises ValueError with a sentence for a
+    prompt without content."""
     parts = [part for block in blocks if isinstance(block, dict) for part in _parts(cast("dict[str, Any]", block))]
     if not parts:
         raise ValueError("The prompt is empty. Write what the agent is to do.")
-    return ExecutePayload(messages=[UserMessage(role="user", content=parts)], mode=mode)
+    return ExecutePayload(messages=[UserMessage(role="user", content=parts)], mode=chosen.get("mode"),
+                          model=chosen.get("model"),
+                          options={"thinking": chosen["thinking"]} if "thinking" in chosen else {})
 
 
 def slash_command(blocks: Sequence[Any]) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from interlock.doors.acp.prompt import user_blocks
+from interlock.doors.acp.settings import EditorSettings
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import FRAMES
 from interlock.protocol.resources import Notice
@@ -49,8 +50,8 @@ class EditorView:
         self._is_own = is_own
         self._sent: dict[str, int] = {}
         self._output: dict[str, str] = {}
-        self.modes: list[str] = []
-        """The agent's modes by its last capabilities."""
+        self.settings = EditorSettings()
+        """What the agent lets be chosen, by its last report."""
 
     def updates(self, raw: bytes) -> Iterator[Update]:
         """Return the updates for one frame of the stream; none for frames that an editor does not show."""
@@ -94,8 +95,14 @@ class EditorView:
                 yield from _usage(payload)
             case p.AgentError():
                 yield _chunk("thinking", f"{payload.message} ({payload.error_code})\n")
+            case p.PlanChanged():
+                yield {"sessionUpdate": "plan", "entries": [
+                    {"content": step.content, "status": step.status, "priority": step.priority or "medium"}
+                    for step in payload.steps]}
             case p.Capabilities():
-                self.modes = [str(mode) for mode in payload.features.get("modes") or ()]
+                self.settings.take(payload.settings, [str(mode) for mode in payload.features.get("modes") or ()])
+            case p.AgentSettings():
+                self.settings.take(payload)
             case _:
                 return
 

@@ -116,11 +116,13 @@ def with_wishes(lane: Lane, prompt: PromptRequest) -> PromptRequest:
     if missing:
         _tell_refused(lane, missing, f"{lane.state.agent_id} does not offer it")
     wish = entries.wishes(entry, features)
-    lane.state.wished = [name for name in wish.names if not (name == "modelOverride" and prompt.model)]
+    named = {"modelOverride": prompt.model, "modeOverride": prompt.mode}
+    lane.state.wished = [name for name in wish.names if not named.get(name)]
     if not wish.names:
         return prompt
     options = {**wish.options, **(prompt.options or {})}
-    return msgspec.structs.replace(prompt, model=prompt.model or wish.model, options=options or None)
+    return msgspec.structs.replace(prompt, model=prompt.model or wish.model, mode=prompt.mode or wish.mode,
+                                   options=options or None)
 
 
 def give_up_wishes(lane: Lane, record: CommandRecord, sentence: str) -> bool:

@@ -144,6 +144,10 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
             unapproved_tools.report(lane, payload, policy)
         case p.ChangesReport():
             staged_changes.reported(lane, payload)
+        case p.PlanChanged():
+            lane.state.plan_n = lane.state.n if payload.steps else 0
+        case p.AgentSettings():
+            lane.state.settings_n = lane.state.n
         case p.AskingChanged():
             unapproved_tools.asking_changed(lane, payload, policy)
         case p.AgentError():
@@ -184,6 +188,7 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: RuleSet) 
     if state.opening != "closing":
         state.opening = "open"
     state.features = payload.features
+    state.settings_n = state.n if payload.settings is not None else 0
     state.context.owner = "gateway" if payload.features.get("context_owner") == "gateway" else "agent"
     if payload.agent is not None and payload.agent.model:
         state.model = payload.agent.model

@@ -99,6 +99,10 @@ class LaneState(msgspec.Struct, kw_only=True):
     """(code, sentence) of the tool that ran without a yes in the open turn."""
     staged_n: int = 0
     """Where in the session's stream its runner reported staged changes last; 0 if nothing is staged (H-17)."""
+    plan_n: int = 0
+    """Where in the session's stream its agent's plan stands; 0 if it has none (J-14)."""
+    settings_n: int = 0
+    """Where its agent's settings were reported last; 0 if they never were (J-14)."""
     features: dict[str, Any] = {}
     control_seq: int = 0
     control_acked: int = 0

@@ -78,7 +78,9 @@ def deciding(state: LaneState) -> bytes:
     """Encode what a lane decides by, or hands to its agent, over a restart: also how its agent is held, in which box
     it runs, which gateway controls it, and which conversation of its own the agent is to go on with."""
     return _encode((_of_before(state), state.holding, state.offered_box, state.box, state.controller,
-                    state.agent_session, state.unasked))
+                    state.agent_session, state.unasked,
+                    # Only where one is set: logs of before it was there say nothing of it.
+                    *filter(None, (state.entry.mode_override,))))
 
 
 def is_sealed(state: LaneState, digest: str) -> bool:

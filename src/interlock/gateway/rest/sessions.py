@@ -16,6 +16,7 @@ from interlock.gateway.rest.filtered_pages import contains, scan
 from interlock.gateway.rest.request_guard import allow
 from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.service import Remember
+from interlock.gateway.rest.session_report import read_report
 from interlock.gateway.rest.views import StreamViewFilter, deliver
 from interlock.ports.ledger import SessionFilter
 from interlock.protocol.answers import FeedPage, FramePage, SessionPage
@@ -64,7 +65,9 @@ async def show(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}."""
     record, desk = await find_session(call), call.front.desk
     waiting = sum(one.approval.state == "pending" for one in await desk.ledger.live_approvals(record.session_id))
-    return json_answer(_counted(desk.sessions.shown(record), waiting))
+    reported = await read_report(desk.ledger, record)
+    return json_answer(msgspec.structs.replace(_counted(desk.sessions.shown(record), waiting), plan=reported.plan,
+                                               settings=reported.settings))
 
 
 async def _waiting(call: ApiRequest) -> Counter[str]:

@@ -128,6 +128,50 @@ class Progress(Payload, frozen=True, kw_only=True):
     """0 to 100; what lies outside is cut."""
 
 
+class PlanStep(Payload, frozen=True, kw_only=True):
+    """One step of an agent's plan, in its own words."""
+
+    content: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+    priority: Literal["high", "medium", "low"] | None = None
+
+
+class PlanChanged(Payload, frozen=True, kw_only=True):
+    """`x-interlock.plan.changed` (J-14): the agent's whole plan as it stands. It holds beyond its turn, until it is
+    replaced; one without steps takes it away. `left_out` counts the steps beyond those that a frame carries."""
+
+    turn_id: str
+    steps: list[PlanStep]
+    left_out: Count = 0
+
+
+class SettingValue(Payload, frozen=True, kw_only=True):
+    """One value that something can be set to. `allowed` is false for a mode that is not chosen for anybody, since tools
+    could run unasked in it (A-6)."""
+
+    id: str
+    name: str | None = None
+    description: str | None = None
+    allowed: bool = True
+
+
+class AgentSetting(Payload, frozen=True, kw_only=True):
+    """What something is set to now, and its values in the agent's order; `left_out` counts those beyond."""
+
+    current: str | None = None
+    values: list[SettingValue] = []
+    left_out: Count = 0
+
+
+class AgentSettings(Payload, frozen=True, kw_only=True):
+    """What an agent lets be chosen, and what is set now (J-14): in `session.capabilities`, and whole again in each
+    `x-interlock.settings.changed`, in a turn or outside one. What it does not let be chosen is absent."""
+
+    mode: AgentSetting | None = None
+    model: AgentSetting | None = None
+    thinking: AgentSetting | None = None
+
+
 class StagedFile(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """One path of an agent's staged changes (H-17), from the workspace. `sha256` (hex) and `size` are of its new
     content, or of a link's target; `mode` is octal. `why` is why it did not land, or never can. `unasked`

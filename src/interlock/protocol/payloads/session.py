@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 
 from interlock.protocol.box import Box
+from interlock.protocol.payloads.agent import AgentSettings
 from interlock.protocol.payloads.base import Count, Payload, StopReason, TurnId
 
 
@@ -58,6 +59,8 @@ class Capabilities(Payload, frozen=True, kw_only=True):
     agent: AgentIdentity | None = None
     box: Box | None = None
     """The box that the runner has put this very opening into (H-18); None if it states none."""
+    settings: AgentSettings | None = None
+    """What the agent lets be chosen, and what is set (J-14); None from an adapter that does not say."""
 
 
 class BufferStatus(Payload, frozen=True, kw_only=True):

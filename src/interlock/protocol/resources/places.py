@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from interlock.protocol.hold import Holding
+from interlock.protocol.payloads import AgentSettings, PlanChanged
 from interlock.protocol.resources.base import Body, Resource
 from interlock.protocol.resources.commands import WorkspaceAccess
 
@@ -68,6 +69,11 @@ class Session(Resource, frozen=True, kw_only=True):
     """Id of the gateway that controls it."""
     holding: Holding | None = None
     """How its agent is held, and what that rests on (H-10)."""
+    plan: PlanChanged | None = None
+    """Its agent's plan as it stands, and the turn that it is of; none in a list, nor in the answer to a change (J-14).
+    """
+    settings: AgentSettings | None = None
+    """What its agent lets be chosen and what is set, as its runner reported it last; shown where the plan is (J-14)."""
 
 
 UsageDimension = Literal["day", "agent", "model", "session", "person"]
