@@ -23,9 +23,11 @@ def _again() -> Iterator[None]:
 
 
 def begin() -> None:
-    thread = tokenizer.begin_tokenizer()
-    assert thread is not None
-    thread.join()
+    late = tokenizer.prepare_tokenizer()
+    assert late is not None
+    first = text_tokens(TEXT)
+    assert estimated_tokens(TEXT) <= first < estimated_tokens(TEXT) + 1, "the estimate serves until it is loaded"
+    late.join()
 
 
 @pytest.mark.parametrize("source", [
@@ -46,7 +48,21 @@ def test_one_that_does_not_work_leaves_the_estimate(
 
 def test_without_it_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokenizer, "MODULE", "a_module_that_is_nowhere")
-    assert tokenizer.begin_tokenizer() is None
+    assert tokenizer.prepare_tokenizer() is None
+
+
+@pytest.mark.req("Y-18")
+def test_a_process_that_counts_nothing_does_not_load_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "unused_tokenizer.py").write_text("def batch_count(texts, encoding, threads): return [1]")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(tokenizer, "MODULE", "unused_tokenizer")
+    late = tokenizer.prepare_tokenizer()
+    assert late is not None
+    assert "unused_tokenizer" not in sys.modules
+    text_tokens(TEXT)
+    late.join()
+    assert "unused_tokenizer" in sys.modules
+    assert text_tokens(TEXT) == 1
 
 
 @pytest.mark.needs("toktok")

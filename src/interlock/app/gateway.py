@@ -25,7 +25,7 @@ from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.app.push import push_settings
 from interlock.app.session_views import SessionViews
 from interlock.app.stores import Stores, open_stores
-from interlock.app.tokenizer import begin_tokenizer
+from interlock.app.tokenizer import prepare_tokenizer
 from interlock.app.webhooks import Ways, open_ways
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.backends.sqlite.lock import lock_state
@@ -100,7 +100,7 @@ async def run_gateway(
     """
     stopping = _stop_on_signals()
     raise_limit()
-    begin_tokenizer()
+    prepare_tokenizer()
     lock = lock_state(state)
     try:
         key = load_or_make_key(state)

@@ -12,7 +12,7 @@ from interlock.app.agent_checks import AgentChecks
 from interlock.app.descriptors import raise_limit
 from interlock.app.hidden_paths import boxing_of
 from interlock.app.place import LOCAL_RUNNER
-from interlock.app.tokenizer import begin_tokenizer
+from interlock.app.tokenizer import prepare_tokenizer
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.config import Config, ConfigError
@@ -64,7 +64,7 @@ async def run_runner(
         except ConfigError as error:
             raise OfferingRefused(list(error.sentences)) from None
 
-    begin_tokenizer()
+    prepare_tokenizer()
     offering = offering_of(config)
     directory = state / "runner" / home
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)

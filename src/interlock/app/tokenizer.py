@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import math
 import threading
 from importlib.util import find_spec
 
 import structlog
 
+from interlock.session.token_estimate import estimated_tokens
 from interlock.session.tokens import Counter, use_tokenizer
 
 MODULE = "toktok"
@@ -18,14 +20,37 @@ PROBE = "한 word"
 log = structlog.get_logger()
 
 
-def begin_tokenizer() -> threading.Thread | None:
-    """Load the tokenizer on a thread, and count with it from then on: loading takes up to seconds, and the estimate is
-    there until it is done. None if it is not installed."""
+def prepare_tokenizer() -> LateTokenizer | None:
+    """Have tokens counted by the tokenizer from the first count on. None if it is not installed.
+
+    Its ranks take 60 MB and up to seconds to load, so a process that counts nothing does not load them (Y-18).
+    """
     if find_spec(MODULE) is None:
         return None
-    thread = threading.Thread(target=_load, name="tokenizer", daemon=True)
-    thread.start()
-    return thread
+    late = LateTokenizer()
+    use_tokenizer(late)
+    return late
+
+
+class LateTokenizer:
+    """Estimates, loads the tokenizer on a thread at the first count, and gives its place to it."""
+
+    def __init__(self) -> None:
+        self._loading = threading.Thread(target=_load, name="tokenizer", daemon=True)
+        self._lock = threading.Lock()
+        self._is_begun = False
+
+    def __call__(self, text: str) -> int:
+        """Return the estimate of a text's tokens."""
+        with self._lock:
+            if not self._is_begun:
+                self._is_begun = True
+                self._loading.start()
+        return math.ceil(estimated_tokens(text))
+
+    def join(self) -> None:
+        """Wait until the tokenizer is loaded, or has failed to; a text must have been counted."""
+        self._loading.join()
 
 
 def _load() -> None:
@@ -33,6 +58,7 @@ def _load() -> None:
         count = _counter()
         count(PROBE)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the extra, the estimate serves.
+        use_tokenizer(None)
         log.warning("the installed tokenizer cannot be used; tokens are estimated", error=str(error))
         return
     use_tokenizer(count)
