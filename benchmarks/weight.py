@@ -57,6 +57,8 @@ def run() -> Weight:
     does not get ready."""
     with tempfile.TemporaryDirectory() as folder:
         state = str(Path(folder) / "state")
+        with _up(state):
+            pass  # Bytecode is written at the first start, which takes memory that later ones do not.
         with _up(state) as pid:
             time.sleep(SETTLE_S)
             processes = [memory(each) for each in (pid, *_children(pid))]
@@ -69,7 +71,7 @@ def run() -> Weight:
 @contextlib.contextmanager
 def _up(state: str) -> Generator[int]:
     process = subprocess.Popen([sys.executable, "-m", "interlock", "up", "--state", state, "--port", "0"],
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment())
     try:
         assert process.stdout is not None
         until = time.monotonic() + READY_S
@@ -87,6 +89,11 @@ def _up(state: str) -> Generator[int]:
             process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def _environment() -> dict[str, str]:
+    """As an installed program has it: with bytecode beside its sources."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {"COLUMNS": "80"}
 
 
 def _children(pid: int) -> list[int]:
@@ -108,7 +115,7 @@ def timed(verb: str, words: list[str]) -> VerbTime:
     fastest: VerbTime | None = None
     for _ in range(TRIALS):
         before, began_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run(words, stdout=subprocess.DEVNULL, check=True, env={**os.environ, "COLUMNS": "80"})
+        subprocess.run(words, stdout=subprocess.DEVNULL, check=True, env=_environment())
         wall_s, after = time.perf_counter() - began_s, resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
         if fastest is None or wall_s < fastest.wall_s:

@@ -31,6 +31,11 @@ def test_a_name_that_there_is_none_of_is_an_attribute_error() -> None:
     ("import interlock.config.directory", "interlock.config.sections"),
     ("import interlock.cli.groups as g; g.runner", "interlock.cli.lists"),
     ("import interlock.cli.groups as g; g.keys", "interlock.cli.agents"),
+    ("import interlock.cli.up", "httpx2"),
+    ("import interlock.cli.processes", "httpx2"),
+    ("import interlock.app.gateway", "joserfc"),
+    ("import interlock.app.gateway", "httpx2"),
+    ("import interlock.app.runner", "httpx2"),
 ])
 def test_what_a_verb_does_not_use_is_not_loaded(words: str, absent: str) -> None:
     shown = subprocess.run([sys.executable, "-c", f"{words}\nimport sys; print({absent!r} in sys.modules)"],

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
@@ -50,7 +51,6 @@ from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
 from interlock.gateway.hooks import ConfiguredHook, Hooks
 from interlock.gateway.ledger_restore import RestoredLogs
 from interlock.gateway.metrics import Metrics
-from interlock.gateway.oidc.tokens import OidcIssuers
 from interlock.gateway.pairings import Pairings
 from interlock.gateway.push import PushSettings
 from interlock.gateway.rawp import RawpEndpoint
@@ -66,6 +66,9 @@ from interlock.gateway.webhooks import WebhookService
 from interlock.log import redact_by
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import DAY_MS, HEARTBEAT_INTERVAL_MS
+
+if TYPE_CHECKING:
+    from interlock.gateway.oidc.tokens import OidcIssuers
 
 ANNOUNCEMENT = "gateway.json"
 """`{url, pid}` of the gateway that works on a state directory, for the verbs."""
@@ -338,7 +341,11 @@ class _Gateway:
         on_hangup(hangup, stopping.set)
 
     def _issuers(self, config: Config, outgoing: HttpOutgoing) -> OidcIssuers | None:
-        return OidcIssuers(config.oidc, outgoing, self._ledger, self._clock) if config.oidc else None
+        if not config.oidc:
+            return None
+        from interlock.gateway.oidc.tokens import OidcIssuers  # Memory that most gateways do not need (Y-18).
+
+        return OidcIssuers(config.oidc, outgoing, self._ledger, self._clock)
 
     def _redact_by(self, config: Config) -> None:
         """Whatever leaves is redacted by these rules from now on (K-4)."""

@@ -17,8 +17,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from joserfc import jwt
-from joserfc.jwk import ECKey
 
 from interlock.ports.channel import NotAsked
 from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
@@ -62,6 +60,8 @@ class WebPush:
 
     def __init__(self, signing_key: Ed25519PrivateKey, contact: str, outgoing: Outgoing) -> None:
         """`contact` is a `mailto:` or `https:` URL at which a push service reaches the operator."""
+        from joserfc.jwk import ECKey  # Two of the gateway's megabytes: only those who notify browsers have them.
+
         self._key = vapid_key(signing_key)
         self._jwk = ECKey.import_key(self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         self._contact = contact
@@ -99,6 +99,8 @@ class WebPush:
     def _token(self, endpoint: str, now_ms: int) -> str:
         parts = urlsplit(endpoint)
         claims = {"aud": f"{parts.scheme}://{parts.netloc}", "exp": now_ms // 1000 + TOKEN_LIFE_S, "sub": self._contact}
+        from joserfc import jwt
+
         return jwt.encode({"typ": "JWT", "alg": "ES256"}, claims, self._jwk)
 
 

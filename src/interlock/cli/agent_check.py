@@ -18,9 +18,9 @@ from interlock.agents.credentials import not_passed_on
 from interlock.agents.held import holding_of
 from interlock.agents.registry import SHELL
 from interlock.cli.columns import Layout
-from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.known_agents import KNOWN, KnownAgent, snippet
+from interlock.cli.loaded_config import load_config
 from interlock.cli.place import NOWHERE, Here, Where, writable, write_private
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say
 from interlock.cli.verb_error import Trouble, usage

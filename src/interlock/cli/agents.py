@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,18 +15,17 @@ from cyclopts import Parameter
 from interlock import config
 from interlock.agents import evidence
 from interlock.agents.held import holding_of
+from interlock.cli.boxes import boxed, unwalled
 from interlock.cli.columns import Layout
-from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.known_agents import found_on_path, snippet
+from interlock.cli.loaded_config import load_config
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.verb_error import Trouble
 from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
-from interlock.protocol.box import Box
-from interlock.protocol.box import phrase as phrase_box
 from interlock.protocol.hold import MEANINGS, Holding, phrase
 from interlock.protocol.resources import Node
 
@@ -103,38 +102,6 @@ def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
         say(unreached)
     else:
         say("no runner offers an agent; start one with: interlock up")
-
-
-def box_of(offered: Mapping[str, Any]) -> Box | None:
-    """Return the box that a runner says it starts an agent in."""
-    return msgspec.convert(offered.get("box"), Box | None)
-
-
-def boxed(offered: Mapping[str, Any]) -> str:
-    """Describe an agent's box on one line (H-18)."""
-    box = box_of(offered)
-    return "not stated by its runner" if box is None else one_line(phrase_box(box), None)
-
-
-def boxes(offered: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return one line for each box that agents have, with their names; none for agents without walls (H-18)."""
-    found: dict[str, list[str]] = {}
-    for one in offered:
-        box = box_of(one)
-        if box is not None and box.walls != "none":
-            found.setdefault(boxed(one), []).append(one_line(str(one.get("agent_id", ""))))
-    return [f"{', '.join(names)} {held}; the state directory is hidden" for held, names in found.items()]
-
-
-def unwalled(offered: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return one sentence for each reason why agents have no walls (H-15)."""
-    reasons: dict[str, list[str]] = {}
-    for one in offered:
-        if (box := box_of(one)) is not None and box.walls == "none":
-            why = one_line(str(one.get("unwalled") or "its runner does not tell why"), 300)
-            reasons.setdefault(why, []).append(one_line(str(one.get("agent_id", ""))))
-    return [f"no walls around {', '.join(names)}, which can read the keys of this state directory: {why}"
-            for why, names in reasons.items()]
 
 
 def _print_found(found: list[dict[str, Any]], where: Where) -> None:

@@ -226,7 +226,7 @@ def _verify_state(where: Where, key: Path | None) -> Any:
     from interlock.app.own_database import has_own_database, own_database, state_of_gateway
     from interlock.app.own_servers import ServerMissing
     from interlock.backends.sqlite.ledger import LEDGER_NAME
-    from interlock.cli.config_verbs import load_config
+    from interlock.cli.loaded_config import load_config
     from interlock.gateway.audit_state import verify_ledger_file
     from interlock.gateway.signing_key import KeyUnusable
     from interlock.ports.ledger import LedgerError

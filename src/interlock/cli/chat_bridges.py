@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli import trust
-from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import locate
+from interlock.cli.loaded_config import load_config
 from interlock.cli.place import NOWHERE, Here, Where, writable
 from interlock.cli.processes import WithParent, end_with_parent
 from interlock.cli.verb_error import Trouble, usage

@@ -10,9 +10,9 @@ from cyclopts import Parameter
 from interlock import config
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.loaded_config import load_config
+from interlock.cli.place import NOWHERE, Here
 from interlock.cli.terminal import one_line, print_json, result, say
-from interlock.cli.verb_error import usage
 from interlock.command.presets import is_broad
 
 
@@ -54,13 +54,3 @@ def path(*, where: Here = NOWHERE) -> int:
     if not file.exists():
         say("it does not exist yet; everything is as shipped", "dim")
     return ExitStatus.DONE
-
-
-def load_config(where: Where) -> config.Config:
-    """Read the config of a state directory. Raises Trouble with the first mistake."""
-    try:
-        return config.load(where.directory() / config.FILE_NAME)
-    except config.ConfigError as error:
-        more = len(error.sentences) - 1
-        also = f" ({more} more)" if more else ""
-        raise usage(error.sentences[0].rstrip(".") + also + ".", "See all with: interlock config check") from None

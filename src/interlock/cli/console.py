@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import sys
 import webbrowser
-from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
+from interlock.cli.console_link import CODES, CONSOLE, link_for, qr_code
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import LOOPBACK, GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -24,12 +23,9 @@ from interlock.cli.values import ago, until
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
 
-CODES = "/v1/browser-codes"
 SESSIONS = "/v1/browser-sessions"
-CONSOLE = "/console/"
 COLUMNS = Layout(text=("BROWSER", "FOR"), extra=("ROLES",), drop=("LAST USED", "TIME LEFT"))
 BROWSER_SESSION = short_ids.IdKind("console session", SESSIONS, "brs_")
-QR_BORDER = 2
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -60,27 +56,6 @@ def end(id_: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     return asyncio.run(_end(id_, where, json=json))
 
 
-def link_for(url: str, code: str) -> str:
-    """Write the link that logs in. The code is in the fragment, which no server sees; a gateway on this machine is
-    named `localhost`, for which alone browsers accept passkeys."""
-    parts = urlsplit(url)
-    place = parts.netloc if parts.hostname not in LOOPBACK else f"localhost:{parts.port}" if parts.port else "localhost"
-    return urlunsplit((parts.scheme, place, CONSOLE, "", code))
-
-
-def qr_code(text: str, encoding: str | None) -> str:
-    """Draw a text as a QR code for a terminal; "" if its encoding has no blocks."""
-    import segno  # Only a person at a terminal needs it.
-
-    drawn = io.StringIO()
-    segno.make(text, error="m", micro=False).terminal(drawn, compact=True, border=QR_BORDER)
-    try:
-        drawn.getvalue().encode(encoding or "ascii")
-    except UnicodeEncodeError:
-        return ""
-    return drawn.getvalue()
-
-
 async def has_console(link: GatewayLink) -> bool:
     """Whether the gateway was installed with the console."""
     try:
@@ -90,15 +65,6 @@ async def has_console(link: GatewayLink) -> bool:
             raise
         return False
     return True
-
-
-async def offered(url: str, state: Path, shown: str | None = None) -> str | None:
-    """Make a link for the gateway at `url`, or as others reach it at `shown`; None if it has no console. Raises
-    Trouble."""
-    async with GatewayLink(Where(state=state, url=url)) as link:
-        if not await has_console(link):
-            return None
-        return link_for(shown or url, decoded(await link.send(CODES, {}), BrowserCode, CODES).code)
 
 
 async def _open(roles: list[str] | None, where: Where, *, opens: bool, qr: bool, json: bool) -> int:

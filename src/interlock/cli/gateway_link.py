@@ -16,13 +16,15 @@ import httpx2
 import msgspec
 
 from interlock.cli import contexts, renewal, trust
+from interlock.cli.api_key import checked_key, key_of
 from interlock.cli.contexts import Context
 from interlock.cli.device_grant import trust_remedy
-from interlock.cli.exit_status import BY_HTTP, ExitStatus
-from interlock.cli.place import OWNER_KEY_FILE, Where, gateway_file
+from interlock.cli.gateway_reply import decoded, refusal
+from interlock.cli.gateway_url import checked_url
+from interlock.cli.place import Where, gateway_file
 from interlock.cli.runner_line import up_is_starting
 from interlock.cli.terminal import say
-from interlock.cli.verb_error import Trouble, usage
+from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import full_sentence
 from interlock.sdk.credential import credential_headers
 from interlock.sdk.exchange import (
@@ -36,7 +38,6 @@ from interlock.sdk.exchange import (
     patience,
 )
 from interlock.sdk.place import KeySource, trusting_none
-from interlock.sdk.problems import seconds
 
 T = TypeVar("T")
 
@@ -67,16 +68,6 @@ class Address(NamedTuple):
     """The CA that was named for it."""
 
 
-class _Problem(msgspec.Struct):
-    """problem+json, as far as a person is told (F-1)."""
-
-    title: str = ""
-    detail: str = ""
-    code: str = ""
-    hint: str = ""
-    errors: list[dict[str, Any]] = []
-
-
 def locate(where: Where) -> Address:
     """Find the gateway: `--on`, `--url`, their variables, the context in use, else the one that runs on the state
     directory. A login that ends soon is renewed first. Raises Trouble."""
@@ -90,12 +81,12 @@ def locate(where: Where) -> Address:
         url = checked_url(named)
         own = running is not None and checked_url(running.url) == url
         login = None if own or os.environ.get("INTERLOCK_KEY") is not None else contexts.of_url(state, url)
-        return _logged_in(login, where) if login is not None else Address(url, _key(state), ca=where.ca)
+        return _logged_in(login, where) if login is not None else Address(url, key_of(state), ca=where.ca)
     if running is None and up_is_starting(state):
         raise Trouble("Unreachable", f"The gateway on {state} is still starting.", "Try again in some seconds.")
     if running is None:
         raise Trouble("Unreachable", f"No gateway runs on {state}.", "Start one with: interlock up")
-    return Address(checked_url(running.url), _key(state), running.pid, ca=where.ca)
+    return Address(checked_url(running.url), key_of(state), running.pid, ca=where.ca)
 
 
 def _logged_in(context: Context, where: Where) -> Address:
@@ -103,7 +94,7 @@ def _logged_in(context: Context, where: Where) -> Address:
     ca = where.ca or (Path(context.ca) if context.ca else None)
     given = os.environ.get("INTERLOCK_KEY")
     if given is not None:
-        return Address(context.url, _checked_key(given), context=context, ca=ca)
+        return Address(context.url, checked_key(given), context=context, ca=ca)
     fresh = renewal.fresh(context, where.directory())
     return Address(fresh.url, fresh.credential, context=fresh, ca=ca)
 
@@ -125,45 +116,6 @@ def renewed_key(address: Address, where: Where) -> str | KeySource:
     return key
 
 
-def checked_url(text: str) -> str:
-    """Check a gateway's URL and write it without a trailing slash. Raises Trouble."""
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError as error:
-        raise usage(f"{text!r} is not a URL: {error}.", "Write it as http://127.0.0.1:7420") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise usage(f"{text!r} is not the URL of a gateway.", "Write it as http://127.0.0.1:7420")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise usage("A gateway's URL carries no name, password, query or fragment.",
-                    "Give the key in $INTERLOCK_KEY.")
-    return text.rstrip("/")
-
-
-def _key(state: Path) -> str:
-    key = os.environ.get("INTERLOCK_KEY")
-    if key is None:
-        path = state / OWNER_KEY_FILE
-        try:
-            key = path.read_text("ascii").strip()
-        except FileNotFoundError:
-            raise Trouble("Unauthorized", f"There is no key: {path} does not exist.",
-                          "Set $INTERLOCK_KEY, or name the gateway's state directory with --state.") from None
-        except OSError as error:
-            raise usage(f"The key file {path} cannot be read: {error.strerror}.",
-                        "Read it as the user who owns it, or set $INTERLOCK_KEY.") from None
-        except UnicodeDecodeError:
-            raise usage(f"The key file {path} holds no key.", "Set $INTERLOCK_KEY.") from None
-    return _checked_key(key)
-
-
-def _checked_key(key: str) -> str:
-    key = key.strip()
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise usage("The key is empty or has characters that no key has.", "See $INTERLOCK_KEY and owner.key.")
-    return key
-
-
 def unreachable(address: Address, error: Exception) -> Trouble:
     """Say that no one answers, and how to start one."""
     who = f" (process {address.pid})" if address.pid is not None else ""
@@ -171,24 +123,6 @@ def unreachable(address: Address, error: Exception) -> Trouble:
     remedy = trust_remedy(error) or ("Check that this machine reaches it; `interlock contexts` lists others."
                                      if address.context is not None else "Start one with: interlock up")
     return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.", remedy)
-
-
-def refusal(status: int, body: bytes, path: str, retry_after: str | None = None) -> Trouble:
-    """Make the one sentence of a problem+json answer, or of one that a proxy gave. `retry_after` is its header."""
-    try:
-        problem = msgspec.json.decode(body, type=_Problem)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        problem = _Problem()
-    if not problem.code:
-        return Trouble(f"HTTP {status}", f"The gateway answered {path} with status {status}.",
-                       "Is this the URL of an Interlock gateway?", BY_HTTP.get(status, ExitStatus.FAILED))
-    sentence = problem.detail or problem.title
-    wait_s = seconds(retry_after)
-    if wait_s is not None and not problem.hint:
-        problem.hint = f"Send it again in {wait_s:.0f} s."
-    places = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in problem.errors)
-    return Trouble(problem.code, f"{sentence} ({places})" if places and places not in sentence else sentence,
-                   problem.hint, retry_after_s=wait_s)
 
 
 class GatewayLink:
@@ -388,15 +322,6 @@ async def _pieces(file: Path) -> AsyncIterator[bytes]:
     with opened:
         while piece := await asyncio.to_thread(opened.read, UPLOAD_BYTES):
             yield piece
-
-
-def decoded(raw: bytes, kind: type[T], path: str) -> T:
-    """Understand an answer. Raises Trouble when it is not what a gateway answers."""
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Trouble("UpstreamError", f"The answer to {path} is not a gateway's: {error}.",
-                      "Check the URL, and that both are of the same version.") from None
 
 
 def _accepted(response: httpx2.Response, path: str) -> httpx2.Response:

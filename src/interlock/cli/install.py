@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import ExitStatus
+from interlock.cli.loaded_config import load_config
 from interlock.cli.pairings import pairings
 from interlock.cli.place import LOGS, Where, writable
 from interlock.cli.processes import checked_roots

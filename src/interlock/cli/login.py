@@ -21,7 +21,9 @@ from interlock.cli.console import has_display
 from interlock.cli.contexts import Context, LoginRenewal
 from interlock.cli.device_grant import DeviceCode, IssuedTokens, IssuerClient, ends_ms, trust_remedy
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import CONNECT_TIMEOUT_S, GatewayLink, checked_url, decoded, refusal
+from interlock.cli.gateway_link import CONNECT_TIMEOUT_S, GatewayLink, decoded
+from interlock.cli.gateway_reply import refusal
+from interlock.cli.gateway_url import checked_url
 from interlock.cli.place import Where, state_directory, writable
 from interlock.cli.renewal import renewed_from
 from interlock.cli.terminal import is_terminal, one_line, result, say

@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 
 from interlock.cli import short_ids, trust
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import checked_url, locate, renewed_key
+from interlock.cli.gateway_link import locate, renewed_key
+from interlock.cli.gateway_url import checked_url
 from interlock.cli.outcome import denied_lines, exit_of, interrupted_line, remedy
 from interlock.cli.place import Where
 from interlock.cli.terminal import write

@@ -14,9 +14,9 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import trust
-from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import checked_url
+from interlock.cli.gateway_url import checked_url
+from interlock.cli.loaded_config import load_config
 from interlock.cli.pairings import home_of, pairings
 from interlock.cli.place import (
     NOWHERE,

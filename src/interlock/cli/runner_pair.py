@@ -13,7 +13,9 @@ from cyclopts import Parameter
 
 from interlock.cli import trust
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import CONNECT_TIMEOUT_S, LOOPBACK, checked_url, decoded, refusal
+from interlock.cli.gateway_link import CONNECT_TIMEOUT_S, LOOPBACK, decoded
+from interlock.cli.gateway_reply import refusal
+from interlock.cli.gateway_url import checked_url
 from interlock.cli.pairings import Paired, keep, pairings
 from interlock.cli.place import state_directory, writable
 from interlock.cli.terminal import result, say

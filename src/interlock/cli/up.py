@@ -19,13 +19,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from interlock import config
-from interlock.cli.agents import boxes, unwalled
+from interlock.cli.boxes import boxes, unwalled
 from interlock.cli.children import STOP_GRACE_S, Child, SupervisedChild, ending, keep_alive, keep_apart, prepare_log
 from interlock.cli.config_mistakes import mistakes_of
-from interlock.cli.config_verbs import load_config
-from interlock.cli.console import offered, qr_code
+from interlock.cli.console_link import qr_code
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.loaded_config import load_config
+from interlock.cli.own_gateway import OwnGateway
 from interlock.cli.place import (
     LOCAL_RUNNER,
     LOGS,
@@ -268,8 +268,9 @@ class Up:
 
     async def _say_console(self) -> None:
         """Show a link that logs in, and for a phone as a QR code; not in a log, which others may read meanwhile."""
+        gateway = OwnGateway(self._url, self._state)
         try:
-            link = await offered(self._url, self._state)
+            link = await gateway.console_link()
         except Trouble as trouble:
             say(f"console  no link could be made: {trouble.sentence}")
             return
@@ -280,7 +281,7 @@ class Up:
             return
         say(f"console  {link} (good once, for 5 minutes; another: interlock console)")
         if self._public is not None:
-            phone = await offered(self._url, self._state, self._public)
+            phone = await gateway.console_link(self._public)
             say(f"phone    {phone}")
             write(sys.stderr, qr_code(str(phone), sys.stderr.encoding), safe=True)
 
@@ -311,10 +312,10 @@ class Up:
 
     async def _online(self) -> Node:
         """Wait until the gateway counts the runner as online."""
-        async with _patience("runner", self._runner), GatewayLink(Where(state=self._state, url=self._url)) as link:
+        gateway = OwnGateway(self._url, self._state)
+        async with _patience("runner", self._runner):
             while True:
-                nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
-                for node in nodes:
+                for node in await gateway.nodes():
                     if node.node_id == LOCAL_RUNNER and node.status != "offline":
                         return node
                 await self._still(self._runner)

@@ -1,0 +1,50 @@
+"""What a gateway replies: a resource, or a refusal as one sentence with its code and remedy (F-1)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from interlock.cli.exit_status import BY_HTTP, ExitStatus
+from interlock.cli.verb_error import Trouble
+from interlock.sdk.problems import seconds
+
+T = TypeVar("T")
+
+
+class _Problem(msgspec.Struct):
+    """problem+json, as far as a person is told (F-1)."""
+
+    title: str = ""
+    detail: str = ""
+    code: str = ""
+    hint: str = ""
+    errors: list[dict[str, Any]] = []
+
+
+def refusal(status: int, body: bytes, path: str, retry_after: str | None = None) -> Trouble:
+    """Make the one sentence of a problem+json answer, or of one that a proxy gave. `retry_after` is its header."""
+    try:
+        problem = msgspec.json.decode(body, type=_Problem)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        problem = _Problem()
+    if not problem.code:
+        return Trouble(f"HTTP {status}", f"The gateway answered {path} with status {status}.",
+                       "Is this the URL of an Interlock gateway?", BY_HTTP.get(status, ExitStatus.FAILED))
+    sentence = problem.detail or problem.title
+    wait_s = seconds(retry_after)
+    if wait_s is not None and not problem.hint:
+        problem.hint = f"Send it again in {wait_s:.0f} s."
+    places = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in problem.errors)
+    return Trouble(problem.code, f"{sentence} ({places})" if places and places not in sentence else sentence,
+                   problem.hint, retry_after_s=wait_s)
+
+
+def decoded(raw: bytes, kind: type[T], path: str) -> T:
+    """Understand an answer. Raises Trouble when it is not what a gateway answers."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Trouble("UpstreamError", f"The answer to {path} is not a gateway's: {error}.",
+                      "Check the URL, and that both are of the same version.") from None
