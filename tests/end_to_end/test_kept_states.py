@@ -1,0 +1,68 @@
+"""State directories of versions before this one: opened, read, verified and worked on (Y-15)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from proof.house import House
+from proof.kept_state import bring_back
+
+from end_to_end.errands import Errand, submit
+from interlock.backends.sqlite.connect import open_writer
+from interlock.backends.sqlite.ledger import LEDGER_NAME
+from interlock.gateway.audit_state import verify_ledger_file
+
+pytestmark = pytest.mark.req("Y-15")
+SAMPLES = sorted(path for path in (Path(__file__).resolve().parents[1] / "kept_states").iterdir() if path.is_dir())
+
+
+@pytest.fixture(params=SAMPLES, ids=lambda path: path.name)
+def sample(request: pytest.FixtureRequest) -> Path:
+    """One kept sample."""
+    return Path(request.param)
+
+
+def test_a_ledger_of_an_earlier_version_opens_and_its_log_verifies(sample: Path, tmp_path: Path) -> None:
+    bring_back(sample, tmp_path)
+    open_writer(tmp_path / LEDGER_NAME).close()
+    report = verify_ledger_file(tmp_path)
+    assert report.ok, report.message
+    assert report.records > 20
+
+
+@pytest.mark.long
+def test_a_gateway_and_a_runner_work_on_in_it(sample: Path, tmp_path: Path) -> None:
+    place = tmp_path / "house"
+    place.mkdir()
+    house = House(place, on_file=True)
+    own, kept = ((state / "interlock.toml").read_text() for state in (house.state, sample))
+    config = own + kept.partition("\n\n")[2]  # Its own section of the gateway, which names a port that is free.
+    shutil.rmtree(house.state)
+    bring_back(sample, house.state)
+    (house.state / "interlock.toml").write_text(config)
+    try:
+        house.up()
+        commands = house.pages("/v1/commands", "items")
+        assert Counter(one["state"] for one in commands) == {"succeeded": 5, "pending_approval": 1}
+        first = min(commands, key=lambda one: str(one["id"]))
+        assert "hello" in str(Errand(house, first).frames())
+        assert len(house.pages("/v1/approvals", "items")) >= 3
+        waiting = next(Errand(house, one) for one in commands if one["state"] == "pending_approval")
+        assert waiting.vote("deny").status_code == 200
+        assert waiting.ended()["state"] == "rejected"
+        assert submit(house, "shell", "echo again", workspace=house.workspace).ended()["state"] == "succeeded"
+    finally:
+        house.down()
+    assert house.audit_ok()[0], house.audit_ok()
+
+
+def test_a_sample_is_never_written_over(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "proof.kept_state", "write", str(tmp_path)], capture_output=True,
+                          text=True, cwd=Path(__file__).resolve().parents[2], check=False)
+    assert done.returncode == 1
+    assert "never changed" in done.stderr
