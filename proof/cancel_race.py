@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 ROUNDS = 1_000
 TIMEOUT_MS = 1_000
+MANY = 20
+"""Fewer races than this may all end alike."""
 MOST_STEPS = 12
 """Each of the three begins so many steps of the loop late at most, so that they meet at every point."""
 ENDS = {"succeeded": "complete", "canceled": "cancel", "timed_out": "timeout"}
@@ -115,6 +117,6 @@ def run(seed: int, rounds: int | None) -> bool:
     print(f"{seen.states.total()} races: {dict(sorted(seen.states.items()))}")
     for sentence in seen.wrong[:20]:
         print("  !", sentence)
-    passed = not seen.wrong and len(seen.states) > 1
+    passed = not seen.wrong and (len(seen.states) > 1 or seen.states.total() < MANY)
     print("passed" if passed else f"FAILED; repeat with --seed {seed}")
     return passed

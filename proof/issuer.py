@@ -123,7 +123,7 @@ class Issuer:
         algorithm = {"RSA": "RS256", "EC": "ES256", "OKP": "Ed25519"}[key.key_type]
         whole = {"alg": algorithm, "typ": "JWT", "kid": key.get("kid"), **(header or {})}
         raw = claims if isinstance(claims, bytes) else json.dumps(claims).encode()
-        given = {name: value for name, value in whole.items() if value is not None}
+        given: dict[str, Any] = {name: value for name, value in whole.items() if value is not None}
         registry = jws.JWSRegistry(algorithms=[given["alg"]], strict_check_header=False)
         return jws.serialize_compact(given, raw, key, registry=registry)
 

@@ -192,12 +192,12 @@ def one_session(house: House, seed: int) -> str:
 
 
 async def lengthen(state: Path, session_id: str, events: int) -> None:
-    """Have a session's stream be `events` long: what it said is said again, under new ids."""
+    """Have a session's stream be at least `events` long: what it said is said again, under new ids."""
     stores = await open_stores(state, config.load(state / config.FILE_NAME).cluster, SystemClock())
     ledger = stores.ledger
     try:
         stream = session_stream(session_id)
-        there = await ledger.events(stream, 0, events)
+        there = await ledger.events(stream, 0, EVENTS)
         said = next(one for one in there if b"agent.text.done" in one.body)
         frame = msgspec.json.decode(said.body)
         writes: list[Append] = []

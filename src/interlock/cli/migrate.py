@@ -51,8 +51,10 @@ def migrate(
     from interlock.app.data_migration.report import MoveRefused
     from interlock.app.place import SystemClock
     from interlock.backends.sqlite.lock import AlreadyRunning
+    from interlock.log import configure
     from interlock.ports.ledger import LedgerError
 
+    configure()  # Standard output is the report alone, a JSON document when asked for.
     state = where.directory()
     if tenant is not None and to is not None:
         return migrate_tenant(MoveRequest(tenant, state, from_, to, to_state, at, dry_run), json=json)
