@@ -49,10 +49,10 @@ class Script:
         return (answers.pop(0) if len(answers) > 1 else answers[0])(request)
 
 
-def link_to(script: Script, state: Path) -> GatewayLink:
+def link_to(script: Script, state: Path, **time: Any) -> GatewayLink:
     """A link to the script; the key comes from the state directory."""
     (state / "owner.key").write_text("ilk_test\n")
-    return GatewayLink(Where(state=state, url=URL), httpx2.MockTransport(script))
+    return GatewayLink(Where(state=state, url=URL), httpx2.MockTransport(script), **time)
 
 
 def answer(value: Any, status: int = 200) -> Callable[[httpx2.Request], httpx2.Response]:

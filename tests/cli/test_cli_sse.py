@@ -12,9 +12,7 @@ from interlock.cli import sse
 from interlock.cli.gateway_link import READ_ATTEMPTS
 from interlock.cli.sse import (
     GIVE_UP_S,
-    MAX_EVENT_CHARS,
     CursorForgotten,
-    EventLines,
     SseEvent,
     SseItem,
     SseStream,
@@ -22,6 +20,7 @@ from interlock.cli.sse import (
     StreamResumed,
 )
 from interlock.cli.verb_error import Trouble
+from interlock.sdk.follower import MAX_EVENT_CHARS
 
 PATH = "/v1/sessions/s/frames"
 
@@ -42,8 +41,8 @@ class Clock:
 
 async def heard(script: Script, tmp_path: Path, cursor: str | None = None, clock: Clock | None = None) -> list[SseItem]:
     clock = clock or Clock()
-    async with link_to(script, tmp_path) as link:
-        return [one async for one in SseStream(link, PATH, cursor, sleep=clock.sleep, clock=clock.read)]
+    async with link_to(script, tmp_path, sleep=clock.sleep, clock=clock.read) as link:
+        return [one async for one in SseStream(link, PATH, cursor)]
 
 
 def page(*events: int, more: bool = False) -> dict[str, object]:
@@ -173,22 +172,12 @@ async def test_a_viewer_too_slow_is_told_why_and_goes_on(tmp_path: Path) -> None
     assert "slow" in got[0].why
 
 
+@pytest.mark.anyio
 @pytest.mark.req("S-2")
-def test_lines_may_be_cut_anywhere_and_comments_are_passed_over() -> None:
-    text = ": hb\n\nretry: 1000\n\nid: a\nevent: x\ndata: {\ndata: }\n\ndata: 2\r\n\r\n"
-    whole = EventLines().feed(text)
-    assert whole == [("a", "{\n}"), (None, "2")]
-    for at in range(len(text)):
-        lines = EventLines()
-        assert lines.feed(text[:at]) + lines.feed(text[at:]) == whole
-
-
-@pytest.mark.req("S-2")
-def test_an_event_without_end_is_refused() -> None:
-    lines = EventLines()
-    lines.feed("data: " + "x" * (MAX_EVENT_CHARS - 10))
-    with pytest.raises(Trouble):
-        lines.feed("x" * 10)
+async def test_an_event_without_end_is_refused(tmp_path: Path) -> None:
+    script = Script({f"GET {PATH} sse": [stream("data: " + "x" * MAX_EVENT_CHARS)]})
+    with pytest.raises(Trouble, match="no end"):
+        await heard(script, tmp_path)
 
 
 @pytest.mark.anyio

@@ -9,13 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx2
 import msgspec
 from cyclopts import Parameter
 
 from interlock.cli.audit_proof import verify_proof
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded, unreachable
+from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.progress import so_far
 from interlock.cli.terminal import is_terminal, print_json, result, say, transient
@@ -179,8 +178,6 @@ async def _export(file: Path | None, where: Where) -> int:
                     sink.close()
             if part is not None and file is not None:
                 part.replace(file)
-        except httpx2.TransportError as error:
-            raise unreachable(link.address, error) from None
         except BrokenPipeError:
             raise
         except OSError as error:

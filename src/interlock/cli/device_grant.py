@@ -180,7 +180,7 @@ class IssuerClient:
                 return _Answer(response.status_code, bytes(body))
         except httpx2.TransportError as error:
             raise Trouble("Unreachable", f"The issuer {self._issuer} does not answer: {error or type(error).__name__}.",
-                          trust_remedy(error) or "Check that this machine reaches it.") from None
+                          trust_remedy(str(error)) or "Check that this machine reaches it.") from None
 
     def _read(self, answer: _Answer, kind: type[T]) -> T:
         try:
@@ -207,10 +207,10 @@ class IssuerClient:
                        "gateway's config.")
 
 
-def trust_remedy(error: Exception) -> str:
+def trust_remedy(why: str) -> str:
     """Say what to do about a certificate that is not trusted; "" for any other failure of a connection."""
     return ("Name the CA's certificates with --ca FILE, or $INTERLOCK_CA."
-            if "CERTIFICATE_VERIFY_FAILED" in str(error) else "")
+            if "CERTIFICATE_VERIFY_FAILED" in why else "")
 
 
 def ends_ms(token: str) -> int | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -19,22 +20,25 @@ from interlock.cli import contexts, renewal, trust
 from interlock.cli.api_key import checked_key, key_of
 from interlock.cli.contexts import Context
 from interlock.cli.device_grant import trust_remedy
-from interlock.cli.gateway_reply import decoded, refusal
+from interlock.cli.gateway_reply import decoded, not_a_gateway, refusal
 from interlock.cli.gateway_url import checked_url
 from interlock.cli.place import Where, gateway_file
 from interlock.cli.runner_line import up_is_starting
 from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import full_sentence
-from interlock.sdk.credential import credential_headers
+from interlock.sdk.awaiting_link import AsyncLink
 from interlock.sdk.exchange import (
-    ANSWER_TIMEOUT_S,
-    CONNECT_TIMEOUT_S,
-    STREAM_SILENCE_S,
     ConnectionCut,
+    Flow,
+    Give,
     HttpReply,
     Manners,
+    Open,
+    ReadMore,
     RequestSpec,
+    Rest,
+    Send,
     patience,
 )
 from interlock.sdk.place import KeySource, trusting_none
@@ -50,8 +54,6 @@ READ_ATTEMPTS = 4
 LIST_MAX = 10_000
 """The most that a list shows or a prefix is looked for in."""
 LIST_PAGE = 500
-UPLOAD_BYTES = 1024 * 1024
-"""A file is sent in pieces of this size."""
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -116,38 +118,34 @@ def renewed_key(address: Address, where: Where) -> str | KeySource:
     return key
 
 
-def unreachable(address: Address, error: Exception) -> Trouble:
+def unreachable(address: Address, why: str) -> Trouble:
     """Say that no one answers, and how to start one."""
     who = f" (process {address.pid})" if address.pid is not None else ""
-    why = str(error).strip() or type(error).__name__
-    remedy = trust_remedy(error) or ("Check that this machine reaches it; `interlock contexts` lists others."
+    remedy = trust_remedy(why) or ("Check that this machine reaches it; `interlock contexts` lists others."
                                      if address.context is not None else "Start one with: interlock up")
     return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.", remedy)
 
 
 class GatewayLink:
-    """Requests to one gateway. Finds it again when it was restarted elsewhere."""
+    """Requests to one gateway, sent by the library; what is printed of them, and how patient a person is, is decided
+    here. Finds the gateway again when it was restarted elsewhere."""
 
     def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None, *,
-                 sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, patient: bool = True) -> None:
+                 sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+                 clock: Callable[[], float] = time.monotonic, patient: bool = True) -> None:
         """Without `patient` a refusal that asks to come again is the answer: what is wrong now is what was asked."""
         self._where = where
         self._patient = patient
-        self._sleep = sleep
         self._shown = set[str]()
         """Sentences of refusals that were printed while the request is sent again."""
         self.address = locate(where)
         host = urlsplit(self.address.url).hostname
         if urlsplit(self.address.url).scheme == "http" and host not in LOOPBACK:
             say(f"warning: the key goes to {host} in the clear; use https", "bold", "warning:")
-        self._http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-            transport=transport,
-            # A proxy of the environment is for the world, never for this machine.
-            trust_env=host not in LOOPBACK,
-            verify=trust.tls(self.address.url, where.directory(), self.address.ca) or (
-                trusting_none() if host in LOOPBACK else True),
-        )
+        tls = trust.tls(self.address.url, where.directory(), self.address.ca) or (
+            trusting_none() if host in LOOPBACK else True)
+        self._link = AsyncLink(self.address.url, self._credential, MANNERS, in_clear=True, tls=tls,
+                               transport=transport, sleep=sleep, clock=clock)
 
     async def __aenter__(self) -> Self:
         return self
@@ -155,7 +153,7 @@ class GatewayLink:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._http.aclose()
+        await self._link.close()
 
     @property
     def is_local(self) -> bool:
@@ -164,15 +162,25 @@ class GatewayLink:
 
     def find_again(self) -> None:
         """Look where the gateway is now: one that was restarted may listen elsewhere."""
-        try:
-            self.address = locate(self._where)
-        except Trouble:
-            return  # It has not said yet where it is; the next attempt asks again.
+        with suppress(Trouble):  # It has not said yet where it is; the next attempt asks again.
+            self._go_to(locate(self._where))
+
+    def _go_to(self, address: Address) -> None:
+        self.address = address
+        self._link.move_to(address.url)
+
+    def _credential(self) -> str:
+        """Return the key of the next request. A login that ends soon is renewed: what runs for hours outlives many a
+        token. Raises Trouble."""
+        context = self.address.context
+        if context is not None and renewal.is_due(context):
+            self._go_to(locate(self._where))
+        return self.address.key
 
     # --- reading ---
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Read a resource's JSON. Raises Trouble."""
-        return (await self._ask("GET", path, params=params)).content
+        return await self.raw(RequestSpec("GET", path, bytes, query=params or {}, accept="*/*"))
 
     async def read(self, path: str, kind: type[T], params: Mapping[str, str] | None = None) -> T:
         """Read a resource. Raises Trouble."""
@@ -203,131 +211,84 @@ class GatewayLink:
 
         Raises Trouble; `Unreachable` means that no one knows whether it was taken.
         """
-        return await self._change(method, path, "application/json", lambda: msgspec.json.encode(body))
+        return await self.raw(RequestSpec(method, path, bytes, body=msgspec.json.encode(body), accept="*/*"))
 
-    async def upload(self, path: str, file: Path, media: str, params: Mapping[str, str]) -> bytes:
-        """Send a file as a change's body, piece by piece, as `send` sends a body. Raises Trouble."""
-        return await self._change("POST", path, media, lambda: _pieces(file), params)
+    # --- what the library asks ---
+    async def ask(self, asked: RequestSpec[T]) -> T:
+        """Send a request of `sdk.requests`, and give its answer. Raises Trouble."""
+        raw = await self.raw(asked)
+        try:
+            return asked.read(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise not_a_gateway(asked.path, error) from None
 
-    async def _change(self, method: str, path: str, media: str, body: Callable[[], bytes | AsyncIterator[bytes]],
-                      params: Mapping[str, str] | None = None) -> bytes:
-        """`body` makes what is sent, once for each attempt."""
-        key = "cli-" + secrets.token_hex(16)
-        headers = {"Content-Type": media, "Idempotency-Key": key}
-        asked: RequestSpec[bytes] = RequestSpec(method, path, bytes, key=key)
+    async def raw(self, asked: RequestSpec[Any]) -> bytes:
+        """Send a request of `sdk.requests`, and give its answer as it came, to be printed. A change is sent under a
+        fresh idempotency key, which stays the same however often it must be sent (M-1).
+
+        Raises Trouble; `Unreachable` means that no one knows whether a change was taken.
+        """
+        return await self._link.drive(self.asking(asked.with_key("cli-" + secrets.token_hex(16))))
+
+    def follow(self, flow: Flow[None]) -> AsyncGenerator[Any]:
+        """Do what a flow of a stream wants, and give what it gives."""
+        return self._link.stream(flow)
+
+    async def download(self, path: str) -> AsyncGenerator[bytes]:
+        """Read a long answer in pieces. Raises Trouble, also where it broke off: what came is not whole."""
+        async for piece in self.follow(self._downloading(RequestSpec("GET", path, bytes, accept="*/*"))):
+            yield piece
+
+    # --- flows ---
+    def asking(self, asked: RequestSpec[Any]) -> Flow[bytes]:
+        """Send until there is an answer, and print why it is sent again. Raises Trouble."""
         attempt = 0
         while True:
             attempt += 1
-            try:
-                response = await self._once(method, path, content=body(), headers=headers, params=params)
-            except httpx2.TransportError as error:
-                if attempt == 1:
-                    say("the connection to the gateway was lost; sending it again", "bold", "lost;")
-                wait_s = patience(asked, ConnectionCut(str(error)), attempt, MANNERS)
-                if wait_s is None:
-                    raise unreachable(self.address, error) from None
-                await self._sleep(wait_s)
+            reply: HttpReply | ConnectionCut = yield Send(asked)
+            wait_s = self._wait_s(asked, reply, attempt)
+            if wait_s is None:
+                return self.accepted(asked, reply).body
+            yield Rest(wait_s)
+            if isinstance(reply, ConnectionCut):
                 self.find_again()
-            else:
-                if not await self._waited(asked, response, attempt):
-                    return _accepted(response, path).content
 
-    # --- streams ---
-    @asynccontextmanager
-    async def stream(self, path: str, cursor: str | None) -> AsyncGenerator[httpx2.Response]:
-        """Open a server-sent stream behind a cursor (S-1). Raises httpx2.TransportError, and Trouble for a refusal."""
-        headers = {"Accept": "text/event-stream"}
-        if cursor is not None:
-            headers["Last-Event-ID"] = cursor
-        await self._renewed()
-        request = self._request("GET", path, headers=headers)
-        request.extensions["timeout"] = httpx2.Timeout(STREAM_SILENCE_S, connect=CONNECT_TIMEOUT_S).as_dict()
-        response = await self._http.send(request, stream=True)
-        try:
-            if response.status_code >= 400:
-                raise refusal(response.status_code, await response.aread(), path,
-                              response.headers.get("Retry-After"))
-            yield response
-        finally:
-            await response.aclose()
-
-    async def download(self, path: str) -> AsyncIterator[bytes]:
-        """Read a long answer in pieces. Raises httpx2.TransportError, and Trouble for a refusal."""
-        await self._renewed()
-        response = await self._http.send(self._request("GET", path), stream=True)
-        try:
-            if response.status_code >= 400:
-                raise refusal(response.status_code, await response.aread(), path)
-            async for chunk in response.aiter_bytes():
-                yield chunk
-        finally:
-            await response.aclose()
-
-    # --- inside ---
-    def _request(self, method: str, path: str, *, params: Mapping[str, str] | None = None,
-                 content: bytes | None = None, headers: Mapping[str, str] | None = None) -> httpx2.Request:
-        return self._http.build_request(
-            method, self.address.url + path, params=dict(params) if params else None, content=content,
-            headers={**credential_headers(self.address.key), **(headers or {})},
-        )
-
-    async def _once(self, method: str, path: str, **what: Any) -> httpx2.Response:
-        await self._renewed()
-        return await self._http.send(self._request(method, path, **what))
-
-    async def _renewed(self) -> None:
-        """Renew a login that ends soon: what runs for hours outlives many a token. Raises Trouble."""
-        context = self.address.context
-        if context is not None and renewal.is_due(context):
-            self.address = await asyncio.to_thread(locate, self._where)
-
-    async def _ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
-        """Ask what changes nothing. An answer that broke off is asked for again: of several gateways behind one address
-        the one that had the question has died, and another has the answer."""
-        asked: RequestSpec[bytes] = RequestSpec(method, path, bytes)
-        attempt = 0
+    def _downloading(self, asked: RequestSpec[bytes]) -> Flow[None]:
+        self.accepted(asked, (yield Open(asked)))
         while True:
-            attempt += 1
-            try:
-                response = await self._once(method, path, **what)
-            except (httpx2.RemoteProtocolError, httpx2.ReadError) as error:
-                if attempt >= READ_ATTEMPTS:
-                    raise unreachable(self.address, error) from None
-                await self._sleep(MANNERS.pause(attempt))
-                self.find_again()
-            except httpx2.TransportError as error:
-                raise unreachable(self.address, error) from None
-            else:
-                if not await self._waited(asked, response, attempt):
-                    return _accepted(response, path)
+            piece: bytes | ConnectionCut = yield ReadMore()
+            if isinstance(piece, ConnectionCut):
+                raise Trouble("Unreachable", f"The answer to {asked.path} broke off: {piece.why}.", "Try again.")
+            if not piece:
+                return
+            yield Give(piece)
 
-    async def _waited(self, asked: RequestSpec[bytes], response: httpx2.Response, attempt: int) -> bool:
-        """Wait as long as a refusal asks for; False if this is the answer, and nothing is sent again."""
-        if not self._patient:
-            return False
-        reply = HttpReply(response.status_code, response.content, response.headers.get("Retry-After"))
-        wait_s = patience(asked, reply, attempt, MANNERS)
+    def accepted(self, asked: RequestSpec[Any], reply: HttpReply | ConnectionCut) -> HttpReply:
+        """Return an answer that is no refusal. Raises Trouble."""
+        if isinstance(reply, ConnectionCut):
+            raise unreachable(self.address, reply.why)
+        if not 200 <= reply.status < 300:
+            raise refusal(reply.status, reply.body, asked.path, reply.retry_after)
+        return reply
+
+    def _wait_s(self, asked: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int) -> float | None:
+        """Return after how many seconds the same is sent again; None if this is the answer. A change is sent again as
+        the library does it. Of what changes nothing only an answer that broke off is asked for again: of several
+        gateways behind one address the one that had the question has died, and another has the answer."""
+        if isinstance(reply, ConnectionCut):
+            if not asked.changes:
+                return MANNERS.pause(attempt) if reply.broke_off and attempt < READ_ATTEMPTS else None
+            if attempt == 1:
+                say("the connection to the gateway was lost; sending it again", "bold", "lost;")
+            return patience(asked, reply, attempt, MANNERS)
+        wait_s = patience(asked, reply, attempt, MANNERS) if self._patient else None
         if wait_s is None:
-            return False
+            return None
         refused = refusal(reply.status, reply.body, asked.path)
         if (wait_s > WAIT_SHOWN_S or refused.code == "Unavailable") and refused.sentence not in self._shown:
             self._shown.add(refused.sentence)
             say(f"{full_sentence(refused.sentence)} Sending it again in {wait_s:.0f} s.")
-        await self._sleep(wait_s)
-        return True
-
-
-async def _pieces(file: Path) -> AsyncIterator[bytes]:
-    opened = await asyncio.to_thread(file.open, "rb")
-    with opened:
-        while piece := await asyncio.to_thread(opened.read, UPLOAD_BYTES):
-            yield piece
-
-
-def _accepted(response: httpx2.Response, path: str) -> httpx2.Response:
-    if response.status_code >= 400:
-        raise refusal(response.status_code, response.content, path, response.headers.get("Retry-After"))
-    return response
+        return wait_s
 
 
 def _rows(page: dict[str, msgspec.Raw], path: str) -> tuple[list[msgspec.Raw], str | None]:

@@ -46,5 +46,10 @@ def decoded(raw: bytes, kind: type[T], path: str) -> T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Trouble("UpstreamError", f"The answer to {path} is not a gateway's: {error}.",
-                      "Check the URL, and that both are of the same version.") from None
+        raise not_a_gateway(path, error) from None
+
+
+def not_a_gateway(path: str, error: Exception) -> Trouble:
+    """Say that an answer is not of the form that is known here."""
+    return Trouble("UpstreamError", f"The answer to {path} is not a gateway's: {error}.",
+                   "Check the URL, and that both are of the same version.")

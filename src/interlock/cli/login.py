@@ -21,7 +21,7 @@ from interlock.cli.console import has_display
 from interlock.cli.contexts import Context, LoginRenewal
 from interlock.cli.device_grant import DeviceCode, IssuedTokens, IssuerClient, ends_ms, trust_remedy
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import CONNECT_TIMEOUT_S, GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.gateway_reply import refusal
 from interlock.cli.gateway_url import checked_url
 from interlock.cli.place import Where, state_directory, writable
@@ -32,6 +32,7 @@ from interlock.protocol.access import LoginIssuer, OpenedBrowserSession, Whoami
 from interlock.protocol.answers import LoginIssuerList
 from interlock.protocol.clock import parse_iso
 from interlock.sdk.credential import LOGIN_PREFIX, credential_headers, login_credential
+from interlock.sdk.exchange import CONNECT_TIMEOUT_S
 from interlock.sdk.place import LOOPBACK
 
 ISSUERS = "/v1/login-issuers"
@@ -173,7 +174,7 @@ class _Gateway:
                 answer = http.request(method, self.url + path, json=body, headers=headers)
         except httpx2.TransportError as error:
             raise Trouble("Unreachable", f"The gateway at {self.url} does not answer: {error or type(error).__name__}.",
-                          trust_remedy(error) or "Check the URL.") from None
+                          trust_remedy(str(error)) or "Check the URL.") from None
         if answer.status_code >= 400:
             raise refusal(answer.status_code, answer.content, path, answer.headers.get("Retry-After"))
         return answer

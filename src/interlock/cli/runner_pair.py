@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from interlock.cli import trust
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import CONNECT_TIMEOUT_S, LOOPBACK, decoded
+from interlock.cli.gateway_link import LOOPBACK, decoded
 from interlock.cli.gateway_reply import refusal
 from interlock.cli.gateway_url import checked_url
 from interlock.cli.pairings import Paired, keep, pairings
@@ -21,6 +21,7 @@ from interlock.cli.place import state_directory, writable
 from interlock.cli.terminal import result, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.resources import RunnerToken
+from interlock.sdk.exchange import CONNECT_TIMEOUT_S
 
 PAIR_PATH = "/v1/runners/pair"
 ANSWER_TIMEOUT_S = 30.0

@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import httpx2
 import msgspec
 from cyclopts import Parameter
 
@@ -97,8 +96,6 @@ async def _fetch(link: GatewayLink, session_id: str, file: SessionFile, place: P
         if digest.hexdigest() != file.sha256:
             raise Trouble("UpstreamError", f"What came of {file.transfer_id} is not the file.", "Try again.")
         os.link(draft, place)  # Unlike a rename it never takes the place of another file.
-    except httpx2.TransportError as error:
-        raise Trouble("Unreachable", f"The file broke off: {error}.", "Try again.") from None
     except OSError as error:
         raise usage(f"{place} cannot be written: {error.strerror}.", "Name another place with --output.") from None
     finally:

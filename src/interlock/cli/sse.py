@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple, TypeAlias, cast
 
-import httpx2
 import msgspec
 
 from interlock.cli.gateway_link import MANNERS, GatewayLink, decoded, unreachable
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.api.operation import SSE
+from interlock.sdk.exchange import ConnectionCut, Flow, Give, HttpReply, Now, Open, ReadMore, RequestSpec, Rest
+from interlock.sdk.follower import EventParser
+from interlock.sdk.problems import NotAGateway
 
 GIVE_UP_S = 600.0
 """A gateway that was away for longer is given up; the work goes on without this reader."""
 REPLAY_PAGE = 500
-MAX_EVENT_CHARS = 4 * 1024 * 1024
-"""A stream whose event is longer is not a gateway's."""
-
-
 REPLAY_HELD = 2_000
 """Events of a replay that are held back until their number can be said before them; of more, at least that is said."""
 
@@ -61,162 +58,124 @@ class _Page(msgspec.Struct):
     has_more: bool = False
 
 
-class EventLines:
-    """Cuts a byte stream into events by the rules of server-sent events; pure."""
-
-    def __init__(self) -> None:
-        self._rest = ""
-        self._data: list[str] = []
-        self._id: str | None = None
-        self._size = 0
-
-    def feed(self, text: str) -> list[tuple[str | None, str]]:
-        """Take text; give the finished events as (id, data). Raises Trouble for an event without end."""
-        self._rest = (self._rest + text).replace("\r\n", "\n")
-        *lines, self._rest = self._rest.split("\n")
-        out: list[tuple[str | None, str]] = []
-        for line in lines:
-            if not line:
-                if self._data:
-                    out.append((self._id, "\n".join(self._data)))
-                self._data, self._id, self._size = [], None, 0
-                continue
-            name, _, value = line.partition(":")
-            value = value.removeprefix(" ")
-            if name == "data":
-                self._data.append(value)
-                self._size += len(value)
-            elif name == "id":
-                self._id = value
-        if self._size + len(self._rest) > MAX_EVENT_CHARS:
-            raise Trouble("UpstreamError", "An event of the stream has no end.", "Is this the URL of a gateway?")
-        return out
-
-
 class SseStream:
     """One durable stream, read from behind `cursor` until the gateway ends it.
 
-    `cursor` is that of the last durable event given out. The clock and the pause are arguments, so that tests need
-    not wait.
+    `cursor` is that of the last durable event given out.
     """
 
-    def __init__(
-        self,
-        link: GatewayLink,
-        path: str,
-        cursor: str | None = None,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, link: GatewayLink, path: str, cursor: str | None = None) -> None:
         self.cursor = cursor
         self._link = link
         self._path = path
-        self._sleep = sleep
-        self._clock = clock
 
-    async def __aiter__(self) -> AsyncIterator[SseItem]:
+    def __aiter__(self) -> AsyncGenerator[SseItem]:
         """Give what is heard. Raises Trouble when it is refused, or the gateway stays away for GIVE_UP_S."""
+        return self._link.follow(self._following())
+
+    def _following(self) -> Flow[None]:
         away: _Away | None = None
         while True:
             try:
                 if away is not None:
-                    async for heard in self._reattach(away):
-                        yield heard
+                    yield from self._reattach(away)
                     away = None
-                async for told in self._live():
-                    yield told
+                yield from self._live()
                 return
             except _Cut as cut:
                 if away is None:
-                    yield StreamLost(cut.why)
-                away = away or _Away(self._clock())
+                    yield Give(StreamLost(cut.why))
+                now: float = yield Now()
+                away = away or _Away(now)
                 away.attempts += 1
-                if self._clock() - away.since > GIVE_UP_S:
+                if now - away.since > GIVE_UP_S:
                     raise cut.trouble from None
                 wait_s = max(MANNERS.pause(away.attempts), cut.trouble.retry_after_s or 0)
             except Trouble as trouble:
                 if trouble.code != "CursorExpired" or self.cursor is None:
                     raise
                 self.cursor = None
-                yield CursorForgotten()
+                yield Give(CursorForgotten())
                 continue
-            await self._sleep(wait_s)
+            yield Rest(wait_s)
             self._link.find_again()
 
-    async def _reattach(self, away: _Away) -> AsyncIterator[SseItem]:
-        """Give what was missed, behind the line that says how much it is. The cursor stays before what is held back:
-        anyone who leaves off then has not seen it."""
-        start, held, said = self.cursor, list[SseEvent](), False
-        try:
-            async for told in self._replay():
-                if said:
-                    yield told
-                    continue
-                held.append(told)
-                if len(held) == REPLAY_HELD:
-                    reached, self.cursor, said = self.cursor, start, True
-                    yield StreamResumed(_durable(held), self._clock() - away.since, more=True)
-                    for one in held:
-                        yield one
-                    self.cursor = reached
-        except (_Cut, Trouble):
-            if not said:
-                self.cursor = start
-            raise
-        if not said:
-            reached, self.cursor = self.cursor, start
-            yield StreamResumed(_durable(held), self._clock() - away.since)
-            for one in held:
-                yield one
-            self.cursor = reached
-
-    async def _replay(self) -> AsyncIterator[SseEvent]:
-        """Read what is durable behind the cursor, in pages, so that what is replayed can be counted."""
-        more = True
+    def _reattach(self, away: _Away) -> Flow[None]:
+        """Give what is durable behind the cursor, behind the line that says how much it is. The cursor stays before
+        what is held back: anyone who leaves off then has not seen it."""
+        reached, held, said, more = self.cursor, list[SseEvent](), False, True
         while more:
-            params = {"limit": str(REPLAY_PAGE)}
-            if self.cursor is not None:
-                params["since"] = self.cursor
-            page = decoded(await self._polled(params), _Page, self._path)
+            page = yield from self._page(reached)
             more = page.has_more and bool(page.events)
             for event in page.events:
                 # A delta has no number: it will be given again.
-                yield SseEvent(event, page.next_cursor if "n" in event or "event" in event else None)
-            self.cursor = page.next_cursor or self.cursor
+                told = SseEvent(event, page.next_cursor if "n" in event or "event" in event else None)
+                if said:
+                    yield Give(told)
+                    continue
+                held.append(told)
+                if len(held) == REPLAY_HELD:
+                    said = True
+                    yield from _resumed(held, away, more=True)
+                    self.cursor = reached
+            reached = page.next_cursor or reached
+            if said:
+                self.cursor = reached
+        if not said:
+            yield from _resumed(held, away)
+            self.cursor = reached
 
-    async def _polled(self, params: dict[str, str]) -> bytes:
+    def _page(self, since: str | None) -> Flow[_Page]:
+        """Read a page of what is durable, so that what is replayed can be counted."""
+        params = {"limit": str(REPLAY_PAGE), **({} if since is None else {"since": since})}
         try:
-            return await self._link.get(self._path, params)
+            raw = yield from self._link.asking(RequestSpec("GET", self._path, bytes, query=params))
         except Trouble as trouble:
-            if trouble.code in _PASSING:
-                raise _Cut(trouble.sentence, trouble) from None
-            raise
+            raise _passing(trouble) from None
+        return decoded(raw, _Page, self._path)
 
-    async def _live(self) -> AsyncIterator[SseEvent]:
-        why = "it ended the stream"
+    def _live(self) -> Flow[None]:
+        asked = RequestSpec("GET", self._path, bytes, accept=SSE, last_event_id=self.cursor)
+        opened: HttpReply | ConnectionCut = yield Open(asked)
         try:
-            async with self._link.stream(self._path, self.cursor) as response:
-                if response.status_code == 204:  # Nothing follows: the stream had ended (S-2).
-                    return
-                lines = EventLines()
-                async for text in response.aiter_text():
-                    for cursor, data in lines.feed(text):
-                        event = _object(data)
-                        if event.get("code") == "Behind":
-                            why = "this terminal was too slow to keep up"
-                        elif event:
-                            self.cursor = cursor or self.cursor
-                            yield SseEvent(event, cursor)
-        except httpx2.TransportError as error:
-            raise _Cut("", unreachable(self._link.address, error)) from None
+            if self._link.accepted(asked, opened).status == 204:  # Nothing follows: the stream had ended (S-2).
+                return
         except Trouble as trouble:
-            if trouble.code in _PASSING:
-                raise _Cut(trouble.sentence, trouble) from None
-            raise
+            raise _passing(trouble, lost=isinstance(opened, ConnectionCut)) from None
+        why = yield from self._events()
         # A gateway that stops ends its streams; what is missing is there when it is back.
         raise _Cut(why, Trouble("Unreachable", f"The gateway at {self._link.address.url} {why}.",
                                 "Look for it with: interlock status"))
+
+    def _events(self) -> Flow[str]:
+        """Give the events of one connection; return why it ended."""
+        why, lines = "it ended the stream", EventParser()
+        while True:
+            piece: bytes | ConnectionCut = yield ReadMore()
+            if isinstance(piece, ConnectionCut):
+                raise _Cut("", unreachable(self._link.address, piece.why))
+            if not piece:
+                return why
+            try:
+                found = list(lines.feed(piece))
+            except NotAGateway:
+                raise Trouble("UpstreamError", "An event of the stream has no end.",
+                              "Is this the URL of a gateway?") from None
+            for cursor, _, data in found:
+                event = _object(data)
+                if event.get("code") == "Behind":
+                    why = "this terminal was too slow to keep up"
+                elif event:
+                    self.cursor = cursor or self.cursor
+                    yield Give(SseEvent(event, cursor))
+
+
+def _resumed(held: list[SseEvent], away: _Away, *, more: bool = False) -> Flow[None]:
+    """Say how much was missed, and give it."""
+    now: float = yield Now()
+    yield Give(StreamResumed(_durable(held), now - away.since, more))
+    for one in held:
+        yield Give(one)
 
 
 def _durable(told: list[SseEvent]) -> int:
@@ -244,7 +203,12 @@ _PASSING = {"Unreachable", "Unavailable", "RateLimited", "InternalError"}
 """Refusals that a later attempt may not meet."""
 
 
-def _object(data: str) -> dict[str, Any]:
+def _passing(trouble: Trouble, *, lost: bool = False) -> Exception:
+    """Return a refusal that a later attempt may not meet as a cut, without a reason if only the connection was lost."""
+    return _Cut("" if lost else trouble.sentence, trouble) if trouble.code in _PASSING else trouble
+
+
+def _object(data: bytes) -> dict[str, Any]:
     try:
         value: Any = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeEncodeError):

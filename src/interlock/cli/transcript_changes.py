@@ -19,6 +19,7 @@ from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.limits import MAX_IMPORT_BYTES
 from interlock.protocol.resources import Session
 from interlock.protocol.transcripts import Report
+from interlock.sdk.requests import transcripts
 
 Named = Annotated[str, Parameter(name="SESSION", help="An id, a unique beginning, a key, or @last.")]
 Entry = Annotated[str, Parameter(name="ENTRY", help="An entry's id, a unique beginning, or its label.")]
@@ -75,13 +76,11 @@ def import_(file: Annotated[Path, Parameter(name="FILE", help="A transcript: JSO
             workspace: Annotated[str | None, Parameter(help="The directory on the runner.")] = None,
             json: Json = False, where: Here = NOWHERE) -> int:
     """Begin a session with a transcript from elsewhere."""
-    params = {"agent_id": agent, "runner_id": runner, "workspace": workspace}
     size = file_size(file)
     if size > MAX_IMPORT_BYTES:
         raise usage(f"{file} is too large to be imported: it has {size} bytes, and at most {MAX_IMPORT_BYTES} are "
                     "taken.", "Fork what matters of it where it was written.")
-    return asyncio.run(_import(file, {name: text for name, text in params.items() if text is not None}, where,
-                               json=json))
+    return asyncio.run(_import(file, agent, runner, workspace, where, json=json))
 
 
 async def _fork(named: str, at: str | None, where: Where, *, json: bool) -> int:
@@ -93,11 +92,11 @@ async def _fork(named: str, at: str | None, where: Where, *, json: bool) -> int:
     return ExitStatus.DONE
 
 
-async def _import(file: Path, params: dict[str, str], where: Where, *, json: bool) -> int:
+async def _import(file: Path, agent: str, runner: str | None, workspace: str | None, where: Where, *, json: bool
+                  ) -> int:
     async with GatewayLink(where) as link:
-        if "runner_id" in params:
-            params["runner_id"] = await short_ids.runner_id(link, params["runner_id"])
-        raw = await link.upload("/v1/sessions/import", file, "application/x-ndjson", params)
+        runner_id = await short_ids.runner_id(link, runner) if runner is not None else None
+        raw = await link.raw(transcripts.upload(file, agent, runner_id=runner_id, workspace=workspace))
     _begun(raw, "import", json=json)
     return ExitStatus.DONE
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import httpx2
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cyclopts import Parameter
 
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, unreachable
+from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.terminal import result, say
 from interlock.cli.verb_error import Trouble, usage
@@ -123,9 +122,9 @@ async def _watch(witness_: _Witness, where: Where, every: int, *, once: bool) ->
             except CosignRefused as refused:
                 result(f"not cosigned: {refused}")
                 return ExitStatus.FAILED
-            except httpx2.TransportError as error:
-                if once:
-                    raise unreachable(link.address, error) from None
+            except Trouble as trouble:
+                if once or trouble.code != "Unreachable":
+                    raise
                 say(f"the gateway at {link.address.url} was not reached; the next look is in {every} s")
             if once:
                 return ExitStatus.DONE

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import httpx2
@@ -26,7 +27,11 @@ class AsyncLink:
     """One gateway, and how to reach it."""
 
     def __init__(self, url: str | None, key: str | KeySource | None, manners: Manners, *, in_clear: bool,
-                 tls: ssl.SSLContext | bool, transport: httpx2.AsyncBaseTransport | None) -> None:
+                 tls: ssl.SSLContext | bool, transport: httpx2.AsyncBaseTransport | None,
+                 sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._sleep = sleep
+        self._clock = clock
         self._place = place(url, key, in_clear=in_clear)
         self.manners = manners
         self._tls = tls
@@ -40,6 +45,10 @@ class AsyncLink:
     async def close(self) -> None:
         """Close its connections."""
         await self._http.aclose()
+
+    def move_to(self, url: str) -> None:
+        """Send later requests to this URL: the same gateway, started again elsewhere."""
+        self._place = self._place._replace(url=url)
 
     async def answer(self, ask: RequestSpec[T]) -> T:
         """Send one request, as often as that is safe. Raises InterlockError."""
@@ -89,10 +98,10 @@ class AsyncLink:
             case flows.ReceiveMessage(seconds) if opened is not None:
                 return await opened.hear(seconds)
             case flows.Rest(seconds):
-                await asyncio.sleep(seconds)
+                await self._sleep(seconds)
                 return None
             case flows.Now():
-                return time.monotonic()
+                return self._clock()
             case flows.Call(function, argument):
                 result = function(argument)
                 return await cast("Awaitable[Any]", result) if isinstance(result, Awaitable) else result
@@ -105,8 +114,10 @@ class AsyncLink:
         return key if isinstance(key, str) else await asyncio.to_thread(key)
 
     async def _request(self, ask: RequestSpec[Any]) -> httpx2.Request:
+        headers = ask.headers(await self._credential())
+        content = _pieces(ask.file) if ask.file is not None else ask.body
         return self._http.build_request(ask.method, self._place.url + ask.path, params=ask.query or None,
-                                        content=ask.body, headers=ask.headers(await self._credential()))
+                                        content=content, headers=headers)
 
     async def _send(self, ask: RequestSpec[Any]) -> HttpReply | ConnectionCut:
         try:
@@ -192,13 +203,21 @@ class _Opened:
             return ConnectionCut(str(closed))
 
 
+async def _pieces(file: Path) -> AsyncIterator[bytes]:
+    opened = await asyncio.to_thread(file.open, "rb")
+    with opened:
+        while piece := await asyncio.to_thread(opened.read, flows.UPLOAD_BYTES):
+            yield piece
+
+
 def _reply(response: httpx2.Response) -> HttpReply:
     return HttpReply(response.status_code, response.content, response.headers.get("Retry-After"),
                      response.headers.get("Location"))
 
 
 def _cut(error: httpx2.RequestError) -> ConnectionCut:
-    return ConnectionCut(str(error).strip() or type(error).__name__)
+    return ConnectionCut(str(error).strip() or type(error).__name__,
+                         isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError))
 
 
 class AsyncWatch(Watched):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import httpx2
@@ -98,8 +99,9 @@ class BlockingLink:
                 raise AssertionError(f"{effect} has no place here")
 
     def _request(self, ask: RequestSpec[Any]) -> httpx2.Request:
+        content = _pieces(ask.file) if ask.file is not None else ask.body
         return self._http.build_request(ask.method, self._place.url + ask.path, params=ask.query or None,
-                                        content=ask.body, headers=ask.headers(self._place.credential()))
+                                        content=content, headers=ask.headers(self._place.credential()))
 
     def _send(self, ask: RequestSpec[Any]) -> HttpReply | ConnectionCut:
         try:
@@ -185,13 +187,20 @@ class _Opened:
             return ConnectionCut(str(closed))
 
 
+def _pieces(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while piece := opened.read(flows.UPLOAD_BYTES):
+            yield piece
+
+
 def _reply(response: httpx2.Response) -> HttpReply:
     return HttpReply(response.status_code, response.content, response.headers.get("Retry-After"),
                      response.headers.get("Location"))
 
 
 def _cut(error: httpx2.RequestError) -> ConnectionCut:
-    return ConnectionCut(str(error).strip() or type(error).__name__)
+    return ConnectionCut(str(error).strip() or type(error).__name__,
+                         isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError))
 
 
 class BlockingWatch(Watched):

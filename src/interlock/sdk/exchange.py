@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -32,6 +33,8 @@ ATTEMPTS = 8
 """A request is sent so often at most."""
 PAUSE_S = 0.25
 PAUSE_MAX_S = 5.0
+UPLOAD_BYTES = 1024 * 1024
+"""A file is sent in pieces of this size."""
 RETRY_AFTER_MAX_S = 60.0
 """A gateway that asks for more patience is not waited for: the refusal is raised, with what it asked for."""
 STREAM_GIVE_UP_S = 600.0
@@ -50,8 +53,10 @@ class RequestSpec(Generic[T_co]):
     read: Callable[[bytes], T_co]
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | None = None
+    file: Path | None = None
+    """In place of `body`: it is sent piece by piece, from its beginning at each attempt."""
     content_type: str = "application/json"
-    """Of `body`."""
+    """Of `body` or `file`."""
     key: str | None = None
     """The idempotency key; a change without one gets a fresh one, and keeps it over all attempts (M-1)."""
     keyed: bool = True
@@ -84,7 +89,7 @@ class RequestSpec(Generic[T_co]):
     def headers(self, bearer: str) -> dict[str, str]:
         """Its headers, with the credential."""
         told = {**credential_headers(bearer), "Accept": self.accept}
-        if self.body is not None:
+        if self.body is not None or self.file is not None:
             told["Content-Type"] = self.content_type
         if self.key is not None:
             told["Idempotency-Key"] = self.key
@@ -170,6 +175,8 @@ class ConnectionCut(NamedTuple):
     """No answer, or no more of it: the connection was refused, lost or silent for too long."""
 
     why: str
+    broke_off: bool = False
+    """Whether there was a connection, and the answer that was awaited over it did not come, or not whole."""
 
 
 class Manners(NamedTuple):

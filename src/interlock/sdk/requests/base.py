@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -46,12 +47,13 @@ def document(path: str, kind: type[T]) -> RequestSpec[T]:
 
 
 def change(operation: Operation[T], /, *ids: str, body: msgspec.Struct | None = None, key: str | None = None,
-           uploaded: bytes | None = None, **query: object) -> RequestSpec[T]:
+           uploaded: bytes | Path | None = None, **query: object) -> RequestSpec[T]:
     """Ask for a change under an idempotency key. `uploaded` is sent as the body in the operation's media type, with
     `query` beside it."""
+    content = _encoder.encode(body or EmptyBody()) if uploaded is None else uploaded
     return RequestSpec(
         operation.method, path_of(operation, *ids), decoder(operation.answers).decode, query=written(query),
-        body=_encoder.encode(body or EmptyBody()) if uploaded is None else uploaded,
+        body=content if isinstance(content, bytes) else None, file=content if isinstance(content, Path) else None,
         content_type=JSON if uploaded is None else operation.upload, key=key, keyed=operation.keyed)
 
 

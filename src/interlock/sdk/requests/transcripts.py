@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from interlock.protocol.api.transcripts import (
@@ -102,8 +103,9 @@ def take_in(content: str, agent: str, *, runner_id: str | None = None, workspace
         content=content, agent_id=agent, runner_id=runner_id, workspace=workspace), key=idempotency_key)
 
 
-def upload(lines: bytes, agent: str, *, runner_id: str | None = None, workspace: str | None = None,
+def upload(lines: bytes | Path, agent: str, *, runner_id: str | None = None, workspace: str | None = None,
            idempotency_key: str | None = None) -> RequestSpec[BegunSession]:
-    """Begin a session with the bytes of a transcript's file, of version 1 to 3: for files of more than 8 MiB."""
+    """Begin a session with the bytes of a transcript's file, of version 1 to 3: for files of more than 8 MiB. With a
+    path they are read and sent piece by piece."""
     return change(IMPORT_TRANSCRIPT, uploaded=lines, key=idempotency_key, agent_id=agent, runner_id=runner_id,
                   workspace=workspace)
