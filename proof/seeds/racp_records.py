@@ -15,7 +15,8 @@ from proof.seeds.table import Play, must, play, unless
 
 PLAYS: list[Play] = []
 racp = partial(play, PLAYS)
-NO_KEY = ("/healthz", "/readyz", "/openapi.json")
+NO_KEY = ("/healthz", "/readyz", "/openapi.json", "/login-issuers")
+"""What somebody without a key needs to see: that the gateway serves, what it offers, and how to log in."""
 
 
 # --- approvals ---
