@@ -74,6 +74,18 @@ COMMANDS = {
     "state": command(state="queued"),
     "actor": command(actor=Actor(type="user", id="eve")),
     "origin": lambda one: msgspec.structs.replace(one, origin="flush"),
+    "timeout": command(timeout_ms=10**12),
+    "priority": command(priority=9),
+    "on_busy": command(on_busy="interrupt"),
+    "queue deadline": lambda one: msgspec.structs.replace(one, queue_deadline_ms=1),
+    "approval deadline": lambda one: msgspec.structs.replace(one, approval_deadline_ms=10**15),
+}
+STARTED: dict[str, Callable[[CommandRecord], CommandRecord]] = {
+    "detach deadline": lambda one: msgspec.structs.replace(one, detach_deadline_ms=1),
+    "cancel deadline": lambda one: msgspec.structs.replace(one, cancel_deadline_ms=1),
+    "time that is left": lambda one: msgspec.structs.replace(one, remaining_ms=10**12),
+    "prompt": lambda one: msgspec.structs.replace(one, prompt_seq=9),
+    "turn": command(turn_id="another"),
 }
 
 
@@ -106,6 +118,35 @@ async def test_a_held_command_whose_own_row_was_changed_does_not_run(what: str) 
     assert await table.state(held.id) == "canceled"
     assert "tampered" in await table.actions()
     assert "control.prompt.request" not in table.wire.types()
+    await table.engine.stop()
+
+
+@pytest.mark.req("P-2", "U-2")
+@pytest.mark.parametrize("what", STARTED)
+async def test_a_command_whose_row_was_changed_while_it_ran_is_canceled(what: str) -> None:
+    table = Table(RuleSet((Rule(name="r", door="command", effect="allow"),)))
+    running = await table.execute()
+    await table.opened(running.target.session_id)
+    await table.started(running.target.session_id)
+    await change_command(table, running.id, STARTED[what])
+    await restarted(table, running.target.session_id)
+    assert "tampered" in await table.actions()
+    assert await table.has_notice(running.target.session_id, "Tampered", "its deadlines, prompt, turn, cancel")
+    await table.engine.stop()
+
+
+@pytest.mark.req("P-2", "U-2")
+async def test_a_command_that_lost_its_runner_and_got_it_back_is_what_was_recorded() -> None:
+    table = Table(RuleSet((Rule(name="r", door="command", effect="allow"),)))
+    running = await table.execute()
+    session_id = running.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    for _ in range(2):
+        await restarted(table, session_id)
+        await table.reattach(session_id, 9)
+    assert "tampered" not in await table.actions()
+    assert await table.state(running.id) == "running"
     await table.engine.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from engine.conversation import Table
 from interlock.command.policy import RuleSet
 from interlock.command.rule import Rule
 from interlock.engine.bridge import seals
+from interlock.engine.bridge.lane_state import LaneState
 from interlock.ports.ledger import DropControls, PutControl, PutRunner, PutSession, PutTenant, WriteBatch
 from interlock.protocol.box import Box
 from interlock.protocol.hold import Holding
@@ -121,7 +123,7 @@ async def test_an_answer_that_was_turned_into_a_yes_is_not_sent() -> None:
     {"turn_raised": {"b": 10**9}},
     {"held_answers": [{"interaction_id": "x-i1", "decision": "allow", "by": "user:eve"}]},
     {"box": {"walls": "namespace"}}, {"offered_box": {"walls": "namespace"}}, {"holding": {"held": "asks"}},
-    {"agent_session": "another conversation"}, {"unasked": ["RAN_UNASKED", "x"]},
+    {"agent_session": "another conversation"}, {"unasked": ["RAN_UNASKED", "x"]}, {"turn_start_n": 0},
 ])
 async def test_a_state_that_was_changed_is_not_used(change: dict[str, Any]) -> None:
     table, command_id, session_id = await begun()
@@ -137,12 +139,13 @@ async def test_a_state_that_was_changed_is_not_used(change: dict[str, Any]) -> N
     await table.engine.stop()
 
 
+@pytest.mark.parametrize("form", [seals._of_before, seals._with_box])
 @pytest.mark.parametrize("change", [{}, {"workspace": "/etc"}])
-async def test_a_state_that_was_sealed_before_boxes_were_is_compared_as_far_as_its_seal_goes(
-    change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+async def test_a_state_that_an_earlier_version_sealed_is_compared_as_far_as_its_seal_goes(
+    change: dict[str, Any], form: Callable[[LaneState], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr("interlock.engine.bridge.seals.deciding", lambda state: seals._encode(seals._of_before(state)))
+        earlier.setattr("interlock.engine.bridge.seals.deciding", lambda state: seals._encode(form(state)))
         table, command_id, session_id = await begun()
         await table.opened(session_id)
         await table.engine.stop()

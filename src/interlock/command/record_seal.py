@@ -85,6 +85,17 @@ def target(record: CommandRecord) -> str:
                                         record.session_id, record.close_after]))
 
 
+def progress_sha256(record: CommandRecord) -> str:
+    """Return a digest of how far a command is and what comes next of it: its deadlines, its prompt and turn, who
+    canceled it, and its place in the queue. The audit record of each decision that changed one of them has it."""
+    command = record.command
+    return _sha256(msgspec.json.encode([
+        record.approval_deadline_ms, record.queue_deadline_ms, record.remaining_ms, record.running_since_ms,
+        record.cancel_deadline_ms, record.detach_deadline_ms, record.pause_deadline_ms, record.prompt_id,
+        record.prompt_seq, record.cancel_cause, record.canceled_by, command.timeout_ms, command.attempt,
+        command.turn_id, command.started_at, command.priority, command.on_busy]))
+
+
 def changed_approval(record: ApprovalRecord, records: Sequence[SealedFields]) -> str | None:
     """Say how a live approval's row differs from its records, None if it does not. `records` are those of its command,
     or its own, in order; a record of before terms were recorded is compared as far as it goes."""
@@ -155,6 +166,10 @@ def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord]
         return "its target, actor or origin is not the recorded one"
     if moves[-1].meta["to"] != command.state:
         return f"it is {command.state}, and was recorded as {moves[-1].meta['to']}"
+    reached = [one.meta["progress_sha256"] for one in records
+               if one.command_id == command.id and "progress_sha256" in one.meta]
+    if reached and reached[-1] != progress_sha256(record):
+        return "its deadlines, prompt, turn, cancel or place in the queue is not the recorded one"
     there = {one.approval.id for one in approvals}
     lost = next((name for name in _open_approvals(records, command.id) if name not in there), None)
     if lost is not None:

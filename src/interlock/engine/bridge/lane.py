@@ -14,7 +14,7 @@ import msgspec
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
 from interlock.command.budget import Spending
-from interlock.command.record_seal import terms
+from interlock.command.record_seal import progress_sha256, terms
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.deadlines import next_deadline
@@ -151,6 +151,8 @@ class Lane:
         """Control frames of this decision by seq, as far as they are sealed."""
         self.sealed = b""
         """What the lane decides by, as the audit log has its digest."""
+        self.progress = {record.command.id: progress_sha256(record) for record in live_commands}
+        """How far each live command is, as the audit log has its digest."""
         self.now = 0
         self.wall = 0
         self.at = iso(0)

@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.command.audit import leaf_hash
+from interlock.command.machine import TERMINAL
+from interlock.command.record_seal import progress_sha256
 from interlock.engine.bridge.approvals import restart_clock
 from interlock.engine.bridge.cancellation import cancel_command
 from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.dispatch import replace_by_nothing, replace_prompt
 from interlock.engine.bridge.lane import SYSTEM, UNSEALED, Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.ports.ledger import AuditAppend
+from interlock.ports.ledger import AuditAppend, PutCommand
 from interlock.protocol.records import AuditRecord, ControlRecord
 from interlock.protocol.resources import Notice
 
@@ -76,17 +78,20 @@ def frames_of(session_id: str) -> str:
 
 def deciding(state: LaneState) -> bytes:
     """Encode what a lane decides by, or hands to its agent, over a restart: also how its agent is held, in which box
-    it runs, which gateway controls it, and which conversation of its own the agent is to go on with."""
-    return _encode((_of_before(state), state.holding, state.offered_box, state.box, state.controller,
-                    state.agent_session, state.unasked,
-                    # Only where one is set: logs of before it was there say nothing of it.
-                    *filter(None, (state.entry.mode_override,))))
+    it runs, which gateway controls it, which conversation of its own the agent continues, whether there is one, and the
+    mode that was set."""
+    return _encode((*_with_box(state), state.turn_start_n > 0, state.entry.mode_override))
 
 
 def is_sealed(state: LaneState, digest: str) -> bool:
-    """Whether a digest of the log is that of what a lane decides by, also if the log is of before boxes were sealed.
-    The two forms differ in length, so one never passes for the other."""
-    return digest in (_sha256(deciding(state)), _sha256(_encode(_of_before(state))))
+    """Whether a digest of the log is that of what a lane decides by, also if the log is of before boxes, or the begin
+    of a conversation, were sealed. The forms differ in length, so one never passes for another."""
+    return digest in (_sha256(deciding(state)), _sha256(_encode(_with_box(state))), _sha256(_encode(_of_before(state))))
+
+
+def _with_box(state: LaneState) -> tuple[Any, ...]:
+    return (_of_before(state), state.holding, state.offered_box, state.box, state.controller, state.agent_session,
+            state.unasked)
 
 
 def _of_before(state: LaneState) -> tuple[Any, ...]:
@@ -99,6 +104,7 @@ def _of_before(state: LaneState) -> tuple[Any, ...]:
 def seal(lane: Lane) -> None:
     """Put the digests of this decision's control frames and of what it changed into its last audit record, or into a
     record `control` of its own if it has none. Call it last, before the commit."""
+    _seal_progress(lane)
     now = deciding(lane.state)
     if now == lane.sealed and not lane.controls:
         return
@@ -106,14 +112,34 @@ def seal(lane: Lane) -> None:
     meta: dict[str, Any] = {"frames_of": frames_of(lane.state.session_id), "state_sha256": _sha256(now)}
     if lane.controls:
         meta["frames"] = {str(seq): _sha256(raw) for seq, raw in lane.controls.items()}
+    _add_to_last(lane, meta)
+
+
+def _seal_progress(lane: Lane) -> None:
+    """Put the digest of how far each command of this decision is, if that changed, into the last audit record of the
+    command, or into a record `control` of its own."""
+    written = {write.record.command.id: write.record for write in lane.out.writes if isinstance(write, PutCommand)}
+    for command_id, record in written.items():
+        if record.command.state in TERMINAL:
+            lane.progress.pop(command_id, None)
+            continue
+        now = progress_sha256(record)
+        if lane.progress.get(command_id) != now:
+            lane.progress[command_id] = now
+            _add_to_last(lane, {"progress_sha256": now}, command_id)
+
+
+def _add_to_last(lane: Lane, meta: dict[str, Any], command_id: str | None = None) -> None:
+    """Add to the last audit record of this decision that is about the session, or about a command of it."""
     writes = lane.out.writes
     for place in range(len(writes) - 1, -1, -1):
         write = writes[place]
-        if isinstance(write, AuditAppend) and write.draft.session_id == lane.state.session_id:
+        if isinstance(write, AuditAppend) and write.draft.session_id == lane.state.session_id and (
+                command_id in (None, write.draft.command_id)):
             draft = msgspec.structs.replace(write.draft, meta={**write.draft.meta, **meta})
             writes[place] = AuditAppend(draft)
             return
-    lane.audit("control", SYSTEM, meta)
+    lane.audit("control", SYSTEM, meta, command_id=command_id)
 
 
 def read(session_id: str, records: Sequence[AuditRecord], adopted: Sealed) -> Sealed:
