@@ -23,6 +23,7 @@
 | `hatchling`  | the package `hatchling` can be imported                             | `pip install '.[dev]'`    |
 | `typescript` | PATH has `node`; `clients/typescript/node_modules` has what it needs| `.ci/install-agents`      |
 | `twine`      | the package `twine` can be imported                                 | `pip install '.[dev]'`    |
+| `mkdocs`     | the package `mkdocs` can be imported, and the theme `material`      | `pip install '.[docs]'`   |
 | `hadolint`   | the environment of Python, else PATH has it                         | `pip install '.[dev]'`    |
 | `git`        | PATH has it                                                         | the machine               |
 
@@ -160,6 +161,12 @@ def find_twine() -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
+def find_mkdocs() -> Path | None:
+    """The package `mkdocs`, if the theme of the site is there, too; it is not imported."""
+    spec = importlib.util.find_spec("mkdocs")
+    return Path(spec.origin).parent if spec and spec.origin and importlib.util.find_spec("material") else None
+
+
 def find_hadolint() -> Path | None:
     """The linter of Dockerfiles, which a Python package carries."""
     on_path = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
@@ -225,6 +232,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "a2a-sdk": (find_a2a_sdk, "pip install '.[dev]'"),
     "typescript": (find_typescript, f"install Node.js and {CI_REMEDY}"),
     "twine": (find_twine, "pip install '.[dev]'"),
+    "mkdocs": (find_mkdocs, "pip install '.[docs]'"),
     "hadolint": (find_hadolint, "pip install '.[dev]'"),
     "hatchling": (find_hatchling, "pip install '.[dev]'"),
     "http-ece": (find_http_ece, "pip install '.[dev]'"),

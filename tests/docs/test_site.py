@@ -1,0 +1,97 @@
+"""The pages as a static site: built by one command, complete, refused with a broken link (Y-16)."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAM = REPOSITORY / "docs/site.py"
+LOADED = re.compile(r"""<(?:script|img|link)\b[^>]*\b(?:src|href)=["'](?:https?:)?//""")
+
+pytestmark = pytest.mark.req("Y-16")
+
+
+def load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("documentation_site", PROGRAM)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SITE = load()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A small repository: a front page, the pages that the site names, and a file that is linked."""
+    place = tmp_path / "repository"
+    for name in ("README.md", *SITE.PROJECT, "docs/README.md", "docs/tutorial.md", "docs/sdk-tutorial.md"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(f"# The page {name}\n")
+    (place / "docs/how-to").mkdir()
+    (place / "docs/how-to/begin.md").write_text("# Begin\n\n1. First\n\n   ```sh\n   true\n   ```\n")
+    (place / "verifier.py").write_text("pass\n")
+    return place
+
+
+def test_what_a_page_links_to_is_staged_in_its_place(repository: Path, tmp_path: Path) -> None:
+    (repository / "docs/README.md").write_text("# Pages\n[a](how-to/begin.md) [all](how-to/) [it](../verifier.py)\n")
+    navigation = SITE.stage(repository, tmp_path / "pages")
+    assert (tmp_path / "pages/verifier.py").read_text() == "pass\n"
+    assert "[all](how-to/index.md)" in (tmp_path / "pages/docs/README.md").read_text()
+    assert (tmp_path / "pages/docs/how-to/index.md").read_text() == "# How to\n\n- [Begin](begin.md)\n"
+    assert "\n    ```sh\n    true\n    ```" in (tmp_path / "pages/docs/how-to/begin.md").read_text()
+    assert {"How to": ["docs/how-to/index.md", {"Begin": "docs/how-to/begin.md"}]} in navigation
+
+
+def test_a_link_out_of_the_repository_is_refused(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.md").write_text("# Elsewhere\n")
+    (repository / "README.md").write_text("# Front\n[out](../elsewhere.md)\n")
+    with pytest.raises(SITE.Broken, match="is not in the repository"):
+        SITE.stage(repository, tmp_path / "pages")
+
+
+def test_anchors_are_those_of_the_repository() -> None:
+    assert SITE.anchor("What a `yes` covers, and what not") == "what-a-yes-covers-and-what-not"
+
+
+@pytest.mark.long
+@pytest.mark.needs("mkdocs")
+@pytest.mark.parametrize("link", ["nowhere.md", "tutorial.md#nowhere", "nowhere/"])
+def test_a_link_that_leads_nowhere_fails_the_build(repository: Path, tmp_path: Path, link: str) -> None:
+    (repository / "docs/README.md").write_text(f"# Pages\n[it]({link})\n")
+    script = ("import importlib.util, pathlib, sys\n"
+              f"spec = importlib.util.spec_from_file_location('site_of_pages', {str(PROGRAM)!r})\n"
+              "site = importlib.util.module_from_spec(spec); spec.loader.exec_module(site)\n"
+              "repository, place = map(pathlib.Path, sys.argv[1:])\n"
+              "try:\n    site.build(place / 'pages', site.stage(repository, place / 'pages'), place / 'site')\n"
+              "except site.Broken as error:\n    print(error)\n")
+    done = subprocess.run([sys.executable, "-c", script, str(repository), str(tmp_path)], capture_output=True,
+                          text=True, check=True)
+    assert "nowhere" in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.needs("mkdocs")
+def test_the_site_is_built_with_a_search_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(PROGRAM), "--into", str(tmp_path / "site")], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > 100
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert not LOADED.search(text.replace('<link rel="canonical"', "")), page
+        assert 'class="mermaid"' not in text, "its theme would load what draws it from another host"
+    index = json.loads((tmp_path / "site/search/search_index.json").read_text("utf-8"))
+    assert any("RUNNER_RESTARTED" in one["text"] for one in index["docs"])
