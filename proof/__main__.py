@@ -14,7 +14,7 @@ from proof import policy, shown, tamper_database
 from proof.door_agents import AGENTS
 from proof.house import NotReady
 from proof.seeds.breaks import BREAKS
-from proof.simulation import EARLIER, FAILURES_A_SECOND, FULL_COUNTS
+from proof.simulation import EARLIER, FAILURES_A_SECOND, FULL_COUNTS, LANE_BREAKS
 
 PROOFS = {
     "kill": "proof.kill",
@@ -73,7 +73,7 @@ CLUSTERED = {
 """What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
 
 BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(policy.PARTS), "shown": list(shown.PARTS),
-             "tamper-database": list(tamper_database.PARTS), "simulation": list(EARLIER)}
+             "tamper-database": list(tamper_database.PARTS), "simulation": [*EARLIER, *LANE_BREAKS]}
 """What `--break` may name, by proof."""
 
 
@@ -102,6 +102,9 @@ def main() -> int:
                         help="of cascade: how many in all; the full count is 100, under 1,000 --sessions")
     parser.add_argument("--into", type=Path, default=None, metavar="FILE",
                         help="of cascade: keeps each part that has passed, so that a run that was broken off goes on")
+    parser.add_argument("--replay", type=Path, default=None, metavar="FILE",
+                        help="of the simulation: decide the inputs of a saved log again, with --break on an engine "
+                             "that is broken on purpose")
     parser.add_argument("--break", choices=[name for names in BREAKABLE.values() for name in names], dest="broken",
                         metavar="NAME", help="what is broken, and the proof must notice: "
                         + "; ".join(f"of {proof}: {', '.join(names)}" for proof, names in BREAKABLE.items()))
@@ -126,6 +129,10 @@ def main() -> int:
         parser.error("--store is for tamper-database alone")
     if given.into and given.names != ["cascade"]:
         parser.error("--into is for cascade alone")
+    if given.replay and given.names != ["simulation"]:
+        parser.error("--replay is for simulation alone")
+    if given.replay and given.broken in EARLIER:
+        parser.error(f"--replay is of one lane, and --break {given.broken} of a whole cluster")
     signal.signal(signal.SIGTERM, _end)
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
     passed = True
@@ -135,6 +142,14 @@ def main() -> int:
         print(f"== {name} (seed {seed})", flush=True)
         try:
             named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
+            if given.replay:
+                held = importlib.import_module("proof.simulation.shrunk").replay_file(given.replay, given.broken or "")
+                passed &= bool(held)
+                continue
+            if given.broken in LANE_BREAKS:
+                noticed = importlib.import_module("proof.simulation.noticed").run_broken_lane(seed, given.broken)
+                passed &= bool(noticed)
+                continue
             if given.broken in EARLIER:
                 passed &= bool(importlib.import_module("proof.simulation.noticed").run(seed, given.rtt, given.sessions))
                 continue

@@ -5,3 +5,7 @@ FAILURES_A_SECOND = 0.5
 """Of the simulated seconds in which people act, on average."""
 EARLIER = ("takeover",)
 """What `--break` of the simulation puts back as it was once: renewals and takeovers on one connection, lane by lane."""
+LANE_BREAKS = ("dedupe", "answers")
+"""Engines that `--break` breaks within a lane (`lane_breaks`): the failure must be noticed, and its log shrunk."""
+SHRUNK_BELOW = 20
+"""Inputs of a shrunk log, at the most, of such a failure."""

@@ -10,6 +10,7 @@ import time
 from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
 from proof.simulation.figures import Phases, needs, parts, table
 from proof.simulation.invariants import INVARIANTS
+from proof.simulation.shrunk import report
 from proof.simulation.town import FAILURES, Size
 from proof.simulation.trial import trial
 
@@ -52,6 +53,8 @@ def _one(seed: int, size: Size, phases: Phases) -> bool:
     if broken:
         told = " ".join(f"--{name} {count}" for name, count in size._asdict().items())
         print(f"FAILED: {len(broken)} things do not hold; repeat with: simulation --seed {seed} {told}")
+        print("  once more, with every lane recorded:", flush=True)
+        report(seed, size)
     else:
         print("  0 invariants broken", flush=True)
     return not broken

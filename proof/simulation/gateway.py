@@ -16,6 +16,7 @@ from interlock.backends.memory.leases import MemoryLeases
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.policy import RuleSet
 from interlock.config.sections import RatesSection
+from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cron import Crons
@@ -62,6 +63,8 @@ class Shared(NamedTuple):
     transcripts: KeptTranscripts
     rtt_s: float = 0.0
     """A round trip to the store; 0 for one whose answers take a random while, whatever they are."""
+    decide: Decide = decide
+    """The kernel's, or what records or breaks it."""
     earlier: bool = False
     """Whether gateways renew and take over as they did once (`earlier`): to see that it is noticed."""
 
@@ -87,7 +90,7 @@ class Gateway:
         store, clock, entropy = self.store, self.clock, self._entropy.randbytes
         # The leases and the ledger are the cluster's; what stands on deadlines is this machine's own clock.
         self.engine = Engine(store, self.viewers, clock, entropy, shared.policy, LIMITS,  # type: ignore[arg-type]
-                             self.transcripts, MemoryObjects())  # type: ignore[arg-type]
+                             self.transcripts, MemoryObjects(), decide=shared.decide)  # type: ignore[arg-type]
         self.cluster = Cluster(self.leases, self.bus, store, self.viewers, entropy, "sim", name)  # type: ignore[arg-type]
         self.rawp = RawpEndpoint(self.engine, "gw_simulated", entropy)
         front = Front(

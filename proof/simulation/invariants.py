@@ -68,13 +68,13 @@ def _frames(town: Town) -> Iterator[str]:
         for talk in runner.talks.values():
             there = [event.message_id for event in town.store.all_events(f"s/{talk.session_id}")
                      if event.kind in ("C", "refused") and event.message_id.startswith(f"{runner.runner_id}-")]
-            kept, numbered = Counter(there), set(talk.said)
+            kept, numbered = Counter(there), set(filter(None, talk.said))
             yield from (f"{name} of {talk.session_id} was acknowledged and is there {kept[name]} times"
-                        for name in talk.said[:talk.confirmed] if kept[name] != 1)
+                        for name in talk.said[:talk.confirmed] if name and kept[name] != 1)
             yield from (f"{name} of {talk.session_id} is there {count} times" for name, count in kept.items()
                         if count > 1)
             in_order = [name for name in there if name in numbered]
-            if in_order != talk.said[:len(in_order)]:
+            if in_order != list(filter(None, talk.said))[:len(in_order)]:
                 yield f"the frames of {talk.session_id} are in another order than its runner said them in"
             if talk.outbox:
                 yield f"{runner.runner_id} still has {len(talk.outbox)} frames of {talk.session_id} that nobody took"

@@ -1,8 +1,14 @@
-"""A takeover as it was once, and as it is, on a network with latency: the first must cascade, the second must not."""
+"""Engines that are broken on purpose. A takeover as it was once must cascade on a network with latency, and as it is it
+must not; a lane that is broken must be noticed, and the failure shrunk to a few inputs."""
 
 from __future__ import annotations
 
+from proof.simulation import SHRUNK_BELOW
 from proof.simulation.cascade import SIZE, cascade
+from proof.simulation.lane_breaks import BREAKS
+from proof.simulation.shrunk import report
+from proof.simulation.town import Size
+from proof.simulation.trial import trial
 
 RTT_MS = 10.0
 
@@ -18,4 +24,19 @@ def run(seed: int, rtts_ms: list[float] | None = None, sessions: int | None = No
               f"{found.served_s:.1f} s; {len(found.broken)} invariants broken", flush=True)
     noticed = bool(earlier.falsely_dead) and not (now.falsely_dead or now.broken)
     print("noticed" if noticed else "FAILED: the cascade was not noticed")
+    return noticed
+
+
+SMALL = Size(runners=12, sessions=40, viewers=10, gateways=3, steps=40)
+
+
+def run_broken_lane(seed: int, name: str) -> bool:
+    """Run a town on an engine that is broken within a lane; returns whether that was noticed, and shrunk."""
+    print(f"  seed {seed}: {SMALL._asdict()}, broken on purpose: {name}")
+    broken, _ = trial(seed, SMALL, decide=BREAKS[name])
+    for sentence in broken[:5]:
+        print(f"  ! {sentence}")
+    found = report(seed, SMALL, name) if broken else None
+    noticed = found is not None and found.inputs < SHRUNK_BELOW
+    print("noticed" if noticed else "FAILED: it was not noticed, or not shrunk; another seed may have more of it")
     return noticed

@@ -48,7 +48,9 @@ class Talk:
         self.ends: asyncio.TimerHandle | None = None
         self.open = False
         self.said: list[str] = []
-        """The message_id of each numbered frame, in order."""
+        """The message_id of each numbered frame, in order; "" for one that was said before."""
+        self.last_said = ""
+        """The last frame that had a number of its own."""
         self.confirmed = 0
         """Up to which seq the gateways have acknowledged."""
 
@@ -102,7 +104,8 @@ class Runner:
         self._end_link()
 
     async def die(self) -> None:
-        """As by kill -9, and its agents with it; then it starts again, and closes what they left open (D-6)."""
+        """As by kill -9, and its agents with it; then it starts again, closes what they left open (D-6), and says again
+        what it said last."""
         self._down = True
         self._end_link()
         for talk in self.talks.values():
@@ -110,6 +113,7 @@ class Runner:
         await asyncio.sleep(self._draw.uniform(0.2, 5.0))
         for talk in self.talks.values():
             self._close_after_restart(talk)
+            self._say_again(talk)
         self._boots += 1
         self._down = False
 
@@ -127,6 +131,14 @@ class Runner:
         if talk.open:
             talk.open = False
             self._say(talk, "session.closed", {"reason": "the runner was started again"})
+
+    def _say_again(self, talk: Talk) -> None:
+        """Number a frame a second time, as an outbox does that was put back after it was sent (section 2)."""
+        if talk.last_said:
+            talk.seq += 1
+            raw = msgspec.json.encode({**msgspec.json.decode(talk.last_said), "seq": talk.seq}).decode()
+            talk.outbox.append((talk.seq, raw))
+            talk.said.append("")
 
     def lost(self, gateway: Gateway) -> None:
         """A gateway no longer answers; without effect where the runner has left it."""
@@ -313,6 +325,7 @@ class Runner:
         if numbered:
             talk.outbox.append((talk.seq, raw))
             talk.said.append(f"{self.runner_id}-{self._ids}")
+            talk.last_said = raw
         if self.attached:
             self._send(raw)
 

@@ -14,6 +14,7 @@ from interlock.backends.memory.leases import MemoryLeases
 from interlock.command.machine import TERMINAL
 from interlock.command.policy import RuleSet
 from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.output import TurnFold
@@ -62,8 +63,10 @@ class Size(NamedTuple):
 class Town:
     """A cluster and its world, over one seed."""
 
-    def __init__(self, loop: SimulatedLoop, seed: int, size: Size, *, earlier: bool = False) -> None:
-        """With `earlier` its gateways renew and take over as they did once."""
+    def __init__(self, loop: SimulatedLoop, seed: int, size: Size, *, earlier: bool = False, decide: Decide = decide
+                 ) -> None:
+        """With `earlier` its gateways renew and take over as they did once; `decide` is the kernel's, or what records
+        or breaks it."""
         self.size = size
         self.draw = random.Random(seed)
         self.loop = loop
@@ -72,7 +75,7 @@ class Town:
         leases = self.leases = MemoryLeases(self.store.lanes, SimulatedClock(loop))
         self.transcripts = KeptTranscripts()
         self.shared = Shared(loop, self.store, leases, Hub(), RuleSet(), self.transcripts, size.rtt / 1000,
-                             earlier)
+                             decide, earlier)
         self.befell: Counter[str] = Counter()
         self.gateways: list[Gateway] = []
         self.gone: list[Gateway] = []

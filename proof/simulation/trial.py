@@ -12,21 +12,23 @@ from typing import Any
 
 import structlog
 
+from interlock.engine.bridge.kernel import Decide, decide
 from interlock.ports.ledger import LedgerError
 from proof.simulation.invariants import broken
 from proof.simulation.time import SimulatedLoop
 from proof.simulation.town import Size, Town
 
 
-def trial(seed: int, size: Size, *, checks_epochs: bool = True, reached: Callable[[str], None] = lambda _phase: None
-          ) -> tuple[list[str], Counter[str]]:
+def trial(seed: int, size: Size, *, checks_epochs: bool = True, reached: Callable[[str], None] = lambda _phase: None,
+          decide: Decide = decide) -> tuple[list[str], Counter[str]]:
     """Run one: (what does not hold, what happened). `checks_epochs=False` breaks the ledger on purpose, `reached`
-    is told of each phase that is over."""
+    is told of each phase that is over, `decide` records the engine, or breaks it."""
     loop = SimulatedLoop()
     failed: list[str] = []
     loop.set_exception_handler(lambda _, context: _complain(failed, context))
     with alone(loop):
-        broken, counted = loop.run_until_complete(_trial(loop, seed, size, reached, checks_epochs=checks_epochs))
+        broken, counted = loop.run_until_complete(_trial(loop, Town(loop, seed, size, decide=decide), reached,
+                                                         checks_epochs=checks_epochs))
     return broken + failed, counted
 
 
@@ -45,9 +47,8 @@ def alone(loop: SimulatedLoop) -> Iterator[None]:
         loop.close()
 
 
-async def _trial(loop: SimulatedLoop, seed: int, size: Size, reached: Callable[[str], None], *, checks_epochs: bool
+async def _trial(loop: SimulatedLoop, town: Town, reached: Callable[[str], None], *, checks_epochs: bool
                  ) -> tuple[list[str], Counter[str]]:
-    town = Town(loop, seed, size)
     town.store.checks_epochs = checks_epochs
     try:
         await town.open(reached)

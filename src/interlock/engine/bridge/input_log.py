@@ -100,7 +100,15 @@ class LaneDecision(LogLine, frozen=True, kw_only=True):
     """What was raised, if the lane broke."""
 
 
-AnyLine: TypeAlias = LaneStart | LaneSettings | LaneDecision
+class LaneFault(LogLine, frozen=True, kw_only=True):
+    """What did not hold when the log was recorded."""
+
+    sentence: str
+    broken: str = ""
+    """How the engine was broken on purpose, if it was."""
+
+
+AnyLine: TypeAlias = LaneStart | LaneSettings | LaneDecision | LaneFault
 
 
 def _plain(value: Any) -> Any:

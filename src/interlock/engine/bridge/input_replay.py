@@ -88,22 +88,42 @@ def lane_from(start: LaneStart) -> tuple[Lane, Tape]:
     return lane, tape
 
 
+class LaneReplay:
+    """A lane that decides the lines of a log again, one after the other."""
+
+    def __init__(self, start: LaneStart, decide: Decide = decide) -> None:
+        self.lane, self._tape = lane_from(start)
+        self._decide = decide
+        self._policy = RuleSet()
+
+    def settle(self, settings: LaneSettings) -> None:
+        """Go by these settings from here on."""
+        self.lane.limits, self.lane.spending = settings.limits, Spending(settings.spending)
+        self._policy = RuleSet(settings.rules, settings.remembered, remember_described=settings.remember_described)
+
+    def decide(self, line: LaneDecision) -> list[Any]:
+        """Decide again; returns the answers. Raises what `decide` raises: then the lane breaks as it may have broken
+        when the log was recorded."""
+        self._tape.wind(line.drawn)
+        return self._decide(self.lane, line.inputs, Conditions(
+            line.now_ms, line.wall_ms, self._policy, line.draining, line.unsigned, line.offer), kept_as(line))
+
+    def effects(self) -> bytes:
+        """Return the effects of the last decision in their canonical form."""
+        return canonical_effects(self.lane.out, (_KEPT,))
+
+
 def replay(lines: Sequence[AnyLine], decide: Decide = decide) -> Iterator[Replayed]:
-    """Decide a log's inputs again, one decision at a time. Raises what `decide` raises: then the lane breaks as it may
-    have broken when the log was recorded."""
+    """Decide a log's inputs again, one decision at a time. Raises what `decide` raises."""
     start = lines[0]
     assert isinstance(start, LaneStart), "a log begins with how its lane began"
-    lane, tape = lane_from(start)
-    policy = RuleSet()
+    again = LaneReplay(start, decide)
     for line in lines[1:]:
         if isinstance(line, LaneSettings):
-            lane.limits, lane.spending = line.limits, Spending(line.spending)
-            policy = RuleSet(line.rules, line.remembered, remember_described=line.remember_described)
+            again.settle(line)
         elif isinstance(line, LaneDecision):
-            tape.wind(line.drawn)
-            answers = decide(lane, line.inputs, Conditions(
-                line.now_ms, line.wall_ms, policy, line.draining, line.unsigned, line.offer), kept_as(line))
-            yield Replayed(line, lane, answers, canonical_state(lane), canonical_effects(lane.out, (_KEPT,)))
+            answers = again.decide(line)
+            yield Replayed(line, again.lane, answers, canonical_state(again.lane), again.effects())
 
 
 def kept_as(decision: LaneDecision) -> Callable[[int, Any], Sequence[LedgerWrite]]:

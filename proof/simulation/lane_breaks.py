@@ -1,0 +1,42 @@
+"""Engines that are broken on purpose, to see that the simulation notices it and shrinks what it noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.inputs import LaneInput
+from interlock.engine.bridge.kernel import Decide, Kept, decide
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.recent_ids import RecentIds
+from interlock.ports.ledger import PutControl
+
+
+class _Forgetful(RecentIds):
+    def seen(self, message_id: str) -> bool:
+        return False
+
+
+def without_dedupe(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept: Kept) -> list[Any]:
+    """Decide as a lane that remembers no message: a frame that is sent again under another number is applied again."""
+    lane.recent = _Forgetful()
+    return decide(lane, inputs, conditions, kept)
+
+
+def without_noes(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept: Kept) -> list[Any]:
+    """Decide as a lane that sends each no to the agent as a yes."""
+    answers = decide(lane, inputs, conditions, kept)
+    for place, write in enumerate(lane.out.writes):
+        if isinstance(write, PutControl) and NO in write.record.body:
+            body = write.record.body.replace(NO, YES)
+            lane.out.sends[:] = [body if raw == write.record.body else raw for raw in lane.out.sends]
+            lane.out.writes[place] = PutControl(msgspec.structs.replace(write.record, body=body))
+            lane.unconfirmed[write.record.seq] = body
+    return answers
+
+
+NO, YES = b'"decision":"deny"', b'"decision":"allow"'
+BREAKS: dict[str, Decide] = {"dedupe": without_dedupe, "answers": without_noes}
