@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table, Wire
-from interlock.engine.presence import Links, Present, RunnerPresence, told
+from interlock.engine.presence import FACT_CHARS, Links, Present, RunnerPresence, told
 from interlock.ports.leases import RunnerLocation
 from interlock.ports.ledger import PutRunner, WriteBatch
 from interlock.protocol import payloads as p
@@ -148,3 +148,19 @@ def test_runners_of_a_gateway_that_has_died_are_nowhere_though_no_row_of_theirs_
     presence.learn_one(row("r3", "i_2"))
     presence.learn(Links([], all_of_them, "i_1", whole=True))
     assert presence.get("r3") is None, "a row that is not there any more"
+
+
+@pytest.mark.req("J-14")
+def test_a_runner_says_what_it_is_and_its_heartbeat_how_its_outbox_and_clock_are() -> None:
+    presence, wire = RunnerPresence(), Wire()
+    said = msgspec.structs.replace(hello("shell"), software="interlock 9.9.9", system="Linux " + "x" * 1_000)
+    present = presence.arrive(Present(RECORD, said, 2_000))
+    present.link = wire
+    node = presence.node(RECORD)
+    assert (node.software, len(node.system or ""), node.outbox_bytes) == ("interlock 9.9.9", FACT_CHARS, None)
+    presence.vouch("r1", msgspec.structs.replace(live("idle"), outbox_bytes=70), 3_000, "1970-01-01T00:00:02.500Z")
+    assert (presence.node(RECORD).outbox_bytes, presence.node(RECORD).clock_offset_ms) == (70, -500)
+    presence.vouch("r1", live("idle"), 4_000, "at noon")
+    assert (presence.node(RECORD).outbox_bytes, presence.node(RECORD).clock_offset_ms) == (None, -500)
+    assert presence.detach("r1", wire, 5_000)
+    assert presence.node(RECORD).clock_offset_ms is None

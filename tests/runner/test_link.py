@@ -596,14 +596,15 @@ async def test_a_half_open_link_is_noticed_by_its_pings() -> None:
         await server.wait_closed()
 
 
-@pytest.mark.req("L-5")
-async def test_the_runner_vouches_for_its_agents() -> None:
+@pytest.mark.req("L-5", "J-14")
+async def test_the_runner_vouches_for_its_agents_and_says_what_its_outbox_holds() -> None:
     async with conversation(pace=QUICK._replace(heartbeat_s=0.02)) as (gateway, _):
         peer = await gateway.peer()
         await peer.welcome(s=0)
         while (frame := await peer.receive()).type != "x-interlock.heartbeat":
             pass
         assert [agent.agent_id for agent in frame.payload.agents] == ["shell"]
+        assert frame.payload.outbox_bytes is not None
 
 
 @pytest.mark.req("D-1")

@@ -15,12 +15,14 @@ import msgspec
 from interlock.engine.cluster.heartbeats import Vouched
 from interlock.engine.inputs import LaneRunnerLink
 from interlock.ports.leases import RunnerLocation as LinkRow
-from interlock.protocol.clock import iso
+from interlock.protocol.clock import iso, parse_iso
 from interlock.protocol.limits import LINK_JUMP
 from interlock.protocol.payloads import AgentOffer, Heartbeat, Hello, LiveAgent
 from interlock.protocol.records import RunnerRecord
 from interlock.protocol.resources import Node
 
+FACT_CHARS = 200
+"""What a runner says of its software and its system is shown so far."""
 ARRIVAL_S = 5.0
 """A command for a runner whose lanes are being attached waits for it so long."""
 
@@ -35,6 +37,11 @@ class Present:
         """Set once every lane of the runner is attached: until then nothing but the opening goes over the link."""
         self.last_seen_ms = at_ms
         self.live: dict[str, LiveAgent] = {}
+        self.outbox_bytes: int | None = None
+        """What its outbox held at the last heartbeat."""
+        self.clock_offset_ms: int | None = None
+        """How far its clock was ahead of the gateway's in the last frame that said its time, the way of the frame
+        included; None for a runner that is attached to another gateway."""
         self.instance_id = ""
         """The gateway that it is attached to, where that is another one."""
         self.link_id = ""
@@ -61,6 +68,13 @@ class Present:
     def attached(self) -> bool:
         """Whether it can be given work, here or by way of another gateway."""
         return self.link is not None or bool(self.instance_id)
+
+    def read_clock(self, written_at: str, at_ms: int) -> None:
+        """Compare its clock with ours; a frame that says no time says nothing of it."""
+        try:
+            self.clock_offset_ms = parse_iso(written_at) - at_ms
+        except (ValueError, OverflowError):
+            return
 
     def offer(self, agent_id: str) -> AgentOffer | None:
         """What the runner says of an agent."""
@@ -283,11 +297,13 @@ class RunnerPresence:
         found = [self._present[one] for one in self._runners(tenant_id, runner_id) if one in self._present]
         return [present for present in found if present.record.tenant_id == tenant_id]
 
-    def vouch(self, runner_id: str, heartbeat: Heartbeat, at_ms: int) -> None:
-        """Take a heartbeat."""
+    def vouch(self, runner_id: str, heartbeat: Heartbeat, at_ms: int, written_at: str = "") -> None:
+        """Take a heartbeat, and the time at which the runner wrote it by its own clock."""
         present = self._present.get(runner_id)
         if present is not None:
             present.last_seen_ms = at_ms
+            present.outbox_bytes = heartbeat.outbox_bytes
+            present.read_clock(written_at, at_ms)
             present.live = {agent.session_id: agent for agent in heartbeat.agents}
 
     def node(self, record: RunnerRecord) -> Node:
@@ -306,4 +322,7 @@ class RunnerPresence:
             capabilities=sorted({offer.adapter for offer in present.hello.agents}),
             active_sessions_count=len(present.live), config_versions={"limits": "1", "capabilities": "1"},
             agents=[msgspec.to_builtins(offer) for offer in present.hello.agents], roots=present.hello.roots,
+            software=present.hello.software[:FACT_CHARS] or None, system=present.hello.system[:FACT_CHARS] or None,
+            outbox_bytes=present.outbox_bytes if online else None,
+            clock_offset_ms=present.clock_offset_ms if online else None,
         )

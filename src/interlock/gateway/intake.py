@@ -142,7 +142,7 @@ class Intake:
     async def _link_frame(self, frame: Frame) -> None:
         match frame.payload:
             case p.Heartbeat():
-                self._heartbeat(frame.payload)
+                self._heartbeat(frame.payload, frame.timestamp)
             case p.Ack():
                 await self._push(frame.payload.session_id, ControlsConfirmed(frame.payload.seq))
             case p.History():
@@ -202,8 +202,8 @@ class Intake:
             shell.send(given)
             await shell.inbox.room()
 
-    def _heartbeat(self, heartbeat: p.Heartbeat) -> None:
-        self._engine.presence.vouch(self._runner_id, heartbeat, self._engine.clock.now_ms())
+    def _heartbeat(self, heartbeat: p.Heartbeat, written_at: str) -> None:
+        self._engine.presence.vouch(self._runner_id, heartbeat, self._engine.clock.now_ms(), written_at)
         self.on_heartbeat(self._present, heartbeat)
         vouched = {agent.session_id: agent for agent in heartbeat.agents}
         for shell in self._engine.lanes.of_runners(self._runner_id):

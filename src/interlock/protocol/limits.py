@@ -121,6 +121,10 @@ IDEMPOTENCY_KEY_MAX = 255
 IDEMPOTENCY_TTL_MS = 24 * 60 * 60 * 1000
 
 # --- viewers (S-1, S-2, S-4) ---
+PREVIEW_PARTS_MAX = 50
+"""Diffs and texts of an agent's preview that an approval shows (J-12)."""
+PREVIEW_CHARS_MAX = 200_000
+"""Of all of them together; whatever is longer is in the bytes that a yes covers."""
 PLAN_STEPS_MAX = 100
 PLAN_STEP_CHARS = 500
 SETTING_VALUES_MAX = 64

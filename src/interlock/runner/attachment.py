@@ -159,7 +159,8 @@ class LinkSession:
     async def _heartbeat(self) -> None:
         while True:
             await asyncio.sleep(self._heartbeat_s)
-            self._sending.urge(self._link_frame("x-interlock.heartbeat", Heartbeat(agents=self._vouch())))
+            self._sending.urge(self._link_frame("x-interlock.heartbeat", Heartbeat(
+                agents=self._vouch(), outbox_bytes=self._outflow.kept_bytes)))
 
     # --- from the gateway ---
     async def _receive(self) -> None:

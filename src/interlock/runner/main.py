@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import secrets
 import signal
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from interlock import __version__
 from interlock.agents.registry import offers
 from interlock.config.hangup import on_hangup
 from interlock.ports.agent import AgentSpec
@@ -117,6 +119,8 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
             features=[BATCH],
             sessions=await sessions.hello_sessions(gateway_id), device_name=config.device_name,
             roots=offered.roots, forgotten=await sessions.hello_forgotten(gateway_id),
+            software=f"interlock {__version__}",
+            system=f"{platform.system()} {platform.release()} {platform.machine()}",
         )
 
     gateways = Gateways(config.gateways, outbox=outbox, objects=objects, outflow=outflow, sessions=sessions,

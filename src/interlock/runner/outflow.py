@@ -184,6 +184,11 @@ class Outflow:
         for uplink in self._uplinks.values():
             uplink.forget(session_id)
 
+    @property
+    def kept_bytes(self) -> int:
+        """What the outbox holds of all sessions that was not acknowledged, as far as it was counted."""
+        return sum(self._kept.values())
+
     # --- the flusher ---
     async def run(self) -> None:
         """Write what waits, then offer it, until cancelled. Raises OutboxError when the outbox cannot be written."""

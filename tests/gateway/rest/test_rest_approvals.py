@@ -10,6 +10,8 @@ import pytest
 
 from gateway.rest.test_rest_door import refused
 from interlock.gateway.rest.filtered_pages import SCAN_MAX
+from interlock.ports.ledger import PutRunner, WriteBatch
+from interlock.protocol.records import RunnerRecord
 from interlock.protocol.resources import Vote
 from small_gateway.running import Gateway
 
@@ -82,3 +84,20 @@ async def test_a_search_looks_at_so_many_rows_a_request_and_goes_on_from_there(g
     first = (await gateway.http.get("/v1/approvals", params={"agent": "old"})).json()
     assert (first["items"], first["has_more"]) == ([], True)
     assert await ids(gateway, agent="old") == ["apr_00001", "apr_00000"]
+
+
+@pytest.mark.req("J-12")
+async def test_an_approval_names_the_host_and_shows_what_the_agent_shows(gateway: Gateway) -> None:
+    subject = {"tool_name": "edit", "content": [{"type": "diff", "path": "/w/a", "oldText": "1", "newText": "2"}]}
+    for number, tenant in (("1", "default"), ("2", "another")):
+        record = RunnerRecord(runner_id=f"r{number}", tenant_id=tenant, token_sha256=number,
+                              device_name=f"box {number}", created_ms=1, last_seen_ms=1)
+        await gateway.desk.ledger.commit(WriteBatch([PutRunner(record)]))
+        await gateway.desk.add_approval(f"apr_{number}", runner_id=f"r{number}",
+                                        subject=msgspec.Raw(msgspec.json.encode(subject)))
+    listed = (await gateway.http.get("/v1/approvals")).json()["items"]
+    assert [(one["id"], one.get("device_name"), "preview" in one) for one in listed] == [
+        ("apr_2", None, False), ("apr_1", "box 1", False)]
+    shown = (await gateway.http.get("/v1/approvals/apr_1")).json()
+    assert shown["device_name"] == "box 1"
+    assert shown["preview"] == {"parts": [{"kind": "diff", "path": "/w/a", "old_text": "1", "text": "2"}]}

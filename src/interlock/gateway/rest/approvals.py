@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 from starlette.types import ASGIApp
 
+from interlock.command.agent_preview import preview_of
 from interlock.command.remembered_rule import offers, plain
 from interlock.engine.bridge.policy_subjects import subject_of_approval
 from interlock.gateway.rest import cursors
@@ -40,7 +41,7 @@ async def listing(call: ApiRequest) -> ASGIApp:
     records, after = await scan(
         lambda place, count: ledger.approvals(tenant, state, place, count), lambda record: record.approval.id,
         _filter(call), cursors.place(LIST, before, "cursor") if before else None, limit)
-    items = [record.approval for record in records]
+    items = await _with_devices(call, [record.approval for record in records])
     following = cursors.cursor(LIST, after) if after is not None else None
     return json_answer(ApprovalPage(items, following, after is not None))
 
@@ -66,7 +67,16 @@ def _filter(call: ApiRequest) -> Callable[[ApprovalRecord], bool] | None:
 
 async def show(call: ApiRequest) -> ASGIApp:
     """GET /approvals/{id}."""
-    return json_answer(await _find(call))
+    (approval,) = await _with_devices(call, [await _find(call)])
+    return json_answer(msgspec.structs.replace(approval, preview=preview_of(approval)))
+
+
+async def _with_devices(call: ApiRequest, approvals: list[Approval]) -> list[Approval]:
+    """Name the hosts that the agents work on."""
+    named = {one.runner_id for one in approvals if one.runner_id is not None}
+    runners = await call.front.desk.ledger.runners_named(sorted(named)) if named else []
+    names = {one.runner_id: one.device_name for one in runners if one.tenant_id == call.principal.tenant_id}
+    return [msgspec.structs.replace(one, device_name=names.get(one.runner_id or "") or None) for one in approvals]
 
 
 async def voted_bytes(call: ApiRequest) -> ASGIApp:

@@ -83,6 +83,10 @@ class Hello(Payload, frozen=True, kw_only=True):
     it. 0 where the runner does not number its links."""
     forgotten: list[ForgottenSession] = []
     """[P] The newest sessions that the runner has forgotten, as far as it still knows their numbers."""
+    software: str = ""
+    """[P] What the runner is, with its version: "interlock 0.1.0" (J-14)."""
+    system: str = ""
+    """[P] Operating system, its release and the machine: "Linux 6.8.0 x86_64"."""
 
 
 class WelcomeSession(Payload, frozen=True, kw_only=True):
@@ -125,6 +129,8 @@ class Heartbeat(Payload, frozen=True, kw_only=True):
     """`x-interlock.heartbeat` (L-5): what is listed, the runner vouches for."""
 
     agents: list[LiveAgent]
+    outbox_bytes: Count | None = None
+    """Of all sessions: what the outbox holds that was not acknowledged yet (J-14)."""
 
 
 class InteractionHeld(Payload, frozen=True, kw_only=True):

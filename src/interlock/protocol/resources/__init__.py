@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interlock.protocol.resources.approvals import (
+    AgentPreview,
     AnswerBody,
     Approval,
     ApprovalDoor,
@@ -15,6 +16,7 @@ from interlock.protocol.resources.approvals import (
     DeliveryState,
     GrantBody,
     OfferedOption,
+    PreviewPart,
     Quorum,
     RememberedRule,
     Remembering,
@@ -77,6 +79,7 @@ from interlock.protocol.resources.places import (
 __all__ = [
     "VERBOSE_NOTICES",
     "Actor",
+    "AgentPreview",
     "AnswerBody",
     "Approval",
     "ApprovalDoor",
@@ -112,6 +115,7 @@ __all__ = [
     "OnBusy",
     "Output",
     "PairingCode",
+    "PreviewPart",
     "Quorum",
     "RememberedRule",
     "Remembering",

@@ -69,6 +69,28 @@ class BudgetHold(Resource, frozen=True, kw_only=True):
     resets_at: str | None = None
 
 
+class PreviewPart(Resource, frozen=True, kw_only=True):
+    """One part of what an agent shows of its call: a diff, or a text. `truncated` is how many characters are left out;
+    `GET /v1/approvals/{id}/input` has all."""
+
+    kind: Literal["diff", "text"]
+    path: str | None = None
+    """Of a diff."""
+    old_text: str | None = None
+    """Of a diff; None of a file that is new, as the agent says."""
+    text: str
+    """Of a diff: the file's new text."""
+    truncated: int = 0
+
+
+class AgentPreview(Resource, frozen=True, kw_only=True):
+    """What an agent shows of its call beside the input (J-12): its own word, which nobody has compared with what the
+    tool does. `left_out` counts further parts."""
+
+    parts: list[PreviewPart]
+    left_out: int = 0
+
+
 class Approval(Resource, frozen=True, kw_only=True):
     """An approval with either door (racp section 3).
 
@@ -138,6 +160,10 @@ class Approval(Resource, frozen=True, kw_only=True):
     it: `input` holds WorkspaceFiles (H-13). A yes is remembered until these files change."""
     budget: BudgetHold | None = None
     """Not the command itself is asked about, but whether it may go on past this budget (P-7)."""
+    device_name: str | None = None
+    """The host that the agent works on, as its runner was paired; absent in the answer to a change (J-12)."""
+    preview: AgentPreview | None = None
+    """In `GET /v1/approvals/{id}` alone (J-12)."""
 
 
 class BudgetPot(Resource, frozen=True, kw_only=True):

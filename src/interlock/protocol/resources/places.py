@@ -145,6 +145,15 @@ class Node(Resource, frozen=True, kw_only=True):
     config_versions: dict[str, str]
     agents: list[dict[str, Any]] = []
     roots: list[str] = []
+    software: str | None = None
+    """What it is, with its version; None from a runner that does not say (J-14)."""
+    system: str | None = None
+    """Its operating system, that one's release, and the machine."""
+    outbox_bytes: int | None = None
+    """What its outbox held at its last heartbeat that no gateway had acknowledged; None before the first one, and of
+    one that is attached to another gateway of the cluster."""
+    clock_offset_ms: int | None = None
+    """How far its clock was ahead of the gateway's at its last heartbeat, the way of that included."""
 
 
 class Runner(Resource, frozen=True, kw_only=True):
