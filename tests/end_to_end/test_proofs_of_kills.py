@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from proof.acp import kill_in_turns
 from proof.crew import Pace
 from proof.fail_everywhere import fail_everywhere
 from proof.house import House
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.long
 
 KILLS = 1
 WRITERS = 2
+EDITOR_KILLS = 3
 MANY_KILLS = 3
 POWER_CUTS = 3
 FAILPOINTS = 2
@@ -89,3 +91,13 @@ def test_nothing_is_left_of_agents_that_fork_away_when_their_runner_is_killed(tm
 
     assert seen.left == []
     assert seen.kills == 1
+
+
+@pytest.mark.req("O-3", "O-6")
+def test_each_prompt_of_an_editor_ends_once_and_whole_through_kills_of_the_gateway(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof acp --rounds {EDITOR_KILLS} --seed {seed}")
+    found = kill_in_turns(tmp_path, seed, EDITOR_KILLS)
+    print(found.table())
+    assert found.passed
+    assert found.prompts == EDITOR_KILLS

@@ -1,0 +1,119 @@
+"""A gateway behind a gateway: our adapter of ACP agents at `interlock acp`. Each approval is asked at both, and one
+answer decides it, wherever it is given (O-4)."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from proof.house import House
+
+from end_to_end.errands import Errand, submit
+
+pytestmark = [pytest.mark.req("O-3", "O-4"), pytest.mark.long]
+
+
+class Pair(NamedTuple):
+    """`front` has the agent `behind`, which is the agent `shell` of `back`."""
+
+    front: House
+    back: House
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair]:
+    back = House(tmp_path_factory.mktemp("back"))
+    back.up()
+    place = back.workspace / "front"  # What works below a root of the one works below one of the other.
+    place.mkdir()
+    client = place / "client"  # An agent has no variable of Interlock's: its key comes from a directory that is named.
+    client.mkdir(mode=0o700)
+    shutil.copy(back.state / "owner.key", client)
+    front = House(place, f"""
+[agents.behind]
+adapter = "acp"
+command = "{sys.executable}"
+args = ["-m", "interlock", "acp", "shell", "--url", "{back.url}", "--state", "{client}"]
+""")
+    try:
+        front.up()
+        yield Pair(front, back)
+    finally:
+        front.down()
+        back.down()
+    for house in (front, back):
+        audit_ok, _, says = house.audit_ok()
+        assert audit_ok, says
+        assert house.leftovers() == []
+
+
+@pytest.fixture
+def workspace(pair: Pair, request: pytest.FixtureRequest) -> Path:
+    found = pair.front.workspace / "".join(c if c.isalnum() else "-" for c in request.node.name)
+    found.mkdir()
+    return found
+
+
+def behind(pair: Pair, errand: Errand) -> tuple[dict[str, Any], Errand]:
+    """The approval that waits at the back, and its command there."""
+    (approval,) = pair.back.get("/v1/approvals", state="pending")["items"]
+    return approval, Errand(pair.back, pair.back.get(f"/v1/commands/{approval['command_id']}"))
+
+
+@pytest.mark.parametrize("decision", ["grant", "deny"])
+def test_an_answer_at_the_front_is_the_vote_at_the_back(pair: Pair, workspace: Path, decision: str) -> None:
+    errand = submit(pair.front, "behind", "touch made", workspace=workspace)
+    asked = errand.approval()
+    waiting, command = behind(pair, errand)
+    assert asked["title"] == waiting["title"] == "$ touch made"
+    assert not (workspace / "made").exists()
+
+    assert errand.vote(decision, asked).status_code == 200
+
+    ended = command.ended()
+    decided = pair.back.get(f"/v1/approvals/{waiting['id']}")
+    assert decided["state"] == ("consumed" if decision == "grant" else "denied")
+    assert [vote["decision"] for vote in decided["votes"]] == [decision]
+    assert errand.ended()["state"] == ended["state"] == "succeeded"
+    assert (workspace / "made").exists() == (decision == "grant")
+    assert pair.front.get("/v1/approvals", state="pending")["items"] == []
+
+
+@pytest.mark.parametrize("decision", ["grant", "deny"])
+def test_an_answer_at_the_back_takes_the_question_back_and_is_no_yes_of_the_front(
+    pair: Pair, workspace: Path, decision: str
+) -> None:
+    errand = submit(pair.front, "behind", "touch made", workspace=workspace)
+    asked = errand.approval()
+    waiting, command = behind(pair, errand)
+
+    assert command.vote(decision, waiting).status_code == 200
+
+    assert command.ended()["state"] == "succeeded"
+    ended = errand.ended()
+    if decision == "grant":  # What ran without a yes of the front's own people is reported there, and ends the turn.
+        assert (ended["state"], ended["error"]["code"]) == ("failed", "RAN_UNASKED")
+    else:
+        assert ended["state"] == "succeeded"
+    left = pair.front.get(f"/v1/approvals/{asked['id']}")
+    assert left["state"] not in ("pending", "granted")
+    assert "votes" not in left
+    assert (workspace / "made").exists() == (decision == "grant")
+
+
+def test_a_cancel_at_the_front_ends_the_turn_at_the_back_without_a_vote(pair: Pair, workspace: Path) -> None:
+    errand = submit(pair.front, "behind", "touch made", workspace=workspace)
+    errand.approval()
+    waiting, command = behind(pair, errand)
+
+    errand.cancel()
+
+    assert errand.ended()["state"] == command.ended()["state"] == "canceled"
+    left = pair.back.get(f"/v1/approvals/{waiting['id']}")
+    assert left["state"] not in ("pending", "granted", "denied")
+    assert "votes" not in left
+    assert not (workspace / "made").exists()
