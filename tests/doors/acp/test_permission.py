@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -15,7 +16,10 @@ from interlock.doors.acp.card import ShownCards
 from interlock.doors.acp.permission import Permissions
 from interlock.jsonrpc import Rpc
 from interlock.sdk import AsyncInterlock
+from lazily import lazily
 from small_gateway.running import Gateway, running
+
+schema = lazily("acp.schema")
 
 pytestmark = pytest.mark.anyio
 SUBJECT = b'{"tool_name":"shell","input":{"command":"rm -rf build"}}'
@@ -29,9 +33,11 @@ async def gateway(anyio_backend: str) -> AsyncIterator[Gateway]:
 
 
 class Editor:
-    """The editor's end of the pipe: allows whatever it is asked, and keeps what it was sent."""
+    """The editor's end of the pipe: allows whatever it is asked, fills in each form with `written`, and keeps what it
+    was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, written: Any = None) -> None:
+        self.written = written
         self.sent: list[dict[str, Any]] = []
         self._lines: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -42,6 +48,9 @@ class Editor:
             if message["method"] == "session/request_permission":
                 self._lines.put_nowait(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {
                     "outcome": {"outcome": "selected", "optionId": "allow"}}}).encode())
+            if message["method"] == "elicitation/create" and self.written is not None:
+                self._lines.put_nowait(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": self.written
+                                                   }).encode())
 
     async def lines(self) -> AsyncIterator[bytes]:
         while True:
@@ -82,3 +91,79 @@ async def test_what_is_not_of_the_gateways_digest_is_shown_and_not_asked(gateway
     text = sent[0]["params"]["update"]["content"][0]["content"]["text"]
     assert text.startswith("What the gateway sent of apr_1 does not match the digest that it states")
     assert text.endswith("Deny it with: interlock deny apr_1")
+
+
+QUESTION = msgspec.Raw(b'{"question":"Which way?","options":[{"label":"left"},{"label":"right"}]}')
+
+
+@asynccontextmanager
+async def question(gateway: Gateway, written: Any, role: str = "operator", *, shows_forms: bool = True
+                   ) -> AsyncIterator[tuple[Editor, asyncio.Task[None]]]:
+    """Ask an editor about a question; `written` is what its user does with the form, None for nothing yet."""
+    await gateway.desk.add_approval("apr_1", door="tool", kind="question", title="Which way?", input=QUESTION)
+
+    async def none(*_: Any) -> None:
+        raise AssertionError("the editor asks nothing")
+
+    editor = Editor(written)
+    rpc = Rpc(editor, none, none)
+    reading = asyncio.create_task(rpc.run())
+    async with AsyncInterlock(gateway.base, f"ilk_default_{role}") as client:
+        asking = asyncio.create_task(Permissions(client, rpc, shows_forms).ask("s1", "apr_1", ShownCards()))
+        yield editor, asking
+        await asyncio.gather(asking, return_exceptions=True)
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+
+
+async def state_of(gateway: Gateway) -> tuple[str, str | None]:
+    shown = (await gateway.http.get("/v1/approvals/apr_1")).json()
+    return shown["state"], shown.get("answer")
+
+
+@pytest.mark.req("O-4", "C-8")
+@pytest.mark.parametrize(("written", "state"), [
+    ({"action": "accept", "content": {"answer": " left "}}, ("granted", "left")),
+    ({"action": "decline"}, ("denied", None)),
+    ({"action": "decline", "content": None}, ("denied", None)),
+    ({"action": "cancel"}, ("pending", None)),
+    ({"action": "accept", "content": {"answer": "  "}}, ("pending", None)),
+    ({"action": "accept", "content": {"answer": ["left"]}}, ("pending", None)),
+    ({"action": "of-the-future"}, ("pending", None)),
+    ("nonsense", ("pending", None))])
+async def test_a_question_is_a_form_and_only_what_is_written_there_answers_it(
+    gateway: Gateway, written: Any, state: tuple[str, str | None]
+) -> None:
+    async with question(gateway, written) as (editor, asking):
+        await asking
+    [sent] = editor.sent
+    assert sent["method"] == "elicitation/create"
+    schema.CreateFormSessionElicitationRequest.model_validate(sent["params"])
+    assert sent["params"]["message"].splitlines()[:3] == ["Which way?", "  1 left", "  2 right"]
+    assert await state_of(gateway) == state
+
+
+@pytest.mark.req("O-4", "C-8")
+@pytest.mark.parametrize(("role", "shows_forms"), [("viewer", True), ("operator", False)])
+async def test_without_forms_or_without_the_role_a_question_is_shown_with_its_verb(
+    gateway: Gateway, role: str, shows_forms: bool
+) -> None:
+    async with question(gateway, {"action": "accept", "content": {"answer": "left"}}, role, shows_forms=shows_forms
+                        ) as (editor, asking):
+        await asking
+    [sent] = editor.sent
+    assert sent["method"] == "session/update"
+    assert "interlock answer apr_1" in json.dumps(sent)
+    assert await state_of(gateway) == ("pending", None)
+
+
+@pytest.mark.req("O-4", "C-8")
+async def test_a_question_that_is_answered_elsewhere_is_taken_back(gateway: Gateway) -> None:
+    async with question(gateway, None) as (editor, asking):
+        async with asyncio.timeout(20):
+            while not editor.sent:
+                await asyncio.sleep(0.01)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    assert [one["method"] for one in editor.sent] == ["elicitation/create", "$/cancel_request"]
+    assert editor.sent[1]["params"]["requestId"] == editor.sent[0]["id"]

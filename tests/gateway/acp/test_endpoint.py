@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio.lowlevel
+import msgspec
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -17,7 +18,7 @@ from interlock.config import RatesSection
 from interlock.doors.acp.door import REQUESTS_MAX
 from interlock.gateway.credentials import digest
 from interlock.gateway.rest.socket import BAD_REQUEST, UNAUTHORIZED
-from interlock.ports.ledger import PutKey, WriteBatch
+from interlock.ports.ledger import PutCommand, PutKey, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
@@ -318,3 +319,26 @@ def capabilities(number: int, modes: list[str]) -> Frame:
     payload = p.Capabilities(dps_version="1.0", features={"modes": modes})
     return Frame(type="session.capabilities", message_id=f"m-{number}", session_id="s1", timestamp="t", seq=number,
                  payload=payload)
+
+
+@pytest.mark.req("O-4")
+async def test_a_client_that_offers_forms_is_asked_a_question_in_one(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    command = await gateway.execute(target={"agent_id": "shell", "session_id": "s1"})
+    await gateway.desk.add_approval("apr_1", door="tool", kind="question", title="Left or right?", command_id=command)
+    record = await gateway.desk.ledger.command(command)
+    assert record is not None
+    running = msgspec.structs.replace(record, command=msgspec.structs.replace(record.command, state="running"))
+    await gateway.desk.commit([PutCommand(running), gateway.desk.status(
+        command, event="approval", approval_id="apr_1", approval_state="pending")])
+    async with connected(gateway) as client, asyncio.timeout(PATIENCE_S):
+        await client.ask("initialize", protocolVersion=1, clientCapabilities={"elicitation": {"form": {}}})
+        await client.send("session/load", sessionId=SESSION, cwd="/w", mcpServers=[])
+        while (asked := json.loads(await client.link.recv())).get("method") != "elicitation/create":
+            pass
+        await client.link.send(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {
+            "action": "accept", "content": {"answer": "left"}}}))
+        while (await gateway.http.get("/v1/approvals/apr_1")).json()["state"] == "pending":
+            await asyncio.sleep(0.01)
+    assert asked["params"]["sessionId"] == SESSION
+    assert (await gateway.http.get("/v1/approvals/apr_1")).json()["answer"] == "left"

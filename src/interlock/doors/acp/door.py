@@ -62,6 +62,7 @@ class AcpDoor:
         self._connect = connect
         self._gateway: AsyncInterlock | None = None
         self._permissions: Permissions | None = None
+        self._shows_forms = False
         self._agent_id = agent_id
         self._runner_id = runner_id
         self._on_exit = on_exit
@@ -140,7 +141,8 @@ class AcpDoor:
                 await session.note(f"The prompt could not be canceled: {error}")
 
     # --- methods ---
-    async def _initialize(self, _params: dict[str, Any]) -> dict[str, Any]:
+    async def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._shows_forms = _offers(params, "clientCapabilities", "elicitation", "form")
         return {
             "protocolVersion": PROTOCOL_VERSION,
             "agentInfo": {"name": "interlock", "title": "Interlock", "version": __version__},
@@ -226,7 +228,7 @@ class AcpDoor:
     def _client(self) -> AsyncInterlock:
         if self._gateway is None:
             self._gateway = self._connect()
-            self._permissions = Permissions(self._gateway, self._rpc)
+            self._permissions = Permissions(self._gateway, self._rpc, self._shows_forms)
         return self._gateway
 
     async def _agent(self, cwd: str) -> str:
@@ -304,6 +306,13 @@ def runner_of(text: str, nodes: Sequence[Node]) -> str:
         raise DoorError(INVALID_PARAMS, f"The runner {text!r} could be any of {len(found)}: {listed}." if found else
                         f"There is no runner {text!r}; there are: {listed or 'none'}.")
     return found[0].node_id
+
+
+def _offers(params: Any, *path: str) -> bool:
+    """Return whether a member is there, at any depth, and not null."""
+    for name in path:
+        params = cast("dict[str, Any]", params).get(name) if isinstance(params, dict) else None
+    return params is not None
 
 
 def _params(raw: bytes) -> dict[str, Any]:

@@ -6,15 +6,22 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.card.permission_request import not_of_its_digest, request_of_approval, title_of_approval
+from interlock.command.card.permission_request import (
+    lines_of_approval,
+    not_of_its_digest,
+    request_of_approval,
+    title_of_approval,
+)
 from interlock.doors.acp.card import ShownCards, is_whole
 from interlock.doors.acp.view import of_subject, text_content
 from interlock.jsonrpc import PeerLost, Rpc, RpcError
+from interlock.protocol.api.approvals import ANSWER_QUESTION, VOTE
 from interlock.protocol.resources import Approval, Remembering, RuleMatch
 from interlock.sdk import AsyncInterlock
 from interlock.sdk.problems import InterlockError
 
-VOTERS = frozenset({"owner", "admin", "approver"})
+VOTERS = VOTE.roles
+ANSWERERS = ANSWER_QUESTION.roles
 ALLOW, ALLOW_SESSION, DENY = "allow", "allow_session", "deny"
 SESSION = Remembering(scope="session", match=RuleMatch(width="exact"))
 COMMENT = "in the editor (ACP)"
@@ -32,13 +39,30 @@ class _Answer(msgspec.Struct):
 _answer = msgspec.json.Decoder(_Answer)
 
 
+class _Fields(msgspec.Struct):
+    answer: str = ""
+
+
+class _Written(msgspec.Struct):
+    action: str = "cancel"
+    content: _Fields | None = None
+
+
+_written = msgspec.json.Decoder(_Written)
+FORM = {"type": "object", "required": ["answer"],
+        "properties": {"answer": {"type": "string", "title": "Answer", "minLength": 1}}}
+"""A question is answered in words, as with `interlock answer`; its choices, if it has any, are numbered in its text."""
+
+
 class Permissions:
     """Asks an editor about approvals, and votes as the person whose key the door has."""
 
-    def __init__(self, gateway: AsyncInterlock, rpc: Rpc) -> None:
+    def __init__(self, gateway: AsyncInterlock, rpc: Rpc, shows_forms: bool = False) -> None:
+        """`shows_forms`: the editor asks its user in a form (`elicitation/create`)."""
         self._gateway = gateway
         self._rpc = rpc
-        self._may_vote: bool | None = None
+        self._shows_forms = shows_forms
+        self._roles: frozenset[str] | None = None
 
     async def ask(self, editor_session: str, approval_id: str, shown: ShownCards) -> None:
         """Ask about one approval and vote by the answer; note in `shown` what the
@@ -48,7 +72,10 @@ class Permissions:
             approval = await self._gateway.approvals.get(approval_id)
             if approval.state != "pending":
                 return
-            if approval.kind == "question" or approval.signed or not await self._votes():
+            if approval.kind == "question" and self._shows_forms and await self._has_role(ANSWERERS):
+                await self._answer(editor_session, approval)
+                return
+            if approval.kind == "question" or approval.signed or not await self._has_role(VOTERS):
                 await self._show(editor_session, approval, waits(approval))
                 return
             if (why := not_of_its_digest(approval)) is not None:
@@ -59,6 +86,17 @@ class Permissions:
             await self._show_sentence(editor_session, approval_id, str(error))
         except (RpcError, PeerLost, msgspec.MsgspecError):
             return  # An editor that leaves, or answers with an error, has not voted.
+
+    async def _answer(self, editor_session: str, approval: Approval) -> None:
+        """Ask a question in a form and send what was written. A cancelled form is no answer; the question stays."""
+        raw = await self._rpc.request("elicitation/create", {
+            "sessionId": editor_session, **({"toolCallId": approval.invocation_id} if approval.invocation_id else {}),
+            "mode": "form", "message": "\n".join(line.text for line in lines_of_approval(approval)),
+            "requestedSchema": FORM, "_meta": meta(approval)}, cancels=True)
+        written = _written.decode(raw)
+        answer = written.content.answer.strip() if written.content is not None else ""
+        if written.action == "decline" or (written.action == "accept" and answer):
+            await self._gateway.approvals.answer(approval.id, answer if written.action == "accept" else None)
 
     async def _vote(self, editor_session: str, approval: Approval, shown: ShownCards) -> None:
         raw = await self._rpc.request("session/request_permission", {
@@ -96,10 +134,10 @@ class Permissions:
             return False
         return "exact" in {width.width for width in proposed.widths}
 
-    async def _votes(self) -> bool:
-        if self._may_vote is None:
-            self._may_vote = bool(VOTERS & set((await self._gateway.whoami()).roles))
-        return self._may_vote
+    async def _has_role(self, roles: frozenset[str]) -> bool:
+        if self._roles is None:
+            self._roles = frozenset((await self._gateway.whoami()).roles)
+        return not roles.isdisjoint(self._roles)
 
     async def _show(self, editor_session: str, approval: Approval, sentence: str) -> None:
         update = tool_call(approval)
