@@ -212,7 +212,7 @@ def test_every_fence_is_closed_and_named_as_known() -> None:
     for path in PAGES:
         assert path.read_text("utf-8").count("\n```") % 2 == 0, name(path)
         languages = {language for language, _ in FENCE.findall(path.read_text("utf-8"))}
-        known = {"", "sh", "console", "toml", "json", "js", "lua", "nginx", "mermaid", "python", "yaml"}
+        known = {"", "sh", "console", "toml", "json", "js", "lua", "elisp", "nginx", "mermaid", "python", "yaml"}
         assert languages <= known, name(path)
 
 
