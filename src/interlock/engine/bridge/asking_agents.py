@@ -70,7 +70,7 @@ def compact(lane: Lane, principal: Principal, instructions: str | None) -> compa
         open_session(lane)
     request_id = lane.new_uuid()
     frame = lane.control("control.session.compact", p.SessionCompact(request_id=request_id, instructions=instructions))
-    state.compacting = frame.message_id
+    compaction.sent_as(lane, frame.message_id)
     compaction.wait_for(lane, request_id, who_is(principal), instructions)
     lane.audit("compact", who_is(principal), {"request": request_id})
     return compaction.RequestedCompaction(request_id, frame.message_id, state.n)
@@ -88,5 +88,5 @@ def compact_again(lane: Lane) -> None:
     open_session(lane)
     frame = lane.control("control.session.compact", p.SessionCompact(
         request_id=pending.request_id, instructions=pending.instructions))
-    lane.state.compacting = frame.message_id
+    compaction.sent_as(lane, frame.message_id)
     pending.deadline_ms = lane.now + compaction.COMPACT_TIMEOUT_MS

@@ -106,6 +106,11 @@ def asked(lane: Lane) -> list[ApprovalRecord]:
     return [r for r in lane.approvals.values() if r.approval.budget is not None and r.approval.state == "pending"]
 
 
+def begin_turn(lane: Lane) -> None:
+    """Count a turn's tokens from nothing; what people allowed was for the turn before."""
+    lane.state.turn_tokens, lane.state.turn_raised = 0, {}
+
+
 def may_start(lane: Lane, record: CommandRecord) -> bool:
     """Whether the day's money lets a prompt go out; if not, somebody is asked, once."""
     empty = list(used_up(lane, "usd_per_day"))

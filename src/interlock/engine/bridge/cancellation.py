@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.engine.bridge.command_end import close_agent, end_canceled
+from interlock.engine.bridge.command_end import await_end, close_agent, end_canceled
 from interlock.engine.bridge.control_commands import as_decided, begin_order, ordered, who_is
 from interlock.engine.bridge.dispatch import queued, replace_prompt
 from interlock.engine.bridge.lane import Lane
@@ -19,7 +19,7 @@ def submit_cancel(lane: Lane, principal: Principal, body: CommandBody) -> Comman
     """Take a cancel: a command of its own, needs no approval (C-2). Raises Problem Conflict for one that has ended."""
     target = ordered(lane, body)
     order = begin_order(lane, principal, body, target)
-    lane.state.cancels.setdefault(target.command.id, []).append(order.command.id)
+    await_end(lane, target.command.id, order.command.id)
     cancel_command(lane, target, who_is(principal)["id"], "cancel")
     return as_decided(lane, order.command.id)
 

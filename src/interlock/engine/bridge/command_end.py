@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from interlock.command.machine import ACTIVE
+from interlock.engine.bridge import progress
 from interlock.engine.bridge.control_commands import end_holds, end_order
 from interlock.engine.bridge.denials import with_refused
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -54,7 +55,7 @@ def end_command(
     ran_here = lane.state.active == command.id
     if lane.state.active == command.id:
         lane.state.active = None
-        lane.state.stage = ""
+        progress.reset(lane)
         lane.state.noop_seq = None
     _finish_cancels(lane, command.id, to)
     end_holds(lane, command.id, ("Conflict", f"the command ended as {to} first"))
@@ -140,6 +141,11 @@ def _void_approvals(lane: Lane, command_id: str) -> None:
         approval = record.approval
         if approval.command_id == command_id and (approval.door == "command" or approval.state == "pending"):
             lane.move_approval(record, "void", SYSTEM, decided_at=approval.decided_at or lane.at)
+
+
+def await_end(lane: Lane, command_id: str, cancel_id: str) -> None:
+    """Have a cancel wait for the command's end."""
+    lane.state.cancels.setdefault(command_id, []).append(cancel_id)
 
 
 def _finish_cancels(lane: Lane, command_id: str, to: CommandState) -> None:

@@ -191,6 +191,16 @@ def request(lane: Lane, asked: CompactionRequest, prepared: Prepared,
     return RequestedCompaction(request_id, frame.message_id, state.n)
 
 
+def count_reported(lane: Lane, tokens: int) -> None:
+    """Take over the size of the context as the agent reports it."""
+    lane.state.context_tokens, lane.state.context_estimated = tokens, False
+
+
+def sent_as(lane: Lane, message_id: str) -> None:
+    """Wait for the answer to this request: no prompt goes out meanwhile (T-1)."""
+    lane.state.compacting = message_id
+
+
 def wait_for(lane: Lane, request_id: str, by: dict[str, str], instructions: str | None) -> None:
     """An agent that owns its context was asked: its report, or time, ends it."""
     lane.state.context.pending = PendingCompaction(request_id=request_id, cause="manual", by=by,

@@ -76,6 +76,11 @@ def end_order(lane: Lane, order_id: str, error: tuple[str, str] | None = None) -
     lane.move(record, "failed", SYSTEM, {"code": failure.code}, error=failure)
 
 
+def await_agent(lane: Lane, command_id: str, order_id: str) -> None:
+    """Have a pause or a resume wait for what the command's agent says."""
+    lane.state.holds.setdefault(command_id, []).append(order_id)
+
+
 def end_holds(lane: Lane, command_id: str, error: tuple[str, str] | None = None) -> None:
     """End all pauses and resumes that wait for this command."""
     for order_id in lane.state.holds.pop(command_id, []):

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.bridge import compaction, trusted_files
+from interlock.engine.bridge import compaction, held, trusted_files
 from interlock.engine.bridge.budgets import may_start
 from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.contexts import Travelling, travelling, without_prompt
@@ -79,7 +79,8 @@ def open_session(lane: Lane) -> None:
          **({"next_turn_index": state.turns} if state.turns else {}),
          **({"agent_session": state.agent_session} if state.agent_session else {})},
     )
-    state.opening, state.box = "opening", None
+    state.opening = "opening"
+    held.take_box(state, None)
     state.open_message_id = frame.message_id
     state.context.sent = None
 

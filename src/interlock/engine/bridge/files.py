@@ -128,6 +128,12 @@ def _take(lane: Lane, frame: Frame, raw: bytes, known: Incoming | None) -> tuple
     return kept_apart(lane, frame, raw)
 
 
+def drop_files(lane: Lane) -> None:
+    """Give up the files under way: their agent is closed."""
+    lane.state.incoming.clear()
+    lane.digests.clear()
+
+
 def passed_over(frame: Frame, raw: bytes) -> bytes:
     """What is recorded of a chunk that is passed over."""
     try:

@@ -27,12 +27,12 @@ from interlock.engine.bridge.approvals import (
     void_interactions,
 )
 from interlock.engine.bridge.budget_decisions import review
-from interlock.engine.bridge.budgets import report_overrun, take_usage
+from interlock.engine.bridge.budgets import begin_turn, report_overrun, take_usage
 from interlock.engine.bridge.command_end import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.denials import MAX_TITLE_CHARS, keep_denial
 from interlock.engine.bridge.entries import give_up_wishes
-from interlock.engine.bridge.files import PassedOver, passed_over, take_file
-from interlock.engine.bridge.held import holding_now, stated_box
+from interlock.engine.bridge.files import PassedOver, drop_files, passed_over, take_file
+from interlock.engine.bridge.held import holding_now, stated_box, take_asking, take_box
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import EndedTurn
 from interlock.engine.bridge.losses import reach
@@ -193,10 +193,8 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: RuleSet) 
     if payload.agent is not None and payload.agent.model:
         state.model = payload.agent.model
     # Only what answers this very open is believed, and only for as long as it is open (H-18).
-    state.box = payload.box if frame.metadata.get("in_reply_to") == state.open_message_id else None
-    asks = payload.features.get("permission") == "asks" and not state.fell
-    state.permission = "asks" if asks else "never"
-    if not asks:
+    take_box(state, payload.box if frame.metadata.get("in_reply_to") == state.open_message_id else None)
+    if not take_asking(state, asks=payload.features.get("permission") == "asks"):
         command_door.hold_queued(lane, policy, f"{state.agent_id} does not ask before it uses a tool.")
     uses = ["permission", "pause", *(["context_owner", "context_compaction"] if compaction.owns(lane.state) else [])]
     lane.control("session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={"uses": uses}))
@@ -206,8 +204,10 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     lane.state.turn_start_n = lane.state.n
     lane.state.turns = payload.turn_index + 1
     lane.fold.reset()
-    lane.state.ended = lane.state.unasked = None
-    lane.state.turn_tokens, lane.state.turn_raised, lane.state.held_answers = 0, {}, []
+    lane.state.ended = None
+    unapproved_tools.begin_turn(lane)
+    begin_turn(lane)
+    lane.state.held_answers = []
     record = lane.active
     if lane.state.controller and record is None:
         return  # Another gateway's turn.
@@ -220,7 +220,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
         lane.audit("late_event", SYSTEM, {"frame": frame.type})
         lane.control("control.turn.cancel", p.TurnCancel(reason="its command has ended", turn_id=payload.turn_id))
         return
-    lane.state.stage, lane.state.percent = "", None
+    progress.reset(lane)
     if record.command.state == "dispatched":
         progress.begin(lane)
         record = lane.move(record, "running", SYSTEM, {"attempt": record.command.attempt}, started_at=lane.at,
@@ -381,7 +381,7 @@ def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
     lane.state.output_tokens += tokens.output_tokens
     count_tokens(lane, tokens, estimated=frame.metadata.get("estimated") is True)
     if payload.context_window.used:
-        lane.state.context_tokens, lane.state.context_estimated = payload.context_window.used, False
+        compaction.count_reported(lane, payload.context_window.used)
     context, stop_reason = lane.state.context, lane.state.ended.stop_reason
     context.reported = payload.context_window.used
     context.window_told = payload.context_window.capacity or context.window_told
@@ -429,10 +429,10 @@ def finish_turn(lane: Lane) -> None:
 
 def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     state = lane.state
-    state.opening, state.box = "closed", None
+    state.opening = "closed"
+    take_box(state, None)
     compaction.dropped(lane)
-    state.incoming.clear()
-    lane.digests.clear()
+    drop_files(lane)
     if state.ended is not None:
         finish_turn(lane)
     void_interactions(lane)

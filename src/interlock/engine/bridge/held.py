@@ -1,4 +1,5 @@
-"""How a session's agent is held now, as the session, its approvals and the audit log name it (H-10)."""
+"""How a session's agent is held now, as the session, its approvals and the audit log name it (H-10), and what it is
+taken for (H-11, H-12, H-18)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import msgspec
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol.box import Box, is_closed
 from interlock.protocol.hold import PROGRAMS_HELD, Holding
+from interlock.protocol.payloads import AgentOffer
 
 UNASKED = "it used a tool without a yes"
 OPEN_MODE = "it does not ask in the mode that it is in"
@@ -38,3 +40,32 @@ def holding_now(state: LaneState) -> Holding:
     if state.holding is None or state.holding.held == "command":
         return state.holding or Holding(held="command")
     return msgspec.structs.replace(state.holding, held="command", why=OPEN_MODE)
+
+
+# --- what the lane takes an agent for: these alone write it ---
+def take_offer(state: LaneState, offer: AgentOffer) -> None:
+    """Take over what the runner says of an agent that is not open, for its next opening."""
+    state.permission, state.trusted_kinds = "never" if state.fell else offer.permission, offer.trusted_kinds
+    state.holding, state.offered_box = offer.holding, offer.box
+
+
+def take_asking(state: LaneState, *, asks: bool) -> bool:
+    """Take over whether the agent says that it asks; returns whether it is taken to ask."""
+    state.permission = "asks" if asks and not state.fell else "never"
+    return state.permission == "asks"
+
+
+def take_box(state: LaneState, box: Box | None) -> None:
+    """Take over the box that the runner has stated of this opening; None without one, or after its end."""
+    state.box = box
+
+
+def has_fallen(state: LaneState) -> None:
+    """Believe no more in this session that its agent asks (H-12)."""
+    state.permission, state.fell = "never", True
+
+
+def distrust(state: LaneState) -> None:
+    """Forget all that speaks for the agent: its stored state was changed by hand (H-5)."""
+    state.permission, state.trusted_kinds, state.fell = "never", False, True
+    state.box = state.offered_box = state.holding = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from interlock.engine.bridge import orphans
 from interlock.engine.bridge.approvals import restart_clock, void_interactions
 from interlock.engine.bridge.command_end import close_agent, end_command
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -102,7 +103,7 @@ def _give_up_agent(lane: Lane, *, is_open: bool) -> list[str]:
     active = state.active if lane.active is not None else None
     state.fatal = (CODE, ENDED)
     lose_agent(lane, ENDED)
-    state.lost_turn = ""  # A turn that the ledger does not know of ends with the agent.
+    orphans.lose(lane, "")  # A turn that the ledger does not know of ends with the agent.
     if is_open:
         state.opening = "open"
         close_agent(lane, SYSTEM, "the gateway's ledger is an older copy")

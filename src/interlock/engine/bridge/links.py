@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.engine.bridge import compaction, orphans
+from interlock.engine.bridge import compaction, held, orphans
 from interlock.engine.bridge.approvals import void_interactions
 from interlock.engine.bridge.command_end import end_canceled, fail
 from interlock.engine.bridge.dispatch import start_detach_clock
@@ -45,8 +45,7 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
 def take_offer(lane: Lane, offer: AgentOffer) -> None:
     """Take over what the runner says of an agent that is not open, for its next opening."""
     state = lane.state
-    state.permission, state.trusted_kinds = "never" if state.fell else offer.permission, offer.trusted_kinds
-    state.holding, state.offered_box = offer.holding, offer.box
+    held.take_offer(state, offer)
     state.context.owner = offer.context_owner
 
 
@@ -121,7 +120,7 @@ def lose_agent(lane: Lane, sentence: str) -> None:
     lane.out.writes.append(lane.snapshot())  # Also if nothing else is to be written.
     compaction.dropped(lane)
     turn = state.machine.turn if state.machine.phase == "turn" else None
-    state.lost_turn, state.orphan = turn.turn_id if turn is not None else "", None
+    orphans.lose(lane, turn.turn_id if turn is not None else "")
     state.machine.phase, state.machine.turn = "closed", None
     if lane.transcriber is not None:
         lane.transcribe(lane.transcriber.fold.abandon(sentence, lane.now))

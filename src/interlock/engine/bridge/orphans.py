@@ -41,6 +41,11 @@ def returned(lane: Lane, turn_id: str | None) -> None:
         _forget(lane)
 
 
+def lose(lane: Lane, turn_id: str) -> None:
+    """Remember the turn that was open when its agent was given up, "" for none; nothing else is waited for."""
+    lane.state.lost_turn, lane.state.orphan = turn_id, None
+
+
 def _forget(lane: Lane) -> None:
     lane.state.lost_turn, lane.state.orphan = "", None
     lane.out.writes.append(lane.snapshot())

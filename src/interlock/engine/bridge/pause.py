@@ -5,7 +5,15 @@ from __future__ import annotations
 from interlock.engine.bridge.approvals import restart_clock, stop_clock
 from interlock.engine.bridge.budgets import asked
 from interlock.engine.bridge.command_end import MAX_REASON_CHARS
-from interlock.engine.bridge.control_commands import as_decided, begin_order, end_holds, end_order, ordered, who_is
+from interlock.engine.bridge.control_commands import (
+    as_decided,
+    await_agent,
+    begin_order,
+    end_holds,
+    end_order,
+    ordered,
+    who_is,
+)
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -20,7 +28,7 @@ def submit_pause(lane: Lane, principal: Principal, body: CommandBody) -> Command
         raise Problem("Conflict", f"command {target.command.id} is {target.command.state}; only a running one can be "
                       "paused")
     order = begin_order(lane, principal, body, target)
-    lane.state.holds.setdefault(target.command.id, []).append(order.command.id)
+    await_agent(lane, target.command.id, order.command.id)
     lane.move(target, "pausing", who_is(principal))
     frame = lane.control("control.turn.pause", p.TurnPause(reason=body.reason and body.reason[:MAX_REASON_CHARS]))
     lane.state.pause_message_id = frame.message_id
@@ -51,7 +59,7 @@ def submit_resume(lane: Lane, principal: Principal, body: CommandBody) -> Comman
     if state == "pausing":
         end_order(lane, order.command.id)
     else:
-        lane.state.holds.setdefault(target.command.id, []).append(order.command.id)
+        await_agent(lane, target.command.id, order.command.id)
     return as_decided(lane, order.command.id)
 
 

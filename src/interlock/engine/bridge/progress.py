@@ -28,6 +28,11 @@ def begin(lane: Lane) -> None:
     lane.state.stage_told, lane.state.percent_told_ms = "", 0
 
 
+def reset(lane: Lane) -> None:
+    """Nothing is under way, or nothing is known of it yet."""
+    lane.state.stage, lane.state.percent = "", None
+
+
 def at_stage(lane: Lane, stage: Stage) -> None:
     """The turn is at this stage now."""
     lane.state.stage = stage

@@ -15,6 +15,7 @@ import msgspec
 from interlock.command.audit import leaf_hash
 from interlock.command.machine import TERMINAL
 from interlock.command.record_seal import progress_sha256
+from interlock.engine.bridge import held
 from interlock.engine.bridge.approvals import restart_clock
 from interlock.engine.bridge.cancellation import cancel_command
 from interlock.engine.bridge.command_end import end_command
@@ -199,9 +200,8 @@ def refuse(lane: Lane, broken: SealMismatch) -> None:
     lane.notice(Notice(code="Tampered", message=SENTENCE.format(how)))
     state, active = lane.state, lane.active
     if broken.state:
-        state.permission, state.trusted_kinds, state.fell = "never", False, True
+        held.distrust(state)
         state.turn_raised, state.held_answers = {}, []
-        state.box = state.offered_box = state.holding = None
         state.agent_session = ""
     if not (broken.changed or broken.state):
         return

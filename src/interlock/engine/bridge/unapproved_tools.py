@@ -9,6 +9,7 @@ that the agent reports changes that; an agent that was only switched counts as a
 from __future__ import annotations
 
 from interlock.command.policy import PolicyVerdict, RuleSet
+from interlock.engine.bridge import held
 from interlock.engine.bridge.command_door import hold_queued
 from interlock.engine.bridge.command_end import fail
 from interlock.engine.bridge.lane import Lane
@@ -35,7 +36,7 @@ def reports(payload: p.AgentError) -> bool:
 def report(lane: Lane, payload: p.AgentError, policy: RuleSet) -> None:
     """Record it, say it on every surface, and end the turn, unless the config says only to tell."""
     code = Code(payload.error_code)
-    lane.state.fell = True
+    held.has_fallen(lane.state)
     _fall(lane, "ran_unasked", code, payload.message, policy)
 
 
@@ -48,13 +49,13 @@ def asking_changed(lane: Lane, payload: p.AskingChanged, policy: RuleSet) -> Non
     if permission == "never":
         _fall(lane, "asking_stopped", Code.STOPPED_ASKING, payload.message, policy)
         return
-    state.permission = permission
+    held.take_asking(state, asks=True)
     lane.audit("asking_resumed", {"id": state.runner_id, "role": "runner"}, {})
 
 
 def _fall(lane: Lane, action: str, code: Code, sentence: str, policy: RuleSet) -> None:
     record, turn = lane.active, lane.state.machine.turn
-    lane.state.permission = "never"
+    held.take_asking(lane.state, asks=False)
     lane.notice(Notice(code=NOTICES[code], message=sentence))
     lane.audit(action, {"id": lane.state.runner_id, "role": "runner"}, {"code": code.value},
                command_id=record.command.id if record is not None else None)
@@ -73,6 +74,11 @@ def started_all_the_same(lane: Lane, code: Code, because: str) -> None:
     sentence = f"{lane.state.agent_id} {because}, and the command was not approved."
     lane.state.unasked = (code.value, sentence)
     lane.control("control.turn.cancel", p.TurnCancel(reason=code.value, turn_id=turn.turn_id))
+
+
+def begin_turn(lane: Lane) -> None:
+    """Nothing has run without a yes in a turn that starts."""
+    lane.state.unasked = None
 
 
 def fail_unasked(lane: Lane, record: CommandRecord) -> bool:
