@@ -464,6 +464,15 @@ MEANING = {
     "agent.base_url": "where that provider's API is: any OpenAI-compatible server, under a name of your own",
     "agent.api_key_env": "the variable of the runner's environment, or of `env`, that holds the API key",
     "agent.box": "the walls around its processes, a table of its own: see `[agents.ID.box]` below",
+    "agent.mcp": "MCP servers that an `acp` agent gets, tables of their own: see `[agents.ID.mcp.NAME]` below",
+    "mcp.command": "a program that speaks MCP on standard input and output: an absolute path, or a name on PATH",
+    "mcp.args": "its arguments",
+    "mcp.env": "variables that it gets; names with KEY, TOKEN, SECRET … are not shown",
+    "mcp.env_pass": "credentials of the runner's own environment that it gets as well, by name",
+    "mcp.url": "in place of a program: the address of a server that speaks MCP over HTTP",
+    "mcp.headers": "headers of its requests",
+    "mcp.header_env": "by header the variable of the runner's environment that holds its value, as "
+                      "`Authorization = \"DOCS_TOKEN\"`",
     "box.walls": "`best`: what the host has, `namespace` before `landlock`; `none` hides nothing at all",
     "box.hide": "files and directories that it can neither read nor change, absolute or from `~/`; the state directory "
                 "always is among them",
@@ -510,6 +519,7 @@ def config_page() -> str:
         DefaultsSection,
         MemoryFlushSection,
     )
+    from interlock.ports.mcp_spec import McpSpec
     from interlock.session.chat_route import Binding
     from interlock.session.resets import ResetRule
 
@@ -567,7 +577,10 @@ def config_page() -> str:
               *_keys("agent", config.AgentSpec), "", "## [agents.ID.box]", "", *paragraph(
         "Walls of the kernel around one agent. Without this section the state directory is hidden from it wherever the",
         "host can do that. [How to box an agent](../how-to/box-an-agent.md)."),
-              *_keys("box", BoxSpec)]
+              *_keys("box", BoxSpec), "", "## [agents.ID.mcp.NAME]", "", *paragraph(
+                  "An MCP server that the agent gets in each conversation, by the name NAME.",
+                  "[How to give an agent MCP servers](../how-to/agents.md#mcp-servers)."),
+              *_keys("mcp", McpSpec)]
     return page("The config file", *lines)
 
 

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from interlock import config
 from interlock.agents import evidence
 from interlock.agents.held import holding_of
+from interlock.agents.mcp_servers import summary
 from interlock.cli.boxes import boxed, unwalled
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
@@ -36,9 +37,10 @@ def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
     """List agents: those that runners offer, those configured, and those found on PATH with how to set them up."""
     loaded = load_config(where)
     offered, unreached = asyncio.run(_offers(where))
-    configured = [
+    configured: list[dict[str, Any]] = [
         {"agent_id": name, "adapter": spec.adapter, "command": spec.command, "args": spec.args,
-         "found": not spec.command or shutil.which(spec.command) is not None}
+         "found": not spec.command or shutil.which(spec.command) is not None,
+         "mcp": {server: summary(one) for server, one in spec.mcp.items()}}
         for name, spec in loaded.agents.items()
     ]
     found = [
@@ -60,6 +62,9 @@ def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
         if not agent["found"]:
             say(f"agents.{agent['agent_id']}: {agent['command']} is not on PATH; install it, or correct the config",
                 "bold", "not on PATH")
+        if agent["mcp"]:
+            servers = " · ".join(f"{name}: {one_line(how, 100)}" for name, how in agent["mcp"].items())
+            say(f"{agent['agent_id']} gets MCP servers: {servers}")
     _print_found([one for one in found if not one["configured"]], where)
     return ExitStatus.DONE
 

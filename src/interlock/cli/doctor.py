@@ -18,6 +18,8 @@ from cyclopts import Parameter
 from interlock import __version__, config
 from interlock.agents import evidence
 from interlock.agents.credentials import not_passed_on, not_set
+from interlock.agents.mcp_servers import not_set as not_set_for_server
+from interlock.agents.mcp_servers import program_of, summary
 from interlock.box.host import Host, survey
 from interlock.channels.chat.places import PlacesFile
 from interlock.cli.cluster_health import shared_server
@@ -27,7 +29,7 @@ from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.pairings import pairings
 from interlock.cli.pause_verbs import drained
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
-from interlock.cli.terminal import print_json, result, styled
+from interlock.cli.terminal import one_line, print_json, result, styled
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble
 from interlock.ports.agent import AgentSpec
@@ -279,6 +281,7 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
                                   "ssh-agent's, gpg-agent's, Docker's, D-Bus's and tmux's are "
                                   "open to it: Landlock does not hide sockets.")
         yield from credentials(name, spec)
+        yield from mcp_servers(name, spec)
         seen = records.get(name)
         if seen is not None and seen.reads_unasked and seen.digest == digest_of(spec, os.environ):
             yield HostFinding(f"asking of {name}", True, "it asks before shell commands, but not before those that it "
@@ -301,3 +304,18 @@ def credentials(name: str, spec: AgentSpec) -> Iterator[HostFinding]:
         yield HostFinding(f"credentials of {name}", True,
                           f"{', '.join(missing)} is to be passed on, and is not set here; the runner passes on what it "
                           "was started with.")
+
+
+def mcp_servers(name: str, spec: AgentSpec) -> Iterator[HostFinding]:
+    """Check what can be seen of an agent's MCP servers without starting them (Y-13)."""
+    for server, one in spec.mcp.items():
+        what = f"MCP server {server} of {name}"
+        missing = not_set_for_server(one, os.environ)
+        if missing:
+            yield HostFinding(what, False, f"{', '.join(missing)} is not set here.",
+                              f"Start the runner with it, or change [agents.{name}.mcp.{server}].")
+        elif one.command and program_of(one, spec.env.get("PATH") or os.environ.get("PATH")) is None:
+            yield HostFinding(what, False, f"{one.command} is not on PATH.",
+                              f"Install it, or correct `command` in [agents.{name}.mcp.{server}].")
+        else:
+            yield HostFinding(what, True, one_line(summary(one), 200))

@@ -65,10 +65,18 @@ def show(config: Config) -> str:
         for name, member in members.items():
             lines += ["", f"[{table}.{name}]", *_entries(member)]
     for name, agent in agents.items():
-        env = cast("dict[str, str]", agent["env"])
-        agent["env"] = {key: "(redacted)" if _SECRET.search(key) else value for key, value in env.items()}
-        lines += ["", f"[agents.{name}]", *_entries(agent)]
+        servers = cast("dict[str, dict[str, Any]]", agent.pop("mcp"))
+        lines += ["", f"[agents.{name}]", *_entries(_without_secrets(agent))]
+        for server, one in servers.items():
+            lines += ["", f"[agents.{name}.mcp.{server}]", *_entries(_without_secrets(one))]
     return "\n".join(lines[1:]) + "\n"
+
+
+def _without_secrets(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the values of headers, and of variables whose names look secret."""
+    return {key: {name: "(redacted)" if key == "headers" or _SECRET.search(name) else one
+                  for name, one in value.items()}
+            if key in ("env", "headers") else value for key, value in table.items()}
 
 
 def _host_alone(url: str) -> str:

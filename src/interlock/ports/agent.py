@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from interlock.box.spec import BoxSpec
+from interlock.ports.mcp_spec import McpSpec, check_passed, check_servers
 from interlock.protocol.box import Box
 from interlock.protocol.payloads import (
     AgentSettings,
@@ -28,30 +28,11 @@ for a type that no one here knows, E-1), metadata. Raises InvalidFrame with FRAM
 """
 
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_CREDENTIAL = re.compile(r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_ID|_?[0-9]+)?$",
-                         re.IGNORECASE)
-"""How the name of a credential ends."""
-
-
 def check_roots(roots: Iterable[str]) -> None:
     """Raises ValueError for a root that is not absolute: where it lies would depend on where the runner was started."""
     for root in roots:
         if not root.startswith("/"):
             raise ValueError(f"roots: {root!r} is not an absolute path; write it from / on")
-
-
-def _check_passed(names: Sequence[str], env: Mapping[str, str]) -> None:
-    """Raises ValueError for a name that is no credential's. Any other variable could change how an agent asks, so its
-    value is in the config, which the evidence of a check covers (H-10)."""
-    for name in names:
-        if _VARIABLE.fullmatch(name) is None or name.startswith(("INTERLOCK_", "RAWP_")):
-            raise ValueError(f"env_pass: {name!r} is not the name of a variable that an agent may get")
-        if _CREDENTIAL.search(name) is None:
-            raise ValueError(f"env_pass: {name} is not named like a credential (…_KEY, …_TOKEN, …_SECRET, …_PASSWORD); "
-                             "write it with its value in `env`")
-        if name in env:
-            raise ValueError(f"env_pass: {name} is in `env`, too; leave one of the two out")
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,14 +70,19 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     box: BoxSpec | None = None
     """The walls around its processes (H-15); None is as shipped: the state directory is hidden if the host can do it.
     """
+    mcp: dict[str, McpSpec] = {}
+    """MCP servers that an `acp` agent gets in each conversation, by name (Y-13)."""
     context_window: int = 0
     """Tokens that the model takes, where its provider's catalog does not say it or is wrong (Z-1)."""
 
     def __post_init__(self) -> None:
         check_roots(self.roots)
-        _check_passed(self.env_pass, self.env)
+        check_passed(self.env_pass, self.env)
         if (self.mode or self.modes or self.asking_modes) and self.adapter != "acp":
             raise ValueError("mode: only agents of the adapter acp take `mode`, `modes` and `asking_modes`")
+        if self.mcp and self.adapter != "acp":
+            raise ValueError("mcp: only agents of the adapter acp take MCP servers from this config")
+        check_servers(self.mcp)
         if self.context_window < 0:
             raise ValueError("context_window: tokens, so not below 0")
 
@@ -109,11 +95,14 @@ class Secrets(dict[str, str]):
 
 
 class McpServer(NamedTuple):
-    """A program that speaks MCP on standard input and output, as an agent is to start it."""
+    """A program that speaks MCP on standard input and output, as an agent is to start it; or a server's URL."""
 
     name: str
-    command: str
+    command: str = ""
     args: tuple[str, ...] = ()
+    env: Secrets = Secrets()
+    url: str = ""
+    headers: Secrets = Secrets()
 
 
 class AgentStart(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.agents.credentials import not_passed_on, remark_on
+from interlock.agents.mcp_servers import servers_of
 from interlock.agents.registry import ADAPTERS, keys_of, make_agent
 from interlock.agents.workspace_files import ignoring_env
 from interlock.ports.agent import Agent, AgentSpec, AgentStart, AgentStartFailed, SettingRefused, Started, SwitchesMode
@@ -81,6 +82,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),
         keys=keys_of(spec, around.environment), hidden=around.boxing.concealed(spec),
         box=around.boxing.box(spec, asked.workspace_access),
+        servers=servers_of(asked.agent_id, spec, around.environment, variables.get("PATH")),
     )
     try:
         staged = around.boxing.staging(asked.agent_id, spec, journal.session_id, workspace, asked.workspace_access)

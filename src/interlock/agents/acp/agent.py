@@ -119,6 +119,7 @@ class AcpAgent:
                 f"The agent speaks version {told.protocol_version} of the Agent Client Protocol, Interlock speaks "
                 f"{wire.PROTOCOL_VERSION}; update the older of the two."
             )
+        _check_servers(opening, told.agent_capabilities)
         info = told.agent_info or wire.Implementation()
         asking = asking_of(info.name, opening.environment, opening.spec.asking_modes)
         where = _where(opening, asking)
@@ -407,6 +408,15 @@ def _resuming(offered: wire.AgentCapabilities) -> str | None:
     if offered.session_capabilities.resume is not None:
         return "session/resume"
     return "session/load" if offered.load_session else None
+
+
+def _check_servers(opening: AgentStart, offered: wire.AgentCapabilities) -> None:
+    """Raises AgentStartFailed for an MCP server that this agent cannot reach: one left out would be missed only later.
+    """
+    far = [one.name for one in opening.servers if one.url]
+    if far and not offered.mcp_capabilities.http:
+        raise AgentStartFailed(f"The agent reaches no MCP server over HTTP (mcpCapabilities.http), and [agents."
+                               f"{opening.agent_id}.mcp] gives it {', '.join(far)}; leave that out, or name a program.")
 
 
 def _where(opening: AgentStart, asking: ModeTable) -> dict[str, Any]:

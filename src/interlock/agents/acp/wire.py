@@ -5,7 +5,7 @@ The SDK's own models (pydantic) refuse a message for one unknown word in it, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -18,7 +18,13 @@ _RAW = msgspec.Raw(b"")
 
 def mcp_servers(servers: Iterable[McpServer]) -> list[dict[str, Any]]:
     """`mcpServers` of `session/new` and `session/load`."""
-    return [{"name": one.name, "command": one.command, "args": list(one.args), "env": []} for one in servers]
+    return [{"type": "http", "name": one.name, "url": one.url, "headers": _pairs(one.headers)} if one.url else
+            {"name": one.name, "command": one.command, "args": list(one.args), "env": _pairs(one.env)}
+            for one in servers]
+
+
+def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 class Implementation(msgspec.Struct):
@@ -37,9 +43,14 @@ class SessionCapabilities(msgspec.Struct):
     resume: dict[str, Any] | None = None
 
 
+class McpCapabilities(msgspec.Struct):
+    http: bool = False
+
+
 class AgentCapabilities(msgspec.Struct, rename="camel"):
     load_session: bool = False
     session_capabilities: SessionCapabilities = msgspec.field(default_factory=SessionCapabilities)
+    mcp_capabilities: McpCapabilities = msgspec.field(default_factory=McpCapabilities)
     prompt_capabilities: PromptCapabilities = msgspec.field(default_factory=PromptCapabilities)
     meta: Any = msgspec.field(name="_meta", default=None)
 

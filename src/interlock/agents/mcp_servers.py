@@ -1,0 +1,49 @@
+"""MCP servers of the config, as an agent gets them for one conversation (Y-13). Pure but for the look along PATH."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+
+from interlock.ports.agent import AgentSpec, AgentStartFailed, McpServer, Secrets
+from interlock.ports.mcp_spec import McpSpec
+
+
+def servers_of(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], path: str | None) -> \
+        tuple[McpServer, ...]:
+    """Return the servers of an agent's config, secrets taken from the runner's `environment` and programs found along
+    the agent's own `path`. Raises AgentStartFailed for one that cannot be had."""
+    return tuple(_server(f"{agent_id}.mcp.{name}", name, one, environment, path) for name, one in spec.mcp.items())
+
+
+def _server(table: str, name: str, spec: McpSpec, environment: Mapping[str, str], path: str | None) -> McpServer:
+    if missing := not_set(spec, environment):
+        raise AgentStartFailed(f"The MCP server {name} needs {', '.join(missing)}, which is not set for the runner; "
+                               f"set it and start the runner again, or change [agents.{table}].")
+    if spec.url:
+        secret = {header: environment[variable] for header, variable in spec.header_env.items()}
+        return McpServer(name, url=spec.url, headers=Secrets({**spec.headers, **secret}))
+    program = program_of(spec, path)
+    if program is None:
+        raise AgentStartFailed(f"{spec.command}, the program of the MCP server {name}, is not on PATH; install it, or "
+                               f"correct `command` in [agents.{table}].")
+    passed = {variable: environment[variable] for variable in spec.env_pass}
+    return McpServer(name, program, tuple(spec.args), Secrets({**spec.env, **passed}))
+
+
+def not_set(spec: McpSpec, environment: Mapping[str, str]) -> list[str]:
+    """Return the variables that a server's secrets are to be taken from, and that are not set."""
+    return [name for name in (*spec.env_pass, *spec.header_env.values()) if not environment.get(name)]
+
+
+def program_of(spec: McpSpec, path: str | None) -> str | None:
+    """Return a server's program as an absolute path; None if it is not there. The agent's directory is a repository of
+    somebody, so nothing in it, and no relative part of PATH, is looked at."""
+    absolute = [one for one in (path or os.defpath).split(os.pathsep) if one.startswith("/")]
+    return shutil.which(spec.command, path=os.pathsep.join(absolute))
+
+
+def summary(spec: McpSpec) -> str:
+    """Describe a server in a few words, without values of variables and headers."""
+    return spec.url or " ".join((spec.command, *spec.args))
