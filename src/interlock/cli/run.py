@@ -9,12 +9,13 @@ import stat
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli import worktree as worktrees
 from interlock.cli.approval_prompt import Answering, ApprovalPrompt, check_may_vote, terminal_answers
 from interlock.cli.cursors import Cursors, ShownCursor
 from interlock.cli.exit_status import ExitStatus
@@ -30,6 +31,7 @@ from interlock.cli.turn_status import turn_status
 from interlock.cli.unfold_key import unfold_key
 from interlock.cli.values import milliseconds
 from interlock.cli.verb_error import Trouble, usage
+from interlock.cli.worktree import Worktree
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import MAX_BODY_BYTES, MIB
 from interlock.protocol.resources import Command, Node, OnBusy, Session, WorkspaceAccess
@@ -50,6 +52,10 @@ def run(
     continue_: Annotated[bool, Parameter(
         name="--continue", help="Join this agent's newest session in this directory.")] = False,
     workspace: Annotated[Path | None, Parameter(help="Where the agent works (default: here).")] = None,
+    worktree: Annotated[bool, Parameter(
+        negative=(), help="Work in a git worktree of its own, on a branch of its own; needs a runner on this host.")]
+    = False,
+    branch: Annotated[str | None, Parameter(help="With --worktree: the name of the branch.")] = None,
     access: Annotated[WorkspaceAccess | None, Parameter(
         help="What the agent may do there: rw, or ro where it asks before its tools.")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning (default: "
@@ -89,6 +95,11 @@ def run(
     if detach and yes:
         raise usage("--yes answers from this terminal, and --detach leaves it.",
                     "Leave one out; `interlock attach @last --yes` answers later.")
+    if branch is not None and not worktree:
+        raise usage("--branch names the branch of a worktree.", "Add --worktree.")
+    if worktree and continue_:
+        raise usage("--continue goes on in the directory of its session, and --worktree makes another.",
+                    "Give one of them.")
     if not -100 <= priority <= 100:
         raise usage(f"--priority {priority} is out of bounds.", "Give a number from -100 to 100.")
     timeout_ms = milliseconds(timeout, "--timeout") if timeout is not None else None
@@ -111,7 +122,14 @@ def run(
                     "Put what is large into the workspace and name it in the prompt.")
     how: Answering = "yes" if yes else "elsewhere" if no_input else "ask"
     running = CommandRun(where, how, json=json, jsonl=jsonl, full=full)
-    return running.drive(running.run(body, workspace, continue_=continue_, detach=detach))
+    apart = BranchOf(branch) if worktree else None
+    return running.drive(running.run(body, workspace, continue_=continue_, detach=detach, apart=apart))
+
+
+class BranchOf(NamedTuple):
+    """A task that works in a worktree: on this branch, or on one that is named for it."""
+
+    name: str | None
 
 
 class CommandRun:
@@ -125,6 +143,7 @@ class CommandRun:
         self._full = full
         self._cursors = Cursors(where.directory())
         self._command: Command | None = None
+        self._tree: Worktree | None = None
 
     def drive(self, work: Coroutine[Any, Any, int]) -> int:
         """Run to the end; Ctrl-C leaves the work going on, and says how to come back."""
@@ -134,6 +153,8 @@ class CommandRun:
             if self._command is None:
                 raise KeyboardInterrupt from None
             say(interrupted_line(self._command.id), "bold", GOES_ON)
+            if self._tree is not None:
+                say(worktrees.kept_line(self._tree))
             return ExitStatus.INTERRUPTED
         except BrokenPipeError:
             if self._command is not None:  # Anyone who read has enough; the command is another matter.
@@ -145,7 +166,8 @@ class CommandRun:
             raise Trouble(trouble.code, trouble.sentence,
                           f"The work goes on; come back with: interlock attach {self._command.id}") from None
 
-    async def run(self, body: dict[str, Any], workspace: Path | None, *, continue_: bool, detach: bool) -> int:
+    async def run(self, body: dict[str, Any], workspace: Path | None, *, continue_: bool, detach: bool,
+                  apart: BranchOf | None = None) -> int:
         """Submit the command and follow it."""
         async with GatewayLink(self._where) as link:
             if self._how == "yes":
@@ -154,23 +176,45 @@ class CommandRun:
             if "runner_id" in target:
                 target["runner_id"] = await short_ids.runner_id(link, target["runner_id"])
             here = chosen_workspace(workspace, link)
+            tree = planned_worktree(link, here, apart.name) if apart is not None else None
             joins = False
             if continue_:
                 target["session_id"] = (await newest_session(link, target["agent_id"], here)).session_id
                 joins = True
             elif "session_key" in target:
                 joins = await has_session(link, target["session_key"])
+            if tree is not None:
+                if joins:
+                    raise usage("The session works in the directory that it was opened in, and --worktree makes "
+                                "another.", "Leave --worktree out, or name another --session.")
+                here = str(tree.workspace)
             if workspace is not None or not joins:
                 target["workspace"] = here  # Else the session keeps the one that it was opened in.
                 await check_roots(link, target, here)
             if not joins and "session_key" not in target:
                 body["close_session"] = True  # It is opened for this command alone, and its agent ends with it.
-            self._command = command = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
+            self._command = command = await self._submitted(link, body, tree)
             if detach:
                 return self._detached(command)
             say(f"{command.id} · session {command.target.session_id}", "dim")
             started = self._cursors.session(command.target.session_id or "")
-            return await self.follow(link, command, ShownCursor(cursor=started))
+            status = await self.follow(link, command, ShownCursor(cursor=started))
+            if tree is not None:
+                worktrees.close(tree)
+            return status
+
+    async def _submitted(self, link: GatewayLink, body: dict[str, Any], tree: Worktree | None) -> Command:
+        """Submit the command; its worktree is made before, and removed again if the command is refused."""
+        if tree is not None:
+            worktrees.make(tree)
+        try:
+            command = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
+        except Trouble as trouble:
+            if tree is not None and trouble.code != "Unreachable":  # Else it may have been taken.
+                worktrees.unmake(tree)
+            raise
+        self._tree = tree
+        return command
 
     async def follow(self, link: GatewayLink, command: Command, place: ShownCursor) -> int:
         """Follow a command to its end, and say how it ended."""
@@ -195,6 +239,8 @@ class CommandRun:
         else:
             sys.stdout.write(command.id + "\n")
         say(f"follow it with: interlock attach {command.id}", "dim")
+        if self._tree is not None:
+            say(worktrees.kept_line(self._tree), "dim")
         return ExitStatus.DONE
 
 
@@ -224,6 +270,14 @@ def chosen_workspace(option: Path | None, link: GatewayLink) -> str:
     if link.is_local and not path.is_dir():
         raise usage(f"The workspace {path} is not a directory.", "Name a directory with --workspace.")
     return str(path)
+
+
+def planned_worktree(link: GatewayLink, here: str, branch: str | None) -> Worktree:
+    """Plan the worktree of a task. Raises Trouble."""
+    if not link.is_local:
+        raise usage(f"--worktree makes a worktree on this host, and the gateway at {link.address.url} is another's.",
+                    "Run it on the runner's host, or have an agent's changes staged (interlock help changes).")
+    return worktrees.planned(here, branch)
 
 
 async def check_roots(link: GatewayLink, target: Mapping[str, Any], here: str) -> None:
