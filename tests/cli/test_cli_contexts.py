@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.cli import contexts, renewal
+from interlock.app import chat_bridge
+from interlock.cli import chat_bridges, contexts, renewal
 from interlock.cli.context_verbs import listing, remove, use
 from interlock.cli.contexts import Context, Contexts, LoginRenewal
 from interlock.cli.gateway_link import GatewayLink, locate, renewed_key
@@ -161,3 +162,30 @@ def test_the_library_is_given_a_key_that_is_renewed_in_time(state: Path, monkeyp
     monkeypatch.setattr(renewal, "is_due", lambda one: one.credential == "first")
     assert key() == "second"
     assert renewed_key(locate(Where(state=state, on="local")), where) == "ilk_owner"
+
+
+@pytest.mark.req("O-12", "O-13")
+@pytest.mark.parametrize("service", ["telegram", "slack"])
+def test_a_chat_bridge_is_given_a_key_that_is_renewed_in_time(
+    service: str, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(f"interlock.app.{service}")
+    login_ = Context("corp", "http://127.0.0.1:7423", "issuer", "first", ends_ms=9_999_999_999_999,
+                     renew_ms=9_999_999_999_999,
+                     renewal=LoginRenewal("http://127.0.0.1:7/token", "cli", "refresh", "access_token"))
+    contexts.write(state, Contexts("corp", [login_]))
+    table = {"telegram": '[telegram]\ntoken_env = "T_TOKEN"\n',
+             "slack": '[slack]\nbot_token_env = "B_TOKEN"\napp_token_env = "A_TOKEN"\n'}[service]
+    (state / "interlock.toml").write_text(table)
+    gates: list[chat_bridge.Gate] = []
+
+    async def carry(state: Path, config: object, gate: chat_bridge.Gate) -> None:
+        gates.append(gate)
+
+    monkeypatch.setattr(f"interlock.app.{service}.run_{service}", carry)
+    assert getattr(chat_bridges, service)(where=Where(state=state)) == 0
+    (gate,) = gates
+    assert callable(gate.key)
+    monkeypatch.setattr(renewal, "is_due", lambda one: one.credential == "first")
+    contexts.write(state, Contexts("corp", [msgspec.structs.replace(login_, credential="second")]))
+    assert gate.key() == "second"

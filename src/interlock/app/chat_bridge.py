@@ -17,14 +17,15 @@ from interlock.command.redaction import Redaction
 from interlock.config import Config, ConfigError, PersonSection
 from interlock.ports.chat_service import ChatService, Id
 from interlock.sdk import AsyncInterlock
+from interlock.sdk.place import KeySource
 
 
 class Gate(NamedTuple):
     """The gateway: its URL, the key that the bridge reads with, which is the owner's on the gateway's own machine, and
-    its TLS context."""
+    its TLS context. The key of a login that ends is asked for at each request."""
 
     url: str
-    key: str
+    key: str | KeySource
     tls: ssl.SSLContext | None = None
 
 
@@ -42,7 +43,7 @@ async def run_bridge(bot: ChatService, crowd: Crowd, state: Path, config: Config
         stack.push_async_callback(bot.close)
         places = await asyncio.to_thread(PlacesFile, state / f"{bot.name}.json")
 
-        def client(key: str) -> AsyncInterlock:
+        def client(key: str | KeySource) -> AsyncInterlock:
             api = AsyncInterlock(gate.url, key, tls=gate.tls or True)
             stack.push_async_callback(api.close)
             return api
@@ -72,7 +73,7 @@ async def _until_stopped(running: asyncio.Future[None]) -> None:
         await asyncio.gather(running, waiting, return_exceptions=True)
 
 
-def _key(table: str, person: PersonSection, state: Path, gate: Gate) -> str:
+def _key(table: str, person: PersonSection, state: Path, gate: Gate) -> str | KeySource:
     return gate.key if person.owner else secret(table, state, person.key_file, person.key_env, "key")
 
 

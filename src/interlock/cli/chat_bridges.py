@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.cli import trust
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import locate
+from interlock.cli.gateway_link import locate, renewed_key
 from interlock.cli.loaded_config import load_config
 from interlock.cli.place import NOWHERE, Here, Where, writable
 from interlock.cli.processes import WithParent, end_with_parent
@@ -67,7 +67,8 @@ def _carry(extra: Extra, service: str, load: Callable[[], Run], where: Where, *,
     if with_parent:
         end_with_parent()
     try:
-        asyncio.run(run(state, loaded, Gate(address.url, address.key, trust.tls(address.url, state, address.ca))))
+        gate = Gate(address.url, renewed_key(address, where), trust.tls(address.url, state, address.ca))
+        asyncio.run(run(state, loaded, gate))
     except ConfigError as error:
         raise usage(f"{error.sentences[0].rstrip('.')}.", "Correct it: interlock config path says where.") from None
     except ChatRefused as error:
