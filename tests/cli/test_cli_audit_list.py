@@ -102,7 +102,7 @@ def test_what_it_is_about_is_named_by_a_unique_beginning(scripted: Any) -> None:
     paths = [request.url.path for request in script.asked]
     assert paths == ["/v1/commands", "/v1/audit", "/v1/audit"], "a whole id is not looked up"
     assert {request.url.params.get("command") for request in script.asked[1:]} == {whole}
-    with pytest.raises(Trouble, match="There is no command 'zz'"):
+    with pytest.raises(Trouble, match="There is no task 'zz'"):
         audit_list.records(command="zz", where=where)
 
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.req("Y-8")
 
 @pytest.mark.parametrize(("typed", "meant"), [
     ("help", "--help"), ("help run", "run --help"), ("help audit list", "audit list --help"),
-    ("open", "console"), ("tasks --only running", "commands --only running"),
+    ("open", "console"), ("commands --only running", "tasks --only running"),
     ("open --no-open", "console --no-open"), ("budgets list --json", "budgets --json"),
     ("policy list", "policy"), ("sessions list", "sessions list"), ("run shell help", "run shell help"),
     ("help --json", "help --json"),

@@ -34,7 +34,7 @@ def attach(
     Parameters
     ----------
     target
-        A command's or session's id, a unique beginning of it, a session's key, or @last.
+        A task's or session's id, a unique beginning of it, a session's key, or @last.
     """
     if json and jsonl:
         raise usage("--json and --jsonl exclude each other.", "Give one of them.")

@@ -46,7 +46,7 @@ def records(
     action: Annotated[str | None, Parameter(help="Only this, such as vote.")] = None,
     session: Annotated[str | None, Parameter(help="Only what is about this session: an id, a unique beginning, a "
                                              "key, or @last.")] = None,
-    command: Annotated[str | None, Parameter(help="Only what is about this command: an id, a unique beginning, or "
+    command: Annotated[str | None, Parameter(help="Only what is about this task: an id, a unique beginning, or "
                                              "@last.")] = None,
     approval: Annotated[str | None, Parameter(help="Only what is about this approval: an id, a unique beginning, "
                                               "or @last.")] = None,

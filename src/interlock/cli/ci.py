@@ -62,7 +62,7 @@ def ci(
     here = Path(os.path.abspath(workspace if workspace is not None else Path.cwd()))  # noqa: PTH100
     github = os.environ.get("GITHUB_STEP_SUMMARY")
     options = JobOptions(
-        agent=agent, prompt=whole_prompt(words, read_stdin=False), workspace=str(here), runner=runner,
+        agent=agent, prompt=whole_prompt(words, read_stdin=False, verb="ci"), workspace=str(here), runner=runner,
         timeout_ms=milliseconds(timeout, "--timeout") if timeout is not None else None,
         approval_limit_s=milliseconds(approval_timeout, "--approval-timeout") / 1000,
         summary=_writable(summary, "--summary"), added_summary=Path(github) if github and summary is None else None,

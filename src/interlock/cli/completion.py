@@ -85,7 +85,7 @@ _SESSIONS = Ids("/v1/sessions", "session_id")
 _PENDING = Ids("/v1/approvals", "id", _pending)
 _RUNNERS = Ids("/v1/runners", "runner_id", _accepted)
 TAKES: dict[str, tuple[Ids, ...]] = {
-    "attach": (_COMMANDS, _SESSIONS), "commands": (_COMMANDS,), "sessions": (_SESSIONS,),
+    "attach": (_COMMANDS, _SESSIONS), "tasks": (_COMMANDS,), "sessions": (_SESSIONS,),
     "cancel": (Ids("/v1/commands", "id", _at_work),),
     "approve": (_PENDING,), "deny": (_PENDING,), "answer": (_PENDING,), "withdraw": (_PENDING,),
     "approvals": (Ids("/v1/approvals", "id"),),

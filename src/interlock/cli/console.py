@@ -25,7 +25,7 @@ from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
 
 SESSIONS = "/v1/browser-sessions"
 COLUMNS = Layout(text=("BROWSER", "FOR"), extra=("ROLES",), drop=("LAST USED", "TIME LEFT"))
-BROWSER_SESSION = short_ids.IdKind("console session", SESSIONS, "brs_")
+BROWSER_SESSION = short_ids.IdKind("console session", SESSIONS, "brs_", "console sessions")
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]

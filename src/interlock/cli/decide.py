@@ -177,9 +177,9 @@ def cancel(
     Parameters
     ----------
     ids
-        Commands: ids, unique beginnings of them, or @last (the newest that has not ended).
+        Tasks: ids, unique beginnings of them, or @last (the newest that has not ended).
     """
-    return asyncio.run(_cancel(_some(ids, "command"), reason, where, json=json))
+    return asyncio.run(_cancel(_some(ids, "task"), reason, where, json=json))
 
 
 def _some(ids: tuple[str, ...], noun: str) -> tuple[str, ...]:

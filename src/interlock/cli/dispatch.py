@@ -87,14 +87,14 @@ def _run(words: list[str]) -> int:
 
 def spelled(words: list[str]) -> list[str]:
     """Return the words as the verbs know them, for spellings that people bring from other programs (Y-8): `help`,
-    `help VERB`, `open`, `tasks` for what is a command on the wire, and `list` behind a verb that lists by itself."""
+    `help VERB`, `open`, `commands` for tasks, as the wire calls them, and `list` behind a verb that lists by itself."""
     match words:
         case ["help", *verb] if not any(word.startswith("-") for word in verb):
             return [*verb, "--help"]
         case ["open", *more]:
             return ["console", *more]
-        case ["tasks", *more]:
-            return ["commands", *more]
+        case ["commands", *more]:
+            return ["tasks", *more]
         case [("budgets" | "policy") as verb, "list", *more]:
             return [verb, *more]
         case _:

@@ -1,4 +1,4 @@
-"""`interlock commands`, `approvals`, `sessions` and `status`: what there is; what waits for you comes first (G-7)."""
+"""`interlock tasks`, `approvals`, `sessions` and `status`: what there is; what waits for you comes first (G-7)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.runner_line import runner_line, up_is_starting
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.session_list import WAITING, context, session_table, standing
+from interlock.cli.task_members import task_members
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, terminal_width, write
 from interlock.cli.values import ago, between, count, until
 from interlock.cli.verb_error import Trouble, usage
@@ -33,7 +34,7 @@ from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
-COMMANDS = Layout(text=("ERROR", "BY"), extra=("TYPE", "BY", "TOOK"), drop=("CREATED", "AGENT"))
+TASKS = Layout(text=("SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "TOOK"), drop=("CREATED", "AGENT", "SESSION"))
 APPROVALS = Layout(text=("WHAT",), extra=("TOOL",), drop=("AGENT", "STATE", "TIME LEFT / BY"))
 DECIDED = APPROVALS._replace(drop=("AGENT", "TIME LEFT / BY", "STATE"), text_least=9)
 """A list with approvals that are decided: what became of each says more than who decided it."""
@@ -45,7 +46,7 @@ Search = Annotated[str | None, Parameter(name="--search", help="Only those with 
                                          "directory and the like.")]
 
 
-def commands(
+def tasks(
     id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, or @last.")] = None,
     /,
     *,
@@ -64,7 +65,7 @@ def commands(
     _check_state(only, get_args(CommandState))
     asked = {key: value for key, value in (("state", only), ("agent", agent), ("session", session), ("actor", by),
                                              ("type", None if all_ else "execute")) if value}
-    return asyncio.run(_commands(id_, asked, limit, where, json=json))
+    return asyncio.run(_tasks(id_, asked, limit, where, json=json))
 
 
 def approvals(
@@ -131,11 +132,17 @@ def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     return asyncio.run(_status(where, json=json))
 
 
-async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
+async def _tasks(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         if id_ is not None:
-            return await _show(link, f"/v1/commands/{(await short_ids.command(link, id_)).id}", json=json)
+            path = f"/v1/commands/{(await short_ids.command(link, id_)).id}"
+            if json:
+                return await _show(link, path, json=True)
+            _print_members(task_members(msgspec.json.decode(await link.get(path))))
+            return ExitStatus.DONE
         raw = await link.pages("/v1/commands", await _of_session(link, asked), limit)
+        titles = {} if json else {one.session_id: one.title for one in await link.list(
+            "/v1/sessions", Session, most=PAGE_MAX)}
     if json:
         return _document("commands", raw)
     found = [msgspec.json.decode(one, type=Command) for one in raw]
@@ -144,9 +151,13 @@ async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: W
         say("no tasks" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
         return ExitStatus.DONE
     found.sort(key=lambda one: one.state != "pending_approval")
-    print_table([[one.id, _state(one.state), one.type, one.target.agent_id or "", one.actor.id, ago(one.created_at),
-                  between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found],
-                ("COMMAND", "STATE", "TYPE", "AGENT", "BY", "CREATED", "TOOK", "ERROR"), COMMANDS)
+    header = ("TASK", "STATE", "TYPE", "AGENT", "SESSION", "BY", "CREATED", "TOOK", "ERROR")
+    rows = [[one.id, _state(one.state), one.type, one.target.agent_id or "",
+             titles.get(one.target.session_id or "") or "", one.actor.id, ago(one.created_at),
+             between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found]
+    if all(one.type == "execute" for one in found):
+        header, rows = header[:2] + header[3:], [row[:2] + row[3:] for row in rows]
+    print_table(rows, header, TASKS)
     return ExitStatus.DONE
 
 
@@ -259,7 +270,7 @@ async def _status(where: Where, *, json: bool) -> int:
     result(f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting
            else "waiting for you  nothing")
     working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
-    result(f"commands         {working or 'none at work'}")
+    result(f"tasks            {working or 'none at work'}")
     result(f"sessions         {_many(now.sessions)}")
     for one in newest:
         tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
@@ -267,7 +278,7 @@ async def _status(where: Where, *, json: bool) -> int:
         known_by = name if one.session_id in name else f"{name} · {one.session_id}"
         result(f"last session     {known_by} · {standing(one)} · {tokens}")
     if now.unsigned is not None:
-        result(f"audit log        cannot be signed, so no new command is taken: {one_line(now.unsigned, 1_000)}")
+        result(f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}")
     for line in restored_lines(now.restored) if now.restored is not None else ():
         result(f"older ledger     {line}")
     for one in now.drains:

@@ -78,7 +78,7 @@ def login(
     before = _before(url, on, place)
     address = checked_url(url) if url is not None else before.url if before is not None else ""
     if not address:
-        raise usage("Which gateway to log in to is not said.", "Write: interlock login https://gate.example.org")
+        raise usage("No gateway to log in to is named.", "Write: interlock login https://gate.example.org")
     name = contexts.checked_name(on or (before.name if before is not None else contexts.name_for(address)))
     if directory is not None and not directory.startswith("/"):
         raise usage(f"The directory {directory!r} is not absolute.", "Write it as it is on the runner's host.")

@@ -85,7 +85,7 @@ async def _order(kind: str, text: str, reason: str | None, where: Where, *, json
         print_json(msgspec.json.encode({"order": order, "command": about}))
     if order.error is not None:
         raise Trouble(order.error.code, f"{about.id} was not {kind}d: {order.error.message}",
-                      f"Look at it with: interlock commands {about.id}")
+                      f"Look at it with: interlock tasks {about.id}")
     if not json:
         late = " · it stands at its agent's next step" if about.state == "pausing" else ""
         result(f"{about.id} is {about.state}{late}")

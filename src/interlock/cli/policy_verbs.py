@@ -26,7 +26,7 @@ from interlock.protocol.resources import RememberedRule, Session
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 IN_FORCE = Layout(text=("SAYS", "RULE"), drop=("FROM",))
 REMEMBERED = Layout(text=("SAYS",), drop=("SAID", "BY"))
-RULE = short_ids.IdKind("remembered rule", "/v1/policy/rules", "rul_")
+RULE = short_ids.IdKind("remembered rule", "/v1/policy/rules", "rul_", "policy")
 NOT_KNOWN = {
     "command": "the command is not on record, so its person, its origin and the tools that it named are not known",
     "driver": "an agent gave the command, and who drives that agent is not on record",

@@ -340,7 +340,7 @@ def settings(mode: str | None, model: str | None, thinking: str | None) -> dict[
     return told if thinking is None else {**told, "options": {"thinking": thinking}}
 
 
-def whole_prompt(words: tuple[str, ...], *, read_stdin: bool) -> str:
+def whole_prompt(words: tuple[str, ...], *, read_stdin: bool, verb: str = "run") -> str:
     """Join the prompt's words with what is piped in. Raises Trouble for an empty, unreadable or too long one."""
     parts = [" ".join(words).strip()]
     if read_stdin and _is_piped(bool(parts[0])):
@@ -348,7 +348,7 @@ def whole_prompt(words: tuple[str, ...], *, read_stdin: bool) -> str:
     prompt = "\n\n".join(part for part in parts if part.strip())
     if not prompt.strip():
         raise usage("There is nothing to do: the prompt is empty.",
-                    'Write it behind the agent: interlock run shell "ls -l"')
+                    f'Write it behind the agent: interlock {verb} shell "ls -l"')
     size = len(prompt.encode("utf-8", "surrogateescape"))
     if size > MAX_WORDS_BYTES:
         raise usage(f"The prompt has {size} bytes; {MAX_WORDS_BYTES} are the most.",

@@ -22,14 +22,21 @@ SHOWN = 5
 
 
 class IdKind(NamedTuple):
-    """One kind of thing: its noun, its path, and what its ids begin with."""
+    """One kind of thing: its noun, its path, what its ids begin with, and the verb that lists it, if that is not the
+    noun."""
 
     noun: str
     path: str
     prefix: str
+    verb: str = ""
+
+    @property
+    def listed(self) -> str:
+        """How all of it is listed."""
+        return f"interlock {self.verb or self.noun + 's'}"
 
 
-COMMAND = IdKind("command", "/v1/commands", "cmd_")
+COMMAND = IdKind("task", "/v1/commands", "cmd_")
 APPROVAL = IdKind("approval", "/v1/approvals", "apr_")
 SESSION = IdKind("session", "/v1/sessions", "")
 RUNNER = IdKind("runner", "/v1/runners", "rnr_")
@@ -126,12 +133,12 @@ async def full_id(link: GatewayLink, kind: IdKind, text: str | None) -> str | No
 def pick(text: str, found: Iterable[T], kind: IdKind, name: Callable[[T], str], age: Callable[[T], str]) -> T:
     """Choose what `text` names among what was found. Raises Trouble."""
     if not text.strip():
-        raise usage(f"An empty {kind.noun} id names nothing.", f"See: interlock {kind.noun}s")
+        raise usage(f"An empty {kind.noun} id names nothing.", f"See: {kind.listed}")
     everything = sorted(found, key=age, reverse=True)
     if text == LAST:
         if not everything:
-            raise Trouble("NotFound", f"There is no such {kind.noun}: nothing is {LAST}.",
-                          f"See: interlock {kind.noun}s")
+            raise Trouble("NotFound", f"There is no {kind.noun} that {LAST} could be.",
+                          f"See: {kind.listed}")
         return everything[0]
     wanted = text.lower()
     hits: list[T] = []
@@ -144,7 +151,7 @@ def pick(text: str, found: Iterable[T], kind: IdKind, name: Callable[[T], str], 
     if len(hits) == 1:
         return hits[0]
     if not hits:
-        raise Trouble("NotFound", f"There is no {kind.noun} {text!r}.", f"List them with: interlock {kind.noun}s")
+        raise Trouble("NotFound", f"There is no {kind.noun} {text!r}.", f"List them with: {kind.listed}")
     more = ", …" if len(hits) > SHOWN else ""
     raise usage(f"{text!r} is the beginning of {len(hits)} {kind.noun}s: "
                 f"{', '.join(name(one) for one in hits[:SHOWN])}{more}.", "Give more of the id.")

@@ -27,7 +27,7 @@ from interlock.protocol.resources import Approval, Decision, SigningKey
 SIGNING_KEY_FILE = "signing.key"
 PATH = "/v1/signing-keys"
 COLUMNS = Layout(text=("OF", "LABEL"), drop=("REGISTERED", "LABEL"))
-KEY = short_ids.IdKind("signing key", PATH, "sgk_")
+KEY = short_ids.IdKind("signing key", PATH, "sgk_", "signing-keys")
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 

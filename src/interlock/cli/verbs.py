@@ -53,8 +53,8 @@ DAILY_VERBS: tuple[CliVerb, ...] = (
     CliVerb("doctor", "interlock.cli.doctor:doctor", "Check what must be right.", ("interlock doctor",)),
 )
 THING_VERBS: tuple[CliVerb, ...] = (
-    CliVerb("commands", "interlock.cli.lists:commands", "List tasks, or show one.",
-            ("interlock commands", "interlock commands --only running", "interlock commands @last --json")),
+    CliVerb("tasks", "interlock.cli.lists:tasks", "List tasks, or show one.",
+            ("interlock tasks", "interlock tasks --only running", "interlock tasks @last --json")),
     CliVerb("approvals", "interlock.cli.lists:approvals", "List what waits for a yes, or show one approval.",
             ("interlock approvals", "interlock approvals @last", "interlock approvals --all",
              "interlock approvals @last --bytes | sha256sum")),

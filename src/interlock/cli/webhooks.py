@@ -21,7 +21,7 @@ from interlock.protocol.resources import Delivery, Webhook
 PATH = "/v1/webhooks"
 COLUMNS = Layout(text=("HOST",), drop=("KIND",))
 DEAD = Layout(text=("WHY NOT",), extra=("TRIES",), drop=("ASKED", "APPROVAL"))
-DELIVERY = short_ids.IdKind("delivery", f"{PATH}/deliveries", "dlv_")
+DELIVERY = short_ids.IdKind("delivery", f"{PATH}/deliveries", "dlv_", "webhooks dead")
 SECRET_BYTES = 32
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
