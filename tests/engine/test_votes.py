@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from authenticator import SoftAuthenticator
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.command.record_seal import changed_approval, read
@@ -25,6 +26,7 @@ from interlock.protocol.resources import (
     Actor,
     CommandBody,
     GrantBody,
+    Passkey,
     Remembering,
     RuleMatch,
     SigningKey,
@@ -93,6 +95,40 @@ async def test_a_signed_vote_counts_and_the_audit_record_keeps_the_signature() -
     assert (await cast(table, approval_id, KIM, **body)).state == "granted"
     metas = [msgspec.json.decode(record.body)["meta"] for record in await table.ledger.audit("default", 0, 100)]
     assert [meta["signature"] for meta in metas if "signature" in meta] == [body["signature"]]
+
+
+@pytest.mark.req("J-17")
+async def test_a_rule_that_wants_a_passkey_counts_no_other_vote_and_the_record_keeps_the_assertion() -> None:
+    table = Table(RuleSet([Rule(name="tap", effect="ask", tool="shell", signed="passkey")]))
+    approval_id = await held(table)
+    digest = (await shown(table, approval_id)).digest
+    pair, soft = Ed25519PrivateKey.from_private_bytes(bytes(range(32))), SoftAuthenticator()
+    public = base64.b64encode(pair.public_key().public_bytes_raw()).decode()
+    plain = SigningKey(key_id=key_id_of(public), tenant_id="default", owner=KIM.actor, public_key=public, created_at="")
+    tap = SigningKey(key_id=key_id_of(soft.public_key), tenant_id="default", owner=KIM.actor, created_at="",
+                     public_key=soft.public_key, passkey=Passkey(credential_id=soft.credential_id, origin=soft.origin))
+    await table.ledger.commit(WriteBatch([PutSigningKey(SigningKeyRecord(key=key)) for key in (plain, tap)]))
+
+    def said(key: SigningKey) -> Statement:
+        return Statement("default", approval_id, digest, "grant", "user:kim", key.key_id, iso(table.clock.now_ms()))
+
+    def tapped(statement: Statement) -> dict[str, Any]:
+        return {"method": "passkey", "key_id": tap.key_id, "at": statement.at,
+                "assertion": soft.confirms(statement.signed_bytes())}
+
+    signature = base64.b64encode(pair.sign(said(plain).signed_bytes())).decode()
+    for body, why in (({}, "signed"), ({"method": "passkey", "key_id": tap.key_id}, "names key_id, at and assertion"),
+                      ({"method": "signature", "key_id": plain.key_id, "at": said(plain).at, "signature": signature},
+                       "only votes with a passkey"),
+                      ({**tapped(said(tap)), "decision": "deny"}, "does not hold"),
+                      (tapped(said(tap)._replace(digest="00" * 32)), "does not hold")):
+        with pytest.raises(Problem, match=why):
+            await cast(table, approval_id, KIM, **body)
+    voted = await cast(table, approval_id, KIM, **tapped(said(tap)))
+    assert (voted.state, voted.votes[0].method, voted.votes[0].key_id) == ("granted", "passkey", tap.key_id)
+    metas = [msgspec.json.decode(record.body)["meta"] for record in await table.ledger.audit("default", 0, 100)]
+    assert [sorted(meta["assertion"]) for meta in metas if "assertion" in meta] == [
+        ["authenticator_data", "client_data_json", "signature"]]
 
 
 @pytest.mark.req("A-9", "P-1")

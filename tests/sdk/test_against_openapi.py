@@ -19,7 +19,7 @@ from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.bodies import EntryBody
 from interlock.protocol.inbound import InboundBody
 from interlock.protocol.problems import PROBLEMS
-from interlock.protocol.resources import Actor
+from interlock.protocol.resources import Actor, PasskeyAssertion
 from interlock.sdk import AsyncInterlock, Interlock, async_client, blocking_client, problems, resources
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import SSE, Following
@@ -36,6 +36,7 @@ GIVEN: dict[str, Any] = {
     "prompt": "hello", "p256dh": "x" * 87, "auth": "x" * 22,
     "principal": Actor(type="user", id="ann"), "roles": ["viewer"], "decision": "grant",
     "root": "ab" * 32, "lines": b"{}\n",
+    "assertion": PasskeyAssertion(authenticator_data="YQ", client_data_json="YQ", signature="YQ"),
     "records": [1], "tools": ["ls"], "limit": 3, "wait": 1, "seq": 1, "size": 2, "first": 1, "second": 2,
     "older_than_ms": 3_600_000, "dry_run": True,
     "priority": 1, "timeout_ms": 5, "ttl_ms": 5000, "approvals": 2, "on_busy": "reject", "close_session": True,

@@ -43,6 +43,8 @@ class Ballot(NamedTuple):
     """The person who drives the agent that votes."""
     key_id: str | None = None
     """The key whose signature on it was verified (P-4)."""
+    passkey: bool = False
+    """That key is a passkey (J-17)."""
     option_id: str | None = None
     """The agent's option that it names."""
     key_makers: tuple[str, ...] = ()
@@ -98,7 +100,8 @@ def count(approval: Approval, ballot: Ballot) -> BallotOutcome:
     if check(approval, ballot) is not None:
         return BallotOutcome(approval, "repeated")
     vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, comment=ballot.comment, role=ballot.role,
-                method="acl" if ballot.key_id is None else "signature", key_id=ballot.key_id,
+                method="acl" if ballot.key_id is None else "passkey" if ballot.passkey else "signature",
+                key_id=ballot.key_id,
                 driver=None if ballot.driver is None else named(ballot.driver), option_id=ballot.option_id,
                 key_made_by=_asker_who_made_the_key(approval, ballot), key_makers=list(ballot.key_makers))
     voted = msgspec.structs.replace(approval, votes=[*approval.votes, vote])
@@ -147,7 +150,11 @@ def _check_say(approval: Approval, ballot: Ballot) -> None:
                       "the other vote is taken back.")
     if approval.signed and ballot.key_id is None:
         raise Problem("Forbidden", f"the rule {approval.rule} counts only votes that are signed",
-                      hint="Vote with method signature: interlock approve --sign.")
+                      hint="Vote with a passkey in the console." if approval.signed == "passkey" else
+                      "Vote with method signature: interlock approve --sign.")
+    if approval.signed == "passkey" and not ballot.passkey:
+        raise Problem("Forbidden", f"the rule {approval.rule} counts only votes with a passkey",
+                      hint="Vote with a passkey in the console.")
 
 
 class SharedVoter(NamedTuple):

@@ -21,6 +21,7 @@ from interlock.command.audit_report import AuditReport, Tampering, unbroken
 from interlock.command.audit_tail import overrun
 from interlock.command.audit_tree import HASH_BYTES, root_of
 from interlock.command.note import Checkpoint, is_genuine
+from interlock.command.vote_signatures import VoteSignatures
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import AuditRecord
 
@@ -29,7 +30,8 @@ __all__ = ["AuditReport", "Tampering", "compare", "verify", "verify_records"]
 
 def verify(lines: Iterable[bytes], public_key: Ed25519PublicKey | None = None) -> AuditReport:
     """Check an exported log, each line with its newline: the records in order, then the checkpoint (U-2)."""
-    return _Check(public_key).run(iter(lines))
+    votes = VoteSignatures()
+    return votes.judged(_Check(public_key).run(votes.watch(lines)))
 
 
 def verify_records(
@@ -37,15 +39,17 @@ def verify_records(
     earlier: Sequence[Checkpoint] = (),
 ) -> AuditReport:
     """Check rows as a store holds them against a checkpoint's line, None when there is none, and the `earlier` ones."""
-    check = _Check(public_key, checkpoint, rows=True)
-    return check.run(chain(map(record_line, records), () if checkpoint is None else (checkpoint,)), earlier)
+    check, votes = _Check(public_key, checkpoint, rows=True), VoteSignatures()
+    lines = chain(map(record_line, records), () if checkpoint is None else (checkpoint,))
+    return votes.judged(check.run(votes.watch(lines), earlier))
 
 
 def compare(
     lines: Iterable[bytes], other: Checkpoint, public_key: Ed25519PublicKey | None = None
 ) -> AuditReport:
     """Check an exported log, and then that it is the log of which `other`, kept elsewhere, tells."""
-    return _Check(public_key).run(iter(lines), (other,))
+    votes = VoteSignatures()
+    return votes.judged(_Check(public_key).run(votes.watch(lines), (other,)))
 
 
 class _Found(Exception):

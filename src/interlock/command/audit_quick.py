@@ -18,6 +18,7 @@ from interlock.command.audit_report import AuditReport
 from interlock.command.audit_tail import overrun
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier
 from interlock.command.note import Checkpoint, is_genuine
+from interlock.command.vote_signatures import VoteSignatures
 
 WITH_CARE = (b'"personal":{', b'"action":"redact"')
 """A line with one of these is read with care: its values are to be compared, or it says that others may be gone."""
@@ -33,13 +34,13 @@ def is_whole(
     if head is None or not is_genuine(head, public_key):
         return None
     size, count, prev = head.size, 0, FIRST_PREV.encode()
-    frontier, personal = Frontier(), _Personal()
+    frontier, personal, votes = Frontier(), _Personal(), VoteSignatures()
     grow, ended, times = frontier.grow, False, list[str]()
     roots = {0: EMPTY_ROOT, **{one.size: one.root for one in earlier}, size: head.root}
     told = {(one.origin, one.size, one.root) for one in (*earlier, head)}
     if not told <= {(head.origin, *root) for root in roots.items()} or roots[0] != EMPTY_ROOT:
         return None
-    for line in lines:
+    for line in votes.watch(lines):
         if ended:
             return None
         if line == last_line:
@@ -63,7 +64,7 @@ def is_whole(
             return None
         prev = shown
     if not ended or count < max(roots) or not personal.is_accounted_for(count if rows else size) or (
-        overrun(size, count, times) is not None
+        overrun(size, count, times) is not None or not votes.holds
     ):
         return None
     return good(head.tenant_id, count, size, prev.decode(), len(personal.closed), checked=True)

@@ -84,7 +84,7 @@ class PolicyVerdict(NamedTuple):
     self_approval: bool = True
     groups: tuple[QuorumGroup, ...] = ()
     deny_threshold: int = 1
-    signed: bool = False
+    signed: bool | Literal["passkey"] = False
     require_independent: bool = False
     below: bool = False
     """A program that it lets start may start whatever it wants (H-16)."""
@@ -111,10 +111,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     holds. `box` is true for an agent whose walls keep its writes and its network (H-18), or names parts that it must
     have. `workspace_files` are globs of the files that configure an agent, at the door `workspace`, which only rules
     that name it concern: an allow rule must fit every file, another one needs one (H-13). `ttl` is "90s", "15m", "24h"
-    or "2d". With `signed` only votes by signature count, with `require_independent` no two that one person could have
-    cast and none that the one who asked could have. With `below` a program of a boxed agent that an allow rule lets
-    start may start whatever it wants (H-16). An ask rule marked `dangerous` is decided on the whole card, by no button
-    in a chat and by no "always" (O-12). An allow rule that says something of the input must cover all of it (H-6).
+    or "2d". With `signed` only votes by signature count, with `signed = "passkey"` only those with a passkey, with
+    `require_independent` no two that one person could have cast and none that the one who asked could have. With
+    `below` a program of a boxed agent that an allow rule lets start may start whatever it wants (H-16). An ask rule
+    marked `dangerous` is decided on the whole card, by no button in a chat and by no "always" (O-12). An allow rule
+    that says something of the input must cover all of it (H-6).
     Raises ValueError with one sentence that begins with the field's name.
     """
 
@@ -152,7 +153,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ttl: str | None = None
     reason: str | None = None
     self_approval: bool = msgspec.field(name="self", default=True)
-    signed: bool = False
+    signed: bool | Literal["passkey"] = False
     require_independent: bool = False
     below: bool = False
     dangerous: bool = False

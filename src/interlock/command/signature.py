@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from interlock.command.canonical import canonical
+from interlock.command.passkey import check_assertion, read_passkey
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.problems import Problem, malformed
-from interlock.protocol.resources import Decision, SigningKey
+from interlock.protocol.resources import Decision, PasskeyAssertion, SigningKey
 
 PREFIX = b"racp-approval-v1\n"
 CLOCK_MS = 5 * 60 * 1000
@@ -55,24 +56,56 @@ def key_id_of(public_key: str) -> str:
     return "sgk_" + hashlib.sha256(base64.b64decode(public_key)).hexdigest()[:16]
 
 
-def verify(key: SigningKey, approver: str, statement: Statement, signature: str | None, now_ms: int) -> None:
-    """Hold a vote's signature against its key. Raises Problem Forbidden, one sentence for each thing that is wrong."""
+def verify(key: SigningKey, approver: str, statement: Statement, signature: str | PasskeyAssertion | None, now_ms: int
+           ) -> None:
+    """Hold a vote's signature, or a passkey's assertion, against its key. Raises Problem Forbidden, one sentence for
+    each thing that is wrong."""
     if key.revoked_at is not None:
         raise _refused(f"the signing key {key.key_id} was revoked at {key.revoked_at}")
+    check_moment(statement.at, now_ms)
+    check_signature(key, approver, statement, signature)
+
+
+def check_signature(key: SigningKey, approver: str, statement: Statement, signature: str | PasskeyAssertion | None
+                    ) -> None:
+    """Check that a key is the person's own, and has signed the statement, whenever that was. Raises Problem Forbidden.
+    """
     if f"{key.owner.type}:{key.owner.id}" != approver or key.tenant_id != statement.tenant_id:
         raise _refused(f"the signing key {key.key_id} is not one of {approver}")
-    try:
-        at_ms = parse_iso(statement.at)
-    except ValueError:
-        raise malformed("/at", "the signed moment is not an ISO 8601 time in UTC") from None
-    if abs(at_ms - now_ms) > CLOCK_MS:
-        raise _refused(f"the signed moment {statement.at} is more than 5 minutes from the gateway's time")
+    if key.passkey is not None or isinstance(signature, PasskeyAssertion):
+        _check_passkey(key, statement, signature)
+        return
     try:
         read_public_key(key.public_key).verify(base64.b64decode(signature or "", validate=True),
                                                statement.signed_bytes())
     except (InvalidSignature, binascii.Error, ValueError):
         raise _refused("the signature does not hold for this approval, digest, decision, person, key and moment"
                        ) from None
+
+
+def stricter(one: bool | Literal["passkey"], other: bool | Literal["passkey"]) -> bool | Literal["passkey"]:
+    """Return what asks for more of the two that rules say of signatures."""
+    return "passkey" if "passkey" in (one, other) else one or other
+
+
+def check_moment(at: str, now_ms: int) -> None:
+    """Raises Problem for a signed moment that is not one, or not now."""
+    try:
+        at_ms = parse_iso(at)
+    except ValueError:
+        raise malformed("/at", "the signed moment is not an ISO 8601 time in UTC") from None
+    if abs(at_ms - now_ms) > CLOCK_MS:
+        raise _refused(f"the signed moment {at} is more than 5 minutes from the gateway's time")
+
+
+def _check_passkey(key: SigningKey, statement: Statement, signature: str | PasskeyAssertion | None) -> None:
+    if key.passkey is None or not isinstance(signature, PasskeyAssertion):
+        kind, method = ("a passkey", "passkey") if key.passkey is not None else ("no passkey", "signature")
+        raise _refused(f"the key {key.key_id} is {kind}, so its votes have method {method}")
+    try:
+        check_assertion(read_passkey(key.public_key), key.passkey.origin, signature, statement.signed_bytes())
+    except ValueError as error:
+        raise _refused(f"the assertion {error}") from None
 
 
 def _refused(sentence: str) -> Problem:

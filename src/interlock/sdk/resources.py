@@ -40,6 +40,7 @@ class ApprovalMethods:
     rule = SingleRequest(approvals.rule)
     signing_keys = SingleRequest(approvals.signing_keys)
     add_signing_key = SingleRequest(approvals.add_signing_key)
+    register_passkey = SingleRequest(approvals.register_passkey)
     revoke_signing_key = SingleRequest(approvals.revoke_signing_key)
 
 

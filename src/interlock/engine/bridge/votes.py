@@ -11,7 +11,7 @@ from interlock.command.card.lines import prompt_title
 from interlock.command.policy import PolicyVerdict, RuleSet
 from interlock.command.register import bound
 from interlock.command.remembered_rule import plain, rule_of
-from interlock.command.signature import Statement, verify
+from interlock.command.signature import Statement, stricter, verify
 from interlock.engine.bridge import budget_decisions, workspace_trust
 from interlock.engine.bridge.approvals import open_approval, release
 from interlock.engine.bridge.lane import Lane
@@ -125,16 +125,18 @@ def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBod
     if isinstance(body.updated_input, msgspec.Raw):
         raise malformed("/updated_input", "a signature covers what was asked, not what it is changed to",
                       hint="Change the input with method acl, then sign the approval that takes its place.")
-    if not body.key_id or not body.at or not body.signature:
-        raise Problem("InvalidPayload", "a vote by signature names key_id, at and signature")
+    signature = body.signature if body.method == "signature" else body.assertion
+    if not body.key_id or not body.at or not signature:
+        raise Problem("InvalidPayload", "a vote by signature names key_id, at and signature"
+                      if body.method == "signature" else "a vote with a passkey names key_id, at and assertion")
     if key is None:
         raise Problem("Forbidden", f"there is no signing key {body.key_id}; the vote was not counted",
                       hint="Register the key with `interlock signing-keys create`.")
     approver = named(principal.actor)
     statement = Statement(approval.tenant_id, approval.id, approval.digest, body.decision, approver, key.key_id,
                           body.at)
-    verify(key, approver, statement, body.signature, lane.wall)
-    return ballot._replace(key_id=key.key_id)
+    verify(key, approver, statement, signature, lane.wall)
+    return ballot._replace(key_id=key.key_id, passkey=key.passkey is not None)
 
 
 def _supersede(
@@ -187,7 +189,7 @@ def _terms(old: Approval, verdict: PolicyVerdict) -> dict[str, Any]:
         "rule": verdict.rule, "required": max(old.required, verdict.required),
         "groups": [Quorum(role=role, min=least) for role, least in mins.items()],
         "deny_threshold": min(old.deny_threshold, verdict.deny_threshold),
-        "self_approval": old.self_approval and verdict.self_approval, "signed": old.signed or verdict.signed,
+        "self_approval": old.self_approval and verdict.self_approval, "signed": stricter(old.signed, verdict.signed),
         "require_independent": old.require_independent or verdict.require_independent,
         "dangerous": old.dangerous or verdict.dangerous,
     }
@@ -239,7 +241,8 @@ def _remember(lane: Lane, record: ApprovalRecord, principal: Principal, body: Gr
 def _vote_meta(approval: Approval, ballot: Ballot, body: GrantBody) -> dict[str, Any]:
     meta: dict[str, Any] = {"decision": ballot.decision, "digest": approval.digest}
     if ballot.key_id is not None:  # So that a reader of the log can hold the signature against the key (P-4).
-        meta |= {"key_id": ballot.key_id, "signature": body.signature, "at": body.at}
+        meta |= {"key_id": ballot.key_id, "at": body.at, **(
+            {"assertion": msgspec.to_builtins(body.assertion)} if ballot.passkey else {"signature": body.signature})}
     if ballot.driver is not None:
         meta["driver"] = named(ballot.driver)
     made_by = approval.votes[-1].key_made_by

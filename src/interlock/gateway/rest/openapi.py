@@ -52,7 +52,7 @@ TAGS = {
     "gateway": "The gateway itself.",
 }
 _TAG_OF = {"edge": "runners", "status": "gateway", "signing-keys": "access", "keys": "access", "tenants": "access",
-           "whoami": "access", "login-issuers": "access", "stream-tickets": "access",
+           "passkeys": "access", "whoami": "access", "login-issuers": "access", "stream-tickets": "access",
            "browser-codes": "access", "browser-sessions": "access",
            "push-subscriptions": "access", "inbound": "messages", "hooks": "messages"}
 

@@ -7,9 +7,12 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp
 
+from interlock.command.approval import named
+from interlock.command.passkey import PasskeyStatement, check_assertion, host_of, origin_of, read_passkey
 from interlock.command.register import bound
-from interlock.command.signature import key_id_of, read_public_key
+from interlock.command.signature import check_moment, key_id_of, read_public_key
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.request_guard import said
 from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import AuditAppend, PutIdempotency, PutSigningKey, WriteBatch
 from interlock.protocol.answers import SigningKeyList
@@ -18,7 +21,7 @@ from interlock.protocol.api.operation import ADMINS
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, SigningKeyRecord
-from interlock.protocol.resources import SigningKey, SigningKeyBody
+from interlock.protocol.resources import Passkey, PasskeyBody, SigningKey, SigningKeyBody
 
 KEYS_A_PERSON = 20
 """Signing keys of one person that are good at one time; one more is answered 429 QuotaExceeded."""
@@ -33,23 +36,56 @@ async def listing(call: ApiRequest) -> ASGIApp:
 async def create(call: ApiRequest) -> ASGIApp:
     """POST /signing-keys."""
     body: SigningKeyBody = call.body
-    principal, ledger = call.principal, call.front.desk.ledger
+    principal = call.principal
     try:
         read_public_key(body.public_key)
     except ValueError as error:
         raise Problem("InvalidPayload", f"/public_key: it {error}",
                       errors=(Place("/public_key", str(error)),)) from None
-    key_id = key_id_of(body.public_key)
-    if await ledger.signing_key(key_id) is not None:
-        raise Problem("Conflict", f"The key {key_id} is registered already.", hint="Make another key pair.")
+    key = SigningKey(key_id=key_id_of(body.public_key), tenant_id=principal.tenant_id, owner=principal.actor,
+                     public_key=body.public_key, label=body.label, created_at=iso(call.front.clock.now_ms()))
+    await _check_new(call, key)
+    return await _keep(call, key, 201, "registered")
+
+
+async def register_passkey(call: ApiRequest) -> ASGIApp:
+    """POST /passkeys."""
+    body: PasskeyBody = call.body
+    principal, now_ms = call.principal, call.front.clock.now_ms()
+    origins = said(call.request.scope).get(b"origin", ())
+    statement = PasskeyStatement(principal.tenant_id, named(principal.actor), body.public_key, body.credential_id,
+                                 body.at)
+    check_moment(body.at, now_ms)
+    try:
+        public_key, origin = read_passkey(body.public_key), origin_of(body.assertion)
+    except ValueError as error:
+        raise Problem("InvalidPayload", f"The passkey {error}.",
+                      errors=(Place("/public_key", "or /assertion"),)) from None
+    if [origin] != [one.lower() for one in origins]:
+        raise Problem("Forbidden", f"The passkey is for {origin[:200]!r}, and this request is not from a page of it.",
+                      hint="Register a passkey in the console.")
+    try:
+        host_of(origin)
+        check_assertion(public_key, origin, body.assertion, statement.signed_bytes())
+    except ValueError as error:
+        raise Problem("Forbidden", f"The assertion {error}.") from None
+    key = SigningKey(key_id=key_id_of(body.public_key), tenant_id=principal.tenant_id, owner=principal.actor,
+                     public_key=body.public_key, label=body.label, created_at=iso(now_ms),
+                     passkey=Passkey(credential_id=body.credential_id, origin=origin))
+    await _check_new(call, key)
+    return await _keep(call, key, 201, "registered")
+
+
+async def _check_new(call: ApiRequest, key: SigningKey) -> None:
+    """Raises Problem for a key that is registered already, and for one more than a person may have."""
+    ledger, principal = call.front.desk.ledger, call.principal
+    if await ledger.signing_key(key.key_id) is not None:
+        raise Problem("Conflict", f"The key {key.key_id} is registered already.", hint="Make another key pair.")
     own = [record.key for record in await ledger.signing_keys(principal.tenant_id)
            if record.key.owner == principal.actor and record.key.revoked_at is None]
     if len(own) >= KEYS_A_PERSON:
         raise Problem("QuotaExceeded", f"{KEYS_A_PERSON} signing keys of yours are good already.",
                       hint="Revoke one that is not used.")
-    key = SigningKey(key_id=key_id, tenant_id=principal.tenant_id, owner=principal.actor, public_key=body.public_key,
-                     label=body.label, created_at=iso(call.front.clock.now_ms()))
-    return await _keep(call, key, 201, "registered")
 
 
 async def revoke(call: ApiRequest) -> ASGIApp:
@@ -75,6 +111,7 @@ async def _keep(call: ApiRequest, key: SigningKey, status: int, change: str | No
     if change is not None:
         who = {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
         meta = {"signing_key": key.key_id, "change": change, "public_key": key.public_key,
+                **({"origin": key.passkey.origin} if key.passkey is not None else {}),
                 **bound(SigningKeyRecord(key=key))}
         writes += [PutSigningKey(SigningKeyRecord(key=key)),
                    AuditAppend(AuditDraft(tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who,
@@ -86,5 +123,6 @@ async def _keep(call: ApiRequest, key: SigningKey, status: int, change: str | No
 HANDLERS: tuple[Handler, ...] = (
     Handler(api.LIST_SIGNING_KEYS, listing),
     Handler(api.CREATE_SIGNING_KEY, create),
+    Handler(api.REGISTER_PASSKEY, register_passkey),
     Handler(api.REVOKE_SIGNING_KEY, revoke),
 )

@@ -31,7 +31,7 @@ from interlock.protocol.answers import (
 )
 from interlock.protocol.api.operation import ADMINS, APPROVERS, EVERYBODY, NO_ROLES, OWNERS, READERS, Operation
 from interlock.protocol.bodies import RevokeKeyBody
-from interlock.protocol.resources import SigningKey, SigningKeyBody
+from interlock.protocol.resources import PasskeyBody, SigningKey, SigningKeyBody
 
 LIST_SIGNING_KEYS = Operation(
     "listSigningKeys", "GET", "/signing-keys", "",
@@ -42,6 +42,12 @@ CREATE_SIGNING_KEY = Operation(
     "The key, registered for the one who asks.",
     roles=APPROVERS, body=SigningKeyBody, answers=SigningKey, status=201, codes=("Conflict", "QuotaExceeded"),
     verb="signing-keys create")
+REGISTER_PASSKEY = Operation(
+    "registerPasskey", "POST", "/passkeys",
+    "The passkey, registered for the one who asks as a key for votes, which `listSigningKeys` lists and "
+    "`revokeSigningKey` ends. It is bound to the origin of the page that asks (J-17).",
+    roles=APPROVERS, body=PasskeyBody, answers=SigningKey, status=201, codes=("Conflict", "QuotaExceeded"),
+    no_verb="a browser makes passkeys, for a page")
 REVOKE_SIGNING_KEY = Operation(
     "revokeSigningKey", "POST", "/signing-keys/{key_id}/revoke",
     "Votes that it signs are refused from now on; its owner, or an admin.",

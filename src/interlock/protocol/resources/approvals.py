@@ -22,7 +22,7 @@ class Vote(Resource, frozen=True, kw_only=True):
     by: str
     at: str
     decision: Decision
-    method: Literal["acl", "signature"]
+    method: Literal["acl", "signature", "passkey"]
     comment: str | None = None
     role: str | None = None
     key_id: str | None = None
@@ -140,8 +140,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     option_id: str | None = None
     """The one that the votes which decided it named; without it the agent is given its first of the kind."""
     self_approval: bool = True
-    signed: bool = False
-    """Only votes that are signed count (P-4)."""
+    signed: bool | Literal["passkey"] = False
+    """Only votes that are signed count (P-4); with `passkey` only those with a passkey (J-17)."""
     require_independent: bool = False
     """Votes by keys that the one who asked has made, directly or by keys that they made, do not count (H-5)."""
     dangerous: bool = False
@@ -232,13 +232,23 @@ class RememberedRule(Resource, frozen=True, kw_only=True):
     revoked_by: str | None = None
 
 
+class PasskeyAssertion(Body, frozen=True, kw_only=True):
+    """What `navigator.credentials.get` gives for a challenge (J-17), each in base64url."""
+
+    authenticator_data: Annotated[str, msgspec.Meta(max_length=4_096)]
+    client_data_json: Annotated[str, msgspec.Meta(max_length=4_096)]
+    signature: Annotated[str, msgspec.Meta(max_length=2_048)]
+
+
 class GrantBody(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """`POST /v1/approvals/{id}/grants`. With method signature, `at` is the signed moment (P-4)."""
+    """`POST /v1/approvals/{id}/grants`. With the methods signature and passkey `at` is the signed moment (P-4); with
+    passkey `assertion` is for the challenge SHA-256 of the statement that a signature would be of (J-17)."""
 
     decision: Decision
     comment: str | None = None
-    method: Literal["acl", "signature"] = "acl"
+    method: Literal["acl", "signature", "passkey"] = "acl"
     signature: str | None = None
+    assertion: PasskeyAssertion | None = None
     key_id: str | None = None
     at: str | None = None
     option_id: str | None = None
@@ -271,8 +281,29 @@ class SigningKeyBody(Body, frozen=True, kw_only=True):
     idempotency_key: str | None = None
 
 
+class PasskeyBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/passkeys` (J-17): a passkey that the browser has just made, and an assertion by it for the challenge
+    SHA-256 of `racp-passkey-v1`, a line feed, and canonical {tenant_id, owner, public_key, credential_id, at}."""
+
+    credential_id: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048, pattern="^[A-Za-z0-9_-]+$")]
+    """In base64url."""
+    public_key: Annotated[str, msgspec.Meta(max_length=4_096)]
+    """DER of SubjectPublicKeyInfo as base64, which `response.getPublicKey()` gives."""
+    at: str
+    assertion: PasskeyAssertion
+    label: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    idempotency_key: str | None = None
+
+
+class Passkey(Resource, frozen=True, kw_only=True):
+    """Which credential a key for votes is, and the origin of the pages that may ask it (J-17)."""
+
+    credential_id: str
+    origin: str
+
+
 class SigningKey(Resource, frozen=True, kw_only=True):
-    """A person's key for votes by signature (P-4)."""
+    """A person's key for votes by signature (P-4), or a passkey of theirs (J-17)."""
 
     key_id: str
     tenant_id: str
@@ -281,6 +312,7 @@ class SigningKey(Resource, frozen=True, kw_only=True):
     label: str = ""
     created_at: str
     revoked_at: str | None = None
+    passkey: Passkey | None = None
 
 
 class CommandApproval(Resource, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, SigningKeyList
-from interlock.protocol.api.access import CREATE_SIGNING_KEY, LIST_SIGNING_KEYS, REVOKE_SIGNING_KEY
+from interlock.protocol.api.access import CREATE_SIGNING_KEY, LIST_SIGNING_KEYS, REGISTER_PASSKEY, REVOKE_SIGNING_KEY
 from interlock.protocol.api.approvals import (
     ANSWER_QUESTION,
     EXPLAIN_APPROVAL,
@@ -25,6 +25,8 @@ from interlock.protocol.resources import (
     ApprovalState,
     Decision,
     GrantBody,
+    PasskeyAssertion,
+    PasskeyBody,
     Remembering,
     SigningKey,
     SigningKeyBody,
@@ -61,6 +63,7 @@ def vote(
     comment: str | None = None,
     remember: Remembering | None = None,
     signature: str | None = None,
+    assertion: PasskeyAssertion | None = None,
     key_id: str | None = None,
     at: str | None = None,
     option_id: str | None = None,
@@ -68,11 +71,12 @@ def vote(
     idempotency_key: str | None = None,
 ) -> RequestSpec[Approval]:
     """Vote; the approval after it. With `digest` the vote counts for that input alone (P-2); with `signature` it is a
-    signed one (P-4)."""
+    signed one (P-4), with `assertion` one with a passkey (J-17)."""
+    method = "signature" if signature is not None else "passkey" if assertion is not None else "acl"
     changed = msgspec.UNSET if updated_input is msgspec.UNSET else msgspec.Raw(msgspec.json.encode(updated_input))
     return change(VOTE, approval_id, body=GrantBody(
-        decision=decision, comment=comment, method="signature" if signature is not None else "acl",
-        signature=signature, key_id=key_id, at=at, option_id=option_id, updated_input=changed, remember=remember,
+        decision=decision, comment=comment, method=method, signature=signature, assertion=assertion,
+        key_id=key_id, at=at, option_id=option_id, updated_input=changed, remember=remember,
         digest=digest,
     ), key=idempotency_key)
 
@@ -119,6 +123,14 @@ def signing_keys() -> RequestSpec[SigningKeyList]:
 def add_signing_key(public_key: str, *, label: str = "", idempotency_key: str | None = None) -> RequestSpec[SigningKey]:
     """Register an Ed25519 public key, 32 bytes as base64, for the one who asks."""
     return change(CREATE_SIGNING_KEY, body=SigningKeyBody(public_key=public_key, label=label), key=idempotency_key)
+
+
+def register_passkey(credential_id: str, public_key: str, at: str, assertion: PasskeyAssertion, *, label: str = "",
+                     idempotency_key: str | None = None) -> RequestSpec[SigningKey]:
+    """Register a passkey for the one who asks, as a key for votes. It takes the request of a page in a browser: from
+    a program it is refused (J-17)."""
+    body = PasskeyBody(credential_id=credential_id, public_key=public_key, at=at, assertion=assertion, label=label)
+    return change(REGISTER_PASSKEY, body=body, key=idempotency_key)
 
 
 def revoke_signing_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[SigningKey]:

@@ -1,0 +1,96 @@
+"""Signed votes of an audit log, held against the keys that the log itself says were registered (P-4, J-17).
+
+Both stand in the log, so a reader needs nothing else: a vote that its person did not sign is found even in a log that
+the gateway wrote and signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from interlock.command.audit_lines import parse_record
+from interlock.command.audit_report import AuditReport, Tampering
+from interlock.command.signature import Statement, check_signature
+from interlock.protocol.problems import Problem
+from interlock.protocol.resources import Actor, Passkey, PasskeyAssertion, SigningKey
+
+CONCERNED = (b'"signing_key":"', b'"key_id":"sgk_')
+"""A line with one of these registers or revokes a key, or is a vote by one: hardly any other needs reading."""
+
+
+class _KeyChange(msgspec.Struct):
+    signing_key: str
+    change: str = ""
+    public_key: str = ""
+    origin: str = ""
+
+
+class _SignedVote(msgspec.Struct):
+    key_id: str
+    decision: Any
+    digest: str
+    at: str
+    signature: str | None = None
+    assertion: PasskeyAssertion | None = None
+
+
+class VoteSignatures:
+    """Goes along while the lines of one log are read. Call `judged` when that is over."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, SigningKey] = {}
+        self._wrong: tuple[int, str] | None = None
+
+    def watch(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Hand the lines on, each as it is."""
+        for line in lines:
+            if self._wrong is None and any(mark in line for mark in CONCERNED):
+                self._take(line)
+            yield line
+
+    def judged(self, report: AuditReport) -> AuditReport:
+        """Return the report, or, of a log with which nothing else is wrong, the first vote that does not hold."""
+        if not report.ok or self._wrong is None:
+            return report
+        seq, why = self._wrong
+        return msgspec.structs.replace(report, ok=False, seq=seq, kind=Tampering.BAD_SIGNATURE, message=(
+            f"Record {seq} is a vote that its person did not sign so: {why}."))
+
+    @property
+    def holds(self) -> bool:
+        """Whether no vote so far was signed otherwise than the log says."""
+        return self._wrong is None
+
+    def _take(self, line: bytes) -> None:
+        read = parse_record(line)
+        if read is None:
+            return  # Which the check of the log itself says.
+        body = read[1]
+        try:
+            if body.action == "key_rotate":
+                self._change(body.tenant_id, body.who.get("id", ""), msgspec.convert(body.meta, _KeyChange))
+            elif body.action == "vote":
+                self._check(body.tenant_id, body.approval_id or "", body.who.get("id", ""),
+                            msgspec.convert(body.meta, _SignedVote))
+        except msgspec.ValidationError:
+            return
+        except Problem as problem:
+            self._wrong = body.seq, problem.detail or problem.code
+
+    def _change(self, tenant_id: str, who: str, told: _KeyChange) -> None:
+        if told.change == "registered":
+            kind, _, name = who.partition(":")
+            self._keys[told.signing_key] = SigningKey(
+                key_id=told.signing_key, tenant_id=tenant_id, public_key=told.public_key, created_at="",
+                owner=Actor(type="agent" if kind == "agent" else "user", id=name),
+                passkey=Passkey(credential_id="", origin=told.origin) if told.origin else None)
+
+    def _check(self, tenant_id: str, approval_id: str, approver: str, vote: _SignedVote) -> None:
+        """Raises Problem. A key of before the log began is not known, and its votes are not judged."""
+        key = self._keys.get(vote.key_id)
+        if key is not None:
+            check_signature(key, approver, Statement(tenant_id, approval_id, vote.digest, vote.decision, approver,
+                                                     vote.key_id, vote.at), vote.signature or vote.assertion)
