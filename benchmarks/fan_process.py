@@ -17,13 +17,11 @@ import sys
 from pathlib import Path
 
 import uvloop
-from starlette.types import ASGIApp
 
 from benchmarks.post_process import api
 from interlock.app.place import SystemClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.stream_items import durable
-from interlock.engine.viewers import Viewers
 from interlock.gateway.server import serve
 from interlock.ports.ledger import Append, PutSession, WriteBatch
 from interlock.protocol.envelope import Frame
@@ -63,9 +61,8 @@ def bare() -> None:
 async def sse(state: Path) -> None:
     """Show one session's frames over the API."""
     ledger, key = MemoryLedger(), "ilk_" + secrets.token_urlsafe(32)
-    viewers = Viewers(ledger)
     (state / "sse.key").write_text(key, "ascii")
-    app: ASGIApp = await api(ledger, key, viewers)
+    app, viewers = await api(ledger, key)
     now = SystemClock().now_ms()
     await ledger.commit(WriteBatch([PutSession(SessionRecord(
         session_id=SESSION, tenant_id="default", session_key="agent:shell:run:1", agent_id="shell", runner_id="r1",

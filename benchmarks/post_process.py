@@ -20,20 +20,12 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.policy import Rule, RuleSet
 from interlock.config import Config, RatesSection
-from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.cron import Crons
-from interlock.engine.engine import Engine
 from interlock.engine.presence import Present
 from interlock.engine.viewers import Viewers
-from interlock.gateway.access import make_access
+from interlock.gateway.assembly import GatewaySettings, GatewayStores, assemble
 from interlock.gateway.credentials import digest
-from interlock.gateway.hooks import Hooks
-from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairings import Pairings
-from interlock.gateway.rest.service import Front, GatewayFacts
-from interlock.gateway.retention import Retention
+from interlock.gateway.rest.service import GatewayFacts
 from interlock.gateway.server import build_app, serve
-from interlock.gateway.webhooks import WebhookService
 from interlock.ports.ledger import Ledger, PutKey, PutTenant, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
@@ -74,12 +66,13 @@ async def bare(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def api(ledger: Ledger, key: str, viewers: Viewers | None = None) -> ASGIApp:
-    """Make the gateway's own API over a ledger, with one key and one runner that takes everything."""
+async def api(ledger: Ledger, key: str) -> tuple[ASGIApp, Viewers]:
+    """Make the gateway's own API over a ledger, with one key and one runner that takes everything; give it with what
+    tells its viewers."""
     clock = SystemClock()
-    engine = Engine(ledger, viewers or Viewers(ledger), clock, secrets.token_bytes, RuleSet(RULES), Limits())
-    metrics = Metrics()
-    engine.lanes.watchers.append(metrics.watch)
+    parts = assemble(GatewayStores(ledger), clock, GatewayFacts("gw_bench", "0", "/state", "/state/ledger.db"),
+                     GatewaySettings(policy=RuleSet(RULES), rates=RATES, heartbeat_s=30))
+    engine = parts.engine
     await ledger.commit(WriteBatch([
         PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
         PutKey(KeyRecord(key_sha256=digest(key), key_id="key_1", tenant_id="default", role="operator", created_ms=0,
@@ -90,21 +83,8 @@ async def api(ledger: Ledger, key: str, viewers: Viewers | None = None) -> ASGIA
     hello = p.Hello(versions=[DPS_VERSION], runner_id="r1", boot_id="b", agents=[offer], sessions=[], roots=["/w"])
     engine.presence.arrive(Present(RunnerRecord(runner_id="r1", tenant_id="default", token_sha256="", device_name="h",
                                                 created_ms=0, last_seen_ms=0), hello, 0)).link = _Far()
-    front = Front(
-        desk=engine, clock=clock, facts=GatewayFacts("gw_bench", "0", "/state", "/state/ledger.db"),
-        checkpoint=_no_head,
-        heartbeat_s=30, pairings=Pairings(ledger, clock, secrets.token_bytes, lambda _runner, _why: None),
-        access=make_access(ledger, clock, secrets.token_bytes, None, RATES),
-        webhooks=WebhookService(ledger, clock, secrets.token_bytes, {}), metrics=metrics,
-        retention=Retention(ledger, None, clock), hooks=Hooks({}, ledger, engine.chats, clock, secrets.token_bytes),
-        crons=Crons(ledger, engine.chats, clock),
-    )
     tune_collector()
-    return build_app(front, Config().gateway, bare)
-
-
-async def _no_head(_tenant: str) -> bytes | None:
-    return None
+    return build_app(parts.front, Config().gateway, bare, parts.rest), parts.viewers
 
 
 async def _run(kind: str, state: Path) -> None:
@@ -113,7 +93,7 @@ async def _run(kind: str, state: Path) -> None:
     app: ASGIApp = bare
     if kind != "bare":
         ledger: Ledger = MemoryLedger() if kind == "memory" else await open_ledger(state / LEDGER_NAME, SystemClock())
-        app = await api(ledger, key)
+        app, _ = await api(ledger, key)
     await serve(app, "127.0.0.1", 0, on_stop=lambda: None,
                 ready=lambda port: print(f"http://127.0.0.1:{port}", flush=True))
 

@@ -8,21 +8,12 @@ from typing import Any
 import httpx2
 
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.command.policy import RuleSet
 from interlock.config import Config
 from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.cron import Crons
-from interlock.engine.engine import Engine
-from interlock.engine.viewers import Viewers
-from interlock.gateway.access import make_access
+from interlock.gateway.assembly import GatewaySettings, GatewayStores, assemble
 from interlock.gateway.credentials import Issuers, digest
-from interlock.gateway.hooks import Hooks
-from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairings import Pairings
-from interlock.gateway.rest.service import Front, GatewayFacts
-from interlock.gateway.retention import Retention
+from interlock.gateway.rest.service import GatewayFacts
 from interlock.gateway.server import build_app
-from interlock.gateway.webhooks import WebhookService
 from interlock.ports.ledger import PutKey, PutTenant, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
@@ -53,20 +44,14 @@ class Inside:
         self.config = config or Config()
         self.clock = clock or SetClock()
         self.ledger = ledger or MemoryLedger()
-        self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, secrets.token_bytes, RuleSet([]),
-                             Limits(timeout_ms=1000, approval_ttl_ms=1000, queue_ttl_ms=1000, detach_ttl_ms=1000,
-                                    buffer_policy="RING"))
-        pairings = Pairings(self.ledger, self.clock, secrets.token_bytes, lambda _runner, _why: None)
-        self.front = Front(
-            desk=self.engine, clock=self.clock, facts=GatewayFacts("gw_proof", "0", "/state", "/state/ledger.db"),
-            checkpoint=_no_head, heartbeat_s=30, pairings=pairings,
-            access=make_access(self.ledger, self.clock, secrets.token_bytes, issuers, self.config.rates),
-            webhooks=WebhookService(self.ledger, self.clock, secrets.token_bytes, {}), metrics=Metrics(),
-            retention=Retention(self.ledger, None, self.clock),
-            hooks=Hooks({}, self.ledger, self.engine.chats, self.clock, secrets.token_bytes),
-            crons=Crons(self.ledger, self.engine.chats, self.clock),
-        )
-        app: Any = build_app(self.front, self.config.gateway, _no_rawp)
+        parts = assemble(
+            GatewayStores(self.ledger), self.clock, GatewayFacts("gw_proof", "0", "/state", "/state/ledger.db"),
+            GatewaySettings(limits=Limits(timeout_ms=1000, approval_ttl_ms=1000, queue_ttl_ms=1000,
+                                          detach_ttl_ms=1000, buffer_policy="RING"),
+                            rates=self.config.rates, issuers=issuers, heartbeat_s=30),
+            checkpoint=_no_head)
+        self.engine, self.front = parts.engine, parts.front
+        app: Any = build_app(self.front, self.config.gateway, _no_rawp, parts.rest)
         self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")
         self._asked = 0
 

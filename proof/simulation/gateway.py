@@ -18,20 +18,8 @@ from interlock.command.policy import RuleSet
 from interlock.config.sections import RatesSection
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.cluster.cluster import Cluster
-from interlock.engine.cron import Crons
-from interlock.engine.engine import Engine
-from interlock.engine.viewers import Viewers
-from interlock.gateway.access import make_access
-from interlock.gateway.cluster_member import share
-from interlock.gateway.hooks import Hooks
-from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairings import Pairings
-from interlock.gateway.rawp import RawpEndpoint
-from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.service import Front, GatewayFacts
-from interlock.gateway.retention import Retention
-from interlock.gateway.webhooks import WebhookService
+from interlock.gateway.assembly import ClusterPlace, GatewaySettings, GatewayStores, assemble
+from interlock.gateway.rest.service import GatewayFacts
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.envelope import DPS_VERSION
 from proof.simulation.costs import LEASES, LEDGER, Connections
@@ -86,23 +74,16 @@ class Gateway:
         self.transcripts = Reached(shared.transcripts, draw, OSError)
         self.bus = LossyBus(shared.hub, draw)
         self._entropy = random.Random(draw.random())
-        self.viewers = Viewers(self.store)
-        store, clock, entropy = self.store, self.clock, self._entropy.randbytes
         # The leases and the ledger are the cluster's; what stands on deadlines is this machine's own clock.
-        self.engine = Engine(store, self.viewers, clock, entropy, shared.policy, LIMITS,  # type: ignore[arg-type]
-                             self.transcripts, MemoryObjects(), decide=shared.decide)  # type: ignore[arg-type]
-        self.cluster = Cluster(self.leases, self.bus, store, self.viewers, entropy, "sim", name)  # type: ignore[arg-type]
-        self.rawp = RawpEndpoint(self.engine, "gw_simulated", entropy)
-        front = Front(
-            self.engine, clock, GatewayFacts("gw_simulated", "0", "/", "/ledger"), _no_checkpoint, 30.0,
-            Pairings(store, clock, entropy, self.rawp.shut_out, "own"),  # type: ignore[arg-type]
-            make_access(store, clock, entropy, None, NO_RATES),  # type: ignore[arg-type]
-            WebhookService(store, clock, entropy, {}), Metrics(), Retention(store, None, clock),  # type: ignore[arg-type]
-            Hooks({}, store, self.engine.chats, clock, entropy),  # type: ignore[arg-type]
-            Crons(store, self.engine.chats, clock))  # type: ignore[arg-type]
-        self.front = front._replace(ask=self.cluster.ask)
-        self.rest = RestApp(self.front)
-        share(self.cluster, self.engine, self.rawp, self.front, self.rest)
+        reached = GatewayStores(self.store, self.transcripts, MemoryObjects(),  # type: ignore[arg-type]
+                                ClusterPlace(self.leases, self.bus, "sim", name))  # type: ignore[arg-type]
+        parts = assemble(reached, self.clock, GatewayFacts("gw_simulated", "0", "/", "/ledger"),
+                         GatewaySettings(policy=shared.policy, limits=LIMITS, rates=NO_RATES, own_runner="own",
+                                         heartbeat_s=30.0),
+                         entropy=self._entropy.randbytes, decide=shared.decide)
+        self.viewers, self.engine, self.rawp, self.front, self.rest = parts[:5]
+        assert parts.cluster is not None
+        self.cluster = parts.cluster
 
     async def open(self) -> None:
         """Join the others."""
@@ -191,7 +172,3 @@ class Gateway:
                 await self.rawp(scope, said.get, send)
 
         return self.place.start(serve())
-
-
-async def _no_checkpoint(_tenant: str) -> bytes | None:
-    return None

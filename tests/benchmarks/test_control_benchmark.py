@@ -18,7 +18,7 @@ KEY = "ilk_of_a_benchmark"
 
 @pytest.mark.anyio
 async def test_a_session_is_opened_and_given_more_to_do() -> None:
-    app = await api(MemoryLedger(), KEY)
+    app, _ = await api(MemoryLedger(), KEY)
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json", "Idempotency-Key": "k" * 16}
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as http:
         opened = await http.post("/v1/commands", content=OPENING, headers=headers)

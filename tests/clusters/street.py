@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import itertools
 import json
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,22 +21,11 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.policy import RuleSet
 from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.cluster.cluster import Cluster
-from interlock.engine.cron import Crons
-from interlock.engine.engine import Engine
-from interlock.engine.viewers import Viewers
-from interlock.gateway.access import make_access
-from interlock.gateway.cluster_health import ClusterWatch
-from interlock.gateway.cluster_member import share
+from interlock.gateway.assembly import ClusterPlace, GatewaySettings, GatewayStores, assemble
 from interlock.gateway.credentials import digest
-from interlock.gateway.hooks import ConfiguredHook, Hooks
+from interlock.gateway.hooks import ConfiguredHook
 from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairings import Pairings
-from interlock.gateway.rawp import RawpEndpoint
-from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.service import Front, GatewayFacts
-from interlock.gateway.retention import Retention
-from interlock.gateway.webhooks import WebhookService
+from interlock.gateway.rest.service import GatewayFacts
 from interlock.ports.bus import Bus
 from interlock.ports.ledger import PutKey, PutRunner, PutTenant, WriteBatch
 from interlock.ports.trips import Trips
@@ -64,28 +52,20 @@ class House:
         self.street = street
         self.name = name
         self.bus: Any = street.buses.pop(0) if street.buses else LocalBus(street.hub)
-        ledger, clock = street.ledger, street.clock
-        self.viewers = Viewers(ledger)
-        self.engine = Engine(ledger, self.viewers, clock, secrets.token_bytes, street.policy, Limits(timeout_ms=60_000),
-                             None, MemoryObjects())
         self.spent: list[tuple[str, Trips]] = []
         """What operations waited for, by name (`ports.trips`)."""
-        self.engine.lanes.on_trips.connect(lambda name, spent: self.spent.append((name, spent)))
-        self.cluster = Cluster(street.leases, self.bus, ledger, self.viewers, secrets.token_bytes,
-                               "il", name)
-        self.rawp = RawpEndpoint(self.engine, "gw_1", secrets.token_bytes)
-        pairings = Pairings(ledger, clock, secrets.token_bytes, self.rawp.shut_out, "own")
-        front = Front(self.engine, clock, GatewayFacts("gw_1", "0.1.0", "/state", "/state/ledger"), _no_checkpoint,
-                      30.0,
-                      pairings, make_access(ledger, clock, secrets.token_bytes),
-                      WebhookService(ledger, clock, secrets.token_bytes, {}), Metrics(), Retention(ledger, None, clock),
-                      Hooks(street.hooks, ledger, self.engine.chats, clock, secrets.token_bytes),
-                      Crons(ledger, self.engine.chats, clock))
-        self.front = front._replace(ask=self.cluster.ask,
-                                    cluster=ClusterWatch(street.leases, self.bus, "the ledger"))
-        self.front.metrics.waited = lambda operation, spent: self.engine.lanes.on_trips(operation, spent)
-        self.rest = RestApp(self.front)
-        self.neighbours = share(self.cluster, self.engine, self.rawp, self.front, self.rest)
+        metrics = Metrics()
+        metrics.waited = lambda operation, spent: self.spent.append((operation, spent))
+        parts = assemble(
+            GatewayStores(street.ledger, None, MemoryObjects(), ClusterPlace(street.leases, self.bus, "il", name)),
+            street.clock, GatewayFacts("gw_1", "0.1.0", "/state", "the ledger"),
+            GatewaySettings(policy=street.policy, limits=Limits(timeout_ms=60_000), hooks=street.hooks,
+                            own_runner="own", heartbeat_s=30.0),
+            metrics=metrics)
+        self.viewers, self.engine, self.rawp, self.front, self.rest = parts[:5]
+        assert parts.cluster is not None
+        self.cluster = parts.cluster
+        self.neighbours = self.rawp.neighbours
 
     async def open(self) -> None:
         await self.cluster.start()
@@ -179,10 +159,6 @@ class House:
 def _upgrade() -> dict[str, Any]:
     return {"type": "websocket", "subprotocols": [DPS_VERSION],
             "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}
-
-
-async def _no_checkpoint(_tenant: str) -> bytes | None:
-    return None
 
 
 class Street:

@@ -25,7 +25,7 @@ from interlock.app.objects import open_objects
 from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.app.push import push_settings
 from interlock.app.session_views import SessionViews
-from interlock.app.stores import Stores, open_stores
+from interlock.app.stores import Others, Stores, open_stores
 from interlock.app.tokenizer import prepare_tokenizer
 from interlock.app.webhooks import Ways, open_ways
 from interlock.backends.outgoing.http import HttpOutgoing
@@ -37,35 +37,25 @@ from interlock.command.redaction import Redaction
 from interlock.config import Config, ConfigError, GatewaySection
 from interlock.config.hangup import on_hangup
 from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.cluster.cluster import Cluster
-from interlock.engine.cron import Crons
-from interlock.engine.engine import Engine
 from interlock.engine.notifier import Notifier
-from interlock.engine.viewers import Viewers
 from interlock.gateway.a2a.task_pushes import TaskPushes
-from interlock.gateway.access import make_access
+from interlock.gateway.assembly import ClusterPlace, GatewaySettings, GatewayStores, assemble
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
-from interlock.gateway.cluster_health import ClusterWatch
-from interlock.gateway.cluster_member import share
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
-from interlock.gateway.hooks import ConfiguredHook, Hooks
+from interlock.gateway.hooks import ConfiguredHook
 from interlock.gateway.ledger_restore import RestoredLogs
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairings import Pairings
 from interlock.gateway.push import PushSettings
-from interlock.gateway.rawp import RawpEndpoint
-from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.service import Front, GatewayFacts
-from interlock.gateway.retention import Retention
+from interlock.gateway.rest.service import GatewayFacts
 from interlock.gateway.server import build_app, serve
 from interlock.gateway.settings_audit import note_key, note_policy
 from interlock.gateway.signing_key import KEY_NAME, KeyUnusable, load_or_make_key
 from interlock.gateway.spans import Tracing, sender_of
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
-from interlock.gateway.webhooks import WebhookService
 from interlock.log import redact_by
 from interlock.ports.ledger import LedgerError
-from interlock.protocol.limits import DAY_MS, HEARTBEAT_INTERVAL_MS
+from interlock.protocol.limits import DAY_MS
 
 if TYPE_CHECKING:
     from interlock.gateway.oidc.tokens import OidcIssuers
@@ -159,60 +149,44 @@ class _Gateway:
         self._ledger = ledger
         self._signer = signer
         self._clock = clock
-        self._viewers = Viewers(ledger)
-        self._engine = Engine(ledger, self._viewers, stores.clock, entropy, _policy(config),
-                              _limits(config), stores.transcripts, open_objects(state, config.objects, entropy), clock,
-                              signer.signing)
+        outgoing = HttpOutgoing(config.outgoing.allow)
+        ways = open_ways(config, state, outgoing)
+        metrics = Metrics(__version__, config.metrics.open_to)
+        ledger.measure(metrics.committed, metrics.stepwise)
+        parts = assemble(
+            GatewayStores(ledger, stores.transcripts, open_objects(state, config.objects, entropy),
+                          _cluster_place(config.gateway, stores.others)),
+            stores.clock,
+            GatewayFacts(gateway_id=gateway_id, version=__version__, state_dir=str(state), store_path=stores.shown),
+            GatewaySettings(policy=_policy(config), limits=_limits(config), rates=config.rates,
+                            issuers=self._issuers(config, outgoing), hooks=open_hooks(config, state),
+                            webhooks=ways.hooks, own_runner=LOCAL_RUNNER),
+            wall=clock, entropy=entropy, metrics=metrics, signer=signer, checkpoint=self._checkpoint)
+        self._viewers, self._engine, self._rawp, self._front, self._rest, self._cluster = parts
+        self._pairings, self._crons, self._hooks = self._front.pairings, self._front.crons, self._front.hooks
+        self._retention, self._webhooks = self._front.retention, self._front.webhooks
         self._engine.chats.settings = chat_settings(config)
-        self._crons = Crons(ledger, self._engine.chats, clock)
         self._crons.configure(cron_jobs(config))
-        self._hooks = Hooks(open_hooks(config, state), ledger, self._engine.chats, clock, entropy)
         self._views = SessionViews(state, self._engine, clock) if stores.others is None else None
         if self._views is not None:
             self._engine.lanes.watchers.append(self._views.watch)
-        self._retention = Retention(ledger, self._engine.objects, clock)
-        metrics = Metrics(__version__, config.metrics.open_to)
-        ledger.measure(metrics.committed, metrics.stepwise)
-        self._engine.lanes.watchers.append(metrics.watch)
-        self._engine.lanes.on_trips.connect(metrics.waited)
         sender = sender_of(os.environ, __version__)
         self._tracing = Tracing(sender) if sender is not None else None
         if self._tracing is not None:
             self._engine.lanes.watchers.append(self._tracing.watch)
-        self._rawp = RawpEndpoint(self._engine, gateway_id, entropy, metrics.acked)
-        self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
         self._restored = RestoredLogs(self._engine, signer)
         self._tls = tls_context(config.gateway)
-        facts = GatewayFacts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
-                             store_path=stores.shown)
-        outgoing = HttpOutgoing(config.outgoing.allow)
-        issuers = self._issuers(config, outgoing)
-        ways = open_ways(config, state, outgoing)
         if self._engine.compactor is not None:
             self._engine.compactor.hook = compaction_hook(config, state, outgoing, clock, entropy)
         if self._engine.transcripts is not None:
             self._engine.transcripts.redact = Redaction(config.redaction.rules).text
-        access = make_access(ledger, clock, entropy, issuers, config.rates, self._engine.rows)
-        access.push.configure(push_settings(config, state, outgoing))
-        self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text,
-                                  access.push.channel)
+        push = self._front.access.push
+        push.configure(push_settings(config, state, outgoing))
+        self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text, push.channel)
         self._engine.lanes.on_delivery.connect(self._notifier.nudge)
         self._pushes = TaskPushes(ledger, self._viewers, clock, TaskPushSender(load_or_make_key(state), outgoing))
-        self._webhooks = WebhookService(ledger, clock, entropy, ways.hooks)
         self._webhooks.nudge.connect(self._notifier.nudge)
-        self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
-                            heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
-                            access=access, webhooks=self._webhooks, metrics=metrics, retention=self._retention,
-                            hooks=self._hooks, crons=self._crons, signing=signer.signing,
-                            signer=signer)
-        self._cluster = None if stores.others is None else Cluster(
-            stores.others.leases, stores.others.bus, ledger, self._viewers, entropy, "all", _address(config.gateway))
-        if self._cluster is not None and stores.others is not None:
-            self._front = self._front._replace(ask=self._cluster.ask, cluster=ClusterWatch(
-                stores.others.leases, stores.others.bus, stores.shown))
-        self._rest = RestApp(self._front)
         if self._cluster is not None:
-            share(self._cluster, self._engine, self._rawp, self._front, self._rest)
             self._notifier.leads = partial(self._cluster.leads, "notifier")
             self._pushes.leads = self._notifier.leads
             self._signer.leads = partial(self._cluster.leads, "checkpoints")
@@ -383,6 +357,10 @@ async def _pair_own(pairings: Pairings, token_file: Path) -> None:
     token = (await asyncio.to_thread(token_file.read_text, "ascii")).strip()
     if not await pairings.take_own(LOCAL_RUNNER, OWNER_TENANT, token, os.uname().nodename):
         log.warning("local_runner_is_revoked", remedy=f"remove {token_file} and start anew to pair it again")
+
+
+def _cluster_place(section: GatewaySection, others: Others | None) -> ClusterPlace | None:
+    return None if others is None else ClusterPlace(others.leases, others.bus, "all", _address(section))
 
 
 def _address(section: GatewaySection) -> str:

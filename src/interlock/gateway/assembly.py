@@ -1,0 +1,132 @@
+"""One gateway put together from stores, a clock and settings: for the product, proofs, benchmarks and tests alike."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.command.policy import RuleSet
+from interlock.config import RatesSection
+from interlock.engine.bridge.kernel import Decide, decide
+from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.cluster.cluster import Cluster
+from interlock.engine.cron import Crons
+from interlock.engine.engine import Engine
+from interlock.engine.viewers import Viewers
+from interlock.gateway.access import make_access
+from interlock.gateway.checkpoints import CheckpointSigner
+from interlock.gateway.cluster_health import ClusterWatch
+from interlock.gateway.cluster_member import share
+from interlock.gateway.credentials import Issuers
+from interlock.gateway.hooks import ConfiguredHook, Hooks
+from interlock.gateway.metrics import Metrics
+from interlock.gateway.pairings import Pairings
+from interlock.gateway.rawp import RawpEndpoint
+from interlock.gateway.rest.app import RestApp
+from interlock.gateway.rest.service import Front, GatewayFacts, NewestCheckpoint
+from interlock.gateway.retention import Retention
+from interlock.gateway.webhooks import ConfiguredWebhook, WebhookService
+from interlock.ports.bus import Bus
+from interlock.ports.clock import Clock
+from interlock.ports.leases import Leases
+from interlock.ports.ledger import Ledger
+from interlock.ports.objects import Objects
+from interlock.ports.transcripts import TranscriptStore
+from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS
+
+Entropy = Callable[[int], bytes]
+
+
+class ClusterPlace(NamedTuple):
+    """A gateway's place among others: by which name, at which address, over which leases and bus."""
+
+    leases: Leases
+    bus: Bus
+    name: str
+    address: str = ""
+
+
+class GatewayStores(NamedTuple):
+    """Where a gateway keeps everything. They stay the caller's to close."""
+
+    ledger: Ledger
+    transcripts: TranscriptStore | None = None
+    objects: Objects | None = None
+    cluster: ClusterPlace | None = None
+    """None for a gateway that shares its ledger with no other."""
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the config says, opened. By default a gateway has no rules, and sends no requests of its own."""
+
+    policy: RuleSet = RuleSet()
+    limits: Limits = Limits()
+    rates: RatesSection = RatesSection()
+    issuers: Issuers | None = None
+    hooks: Mapping[str, ConfiguredHook] = {}
+    webhooks: Mapping[tuple[str, str], ConfiguredWebhook] = {}
+    own_runner: str = ""
+    """The runner that a token file pairs at every start."""
+    heartbeat_s: float = HEARTBEAT_INTERVAL_MS / 1000
+
+
+class AssembledGateway(NamedTuple):
+    """The parts of one gateway. Nothing runs before `cluster.start` and `engine.start`."""
+
+    viewers: Viewers
+    engine: Engine
+    rawp: RawpEndpoint
+    front: Front
+    rest: RestApp
+    cluster: Cluster | None
+
+
+async def no_checkpoint(_tenant_id: str) -> bytes | None:
+    """Return no checkpoint: the log of this gateway is not signed."""
+    return None
+
+
+def assemble(
+    stores: GatewayStores,
+    clock: Clock,
+    facts: GatewayFacts,
+    settings: GatewaySettings,
+    *,
+    wall: Clock | None = None,
+    entropy: Entropy = secrets.token_bytes,
+    metrics: Metrics | None = None,
+    signer: CheckpointSigner | None = None,
+    checkpoint: NewestCheckpoint = no_checkpoint,
+    decide: Decide = decide,
+) -> AssembledGateway:
+    """Join the parts. `clock` is the line that deadlines stand on, `wall` the time that is stored and shown.
+    `decide` is the kernel's, or what records it."""
+    ledger, shown = stores.ledger, wall or clock
+    viewers, metrics = Viewers(ledger), metrics or Metrics()
+    engine = Engine(ledger, viewers, clock, entropy, settings.policy, settings.limits, stores.transcripts,
+                    stores.objects, shown, signer.signing if signer is not None else None, decide)
+    engine.lanes.watchers.append(metrics.watch)
+    engine.lanes.on_trips.connect(metrics.waited)
+    rawp = RawpEndpoint(engine, facts.gateway_id, entropy, metrics.acked)
+    front = Front(
+        desk=engine, clock=shown, facts=facts, checkpoint=checkpoint, heartbeat_s=settings.heartbeat_s,
+        pairings=Pairings(ledger, shown, entropy, rawp.shut_out, settings.own_runner),
+        access=make_access(ledger, shown, entropy, settings.issuers, settings.rates, engine.rows),
+        webhooks=WebhookService(ledger, shown, entropy, settings.webhooks), metrics=metrics,
+        retention=Retention(ledger, engine.objects, shown),
+        hooks=Hooks(settings.hooks, ledger, engine.chats, shown, entropy),
+        crons=Crons(ledger, engine.chats, shown))
+    if signer is not None:
+        front = front._replace(signing=signer.signing, signer=signer)
+    cluster = None
+    if stores.cluster is not None:
+        at = stores.cluster
+        cluster = Cluster(at.leases, at.bus, ledger, viewers, entropy, at.name, at.address)
+        front = front._replace(ask=cluster.ask, cluster=ClusterWatch(at.leases, at.bus, facts.store_path))
+    rest = RestApp(front)
+    if cluster is not None:
+        share(cluster, engine, rawp, front, rest)
+    return AssembledGateway(viewers, engine, rawp, front, rest, cluster)
