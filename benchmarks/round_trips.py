@@ -87,8 +87,8 @@ def run(rtts_ms: Sequence[float] = RTTS_MS, times: int = TIMES, seconds: float =
 
 def _failover(rtt_ms: float, sessions: int) -> dict[str, Any]:
     found = cascade(SEED, SIZE._replace(rtt=rtt_ms, sessions=sessions))
-    return {"rtt_ms": rtt_ms, "sessions": sessions, "served_s": found.served_s, "falsely_dead": found.falsely_dead,
-            "broken": len(found.broken)}
+    return {"rtt_ms": rtt_ms, "sessions": sessions, "had": found.had, "served_s": found.served_s,
+            "falsely_dead": found.falsely_dead, "broken": len(found.broken)}
 
 
 async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: int, seconds: float
@@ -194,6 +194,6 @@ def table(report: dict[str, Any]) -> str:
     lines += [f"{one['what'] + f', {LANES} at a time':32}{one['rtt_ms']:>6.1f} ms round trip: {one['a_second']:>8,.0f} "
               f"a second, {one['commits']:.3f} transactions each" for one in report["rates"]]
     lines += [f"{'a gateway dies (simulated)':32}{one['rtt_ms']:>6.1f} ms round trip: {one['sessions']:,} sessions "
-              f"at work, the last is taken over after {one['served_s']:.1f} s; {one['falsely_dead']} living gateways "
-              f"taken for dead, {one['broken']} invariants broken" for one in report["failovers"]]
+              f"at work, the last of its {one['had']:,} is read after {one['served_s']:.1f} s; {one['falsely_dead']} "
+              f"living gateways taken for dead, {one['broken']} invariants broken" for one in report["failovers"]]
     return "\n".join([*lines, f"machine's load {report['load']:.1f}"])

@@ -20,8 +20,8 @@ def run(seed: int, rtts_ms: list[float] | None = None, sessions: int | None = No
           f"{size.rtt:g} ms a round trip")
     earlier, now = (cascade(seed, size, earlier=one) for one in (True, False))
     for name, found in (("one lane after another, as it was", earlier), ("as it is", now)):
-        print(f"  {name:<34} {found.falsely_dead} living gateways taken for dead; served again after "
-              f"{found.served_s:.1f} s; {len(found.broken)} invariants broken", flush=True)
+        print(f"  {name:<34} {found.falsely_dead} living gateways taken for dead; the {found.had} sessions of "
+              f"the dead one are read after {found.served_s:.1f} s; {len(found.broken)} invariants broken", flush=True)
     noticed = bool(earlier.falsely_dead) and not (now.falsely_dead or now.broken)
     print("noticed" if noticed else "FAILED: the cascade was not noticed")
     return noticed

@@ -200,7 +200,7 @@ class Street:
             await house.cluster.renewal.once()
             await house.cluster.beat()
             await house.cluster.take_over()
-            await house.engine.lanes.settled()
+            await house.engine.lanes.due.settled()
 
     async def fail_over(self, *left: House) -> None:
         """Time enough for the others to be taken for dead, and their lanes taken up."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusters.street import House, Street, street
-from interlock.engine import lanes
+from interlock.engine import due_sessions
 from interlock.engine.bridge.tenant_lane import house_id
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import LedgerError
@@ -87,24 +87,24 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has
 ) -> None:
     async with street(3) as town:
         a, b, c = town.houses
-        monkeypatch.setattr(lanes, "READ_AT_ONCE", 0)
+        monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 0)
         house = house_id("default")
         await orphaned(town, c, house, "s-idle")
         await a.cluster.take_over()
         assert await town.leases.owner(house) == a.cluster.instance_id, "its clock has to go on"
         assert await town.leases.owner("s-idle") is None, "without a clock it waits for somebody who asks"
-        assert a.engine.lanes.unread() == 1
+        assert a.engine.lanes.due.unread() == 1
         assert figure(a, "lanes_taken_over_total") == 2
         a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
         await a.cluster.take_over()
-        assert a.engine.lanes.unread() == 0
+        assert a.engine.lanes.due.unread() == 0
         assert figure(a, "lanes_passed_on_total") == 1
         assert await town.leases.orphans(10) == [house]
         await a.cluster.take_over()
         assert await town.leases.orphans(10) == [house], "it is behind still"
         monkeypatch.undo()
         await b.cluster.take_over()
-        await b.engine.lanes.settled()
+        await b.engine.lanes.due.settled()
         assert b.engine.lanes.peek(house) is not None
         for one in (a, b):
             await one.cluster.settled()
@@ -129,7 +129,7 @@ async def test_a_claim_whose_answer_is_lost_leaves_no_clock_behind() -> None:
         a.cluster.takeover._leases = Lost(town.leases, "")  # type: ignore[assignment]
         with pytest.raises(LedgerError, match="the link broke"):
             await a.cluster.take_over()
-        await a.engine.lanes.settled()
+        await a.engine.lanes.due.settled()
         shell = a.engine.lanes.peek(house)
         assert shell is not None
         assert town.ledger.lanes[house] == shell.epoch, "it is read under an epoch of its own"
@@ -150,7 +150,7 @@ async def test_a_session_whose_runner_moved_is_passed_on_to_the_runners_gateway(
         await b.cluster.beat()
         assert await town.leases.orphans(10) == [session_id]
         await a.cluster.take_over()
-        await a.engine.lanes.settled()
+        await a.engine.lanes.due.settled()
         assert a.engine.lanes.peek(session_id) is not None, "its command waits in the queue, and its clock goes on"
         for house in (a, b):
             await house.cluster.settled()

@@ -13,7 +13,7 @@ import pytest
 from engine.conversation import OWNER, Table, remember
 from engine.within import Within
 from interlock.command.policy import QuorumGroup, Rule, RuleSet
-from interlock.engine import lanes
+from interlock.engine import due_sessions
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.inputs.runner import AgentVouched, RunnerAttached, RunnerDetached
 from interlock.engine.bridge.lane_state import LaneState
@@ -161,7 +161,7 @@ async def test_a_gateway_that_starts_reads_the_session_first_whose_time_is_up_fi
     await table.engine.stop()
     table.begin()
     table.clock.advance(10_001)
-    monkeypatch.setattr(lanes, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 1)
     await table.engine.start()
     with anyio.fail_after(5):
         while len(table.engine.lanes.live()) < len(by_time) or "control.turn.cancel" not in table.wire.types():

@@ -56,7 +56,6 @@ from interlock.ports.ledger import (
     PutTenant,
     PutTranscript,
     SeeRunner,
-    SessionClock,
     SessionFilter,
     Spend,
     SpendBrowserLogin,
@@ -66,6 +65,7 @@ from interlock.ports.ledger import (
     UseKey,
     WriteBatch,
 )
+from interlock.ports.stored_lanes import LaneQuestion, SessionClock
 from interlock.ports.usage import UsageQuery
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
@@ -391,7 +391,7 @@ async def test_sessions_are_found_by_every_key(ledger: Ledger) -> None:
     assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1", "S2"]
     assert await ledger.due_sessions() == [Due("S2", 800, "open"), Due("S1", 900, "open")]
     assert await ledger.session_clocks(["S3", "none", "S1", "S1"]) == [
-        SessionClock("S1", "r1", "open", 900), SessionClock("S3", "r1", "closed", None)]
+        SessionClock("S1", "r1", "open", 900, "t1"), SessionClock("S3", "r1", "closed", None, "t1")]
     assert await ledger.session_clocks([]) == []
     await put(ledger, PutSession(session("S2", state="closed", updated_ms=70, deadline_ms=None)))
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S2", "S3", "S1"]
@@ -441,6 +441,62 @@ async def test_a_drain_stays_until_it_is_dropped(ledger: Ledger) -> None:
     assert await ledger.drains() == [whole, one]
     await put(ledger, DropDrain("t1", "runner", "r1"), DropDrain("t1", "gateway", ""))
     assert await ledger.drains() == [one]
+
+
+@pytest.mark.req("C-4")
+async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger) -> None:
+    names = [f"S{i}" for i in range(4)]
+    for i, name in enumerate(names):
+        await put(ledger, PutSession(session(name, tenant_id=f"t{i % 2}")),
+                  *(PutCommand(command(f"{name}-{state}", state, session_id=name))
+                    for state in ("queued", "running", "succeeded")),
+                  PutApproval(approval(f"a-{name}", session_id=name)),
+                  *(PutControl(ControlRecord(session_id=name, seq=seq, message_id=f"m{seq}", body=b"\x00"))
+                    for seq in (2, 1, 3)),
+                  *(append(f"s/{name}", kind, message_id=f"{kind}-{name}-{n}") for n in range(3)
+                    for kind in ("C", "M", "refused")),
+                  *(PutTranscript(TranscriptLine(session_id=name, entry_id=f"e{n}-{name}", line=b"{}"))
+                    for n in (1, 0)))
+    found = await ledger.stored_lanes(["S3", "none", "S0", "S1", "S0"], 4)
+    assert sorted(found) == ["S0", "S1", "S3"]
+    for name, lane in found.items():
+        assert lane.session == await ledger.session(name)
+        assert [one.command.id for one in lane.commands] == [f"{name}-queued", f"{name}-running"]
+        assert lane.commands == await ledger.live_commands(name)
+        assert lane.approvals == await ledger.live_approvals(name) != []
+        assert lane.controls == await ledger.controls(name, 0)
+        assert lane.received == await ledger.recent_message_ids(f"s/{name}", 4)
+        assert lane.received == [f"C-{name}-1", f"refused-{name}-1", f"C-{name}-2", f"refused-{name}-2"]
+        assert lane.pending == [line.entry_id for line in await ledger.transcript_pending(name)]
+    assert await ledger.stored_lanes([], 4) == {}
+
+
+@pytest.mark.req("C-4", "H-5")
+async def test_the_histories_of_many_lanes_are_those_that_each_is_asked_for_alone(ledger: Ledger) -> None:
+    cmd_1, apr_1, apr_2 = "cmd_" + 26 * "1", "apr_" + 26 * "1", "apr_" + 26 * "2"
+
+    def sealed(name: str, number: int, **about: str) -> AuditAppend:
+        return AuditAppend(draft(meta={"frames_of": name * 32, "frames": {}, "n": number}, **about))
+
+    await put(ledger, *(append("s/S1", body=b"%d" % n) for n in range(5)), append("s/S2"),
+              sealed("a", 1, command_id=cmd_1), sealed("b", 2, approval_id=apr_1),
+              sealed("a", 3, command_id=cmd_1, approval_id=apr_1), sealed("a", 4), sealed("a", 5),
+              AuditAppend(draft(tenant_id="t2", command_id=cmd_1)))
+    asked = [LaneQuestion("t1", "s/S1", 1, (cmd_1, apr_1, apr_2), "a" * 32),
+             LaneQuestion("t2", "s/S2", None, (cmd_1,), "b" * 32),
+             LaneQuestion("t1", "s/none", 0, (), "b" * 32),
+             LaneQuestion("t1", "s/S2", 0, (cmd_1,), "c" * 32)]
+    found = await ledger.lane_histories(asked, 3, 2)
+    for question, history in zip(asked, found, strict=True):
+        tail = [] if question.after is None else await ledger.events(question.stream, question.after, 3)
+        assert history.events == tail
+        assert history.about == {one: await ledger.audit_about(question.tenant_id, one) for one in question.subjects}
+        assert history.seals == await ledger.audit_seals(question.tenant_id, question.seals_of, 2)
+    assert [event.n for event in found[0].events] == [2, 3, 4]
+    assert [len(records) for records in found[0].about.values()] == [2, 1, 0]
+    assert [record.seq for record in found[0].seals] == [4, 5]
+    assert [len(history.seals) for history in found] == [2, 0, 1, 0]
+    assert await ledger.lane_histories([], 3, 2) == []
 
 
 # --- commands and approvals ---

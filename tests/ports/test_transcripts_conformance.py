@@ -95,6 +95,18 @@ async def test_sessions_do_not_know_each_other(transcripts: TranscriptStore) -> 
     assert await transcripts.ids("S1", "other") == set()
 
 
+@pytest.mark.req("X-3", "C-4")
+async def test_the_entries_of_many_transcripts_are_read_as_those_of_each(transcripts: TranscriptStore) -> None:
+    await transcripts.append(HEADER, [line("a"), line("c", "a"), line("b", "c")])
+    await transcripts.append(HEADER._replace(session_id="S2", agent_id="goose"), [line("x", None, "S2")])
+    await transcripts.rewrite("S1", "shell", lambda data: data.splitlines()[:-1])
+    names = [("S2", "goose"), ("none", "shell"), ("S1", "shell"), ("S1", "goose"), ("S2", "goose")]
+    found = await transcripts.kept_entries(names)
+    assert found == [(await transcripts.ids(*one), await transcripts.leaf(*one)) for one in names]
+    assert found[2] == ({"a", "c"}, "c")
+    assert await transcripts.kept_entries([]) == []
+
+
 @pytest.mark.req("X-3")
 async def test_a_line_that_is_not_its_entry_is_refused_and_nothing_written(transcripts: TranscriptStore) -> None:
     with pytest.raises(BadLine):

@@ -111,13 +111,13 @@ class Neighbours(Holder):
         if delay_s > 0:
             self._engine.lanes.wake(session_id, delay_s)
         else:
-            self._engine.lanes.read_soon([session_id])
+            self._engine.lanes.due.read_soon([session_id])
 
     def unread(self) -> int:
-        return self._engine.lanes.unread()
+        return self._engine.lanes.due.unread()
 
     def put_off(self) -> list[str]:
-        return self._engine.lanes.put_off()
+        return self._engine.lanes.due.put_off()
 
     # --- runners ---
     async def attach(self, present: Present) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from weakref import WeakValueDictionary
 
-import msgspec
 import structlog
 
 from interlock.command.budget import DAY_MS, Spending
@@ -22,35 +22,29 @@ from interlock.engine.bridge.mismatch import RowMismatch, examine, subjects
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.tenant_lane import house_id, house_state, is_house
 from interlock.engine.bridge.transcriber import Transcriber
+from interlock.engine.due_sessions import DueSessions
 from interlock.engine.inputs import LaneRunnerLink
+from interlock.engine.lane_reader import LaneReader, ReadLane, decode_state
 from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.membership import Alone, Elsewhere, Hold, Room
-from interlock.engine.rehydration import digests, refold
 from interlock.engine.rows import RowAudit
 from interlock.engine.spend import settle
 from interlock.engine.tenant_place import refusal
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, LedgerError, LedgerWrite
+from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError, LedgerWrite
 from interlock.ports.objects import Objects
 from interlock.ports.signals import Signal
+from interlock.ports.stored_lanes import SessionClock
 from interlock.ports.transcripts import TranscriptStore
 from interlock.ports.trips import Trips
-from interlock.protocol.access import OWNER_TENANT
-from interlock.protocol.identifiers import session_stream
-from interlock.protocol.limits import RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import ApprovalRecord, ControlRecord, TenantRecord
+from interlock.protocol.records import ApprovalRecord, TenantRecord
 from interlock.session.transcript import TranscriptFold
 
 AT_WORK = ("running", "paused", "waiting_approval")
 """States of sessions in which something runs."""
-READ_AT_ONCE = 4
-"""Lanes that are read side by side because of a clock: connections stay free for what people ask."""
-SEALS_READ = 1_024
-"""The last decisions of a session of which the sealed frames are read: more do not wait for a runner."""
 log = structlog.get_logger()
-_state_decoder = msgspec.json.Decoder(LaneState)
 
 
 POISON_FRAMES = 256
@@ -114,11 +108,9 @@ class Lanes:
         self._of_runner: dict[str, dict[str, LaneShell]] = {}
         """The same by their runners: what a link brings must not look at the lanes of all others."""
         self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._alarms: dict[str, asyncio.TimerHandle] = {}
-        self._waking: set[asyncio.Task[None]] = set()
-        self._unread: deque[str] = deque()
-        """Sessions that are due and whose reading has not begun."""
-        self._reading = 0
+        self.due = DueSessions(self._take_due)
+        """What is read because of a clock."""
+        self._reader = LaneReader(self)
 
     def watch(self, lane: Lane) -> None:
         """Show a decision to the watchers. One that fails fails alone: what it only looks at is durable."""
@@ -201,8 +193,7 @@ class Lanes:
                 shell = await self._read(session_id, fresh)
                 if shell is not None:
                     shell.hold = hold if fresh is not None else None
-                    self._shells[session_id] = shell
-                    self._of_runner.setdefault(shell.lane.state.runner_id, {})[session_id] = shell
+                    self._keep_shell(shell)
         return shell
 
     async def need(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None) -> LaneShell:
@@ -224,14 +215,14 @@ class Lanes:
         # What is observed was named elsewhere: its lane may have been here before.
         may_be_new = fresh is not None and not fresh.controller and not is_house(session_id)
         begun: int | None = None
-        kept = list[ApprovalRecord]()
+        kept, found = list[ApprovalRecord](), None
         if may_be_new and fresh is not None and self.room.begins:  # Side by side: one round trip opens a session.
             record, begun = await asyncio.gather(self.ledger.session(session_id),
                                                  self.room.begin_new(session_id, fresh.runner_id))
         else:
             record = await self.ledger.session(session_id)
         if is_house(session_id):
-            fresh, kept = house_state(session_id, self.clock.now_ms()), await self.ledger.live_approvals(session_id)
+            fresh = house_state(session_id, self.clock.now_ms())
         if record is None and fresh is None:
             return None
         tenant_id = record.tenant_id if record is not None else fresh.tenant_id if fresh is not None else ""
@@ -245,68 +236,69 @@ class Lanes:
                      else await self.room.take(session_id, runner_id or None))
         else:
             epoch = begun  # No one ever had this lane, so no one has written the session.
-        # Read again now that no one else can write under this epoch: another gateway may have, or this one with a
+        # Read only now that no one else can write under this epoch: another gateway may have, or this one with a
         # commit that was in doubt until the lane was taken (OutcomeUnknown).
-        if begun is None and (self.room.shared or not named_here):
-            record = await self.ledger.session(session_id)
-            kept = await self.ledger.live_approvals(session_id) if is_house(session_id) else kept
+        if begun is None and (self.room.shared or not named_here) and not is_house(session_id):
+            found = await self._reader.read(session_id)
+        kept = await self.ledger.live_approvals(session_id) if is_house(session_id) else kept
+        await self._settle_doubt()
+        if found is not None:
+            return self._shell(found, epoch)
+        if fresh is None:  # It was deleted meanwhile.
+            self.room.give_back(session_id, epoch or FIRST_EPOCH)
+            return None
+        return await self._begun(fresh, kept, epoch)
+
+    async def _settle_doubt(self) -> None:
         if self._in_doubt:
             self._in_doubt = False
             await self.learn_spending()
-        if record is None:
-            assert fresh is not None
-            transcriber = None
-            if self.transcripts is not None:
-                transcriber = Transcriber(session_id, TranscriptFold(fresh.agent_id), None, set())
-            lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, transcriber)
-            lane.keeps_objects = self.objects is not None
-            findings = await self._examined(lane) if kept else []
-            shell = LaneShell(lane, epoch, self)
-            if findings:
-                shell.send(RowsDiffered(findings))
-            shell.link = self.link_of(fresh.runner_id)
-            fresh.attached = shell.link is not None
-            return shell
-        state = _state_decoder.decode(record.machine)
-        # Side by side, and only now that the lane is taken: what was read before may have been written since.
-        commands, approvals, recent, controls = await asyncio.gather(
-            self.ledger.live_commands(session_id), self.ledger.live_approvals(session_id),
-            self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS),
-            self.ledger.controls(session_id, state.control_acked))
-        transcriber = await self._transcriber(state)
-        fold, fed = await refold(state, transcriber, self.ledger, self.objects)
-        lane = Lane(state, commands, approvals, fold, self.entropy, self.limits, transcriber, recent)
-        lane.folded = fed
+
+    async def _begun(self, fresh: LaneState, kept: list[ApprovalRecord], epoch: int | None) -> LaneShell:
+        """Begin a lane that the ledger has not. Only a tenant's own keeps approvals."""
+        transcriber = None
+        if self.transcripts is not None:
+            transcriber = Transcriber(fresh.session_id, TranscriptFold(fresh.agent_id), None, set())
+        lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, transcriber)
         lane.keeps_objects = self.objects is not None
-        findings = await self._examined(lane)
-        lane.digests = await digests(state, self.objects)
-        broken = await self._unsealed(lane, controls)
-        for control in controls:
-            if control.seq not in broken.changed and control.seq not in broken.inserted:
-                lane.unconfirmed[control.seq] = control.body
-        # Asked last: from here on nothing waits, so a runner that attaches meanwhile finds this lane or is found by it.
+        findings = await self._examined(lane) if kept else []
+        shell = LaneShell(lane, epoch, self)
+        if findings:
+            shell.send(RowsDiffered(findings))
+        shell.link = self.link_of(fresh.runner_id)
+        fresh.attached = shell.link is not None
+        return shell
+
+    def _shell(self, read: ReadLane, epoch: int | None) -> LaneShell:
+        """Run a lane that was read. Nothing waits here: a runner that attaches meanwhile finds this lane, or is found
+        by it."""
+        state = read.lane.state
         link = self.link_of(state.runner_id)
         was_attached, state.attached = state.attached, link is not None
-        shell = LaneShell(lane, epoch, self)
+        shell = LaneShell(read.lane, epoch, self)
         shell.link = link
         if link is not None:
             self.on_read(shell)
-        if any(broken):
-            shell.send(SealsBroken(broken))
-        if findings:
-            shell.send(RowsDiffered(findings))
+        if any(read.broken):
+            shell.send(SealsBroken(read.broken))
+        if read.findings:
+            shell.send(RowsDiffered(read.findings))
         if was_attached and link is None:
             # The link went with an earlier gateway, or with this lane's last life: its absence has a clock (C-7).
             state.attached = True
             shell.send(RunnerDetached())
         return shell
 
+    def _keep_shell(self, shell: LaneShell) -> None:
+        state = shell.lane.state
+        self._shells[state.session_id] = shell
+        self._of_runner.setdefault(state.runner_id, {})[state.session_id] = shell
+
     async def _examined(self, lane: Lane) -> list[RowMismatch]:
-        """Compare the rows of a lane that was read with their audit records (H-5). Only here: what a lane has in memory
-        it wrote itself."""
-        tenant_id = lane.state.tenant_id
+        """Compare the approvals of a tenant's lane with their audit records (H-5). Only here: what a lane has in
+        memory it wrote itself."""
         about = subjects(lane)
-        found = await asyncio.gather(*(self.ledger.audit_about(tenant_id, one) for one in about))
+        found = await asyncio.gather(*(self.ledger.audit_about(lane.state.tenant_id, one) for one in about))
         return examine(lane, dict(zip(about, found, strict=True)))
 
     async def sealable(self) -> dict[str, str]:
@@ -315,35 +307,9 @@ class Lanes:
         for tenant in await self.ledger.tenants():
             for runner in await self.ledger.runners(tenant.tenant_id):
                 for record in await self.ledger.runner_sessions(runner.runner_id):
-                    state = _state_decoder.decode(record.machine)
+                    state = decode_state(record.machine)
                     found |= seals.adopted(state, await self.ledger.controls(state.session_id, state.control_acked))
         return found
-
-    async def _unsealed(self, lane: Lane, controls: Sequence[ControlRecord]) -> seals.SealMismatch:
-        """Compare the control frames and the state of a lane that was read with their records (H-5)."""
-        state = lane.state
-        owners = await self.rows.register(OWNER_TENANT)
-        if not owners.begun:
-            return seals.SealMismatch()
-        records = await self.ledger.audit_seals(state.tenant_id, seals.frames_of(state.session_id), SEALS_READ)
-        sealed = seals.read(state.session_id, records, seals.from_adopted(state, owners.rows))
-        lane.sealed = seals.deciding(state) if sealed.state is not None else b""
-        return seals.examine(state, controls, sealed)
-
-    async def _transcriber(self, state: LaneState) -> Transcriber | None:
-        """What the transcript holds: entries on their way first, since they may reach the file while it is read."""
-        if self.transcripts is None:
-            return None
-        waiting = [line.entry_id for line in await self.ledger.transcript_pending(state.session_id)]
-        ids, leaf = set(waiting), state.transcript_leaf
-        try:
-            ids |= await self.transcripts.ids(state.session_id, state.agent_id)
-            # Once in the file, the file is its truth (X-3): another program may have gone on in it.
-            leaf = waiting[-1] if waiting else await self.transcripts.leaf(state.session_id, state.agent_id)
-        except OSError as error:
-            log.error("a transcript cannot be read", session_id=state.session_id, error=str(error))  # noqa: TRY400
-        return Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), leaf, ids,
-                           state.context.leaf, state.context.next_entry)
 
     async def keep_objects(self, pieces: Iterable[bytes]) -> None:
         """Make objects durable before the commit that names them. Raises ObjectsError."""
@@ -386,7 +352,7 @@ class Lanes:
         for tenant in await self.learn_tenants():
             self.wake(house_id(tenant.tenant_id), 0.0)
         due = await self.ledger.due_sessions()
-        self.read_soon(one.session_id for one in due if one.state in AT_WORK)
+        self.due.read_soon(one.session_id for one in due if one.state in AT_WORK)
         for one in due:
             if one.state not in AT_WORK:
                 self.wake(one.session_id, self.delay_s(one.state, one.deadline_ms, self.clock.now_ms()))
@@ -423,49 +389,64 @@ class Lanes:
         runner may be gone; else when its clock is due."""
         return 0.0 if state in AT_WORK else max(0.0, (deadline_ms - now_ms) / 1000)
 
-    def read_soon(self, session_ids: Iterable[str]) -> None:
-        """Read sessions and let time decide in them, READ_AT_ONCE side by side, in this order."""
-        self._unread.extend(dict.fromkeys(session_ids))
-        while self._reading < min(READ_AT_ONCE, len(self._unread)):
-            self._reading += 1
-            self._keep(asyncio.create_task(self._read_unread()))
+    async def read_together(self, session_ids: Iterable[str]) -> list[str]:
+        """Read lanes that are not in memory with the round trips of one; returns those that have to be read one by one,
+        since that was begun already or their tenants are closed. Raises LedgerError."""
+        wanted = [one for one in session_ids if one not in self._shells]
+        locks = {one: self._loading.setdefault(one, asyncio.Lock()) for one in wanted if not is_house(one)}
+        locks = {one: lock for one, lock in locks.items() if not lock.locked()}
+        async with AsyncExitStack() as held:
+            for lock in locks.values():
+                await held.enter_async_context(lock)  # It is free, so nothing waits for another one.
+            clocks = {one.session_id: one for one in await self.ledger.session_clocks(list(locks))}
+            closed = {name for name, one in clocks.items() if one.tenant_id in self._closed}
+            open_ = [clocks[one] for one in locks if one in clocks and one not in closed]
+            await self._read_taken(await self._taken(open_))
+        return [one for one in wanted if one not in locks or one in closed]
 
-    def unread(self) -> int:
-        """How many sessions wait to be read."""
-        return len(self._unread)
-
-    def put_off(self) -> list[str]:
-        """Do not read what waits to be read; returns it."""
-        put_off, self._unread = list(self._unread), deque()
-        return put_off
-
-    async def settled(self) -> None:
-        """Return when every session that is due has been read."""
-        while self._unread or self._reading:
-            await asyncio.gather(*self._waking, return_exceptions=True)
-
-    async def _read_unread(self) -> None:
+    async def _take_due(self, session_ids: Sequence[str]) -> None:
+        """Read sessions that are due, and let time decide in them."""
         try:
-            while self._unread:
-                await self.tick(self._unread.popleft())
-        finally:
-            self._reading -= 1
+            alone = await self.read_together(session_ids)
+        except LedgerError as error:
+            for one in session_ids:
+                self._try_later(one, error)
+            return
+        for one in session_ids:
+            if one in alone:
+                await self.tick(one)
+            elif (shell := self._shells.get(one)) is not None:
+                shell.send(ClockTicked())
+
+    async def _taken(self, clocks: Sequence[SessionClock]) -> dict[str, int]:
+        """Take lanes side by side; returns the epochs of those that are to be had."""
+        asked = await asyncio.gather(*(self.room.take(one.session_id, one.runner_id) for one in clocks),
+                                     return_exceptions=True)
+        epochs: dict[str, int] = {}
+        for clock, answer in zip(clocks, asked, strict=True):
+            if isinstance(answer, int):
+                epochs[clock.session_id] = answer
+            elif not isinstance(answer, Elsewhere):  # Its clocks run where it is.
+                self._try_later(clock.session_id, answer)
+        return epochs
+
+    async def _read_taken(self, epochs: Mapping[str, int]) -> None:
+        await self._settle_doubt()
+        found = await self._reader.read_many(list(epochs))
+        for session_id, epoch in epochs.items():
+            read = found.get(session_id)
+            if isinstance(read, ReadLane):
+                self._keep_shell(self._shell(read, epoch))
+            elif read is not None:
+                self._try_later(session_id, read)
+
+    def _try_later(self, session_id: str, error: BaseException) -> None:
+        log.error("a lane cannot be read", session_id=session_id, error=str(error))
+        self.wake(session_id, BROKEN_WAIT_S)
 
     def wake(self, session_id: str, delay_s: float) -> None:
         """Read the session's lane after a while and let time decide in it."""
-        before = self._alarms.pop(session_id, None)
-        if before is not None:
-            before.cancel()
-        loop = asyncio.get_running_loop()
-        self._alarms[session_id] = loop.call_later(min(delay_s, 3_600.0), self._alarm, session_id)
-
-    def _alarm(self, session_id: str) -> None:
-        self._alarms.pop(session_id, None)
-        self.read_soon([session_id])
-
-    def _keep(self, task: asyncio.Task[None]) -> None:
-        self._waking.add(task)
-        task.add_done_callback(self._waking.discard)
+        self.due.wake(session_id, delay_s)
 
     async def tick(self, session_id: str) -> None:
         """Read the session's lane, if it is to be had, and let time decide in it."""
@@ -474,17 +455,12 @@ class Lanes:
         except (Elsewhere, Problem):
             return  # Its clocks run where it is, or where its tenant was moved.
         except LedgerError as error:
-            log.error("a lane cannot be read", session_id=session_id, error=str(error))  # noqa: TRY400
-            self.wake(session_id, BROKEN_WAIT_S)
+            self._try_later(session_id, error)
             return
         if shell is not None:
             shell.send(ClockTicked())
 
     async def stop(self) -> None:
         """End all shells."""
-        for alarm in self._alarms.values():
-            alarm.cancel()
-        for task in self._waking:
-            task.cancel()
-        await asyncio.gather(*self._waking, return_exceptions=True)
+        await self.due.stop()
         await asyncio.gather(*(shell.stop() for shell in self.live()))

@@ -18,6 +18,7 @@ from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.payloads import FileTransfer
+from interlock.protocol.records import Event
 
 
 async def digests(state: LaneState, objects: Objects | None) -> dict[str, Digest]:
@@ -53,20 +54,20 @@ async def with_content(frame: Frame, objects: Objects | None) -> Frame:
     return msgspec.structs.replace(frame, payload=msgspec.structs.replace(frame.payload, content=content))
 
 
-async def refold(state: LaneState, transcriber: Transcriber | None, ledger: Ledger, objects: Objects | None
-                 ) -> tuple[TurnFold, list[FoldedFrame]]:
-    """Feed the open turn's frames again: a snapshot plus its tail equals a fresh snapshot. The entries that they
-    finished are dropped: they were committed with them. Returns the fold, and what it was fed."""
-    fold, fed = TurnFold(), list[FoldedFrame]()
-    if state.machine.phase not in ("turn", "usage"):
-        return fold, fed
-    after = state.turn_start_n - 1
-    while events := await ledger.events(session_stream(state.session_id), after, PAGE_MAX):
+async def refold(state: LaneState, transcriber: Transcriber | None, ledger: Ledger, objects: Objects | None,
+                 first: list[Event]) -> tuple[TurnFold, list[FoldedFrame]]:
+    """Feed the open turn's frames again, of which `first` is the first page: a snapshot plus its tail equals a fresh
+    snapshot. The entries that they finished are dropped: they were committed with them. Returns the fold, and what it
+    was fed."""
+    fold, fed, events = TurnFold(), list[FoldedFrame](), first
+    while events:
         for event in events:
             if event.kind not in ("C", "M"):
                 continue
             frame = decode(event.body, Direction.C if event.kind == "C" else Direction.M)
             fed.append(FoldedFrame(event.kind == "C", await with_content(frame, objects), event.at_ms))
             fold_again(fold, transcriber, fed[-1])
-        after = events[-1].n
+        if len(events) < PAGE_MAX:  # No one else writes to the session, so this was the last page.
+            break
+        events = await ledger.events(session_stream(state.session_id), events[-1].n, PAGE_MAX)
     return fold, fed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -60,6 +60,8 @@ Send = Callable[[Message], Awaitable[None]]
 log = structlog.get_logger()
 
 TOKENS_AT_ONCE = 500
+ATTACHED_TOGETHER = 32
+"""Sessions of a runner that are read, and attached, with the round trips of one."""
 """Runners whose tokens are read again in one look at the ledger."""
 LIMITS_TOLD = {
     "max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
@@ -282,7 +284,10 @@ class RawpEndpoint:
         listed = {session.session_id: session for session in hello.sessions}
         records = {r.session_id: r for r in await self._engine.ledger.runner_sessions(hello.runner_id)}
         durable: list[p.WelcomeSession] = []
-        for session_id in {**listed, **records}:
+        named = list(dict.fromkeys([*listed, *records]))
+        for together in _portions(named):
+            await self._engine.lanes.read_together(one for one in together if one in records)
+        for session_id in named:
             shell = await self._engine.lanes.of_runner(session_id, hello.runner_id)
             known = listed.get(session_id)
             if shell is None and await self._engine.ledger.session(session_id) is not None:
@@ -303,8 +308,11 @@ class RawpEndpoint:
         outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
             version=DPS_VERSION, link_id=present.link_id, gateway_id=known_as, limits=LIMITS_TOLD,
             sessions=durable, features=[BATCH])))
-        for session_id in {**listed, **records}:
-            await self._attach_lane(session_id, present, listed.get(session_id), outflow)
+        for together in _portions(named):
+            done = await asyncio.gather(*(self._attach_lane(session_id, present, listed.get(session_id), outflow)
+                                          for session_id in together), return_exceptions=True)
+            if failed := next((one for one in done if one is not None), None):
+                raise failed  # Only now: none of them goes on behind the end of this link.
         present.link = outflow
         for shell in self._engine.lanes.of_runners(hello.runner_id):
             if shell.link is not outflow:
@@ -363,6 +371,11 @@ class RawpEndpoint:
             if shell.link is outflow:
                 shell.link = None
                 shell.send(RunnerDetached())
+
+
+def _portions(session_ids: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(session_ids), ATTACHED_TOGETHER):
+        yield session_ids[start:start + ATTACHED_TOGETHER]
 
 
 async def _take_all(intake: Intake, receive: Receive, *, batches: bool) -> None:

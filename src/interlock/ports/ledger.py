@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.command.audit_tree import SubtreeHashes
+from interlock.ports.stored_lanes import LaneReads
 from interlock.ports.upkeep import Upkeep
 from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.ports.writes import (
@@ -52,10 +53,8 @@ from interlock.protocol.records import (
     AuditRecord,
     BrowserLoginRecord,
     CommandRecord,
-    ControlRecord,
     DeliveryRecord,
     DrainRecord,
-    Event,
     EventKind,
     FileRecord,
     IdempotencyRecord,
@@ -67,7 +66,6 @@ from interlock.protocol.records import (
     SigningKeyRecord,
     SpendingRecord,
     TenantRecord,
-    TranscriptLine,
 )
 
 __all__ = [
@@ -114,7 +112,6 @@ __all__ = [
     "PutTranscript",
     "Receipt",
     "SeeRunner",
-    "SessionClock",
     "SessionFilter",
     "Spend",
     "SpendBrowserLogin",
@@ -184,15 +181,6 @@ class Full(LedgerError):
     """The store cannot take more (disk full, input/output error)."""
 
 
-class SessionClock(NamedTuple):
-    """When a session goes on by itself, if it does; `state` is its word for lists."""
-
-    session_id: str
-    runner_id: str
-    state: str
-    deadline_ms: int | None
-
-
 class Due(NamedTuple):
     """A session that has a deadline; `state` is its word for lists."""
 
@@ -238,7 +226,7 @@ class CommandQuery(NamedTuple):
     type: str | None = None
 
 
-class Ledger(Upkeep, Protocol):
+class Ledger(LaneReads, Upkeep, Protocol):
     """Guarantees: `commit` returns only when the batch survives kill -9 and power loss; all or nothing; batches take
     effect in the order of the calls; numbers of a stream are 1, 2, 3 … without gaps and are readable once given.
     Reads see every batch whose commit returned. What is not there is None or an empty list. With `tenant_id` a row of
@@ -255,8 +243,6 @@ class Ledger(Upkeep, Protocol):
         """Name of this ledger (D-5), made at its first start."""
         ...
 
-    async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
-
     async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]:
         """What `events` gives, of each (n, kind, body, at_ms): for those who read much of a stream."""
         return [(one.n, one.kind, one.body, one.at_ms) for one in await self.events(stream, after, limit)]
@@ -264,12 +250,6 @@ class Ledger(Upkeep, Protocol):
     async def head(self, stream: str) -> int:
         """Highest number of the stream, 0 if it has none."""
         ...
-
-    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
-        """message_ids of the last `limit` events of kind C or refused."""
-        ...
-
-    async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None: ...
 
     async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
         """The newest session of a key."""
@@ -292,20 +272,12 @@ class Ledger(Upkeep, Protocol):
         """Every session that has a deadline, the nearest first, for the start."""
         ...
 
-    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
-        """The clocks of those of these sessions that there are, by their ids, in one read."""
-        ...
-
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None: ...
 
     async def commands(self, query: CommandQuery) -> list[CommandRecord]: ...
 
     async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
         """How many executes a tenant, or one of its actors, has given since an instant."""
-        ...
-
-    async def live_commands(self, session_id: str) -> list[CommandRecord]:
-        """Commands of a session that are not in a terminal state, oldest first."""
         ...
 
     async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None: ...
@@ -326,12 +298,6 @@ class Ledger(Upkeep, Protocol):
                         ) -> list[ApprovalRecord]:
         """Newest first; `before` is the id that the last page ended with."""
         ...
-
-    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
-        """Approvals of a session in state pending or granted, oldest first."""
-        ...
-
-    async def controls(self, session_id: str, after: int) -> list[ControlRecord]: ...
 
     async def file(self, session_id: str, transfer_id: str) -> FileRecord | None: ...
 
@@ -421,17 +387,8 @@ class Ledger(Upkeep, Protocol):
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]: ...
 
-    async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
-        """Records that name a command, or an approval without a command, in order; without their personal values."""
-        ...
-
     async def audit_rows(self, tenant_id: str, after: int) -> list[AuditRecord]:
         """Records that bind rows (`command.register`), those after a seq, in order; without their personal values."""
-        ...
-
-    async def audit_seals(self, tenant_id: str, name: str, limit: int) -> list[AuditRecord]:
-        """The last records that seal the frames of a session, by its name of 32 hex digits (`engine.bridge.seals`), in
-        order; without their personal values."""
         ...
 
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
@@ -466,13 +423,6 @@ class Ledger(Upkeep, Protocol):
         ...
 
     async def fact(self, name: str) -> str | None: ...
-
-    async def transcript_pending(
-        self, session_id: str | None = None, limit: int | None = None
-    ) -> list[TranscriptLine]:
-        """Lines that no file is known to have, of one session or of all, in the order they were written; the first
-        `limit` of them."""
-        ...
 
     async def close(self) -> None:
         """Finish what was handed over, then close."""

@@ -21,6 +21,13 @@ class TranscriptHeader(NamedTuple):
     """The topic of a chat whose session it is: a file bears it in its name."""
 
 
+class KeptEntries(NamedTuple):
+    """What a new entry of a transcript must know of the file."""
+
+    ids: set[str]
+    leaf: str | None
+
+
 class TranscriptPage(NamedTuple):
     """Entries in file order, each as its line, and how many there are in all."""
 
@@ -52,6 +59,17 @@ class TranscriptStore(Protocol):
     async def leaf(self, session_id: str, agent_id: str) -> str | None:
         """Id of the last entry in the file, None when there is none."""
         ...
+
+    async def kept_entries(self, of: Sequence[tuple[str, str]]) -> list[KeptEntries | OSError]:
+        """Return ids and leaf of each of these transcripts, by session and agent, or why that one cannot be read. A
+        store behind a network reads all of them in one round trip."""
+        return [await self._kept_entries(*one) for one in of]
+
+    async def _kept_entries(self, session_id: str, agent_id: str) -> KeptEntries | OSError:
+        try:
+            return KeptEntries(await self.ids(session_id, agent_id), await self.leaf(session_id, agent_id))
+        except OSError as error:
+            return error
 
     async def read(self, session_id: str, agent_id: str) -> list[bytes]:
         """Every line, the header first; [] when there is no file."""

@@ -20,9 +20,9 @@ from interlock.ports.ledger import (
     Due,
     Ledger,
     MakeRoom,
-    SessionClock,
     SessionFilter,
 )
+from interlock.ports.stored_lanes import SessionClock
 from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
@@ -108,7 +108,7 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
 
     async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
         found = (self._sessions[one] for one in sorted(set(session_ids)) if one in self._sessions)
-        return [SessionClock(one.session_id, one.runner_id, one.state, one.deadline_ms) for one in found]
+        return [SessionClock(one.session_id, one.runner_id, one.state, one.deadline_ms, one.tenant_id) for one in found]
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
         self._check_open()
@@ -278,9 +278,14 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         return self._audit.records(tenant_id)[after : after + limit]
 
     async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
-        name = "command_id" if subject_id.startswith(COMMAND_PREFIX) else "approval_id"
+        def is_about(body: dict[str, object]) -> bool:
+            command_id = body.get("command_id")
+            if subject_id.startswith(COMMAND_PREFIX):
+                return command_id == subject_id
+            return body.get("approval_id") == subject_id and command_id is None
+
         found = [record for record in self._audit.records(tenant_id)
-                 if subject_id.encode() in record.body and msgspec.json.decode(record.body).get(name) == subject_id]
+                 if subject_id.encode() in record.body and is_about(msgspec.json.decode(record.body))]
         return [msgspec.structs.replace(record, personal={}) for record in found]
 
     async def audit_rows(self, tenant_id: str, after: int) -> list[AuditRecord]:

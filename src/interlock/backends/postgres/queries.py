@@ -48,9 +48,23 @@ ORDER BY updated_ms DESC, session_id DESC LIMIT $4
 """
 RUNNER_SESSIONS = f"{_SESSION} WHERE runner_id = $1 AND state <> 'closed' ORDER BY place"
 SESSION_CLOCKS = """
-SELECT session_id, runner_id, state, deadline_ms FROM session
+SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session
 WHERE session_id = ANY ($1::text[]) ORDER BY session_id COLLATE "C"
 """
+SESSIONS_NAMED = f"{_SESSION} WHERE session_id = ANY ($1::text[])"
+LANE_PARTS = """
+SELECT session_id, 'command', place, '', body FROM command WHERE session_id = ANY ($1::text[]) AND ended_ms IS NULL
+UNION ALL SELECT session_id, 'approval', place, '', body FROM approval
+    WHERE session_id = ANY ($1::text[]) AND state IN ('pending', 'granted')
+UNION ALL SELECT session_id, 'control', seq, message_id, body FROM control WHERE session_id = ANY ($1::text[])
+UNION ALL SELECT asked.session_id, 'received', latest.n, latest.message_id, ''::bytea
+    FROM unnest($1::text[]) AS asked (session_id) JOIN stream ON stream.name = 's/' || asked.session_id
+    CROSS JOIN LATERAL (SELECT n, message_id FROM event WHERE stream_id = stream.id AND kind IN ('C', 'refused')
+                        ORDER BY n DESC LIMIT $2) AS latest
+UNION ALL SELECT session_id, 'pending', place, entry_id, ''::bytea FROM transcript_pending
+    WHERE session_id = ANY ($1::text[]) AND $3::boolean
+"""
+"""What lanes are made of besides their sessions, by parts, in no order."""
 DUE_SESSIONS = """
 SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place
 """
@@ -177,6 +191,27 @@ WHERE tenant_id = $1 AND substring(body FROM {_SEALS} + 13 FOR 32) = $2::bytea A
 ORDER BY seq DESC LIMIT $3
 """
 """By the index `audit_of_seals`, whose expressions these are."""
+LANE_HISTORIES = f"""
+SELECT asked.place, 'event', tail.n, '', tail.message_id, tail.kind, tail.at_ms, tail.body
+    FROM unnest($1::int[], $2::text[], $3::bigint[]) AS asked (place, name, after) JOIN stream USING (name)
+    CROSS JOIN LATERAL (SELECT n, message_id, kind, at_ms, body FROM event
+                        WHERE stream_id = stream.id AND n > asked.after ORDER BY n LIMIT $4) AS tail
+UNION ALL SELECT asked.place, 'about', found.seq, asked.subject, found.hash, '', 0, found.body
+    FROM unnest($5::int[], $6::text[], $7::text[]) AS asked (place, tenant_id, subject)
+    CROSS JOIN LATERAL (SELECT seq, hash, body FROM audit
+                        WHERE {_COMMAND} = asked.subject AND tenant_id = asked.tenant_id) AS found
+UNION ALL SELECT asked.place, 'about', found.seq, asked.subject, found.hash, '', 0, found.body
+    FROM unnest($8::int[], $9::text[], $10::text[]) AS asked (place, tenant_id, subject)
+    CROSS JOIN LATERAL (SELECT seq, hash, body FROM audit
+                        WHERE {_APPROVAL} = asked.subject AND {_COMMAND} IS NULL
+                          AND tenant_id = asked.tenant_id) AS found
+UNION ALL SELECT asked.place, 'seal', found.seq, '', found.hash, '', 0, found.body
+    FROM unnest($11::int[], $12::text[], $13::bytea[]) AS asked (place, tenant_id, name)
+    CROSS JOIN LATERAL (SELECT seq, hash, body FROM audit
+                        WHERE tenant_id = asked.tenant_id AND substring(body FROM {_SEALS} + 13 FOR 32) = asked.name
+                          AND {_SEALS} > 0 ORDER BY seq DESC LIMIT $14) AS found
+"""
+"""What the states of many lanes ask for, by the place of each in the question, in no order."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head WHERE count > 0 ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
 AUDIT_NODES = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.backends import rows, usage_sums
-from interlock.backends.postgres import queries
+from interlock.backends.postgres import queries, stored_lanes
 from interlock.backends.postgres.audit_rows import record_of
 from interlock.backends.postgres.database import PostgresReaders
 from interlock.backends.postgres.texts import held
@@ -16,10 +16,10 @@ from interlock.ports.ledger import (
     CommandQuery,
     Due,
     Ledger,
-    SessionClock,
     SessionFilter,
     StoredBallot,
 )
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, SessionClock, StoredLane
 from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
@@ -96,6 +96,12 @@ class PostgresReading(Ledger):
     async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
         wanted = [held(one) for one in session_ids]
         return [SessionClock(*row) for row in await self._readers.rows(queries.SESSION_CLOCKS, wanted)]
+
+    async def stored_lanes(self, session_ids: Sequence[str], received: int) -> dict[str, StoredLane]:
+        return await stored_lanes.lanes(self._readers, session_ids, received, pending=not self._keeps_transcripts)
+
+    async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
+        return await stored_lanes.histories(self._readers, asked, events, seals)
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
         found = await self._readers.row(queries.COMMAND, command_id, tenant_id)

@@ -14,7 +14,7 @@ from interlock.backends.postgres.tables import columns
 from interlock.backends.postgres.texts import held
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import LedgerError
-from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
+from interlock.ports.transcripts import KeptEntries, Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
 from interlock.session.context import ModelContext, context
@@ -37,6 +37,11 @@ _OF = (
 LINES = f"SELECT line {_OF} ORDER BY n"
 ENTRY_IDS = f"SELECT entry_id {_OF} AND entry_id IS NOT NULL"
 LEAF = f"SELECT entry_id {_OF} AND entry_id IS NOT NULL ORDER BY n DESC LIMIT 1"
+KEPT_ENTRIES = """
+SELECT asked.place, line.entry_id FROM unnest($1::int[], $2::text[], $3::text[]) AS asked (place, session_id, agent_id)
+JOIN transcript USING (session_id, agent_id) JOIN transcript_line AS line USING (session_id, kept)
+WHERE kept = '' AND line.entry_id IS NOT NULL ORDER BY asked.place, line.n
+"""
 PAGE = f"SELECT line {_OF} AND entry_id IS NOT NULL ORDER BY n OFFSET $3 LIMIT $4"
 ENTRIES = f"SELECT count(*) {_OF} AND entry_id IS NOT NULL"
 HOLD = "SELECT lines FROM transcript WHERE session_id = $1 AND agent_id = $2 AND kept = '' FOR UPDATE"
@@ -79,6 +84,17 @@ class PostgresTranscripts(TranscriptStore):
     async def leaf(self, session_id: str, agent_id: str) -> str | None:
         found = await _kept(self._readers.row(LEAF, session_id, agent_id))
         return found[0] if found is not None else None
+
+    async def kept_entries(self, of: Sequence[tuple[str, str]]) -> list[KeptEntries | OSError]:
+        asked = [[held(one) for one in column] for column in zip(*of, strict=True)] or [[], []]
+        try:
+            found = await _kept(self._readers.rows(KEPT_ENTRIES, list(range(len(of))), *asked))
+        except OSError as error:
+            return [error for _ in of]
+        entries: dict[int, list[str]] = {place: [] for place in range(len(of))}
+        for place, entry_id in found:
+            entries[place].append(entry_id)
+        return [KeptEntries(set(ids), ids[-1] if ids else None) for ids in entries.values()]
 
     async def read(self, session_id: str, agent_id: str) -> list[bytes]:
         return [row[0] for row in await _kept(self._readers.rows(LINES, session_id, agent_id))]

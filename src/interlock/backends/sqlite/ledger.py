@@ -31,11 +31,11 @@ from interlock.ports.ledger import (
     LedgerError,
     MakeRoom,
     Receipt,
-    SessionClock,
     SessionFilter,
     WriteBatch,
     audited,
 )
+from interlock.ports.stored_lanes import SessionClock
 from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import COMMAND_PREFIX

@@ -93,7 +93,7 @@ ORDER BY updated_ms DESC, session_id DESC LIMIT ?4
 """
 RUNNER_SESSIONS = f"SELECT {SESSION_COLUMNS} FROM session WHERE runner_id = ? AND state <> 'closed' ORDER BY place"
 SESSION_CLOCKS = """
-SELECT session_id, runner_id, state, deadline_ms FROM session
+SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session
 WHERE session_id IN (SELECT value FROM json_each(?)) ORDER BY session_id
 """
 DUE_SESSIONS = """

@@ -31,6 +31,8 @@ STILL_THERE_S = 0.5
 """Anyone who waits longer for another gateway's answer looks so often whether that one is still there."""
 LOOK_EVERY_BEATS = 10
 """After so many beats everything that a lost note would have told is read again."""
+LOOK_AGAIN_S = 0.1
+"""A gateway that has claimed what it can read soon, and left more, looks again after this."""
 log = structlog.get_logger("interlock.cluster")
 
 Told = Callable[[bytes], Awaitable[None] | None]
@@ -109,7 +111,7 @@ class Cluster(Room):
         """Do from now on what time brings."""
         self._tasks = [asyncio.create_task(self.renewal.run(), name="renewal"),
                        asyncio.create_task(self._each_beat(self.beat), name="cluster"),
-                       asyncio.create_task(self._each_beat(self.take_over), name="takeover"),
+                       asyncio.create_task(self._take_over_for_good(), name="takeover"),
                        asyncio.create_task(self._follow_moves(), name="tenant moves")]
 
     async def stop(self) -> None:
@@ -173,18 +175,26 @@ class Cluster(Room):
             self.read_again()
             await self.relay.look()
 
-    async def take_over(self) -> None:
-        """Claim lanes of the dead. Raises LedgerError, TimeoutError."""
+    async def _take_over_for_good(self) -> None:
+        async def until_nothing_is_left() -> None:
+            while await self.take_over():  # noqa: ASYNC110 - it waits for the ledger
+                await asyncio.sleep(LOOK_AGAIN_S)
+
+        await self._each_beat(until_nothing_is_left)
+
+    async def take_over(self) -> bool:
+        """Claim lanes of the dead; returns whether more may be claimed soon. Raises LedgerError, TimeoutError."""
         if self.holder is None or not self.holder.ready:
-            return
+            return False
         mine = self.instance_id
         found = await self._leases.orphans(ORPHANS_SEEN)
         if found:  # Somebody has died: who was attached there is not any more.
             self._read_again(("runners",))
         try:
-            await self.takeover.run(self.holder, found)
+            return await self.takeover.run(self.holder, found)
         except Gone:
             await self.come_back(mine)
+            return False
 
     async def come_back(self, former: str) -> None:
         """Taken for dead under an id: let go of all, and be another one. Who comes second finds it done."""

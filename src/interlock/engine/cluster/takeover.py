@@ -90,17 +90,21 @@ class Takeover:
         """This gateway was taken for dead: nothing that it claimed is its own."""
         self._claims.clear()
 
-    async def run(self, heir: Heir, found: Sequence[str]) -> None:
-        """Claim of the lanes that were found what this gateway can read soon. Raises LedgerError, TimeoutError."""
+    async def run(self, heir: Heir, found: Sequence[str]) -> bool:
+        """Claim of the lanes that were found what this gateway can read soon; returns whether there may be more that it
+        can claim in a moment. Raises LedgerError, TimeoutError."""
         if self._behind():
             await self.pass_on(heir)
-            return
+            return False
         # Each gateway begins elsewhere, so that they seldom want the same one.
         wanted = sorted(found, key=self._place)
         for start in range(0, len(wanted), CLAIM_LIMIT):
-            if self._behind() or heir.unread() >= UNREAD_LIMIT:
-                return
+            if self._behind():
+                return False
+            if heir.unread() >= UNREAD_LIMIT:
+                return True
             await self._claim(heir, wanted[start:start + CLAIM_LIMIT])
+        return len(found) >= ORPHANS_SEEN
 
     def _place(self, lane: str) -> bytes:
         return hashlib.sha256(f"{self._instance_id()}/{lane}".encode()).digest()

@@ -1,0 +1,88 @@
+"""Reading many lanes with the same few statements as one: their rows, then what their state says is needed besides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from interlock.backends import rows
+from interlock.backends.postgres import queries
+from interlock.backends.postgres.database import PostgresReaders, Row
+from interlock.backends.postgres.texts import held
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane
+from interlock.protocol.identifiers import COMMAND_PREFIX
+from interlock.protocol.records import AuditRecord, ControlRecord, Event
+
+
+async def lanes(readers: PostgresReaders, session_ids: Sequence[str], received: int, *, pending: bool
+                ) -> dict[str, StoredLane]:
+    """See `LaneReads.stored_lanes`; `pending` tells whether transcript lines wait for files. Raises LedgerError."""
+    if not session_ids:
+        return {}
+    wanted = [held(one) for one in dict.fromkeys(session_ids)]
+    sessions, parts = await asyncio.gather(readers.rows(queries.SESSIONS_NAMED, wanted),
+                                           readers.rows(queries.LANE_PARTS, wanted, received, pending))
+    of: dict[str, dict[str, list[Row]]] = {}
+    for session_id, part, *row in parts:
+        of.setdefault(session_id, {}).setdefault(part, []).append(tuple(row))
+    return {row[0]: _lane(row, of.get(row[0], {})) for row in sessions}
+
+
+def _lane(session: Row, parts: dict[str, list[Row]]) -> StoredLane:
+    """Make a lane of its session's columns and of its parts, each of (number, text, body)."""
+    def part(name: str) -> list[Row]:
+        return sorted(parts.get(name, ()), key=_number)
+
+    return StoredLane(
+        session=rows.session_of(session),
+        commands=[rows.command_of((body,)) for _, _, body in part("command")],
+        approvals=[rows.approval_of((body,)) for _, _, body in part("approval")],
+        received=[message_id for _, message_id, _ in part("received")],
+        controls=[ControlRecord(session_id=session[0], seq=seq, message_id=message_id, body=body)
+                  for seq, message_id, body in part("control")],
+        pending=[entry_id for _, entry_id, _ in part("pending")])
+
+
+async def histories(readers: PostgresReaders, asked: Sequence[LaneQuestion], events: int, seals: int
+                    ) -> list[LaneHistory]:
+    """See `LaneReads.lane_histories`. Raises LedgerError."""
+    if not asked:
+        return []
+    tails = [(place, held(one.stream), one.after) for place, one in enumerate(asked) if one.after is not None]
+    about = [(place, held(one.tenant_id), held(subject)) for place, one in enumerate(asked) for subject in one.subjects]
+    commands = [row for row in about if row[2].startswith(COMMAND_PREFIX)]
+    others = [row for row in about if not row[2].startswith(COMMAND_PREFIX)]
+    sealing = [(place, held(one.tenant_id), one.seals_of.encode()) for place, one in enumerate(asked)]
+    found = await readers.rows(queries.LANE_HISTORIES, *_columns(tails), events, *_columns(commands),
+                               *_columns(others), *_columns(sealing), seals)
+    of: dict[tuple[int, str], list[Row]] = {}
+    for place, part, *row in found:
+        of.setdefault((place, part), []).append(tuple(row))
+    return [_history(one, {part: sorted(of.get((place, part), ()), key=_number)
+                           for part in ("event", "about", "seal")}) for place, one in enumerate(asked)]
+
+
+def _history(asked: LaneQuestion, parts: dict[str, list[Row]]) -> LaneHistory:
+    """Make an answer of rows of (number, text, hash or message id, kind, time, body)."""
+    about: dict[str, list[AuditRecord]] = {one: [] for one in asked.subjects}
+    for row in parts["about"]:
+        about[row[1]].append(_record(asked.tenant_id, row))
+    return LaneHistory(
+        events=[Event(stream=asked.stream, n=n, kind=kind, at_ms=at_ms, body=body, message_id=message_id)
+                for n, _, message_id, kind, at_ms, body in parts["event"]],
+        about=about, seals=[_record(asked.tenant_id, row) for row in parts["seal"]])
+
+
+def _record(tenant_id: str, row: Row) -> AuditRecord:
+    seq, _, hash_, _, _, body = row
+    return AuditRecord(tenant_id=tenant_id, seq=seq, hash=hash_, body=body)
+
+
+def _number(row: Row) -> int:
+    return int(row[0])
+
+
+def _columns(table: Iterable[Row]) -> list[list[Any]]:
+    """Turn rows of three into a list for each column."""
+    return [list(column) for column in zip(*table, strict=True)] or [[], [], []]

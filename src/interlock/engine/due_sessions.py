@@ -1,0 +1,76 @@
+"""Sessions that are read because of a clock: alarms of those that are due later, and a queue of those that are due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+LONGEST_ALARM_S = 3_600.0
+READ_TOGETHER = 32
+"""Lanes that are read together, in the round trips of one."""
+READ_AT_ONCE = 2
+"""How many such reads go on side by side: connections stay free for what people ask."""
+
+
+class DueSessions:
+    """Calls `read` with sessions once they are due, a few at a time and the first that came first."""
+
+    def __init__(self, read: Callable[[Sequence[str]], Awaitable[None]]) -> None:
+        self._read = read
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unread: deque[str] = deque()
+        """Sessions that are due and whose reading has not begun."""
+        self._reading = 0
+
+    def wake(self, session_id: str, delay_s: float) -> None:
+        """Read a session after a while; an earlier alarm of it is dropped."""
+        before = self._alarms.pop(session_id, None)
+        if before is not None:
+            before.cancel()
+        loop = asyncio.get_running_loop()
+        self._alarms[session_id] = loop.call_later(min(delay_s, LONGEST_ALARM_S), self._alarm, session_id)
+
+    def _alarm(self, session_id: str) -> None:
+        self._alarms.pop(session_id, None)
+        self.read_soon([session_id])
+
+    def read_soon(self, session_ids: Iterable[str]) -> None:
+        """Read sessions, in this order."""
+        self._unread.extend(dict.fromkeys(session_ids))
+        while self._unread and self._reading < READ_AT_ONCE:
+            self._reading += 1
+            task = asyncio.create_task(self._read_unread())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _read_unread(self) -> None:
+        try:
+            while self._unread:
+                count = min(READ_TOGETHER, len(self._unread))
+                await self._read(list(dict.fromkeys(self._unread.popleft() for _ in range(count))))
+        finally:
+            self._reading -= 1
+
+    def unread(self) -> int:
+        """How many sessions wait to be read."""
+        return len(self._unread)
+
+    def put_off(self) -> list[str]:
+        """Do not read what waits to be read; returns it."""
+        put_off, self._unread = list(self._unread), deque()
+        return put_off
+
+    async def settled(self) -> None:
+        """Return when every session that is due has been read."""
+        while self._unread or self._reading:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Read nothing more."""
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,154 @@
+"""Reads lanes from the ledger after they were taken: one, or many of them, in the same few round trips."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+import structlog
+
+from interlock.command.register import Register
+from interlock.engine.bridge import seals
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.mismatch import RowMismatch, examine, subjects
+from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.transcriber import Transcriber
+from interlock.engine.rehydration import digests, refold
+from interlock.engine.rows import RowAudit
+from interlock.ports.clock import Entropy
+from interlock.ports.ledger import Ledger
+from interlock.ports.objects import Objects
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane
+from interlock.ports.transcripts import KeptEntries, TranscriptStore
+from interlock.protocol.access import OWNER_TENANT
+from interlock.protocol.identifiers import session_stream
+from interlock.protocol.limits import PAGE_MAX, RECENT_MESSAGE_IDS
+from interlock.session.transcript import TranscriptFold
+
+SEALS_READ = 1_024
+"""The last decisions of a session of which the sealed frames are read: more do not wait for a runner."""
+IN_TURN = ("turn", "usage")
+log = structlog.get_logger()
+decode_state = msgspec.json.Decoder(LaneState).decode
+
+
+class LaneSources(Protocol):
+    """What lanes are read from, and made with."""
+
+    ledger: Ledger
+    transcripts: TranscriptStore | None
+    objects: Objects | None
+    rows: RowAudit
+    entropy: Entropy
+    limits: Limits
+
+
+class ReadLane(NamedTuple):
+    """A lane as the ledger has it, and what differs from its audit records (H-5)."""
+
+    lane: Lane
+    findings: list[RowMismatch]
+    broken: seals.SealMismatch
+
+
+class LaneReader:
+    """Reads lanes. The caller has taken them, so no other gateway writes to them meanwhile."""
+
+    def __init__(self, sources: LaneSources) -> None:
+        self._from = sources
+
+    async def read(self, session_id: str) -> ReadLane | None:
+        """Return a session's lane; None if there is no such session. Raises LedgerError."""
+        found = (await self.read_many([session_id])).get(session_id)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def read_many(self, session_ids: Sequence[str]) -> dict[str, ReadLane | Exception]:
+        """Return the lanes of those of these sessions that there are, or why one of them cannot be made. Raises
+        LedgerError if none can be read."""
+        found: dict[str, ReadLane | Exception] = {}
+        read = list[_Parts]()
+        for session_id, stored in (await self._from.ledger.stored_lanes(session_ids, RECENT_MESSAGE_IDS)).items():
+            try:
+                read.append(self._parts(stored))
+            except (msgspec.MsgspecError, ValueError) as error:
+                found[session_id] = error
+        # Side by side, and behind the entries that wait for their file: those may reach it meanwhile.
+        owners, histories, entries = await asyncio.gather(
+            self._from.rows.register(OWNER_TENANT),
+            self._from.ledger.lane_histories([_question(one) for one in read], PAGE_MAX, SEALS_READ),
+            self._entries([one.lane.state for one in read]))
+        for one, history in zip(read, histories, strict=True):
+            session_id = one.lane.state.session_id
+            try:
+                found[session_id] = await self._made(one, owners, history, entries.get(session_id))
+            except Exception as error:  # noqa: BLE001 - the others are read all the same
+                found[session_id] = error
+            await asyncio.sleep(0)  # Others have their turn: there may be many.
+        return found
+
+    def _parts(self, stored: StoredLane) -> _Parts:
+        state = decode_state(stored.session.machine)
+        lane = Lane(state, stored.commands, stored.approvals, TurnFold(), self._from.entropy, self._from.limits, None,
+                    stored.received)
+        lane.keeps_objects = self._from.objects is not None
+        return _Parts(lane, stored)
+
+    async def _entries(self, states: Sequence[LaneState]) -> Mapping[str, KeptEntries | OSError]:
+        if self._from.transcripts is None or not states:
+            return {}
+        names = [(state.session_id, state.agent_id) for state in states]
+        try:
+            found = await self._from.transcripts.kept_entries(names)
+        except OSError as error:
+            found = [error for _ in names]
+        return {session_id: one for (session_id, _), one in zip(names, found, strict=True)}
+
+    async def _made(self, parts: _Parts, owners: Register, history: LaneHistory, entries: KeptEntries | OSError | None
+                    ) -> ReadLane:
+        lane, stored = parts
+        state = lane.state
+        lane.transcriber = _transcriber(state, stored.pending, entries) if entries is not None else None
+        lane.fold, lane.folded = await refold(state, lane.transcriber, self._from.ledger, self._from.objects,
+                                              history.events)
+        findings = examine(lane, history.about)
+        lane.digests = await digests(state, self._from.objects)
+        controls = [one for one in stored.controls if one.seq > state.control_acked]
+        broken = seals.SealMismatch()
+        if owners.begun:
+            sealed = seals.read(state.session_id, history.seals, seals.from_adopted(state, owners.rows))
+            lane.sealed = seals.deciding(state) if sealed.state is not None else b""
+            broken = seals.examine(state, controls, sealed)
+        for control in controls:
+            if control.seq not in broken.changed and control.seq not in broken.inserted:
+                lane.unconfirmed[control.seq] = control.body
+        return ReadLane(lane, findings, broken)
+
+
+class _Parts(NamedTuple):
+    lane: Lane
+    stored: StoredLane
+
+
+def _question(parts: _Parts) -> LaneQuestion:
+    state = parts.lane.state
+    after = state.turn_start_n - 1 if state.machine.phase in IN_TURN else None
+    return LaneQuestion(state.tenant_id, session_stream(state.session_id), after, subjects(parts.lane),
+                        seals.frames_of(state.session_id))
+
+
+def _transcriber(state: LaneState, pending: Sequence[str], entries: KeptEntries | OSError) -> Transcriber:
+    """What the transcript holds. Once in the file, the file is its truth (X-3): another program may have gone on in
+    it."""
+    ids, leaf = set(pending), state.transcript_leaf
+    if isinstance(entries, OSError):
+        log.error("a transcript cannot be read", session_id=state.session_id, error=str(entries))
+    else:
+        ids |= entries.ids
+        leaf = pending[-1] if pending else entries.leaf
+    return Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), leaf, ids,
+                       state.context.leaf, state.context.next_entry)

@@ -1,0 +1,139 @@
+"""What the ledger has of lanes, read for many at once: after a takeover, at the start, or when one is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from interlock.protocol.identifiers import session_stream
+from interlock.protocol.records import (
+    ApprovalRecord,
+    AuditRecord,
+    CommandRecord,
+    ControlRecord,
+    Event,
+    SessionRecord,
+    TranscriptLine,
+)
+
+
+class StoredLane(NamedTuple):
+    """A session and what waits in it, each list in the order of the read of one lane."""
+
+    session: SessionRecord
+    commands: list[CommandRecord]
+    """Those that are not in a terminal state."""
+    approvals: list[ApprovalRecord]
+    """Those in state pending or granted."""
+    received: list[str]
+    """message_ids of the last events of kind C or refused."""
+    controls: list[ControlRecord]
+    """All control frames that are kept."""
+    pending: list[str]
+    """Entry ids of transcript lines that no file is known to have."""
+
+
+class LaneQuestion(NamedTuple):
+    """What is asked about a lane whose state has been read."""
+
+    tenant_id: str
+    stream: str
+    after: int | None
+    """Events of the stream after this number are asked for; None if none are."""
+    subjects: Sequence[str]
+    """Commands, and approvals without a command, whose audit records are asked for."""
+    seals_of: str
+    """The session's name in the records that seal its frames."""
+
+
+class LaneHistory(NamedTuple):
+    """The answer: the first events, the audit records of each subject, and the last records that seal."""
+
+    events: list[Event]
+    about: Mapping[str, list[AuditRecord]]
+    seals: list[AuditRecord]
+
+
+class SessionClock(NamedTuple):
+    """When a session goes on by itself, if it does; `state` is its word for lists."""
+
+    session_id: str
+    runner_id: str
+    state: str
+    deadline_ms: int | None
+    tenant_id: str
+
+
+class LaneReads(Protocol):
+    """Reads what lanes are made of: one thing of one lane, or all of many lanes. See `Ledger`."""
+
+    async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
+
+    async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None: ...
+
+    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
+        """The clocks of those of these sessions that there are, by their ids, in one read."""
+        ...
+
+    async def live_commands(self, session_id: str) -> list[CommandRecord]:
+        """Commands of a session that are not in a terminal state, oldest first."""
+        ...
+
+    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
+        """Approvals of a session in state pending or granted, oldest first."""
+        ...
+
+    async def controls(self, session_id: str, after: int) -> list[ControlRecord]: ...
+
+    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
+        """message_ids of the last `limit` events of kind C or refused."""
+        ...
+
+    async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
+        """Records that name a command, or an approval without a command, in order; without their personal values."""
+        ...
+
+    async def audit_seals(self, tenant_id: str, name: str, limit: int) -> list[AuditRecord]:
+        """The last records that seal the frames of a session, by its name of 32 hex digits (`engine.bridge.seals`), in
+        order; without their personal values."""
+        ...
+
+    async def transcript_pending(
+        self, session_id: str | None = None, limit: int | None = None
+    ) -> list[TranscriptLine]:
+        """Lines that no file is known to have, of one session or of all, in the order they were written; the first
+        `limit` of them."""
+        ...
+
+    async def stored_lanes(self, session_ids: Sequence[str], received: int) -> dict[str, StoredLane]:
+        """Return what is stored of those of these sessions that there are, with the last `received` message ids of
+        each. A store behind a network reads all of them in one round trip."""
+        found = {one: await self._lane(one, received) for one in session_ids}
+        return {one: lane for one, lane in found.items() if lane is not None}
+
+    async def _lane(self, session_id: str, received: int) -> StoredLane | None:
+        session = await self.session(session_id)
+        if session is None:
+            return None
+        commands, approvals, ids, controls, pending = await asyncio.gather(
+            self.live_commands(session_id), self.live_approvals(session_id),
+            self.recent_message_ids(session_stream(session_id), received), self.controls(session_id, 0),
+            self.transcript_pending(session_id))
+        return StoredLane(session, commands, approvals, ids, controls, [line.entry_id for line in pending])
+
+    async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
+        """Answer each question, with so many events and sealing records of each at the most. A store behind a network
+        reads all in one round trip."""
+        return [await self._lane_history(one, events, seals) for one in asked]
+
+    async def _lane_history(self, asked: LaneQuestion, events: int, seals: int) -> LaneHistory:
+        tail, sealing, about = await asyncio.gather(
+            self.events(asked.stream, asked.after, events) if asked.after is not None else _no_events(),
+            self.audit_seals(asked.tenant_id, asked.seals_of, seals),
+            asyncio.gather(*(self.audit_about(asked.tenant_id, one) for one in asked.subjects)))
+        return LaneHistory(tail, dict(zip(asked.subjects, about, strict=True)), sealing)
+
+
+async def _no_events() -> list[Event]:
+    return []
