@@ -13,9 +13,10 @@ MODULES = ("entries", "leases", "lane_takeover", "lease_renewal", "queries", "st
 VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH n", "WITH g", "WITH R")
 
 
-def all_statements() -> dict[str, str]:
+def all_statements(further: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return them; those of `further` modules as well, which gateways of other versions do not share."""
     found: dict[str, str] = {}
-    for module in MODULES:
+    for module in (*MODULES, *further):
         names = vars(importlib.import_module(f"interlock.backends.postgres.{module}"))
         for name, value in names.items():
             if name.isupper() and not name.startswith("_") and isinstance(value, str) and value.strip()[:6] in VERBS:

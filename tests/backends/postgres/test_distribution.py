@@ -2,6 +2,7 @@
 
 A distributed table enforces a unique or foreign key only if the key has the distribution column. What the page names as
 missing is what a distributed form still needs; a table that is new, or that changes its keys, must be entered there.
+Statements are held to the same rule, by lists of those that do not keep it yet.
 """
 
 from __future__ import annotations
@@ -10,9 +11,26 @@ import re
 from pathlib import Path
 
 import asyncpg
+import msgspec
 import pytest
 
+from backends.postgres import carried
+from backends.postgres.statements import all_statements
 from interlock.backends.postgres.database import PostgresConnection, PostgresSettings
+from interlock.backends.postgres.transaction import AuditHead, CommitGroup
+from interlock.command.audit import FIRST_PREV
+from interlock.ports.ledger import (
+    Append,
+    AuditAppend,
+    PutCommand,
+    PutControl,
+    PutIdempotency,
+    PutSession,
+    WriteBatch,
+)
+from interlock.protocol.clock import iso
+from interlock.protocol.records import AuditDraft, CommandRecord, ControlRecord, IdempotencyRecord, SessionRecord
+from interlock.protocol.resources import Actor, Command, Target
 
 pytestmark = pytest.mark.anyio
 PAGE = Path(__file__).parents[3] / "docs/explanation/sizing.md"
@@ -101,3 +119,111 @@ def test_a_table_that_the_page_does_not_name_is_refused() -> None:
     assert differing({"command": OTHER_KEY, "added": BY_TENANT}, {"command": OTHER_KEY}) == {"added"}
     assert differing({"command": BY_TENANT}, {"command": OTHER_KEY, "gone": SHARED}) == {"command", "gone"}
     assert differing({"store": ""}, {"store": BY_TENANT}) == {"store"}
+
+
+# --- statements ---
+BY_KEY = {
+    "entries.HEADERS", "leases.ATTACH", "leases.BEGIN_LANE", "leases.DETACH", "leases.UPDATE",
+    "leases.WHY_NOT_ATTACHED", "queries.APPROVAL", "queries.BALLOT", "queries.COMMAND", "queries.DELIVERY",
+    "queries.KEY_BY_ID", "queries.LANE_PARTS", "queries.LIVE_APPROVALS", "queries.LIVE_COMMANDS", "queries.RULE",
+    "queries.RUNNER", "queries.RUNNERS_NAMED", "queries.RUNNER_SESSIONS", "queries.SESSION", "queries.SESSIONS_NAMED",
+    "queries.SESSION_CLOCKS", "queries.SIGNING_KEY", "statements.CHANGE_BROWSER_LOGIN", "statements.PUT_APPROVAL",
+    "statements.PUT_COMMAND", "statements.PUT_DELIVERY", "statements.PUT_KEY", "statements.PUT_RULE",
+    "statements.PUT_RUNNER", "statements.PUT_SESSION", "statements.PUT_SIGNING_KEY", "statements.SEE_RUNNER",
+    "statements.SPEND_BROWSER_LOGIN", "statements.SPEND_PAIRING", "statements.USE_BROWSER_LOGIN",
+    "statements.USE_KEY",
+}
+"""Statements that find a tenant's row by a key without its tenant. What a distributed form still needs: the list may
+only get shorter."""
+BEFORE_ITS_TENANT = {"queries.BROWSER_LOGIN", "queries.KEY", "queries.PAIRING", "queries.RUNNER_BY_TOKEN"}
+"""Statements that find out whose a credential is."""
+OF_ALL_TENANTS = {
+    "audit_rows.SESSIONS", "audit_rows.TENANTS", "leases.LINKS", "leases.SINCE", "queries.AUDIT_TENANTS",
+    "queries.COUNTS", "queries.DELIVERIES_DUE", "queries.DRAINS", "queries.DUE_SESSIONS", "queries.NEXT_DELIVERY",
+    "queries.RULES", "queries.SPENDING", "queries.TENANTS", "queries.UNDER_WAY", "statements.DROP_BROWSER_LOGINS",
+    "statements.DROP_PAIRINGS", "statements.DROP_SPENDING", "statements.DROP_USAGE", "statements.PRUNE_IDEMPOTENCY",
+    "tenant_moves.MOVES",
+}
+"""Statements about all tenants at once. They are of no command."""
+BY_PLAN = {"queries.IF_OLD", "queries.OLD_SESSIONS"}
+"""Statements that name the tenant; a plan that hashes a part of them reads that part of all tenants."""
+
+
+async def reaching(connection: PostgresConnection, asked: dict[str, str]) -> set[str]:
+    """Return the statements that reach a tenant's table by anything but the tenant."""
+    keys = {index: columns for _, index, columns in await connection.fetch(carried.KEYS)}
+    with_tenant = {name for name, columns in await connection.fetch(COLUMNS) if "tenant_id" in columns}
+    found = set[str]()
+    for name, sql in asked.items():
+        plan = await carried.generic_plan(connection, sql)
+        if carried.tables_without_a_tenant(plan, keys) & with_tenant:
+            found.add(name)
+    return found
+
+
+async def test_no_further_statement_reaches_a_tenants_table_without_its_tenant(postgres: PostgresSettings) -> None:
+    connection = await asyncpg.connect(postgres.dsn)
+    found = await reaching(connection, all_statements(("audit_rows", "tenant_moves")))
+    await connection.close()
+    known = BY_KEY | BEFORE_ITS_TENANT | OF_ALL_TENANTS
+    assert found - known - BY_PLAN == set(), "name the tenant in the statement, for each of its tables that has one"
+    assert known - found == set(), "these carry their tenant by now: take them off the list, and say so on the page"
+    assert f"{len(BY_KEY)} statements" in PAGE.read_text(encoding="utf-8").split(SECTION + "\n")[1]
+
+
+async def test_a_statement_that_leaves_the_tenant_out_is_found(empty_database: str) -> None:
+    connection = await asyncpg.connect(empty_database)
+    await connection.execute("""
+        CREATE TABLE item (tenant_id text, id text, body text, PRIMARY KEY (tenant_id, id));
+        CREATE TABLE part (tenant_id text, id text, item_id text, PRIMARY KEY (id))
+    """)
+    both = "SELECT * FROM item JOIN part ON part.item_id = item.id"
+    carry = {
+        "one row": "SELECT body FROM item WHERE tenant_id = $1 AND id = $2",
+        "joined": f"{both} AND part.tenant_id = item.tenant_id WHERE item.tenant_id = $1",
+        "insert": "INSERT INTO item VALUES ($1, $2, $3) ON CONFLICT (tenant_id, id) DO UPDATE SET body = $3",
+        "update": "UPDATE item SET body = $3 WHERE tenant_id = $1 AND id = $2",
+    }
+    leave_out = {
+        "by id": "SELECT body FROM item WHERE id = $1",
+        "perhaps": "SELECT body FROM item WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)",
+        "half": f"{both} WHERE item.tenant_id = $1",
+        "conflict": "INSERT INTO part VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING",
+        "delete": "DELETE FROM part WHERE id = $1",
+        "within": "SELECT 1 FROM item WHERE tenant_id = $1 AND id IN (SELECT item_id FROM part)",
+    }
+    found = await reaching(connection, carry | leave_out)
+    await connection.close()
+    assert found == set(leave_out)
+
+
+async def test_what_a_commands_transaction_reaches_outside_its_tenant_is_what_the_page_says(
+    postgres: PostgresSettings,
+) -> None:
+    group = CommitGroup()
+    group.add(command_taken_in())
+    single = group.single("w", 1, {"S1": 1}, {"t1": AuditHead(0, FIRST_PREV, b"", None)})
+    connection = await asyncpg.connect(postgres.dsn)
+    plan = await carried.generic_plan(connection, single.sql())
+    await connection.close()
+    reached, page = carried.tables(plan), written()
+    assert {one for one in reached if page[one] == SHARED} == {"writer"}
+    assert {one for one in reached if page[one] == NO_TENANT} == {"control", "event", "idempotency", "lane", "stream"}
+    assert {"command", "session", "audit", "audit_head"} <= reached
+
+
+def command_taken_in() -> WriteBatch:
+    """The writes of a lane that takes a command in and sends its prompt."""
+    command = Command(id="cmd_1", created_at=iso(1), updated_at=iso(1), tenant_id="t1",
+                      actor=Actor(type="user", id="u"), type="execute", target=Target(agent_id="shell"),
+                      state="queued", timeout_ms=5, payload=msgspec.Raw(b"{}"))
+    session = SessionRecord(session_id="S1", tenant_id="t1", session_key="k", agent_id="shell", runner_id="r",
+                            workspace="/w", state="running", created_ms=1, updated_ms=2, deadline_ms=None,
+                            machine=b"{}", usage={})
+    answer = IdempotencyRecord(scope="s", fingerprint="f", status=202, headers={}, body=b"", created_ms=1)
+    return WriteBatch([
+        PutCommand(CommandRecord(command=command, session_id="S1", created_ms=1)), PutSession(session),
+        PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b"{}")),
+        Append("s/S1", "M", 1, b"{}"), Append("t/t1", "feed", 1, b"{}"), PutIdempotency(answer),
+        AuditAppend(AuditDraft(tenant_id="t1", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue")),
+    ], [("S1", 1)])

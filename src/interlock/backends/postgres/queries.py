@@ -290,7 +290,7 @@ WHERE event.stream_id = old.stream_id AND event.n = old.n
 """
 _OLD_DELIVERIES = "SELECT id FROM delivery WHERE tenant_id = $1 AND due_ms IS NULL AND created_at < $2"
 OLD_DELIVERIES = f"SELECT count(*) FROM ({_OLD_DELIVERIES}) AS old"
-FORGET_DELIVERIES = f"DELETE FROM delivery WHERE id IN ({_OLD_DELIVERIES} LIMIT $3)"
+FORGET_DELIVERIES = f"DELETE FROM delivery WHERE tenant_id = $1 AND id IN ({_OLD_DELIVERIES} LIMIT $3)"
 FILE_OBJECTS = "SELECT DISTINCT name FROM file, unnest(objects) AS name"
 UNDER_WAY = "SELECT machine FROM session WHERE position('\"incoming\":{\"'::bytea IN machine) > 0"
 """Whatever has files under way, found without reading every state of a session as JSON."""
