@@ -24,6 +24,7 @@ from interlock.protocol.access import (
     named_roles,
     written_roles,
 )
+from interlock.protocol.api.operation import ADMINS
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Place, Problem, malformed
@@ -48,8 +49,10 @@ class KeyStore:
         """Rotating and revoking read a key and write it back: one after the other, or one would undo the other."""
 
     async def list(self, principal: Principal, tenant_id: str | None) -> list[KeyRecord]:
-        """All keys of a tenant, by their age. Raises Problem."""
-        return await self._ledger.keys(self._tenant(principal, tenant_id))
+        """All keys of a tenant, by their age; for one who is no admin those that are their own, and of the agents that
+        they drive. Raises Problem."""
+        keys = await self._ledger.keys(self._tenant(principal, tenant_id))
+        return keys if _is_admin(principal) else [record for record in keys if _is_own(record, principal)]
 
     async def make(self, principal: Principal, body: KeyBody, remember: Remember) -> MadeKey:
         """Make a key. Raises Problem InvalidPayload, Forbidden, NotFound or QuotaExceeded."""
@@ -100,6 +103,8 @@ class KeyStore:
         """Refuse a key for ever. One that is revoked already stays so. Raises Problem."""
         async with self._changing:
             record = await self._find(principal, key_id)
+            if not _is_admin(principal) and not _is_own(record, principal):
+                raise _no_key(key_id)
             revoked = msgspec.structs.replace(record, revoked=True)
             if record.revoked:
                 await self._ledger.commit(WriteBatch([PutIdempotency(remember(revoked))]))
@@ -117,7 +122,7 @@ class KeyStore:
         within = None if owns_all(principal) else principal.tenant_id
         record = await self._ledger.key_by_id(key_id, within)
         if record is None:
-            raise Problem("NotFound", f"There is no key {key_id}.", hint="List them with `GET /v1/keys`.")
+            raise _no_key(key_id)
         if "owner" in named_roles(record.role) and not owns_all(principal):
             raise Problem("Forbidden", "An owner's key is changed by an owner alone.")
         return record
@@ -158,6 +163,19 @@ class KeyStore:
                 **({"driver": named(record.driver)} if record.driver is not None else {}), **bound(record)}
         return AuditDraft(tenant_id=record.tenant_id, at=iso(self._clock.now_ms()), who=principal.who, action=action,
                           meta=meta)
+
+
+def _is_admin(principal: Principal) -> bool:
+    return not principal.roles.isdisjoint(ADMINS)
+
+
+def _is_own(record: KeyRecord, principal: Principal) -> bool:
+    """Whether a key stands for the one who asks, or for an agent that they drive."""
+    return principal.tenant_id == record.tenant_id and principal.actor in (record.principal, record.driver)
+
+
+def _no_key(key_id: str) -> Problem:
+    return Problem("NotFound", f"There is no key {key_id}.", hint="List them with `GET /v1/keys`.")
 
 
 def _driver(maker: Principal, body: KeyBody, tenant_id: str) -> Actor | None:

@@ -43,7 +43,7 @@ async def test_a_key_is_shown_once_and_does_what_its_roles_allow(gateway: Gatewa
         voted = await post(ann, "/v1/approvals/apr_1/grants", {"decision": "grant"})
         assert voted.status_code == 200
         refused(await ann.get("/v1/audit"), "Forbidden")
-        refused(await ann.get("/v1/keys"), "Forbidden")
+        refused(await post(ann, "/v1/keys", ANN), "Forbidden")
     listed = (await gateway.http.get("/v1/keys")).json()["keys"]
     [row] = [one for one in listed if one["key_id"] == made["key_id"]]
     assert (row["label"], row["roles"], row.get("revoked")) == ("laptop", ["approver", "operator"], None)
@@ -148,3 +148,28 @@ async def test_an_agents_key_has_a_driver_who_is_who_made_it_if_nobody_is_named(
     refused(await gateway.post("/v1/keys", {**ANN, "driver": "kim"}), "InvalidPayload")
     refused(await gateway.post("/v1/keys", {**ANN, "principal": {"type": "agent", "id": "ci"}, "driver": ""}),
             "InvalidPayload")
+
+
+@pytest.mark.req("K-1", "J-8")
+async def test_a_person_sees_and_revokes_their_own_keys_and_those_of_their_agents_alone(gateway: Gateway) -> None:
+    mine = (await gateway.post("/v1/keys", ANN)).json()
+    phone = (await gateway.post("/v1/keys", {**ANN, "label": "phone", "roles": ["viewer"]})).json()
+    robot = (await gateway.post("/v1/keys", {"principal": {"type": "agent", "id": "robot"}, "roles": ["operator"],
+                                             "driver": "ann"})).json()
+    other = (await gateway.post("/v1/keys", {**ANN, "principal": {"type": "user", "id": "bob"}})).json()
+    async with asking(gateway, mine["key"]) as ann:
+        listed = (await ann.get("/v1/keys")).json()["keys"]
+        assert {one["key_id"] for one in listed} == {mine["key_id"], phone["key_id"], robot["key_id"]}
+        for theirs in (other["key_id"], "default-owner", "default-admin", "other-viewer"):
+            answer = await post(ann, f"/v1/keys/{theirs}/revoke", key=f"revoke-{theirs}")
+            assert answer.status_code in (403, 404), answer.text
+        refused(await ann.get("/v1/keys", params={"tenant": "other"}), "NotFound")
+        refused(await post(ann, f"/v1/keys/{phone['key_id']}/rotate", key="rotate-the-phone"), "Forbidden")
+        for own in (phone, robot):
+            revoked = await post(ann, f"/v1/keys/{own['key_id']}/revoke", key=f"revoke-{own['key_id']}")
+            assert revoked.json()["revoked"] is True, revoked.text
+    async with asking(gateway, phone["key"]) as lost:
+        refused(await lost.get("/v1/whoami"), "Unauthorized")
+    records = [json.loads(one.body) for one in await gateway.desk.ledger.audit("default", 0, 100)]
+    assert [(one["who"]["id"], one["meta"]["key_id"]) for one in records if one["action"] == "revoke"] == [
+        ("user:ann", phone["key_id"]), ("user:ann", robot["key_id"])]

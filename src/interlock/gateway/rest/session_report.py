@@ -23,7 +23,7 @@ class _Machine(msgspec.Struct):
 
 
 class AgentReport(NamedTuple):
-    """None of what was never reported, or has been pruned."""
+    """None of what was never reported, or has been pruned, and of settings of which there are none."""
 
     plan: PlanChanged | None
     settings: AgentSettings | None
@@ -41,7 +41,7 @@ async def read_report(ledger: Ledger, session: SessionRecord) -> AgentReport:
         told.payload if told is not None else None
     shown = plan is not None and isinstance(plan.payload, PlanChanged) and not is_silent(plan.type, None, plan.metadata)
     return AgentReport(plan.payload if plan is not None and shown else None,
-                       settings if isinstance(settings, AgentSettings) else None)
+                       settings if isinstance(settings, AgentSettings) and settings != AgentSettings() else None)
 
 
 async def _frame(ledger: Ledger, session: SessionRecord, number: int) -> Frame | None:

@@ -64,8 +64,9 @@ LIST_LOGIN_ISSUERS = Operation(
     verb="login")
 LIST_KEYS = Operation(
     "listKeys", "GET", "/keys",
-    "Of one's own tenant; an owner may name another.",
-    roles=ADMINS, query=("tenant",), answers=KeyList, codes=("NotFound",),
+    "Those of the tenant for an admin, and an owner may name another; for everybody else their own, and those of the "
+    "agents that they drive.",
+    roles=READERS, query=("tenant",), answers=KeyList, codes=("NotFound",),
     verb="keys list")
 MAKE_KEY = Operation(
     "makeKey", "POST", "/keys",
@@ -80,8 +81,9 @@ ROTATE_KEY = Operation(
     verb="keys rotate")
 REVOKE_KEY = Operation(
     "revokeKey", "POST", "/keys/{key_id}/revoke",
-    "The key.",
-    roles=ADMINS, body=EmptyBody, body_optional=True, answers=Key, codes=("Conflict",),
+    "The key, which is refused from now on: any of the tenant for an admin; for everybody else their own, or one of an "
+    "agent that they drive.",
+    roles=READERS, body=EmptyBody, body_optional=True, answers=Key, codes=("Conflict",),
     verb="keys revoke")
 LIST_TENANTS = Operation(
     "listTenants", "GET", "/tenants", "",
