@@ -46,6 +46,8 @@ class Retention:
         self._objects = objects
         self._clock = clock
         self._running = asyncio.Lock()
+        self.keep_ms = 0
+        """How long the daily round keeps frames, events and files; 0 is for ever."""
         self.leads: Callable[[], Awaitable[bool]] = _always
         """Whether it is this gateway that prunes each day for all on its ledger; set where there are others."""
 
@@ -61,8 +63,13 @@ class Retention:
         return Pruned(dry_run=dry, before=iso(before_ms), objects=objects, answers=answers,
                       tenants=[one for one in found if one != PrunedTenant(tenant_id=one.tenant_id)])
 
+    async def last_run_ms(self) -> int | None:
+        """When the daily round last forgot something, or looked for it; None if it never did."""
+        return int(await self._ledger.fact(LAST_RUN) or 0) or None
+
     async def daily(self, keep_ms: int) -> None:
         """Prune once a day, also where the gateway is seldom up for a day; the first time soon after the start."""
+        self.keep_ms = keep_ms
         while True:
             try:
                 now = self._clock.now_ms()

@@ -435,6 +435,20 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     tenants: list[PrunedTenant]
 
 
+class RetentionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /v1/retention`: how long what is kept (G-5). Transcripts and the audit log stay until somebody removes them.
+    """
+
+    keep_ms: int | None
+    """Frames, events, files and sent questions, after the last turn of their session; null is for ever."""
+    answers_ms: int
+    """Answers under an idempotency key."""
+    usage_ms: int
+    """Usage by the day."""
+    last_pruned_at: str | None
+    """When the daily round was last made; null if it never was."""
+
+
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /readyz`: `ok` if the ledger writes, the lanes are up and every audit log can be signed. A drain shows, and
     does not make it false. `bus` is that of a cluster; one that is away does not make it false either, since sessions

@@ -200,6 +200,7 @@ class GatewayMethods:
     alive = SingleRequest(gateway.alive)
     ready = SingleRequest(gateway.ready)
     prune = SingleRequest(gateway.prune)
+    retention = SingleRequest(gateway.retention)
     description = SingleRequest(gateway.description)
     whoami = SingleRequest(access.whoami)
     login_issuers = SingleRequest(access.login_issuers)

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.gateway.retention import LAST_RUN, SYSTEM, Retention
-from interlock.ports.ledger import PutCommand, PutSession, WriteBatch
+from interlock.ports.ledger import PutCommand, PutFact, PutSession, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import DAY_MS
 from small_gateway.desk import NOW
@@ -115,3 +115,19 @@ async def test_it_happens_once_a_day_by_itself(gateway: Gateway, keep_days: int,
     with suppress(asyncio.CancelledError):
         await daily
     assert len(await gateway.desk.ledger.events(f"c/{command}", 0, 9)) == left
+
+
+@pytest.mark.req("G-5", "J-8")
+async def test_everybody_sees_how_long_what_is_kept_and_when_it_was_last_looked_at(gateway: Gateway) -> None:
+    async with gateway.as_role("viewer") as viewer:
+        assert (await viewer.get("/v1/retention")).json() == {
+            "keep_ms": None, "answers_ms": DAY_MS, "usage_ms": 400 * DAY_MS, "last_pruned_at": None}
+        await gateway.desk.ledger.commit(WriteBatch([PutFact(LAST_RUN, str(NOW))]))
+        retention = Retention(gateway.desk.ledger, MemoryObjects(), gateway.desk)
+        daily = asyncio.ensure_future(retention.daily(MONTH))
+        await asyncio.sleep(0)
+        daily.cancel()
+        with suppress(asyncio.CancelledError):
+            await daily
+        assert (retention.keep_ms, await retention.last_run_ms()) == (MONTH, NOW)
+        assert (await viewer.get("/v1/retention")).json()["last_pruned_at"] == iso(NOW)

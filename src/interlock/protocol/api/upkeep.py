@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from interlock.protocol.answers import Pruned
-from interlock.protocol.api.operation import ADMINS, Operation
+from interlock.protocol.answers import Pruned, RetentionPlan
+from interlock.protocol.api.operation import ADMINS, READERS, Operation
 from interlock.protocol.bodies import PruneBody
 
 PRUNE = Operation(
@@ -11,3 +11,8 @@ PRUNE = Operation(
     "An admin's own tenant; an owner of the gateway's, every tenant.",
     roles=ADMINS, body=PruneBody, answers=Pruned,
     verb="prune")
+GET_RETENTION = Operation(
+    "getRetention", "GET", "/retention",
+    "How long frames, events, files and usage are kept, as the config says, and when the daily round was last made.",
+    roles=READERS, answers=RetentionPlan,
+    no_verb="the config file says it; `interlock prune --dry-run` counts what would go")

@@ -24,6 +24,7 @@ from interlock.protocol.answers import (
     Pruned,
     Readiness,
     Resumed,
+    RetentionPlan,
     RuleList,
     RunnerList,
     SigningState,
@@ -52,7 +53,7 @@ from interlock.protocol.api.policy import (
     REVOKE_REMEMBERED_RULE,
 )
 from interlock.protocol.api.runners import LIST_RUNNERS, OFFER_PAIRING, PAIR_RUNNER, REVOKE_RUNNER, ROTATE_RUNNER
-from interlock.protocol.api.upkeep import PRUNE
+from interlock.protocol.api.upkeep import GET_RETENTION, PRUNE
 from interlock.protocol.api.webhooks import (
     GET_USAGE,
     LIST_BUDGETS,
@@ -261,6 +262,11 @@ def prune(older_than_ms: int, *, dry_run: bool | None = None,
     """Forget frames, events and files of sessions whose last turn is older; with `dry_run` only count them."""
     body = PruneBody(older_than_ms=older_than_ms, dry_run=bool(dry_run))
     return change(PRUNE, body=body, key=idempotency_key)
+
+
+def retention() -> RequestSpec[RetentionPlan]:
+    """How long frames, events, files and usage are kept, and when what was old was last forgotten."""
+    return read(GET_RETENTION)
 
 
 # --- webhooks ---
