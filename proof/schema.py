@@ -49,6 +49,8 @@ MEANT = {
     "POST /v1/keys": "people and roles are those of the house",
     "POST /v1/tenants": "a tenant's name is a word",
     "POST /v1/signing-keys": "a key is 32 bytes, and a point of the curve",
+    "POST /v1/passkeys": "a key is DER of a kind that passkeys have, and the moment a time",
+    "GET /v1/usage": "the first day is not after the last, and at most so many days lie between",
     "POST /v1/sessions/import": "the text must be a transcript, and the agent one that a runner offers",
     "POST /v1/sessions/{session_id}/labels": "a label of blanks alone is none",
     "POST /v1/sessions/{session_id}/branches": "a summary of blanks alone is none",
