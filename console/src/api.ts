@@ -123,6 +123,14 @@ export async function change<T>(path: string, body: unknown): Promise<T> {
   return await (await post(path, body)).json() as T;
 }
 
+/** Set fields of something by one request, which is not repeated.
+ *
+ * Raises: Refused. */
+export async function patch<T>(path: string, body: unknown): Promise<T> {
+  return await (await send(path, {method: 'PATCH', body: JSON.stringify(body), headers: {
+    'Content-Type': 'application/json', 'Idempotency-Key': `console-${crypto.randomUUID()}`}})).json() as T;
+}
+
 /** End something by one request, which is not repeated.
  *
  * Raises: Refused. */

@@ -3,7 +3,9 @@ import {mount} from 'svelte';
 import App from './App.svelte';
 import {keepShell} from './scripts';
 import './style.css';
+import {applyTheme} from './theme';
 
+applyTheme();
 const target = document.getElementById('app');
 if (target !== null) mount(App, {target});
 void keepShell();

@@ -19,8 +19,11 @@ export const views: readonly View[] = [
   {path: '/console/sessions', name: 'sessions', roles: [], load: () => import('./sessions/Sessions.svelte')},
   {path: '/console/commands', name: 'commands', roles: [], load: () => import('./commands/Commands.svelte')},
   {path: '/console/runners', name: 'runners', roles: [], load: () => import('./runners/Runners.svelte')},
+  {path: '/console/usage', name: 'usage', roles: [], load: () => import('./usage/Usage.svelte')},
   {path: '/console/policy', name: 'policy', roles: [], load: () => import('./policy/Policy.svelte')},
   {path: '/console/audit', name: 'audit', roles: ['auditor', 'admin', 'owner'], load: () => import('./audit/Audit.svelte')},
+  {path: '/console/access', name: 'access', roles: [], load: () => import('./access/Access.svelte')},
+  {path: '/console/settings', name: 'settings', roles: [], load: () => import('./settings/Settings.svelte')},
 ];
 
 export function viewAt(path: string): View | null {

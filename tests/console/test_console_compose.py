@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Generator
 from typing import Any
 
@@ -10,6 +11,7 @@ from proof.house import House
 from tests.console.pages import asked, interlock, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
+PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 RULES = """
 [[policy.rules]]
 name = "secrets stay"
@@ -79,9 +81,20 @@ def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, house: House)
         assert page.get_by_label("Directory").count() == 0, "a session stays where it is"
         page.get_by_label("Write to the agent").fill("echo again")
         page.get_by_text("Options").click()
-        page.get_by_label("Mode").fill("<b>plan</b>")
+        page.get_by_label("Mode", exact=True).fill("<b>plan</b>")
+        page.get_by_label("Model").fill("small")
+        page.get_by_label("Attach files").set_input_files([
+            {"name": "<i>pixel.gif", "mimeType": "text/plain", "buffer": PIXEL},
+            {"name": "large", "mimeType": "text/plain", "buffer": bytes(512 * 1024 + 1)}])
+        page.get_by_text("large is not attached").wait_for()
+        page.get_by_role("button", name="Remove <i>pixel.gif").wait_for()
         page.get_by_role("button", name="Send").click()
         page.get_by_text("Sent. It waits for an approval.").wait_for()
     command = house.get(f"/v1/commands/{house.get('/v1/commands')['items'][0]['id']}")
-    assert command["payload"]["mode"] == "<b>plan</b>"
+    assert (command["payload"]["mode"], command["payload"]["model"]) == ("<b>plan</b>", "small")
+    words, picture = command["payload"]["messages"][0]["content"]
+    assert words["value"] == "echo again"
+    assert picture["contentType"] == "image", "by what it holds"
+    assert (picture["value"]["media_type"], picture["value"]["name"]) == ("image/gif", "<i>pixel.gif")
+    assert base64.b64decode(picture["value"]["data"]) == PIXEL
     assert command["target"]["session_id"] == session

@@ -134,7 +134,7 @@ def test_a_folded_change_cannot_be_allowed_before_all_of_it_was_shown(page: Any,
 def test_a_tool_card_shows_the_edit_that_ran(page: Any, house: House) -> None:
     approval = held(house, "ran", FORMS["replaced"])
     opened(page, house, approval)
-    page.get_by_text("sha256").scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('.end').scrollIntoView({block: 'center'})")
     page.get_by_role("button", name="Allow once", disabled=False).click()
     page.get_by_text("Decided by").wait_for()
     session = house.get(f"/v1/approvals/{approval}")["session_id"]

@@ -86,7 +86,7 @@ export class Blocks {
     switch (type) {
       case 'control.prompt.request': {
         const parts = Array.isArray(p.content) ? p.content as Record<string, unknown>[] : [];
-        const words = text(p.text) || parts.map((part) => text(part.text ?? part.value)).join('\n');
+        const words = text(p.text) || parts.map((part) => text(part.text ?? part.value) || `📎 ${text(part.name ?? part.type)}`).join('\n');
         if (p.silent !== true && words !== '') this.add({kind: 'prompt', id, text: words});
         break;
       }

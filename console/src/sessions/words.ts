@@ -2,6 +2,8 @@
 import {words} from '../language.svelte';
 
 const english = {
+  actions: 'Rename, fork, archive…',
+  attach: 'Attach files',
   agent: 'Agent',
   agentsOwn: "the agent's own",
   all: 'All states',
@@ -23,11 +25,13 @@ const english = {
   firstRoot: "the runner's first root",
   idle: 'Idle and closed',
   input: 'Input',
+  tooLarge: '{0} is not attached: a file has at most {1} kB, all together {2} kB.',
   interrupt: 'end what runs',
   jump: 'Jump to the newest',
   loading: 'Loading…',
   lost: '{0} frames lost',
   mode: 'Mode',
+  model: 'Model',
   more: 'Show more',
   notSent: 'Not sent: {0}',
   onBusy: 'If the session is busy',
@@ -37,6 +41,7 @@ const english = {
   prompt: 'Prompt',
   refused: 'It is refused',
   reject: 'be refused',
+  remove: 'Remove {0}',
   runner: 'Runner',
   search: 'Search title, agent, directory',
   send: 'Send',
@@ -58,6 +63,8 @@ const english = {
 };
 
 const korean: Record<keyof typeof english, string> = {
+  actions: '이름 변경, 포크, 보관…',
+  attach: '파일 첨부',
   agent: '에이전트',
   agentsOwn: '에이전트 기본값',
   all: '모든 상태',
@@ -79,11 +86,13 @@ const korean: Record<keyof typeof english, string> = {
   firstRoot: '러너의 첫 루트',
   idle: '유휴 및 종료',
   input: '입력',
+  tooLarge: '{0}: 첨부하지 않았습니다. 파일은 {1} kB, 모두 합쳐 {2} kB까지입니다.',
   interrupt: '실행 중인 것을 끝냄',
   jump: '최신으로 이동',
   loading: '불러오는 중…',
   lost: '프레임 {0}개 유실',
   mode: '모드',
+  model: '모델',
   more: '더 보기',
   notSent: '보내지 못함: {0}',
   onBusy: '세션이 바쁘면',
@@ -93,6 +102,7 @@ const korean: Record<keyof typeof english, string> = {
   prompt: '프롬프트',
   refused: '거부됩니다',
   reject: '거부됨',
+  remove: '{0} 제거',
   runner: '러너',
   search: '제목, 에이전트, 디렉터리 검색',
   send: '보내기',
@@ -113,7 +123,7 @@ const korean: Record<keyof typeof english, string> = {
   write: '에이전트에게 쓰기',
 };
 
-/** The sentence, with values put in for {0} and {1}. */
+/** The sentence, with values put in for {0}, {1} and {2}. */
 export function say(word: keyof typeof english, ...values: (string | number)[]): string {
   return (words.language === 'ko' ? korean : english)[word].replace(/\{(\d)\}/g, (_, at: string) => {
     const value = values[Number(at)] ?? '';

@@ -1,0 +1,63 @@
+/** Sentences of the view of keys and devices, loaded with it. */
+import {words} from '../language.svelte';
+
+const english = {
+  browsers: 'Browsers that are logged in',
+  copy: 'This is the only time that it is shown:',
+  created: 'made {0}',
+  days: 'Valid for, days',
+  end: 'End',
+  endSure: 'End this login',
+  expires: 'until {0}',
+  forever: 'no end',
+  here: 'this browser',
+  keys: 'Keys',
+  label: 'Name',
+  loading: 'Loading…',
+  make: 'Make a key',
+  never: 'never used',
+  none: 'None.',
+  person: 'Whom it is for',
+  push: 'Browsers that are notified',
+  revoke: 'Revoke',
+  revoked: 'revoked',
+  revokeSure: 'Revoke it: it stops at once',
+  role: 'Role',
+  showRevoked: 'Show the revoked ones',
+  signing: 'Signing keys',
+  title: 'Keys & devices',
+  used: 'last used {0}',
+};
+
+const korean: Record<keyof typeof english, string> = {
+  browsers: '로그인한 브라우저',
+  copy: '지금 한 번만 표시됩니다:',
+  created: '만든 때 {0}',
+  days: '유효 기간(일)',
+  end: '끝내기',
+  endSure: '이 로그인 끝내기',
+  expires: '{0}까지',
+  forever: '만료 없음',
+  here: '이 브라우저',
+  keys: '키',
+  label: '이름',
+  loading: '불러오는 중…',
+  make: '키 만들기',
+  never: '사용한 적 없음',
+  none: '없음.',
+  person: '누구의 키',
+  push: '알림을 받는 브라우저',
+  revoke: '철회',
+  revoked: '철회됨',
+  revokeSure: '철회하면 바로 멈춥니다',
+  role: '역할',
+  showRevoked: '철회된 키 보기',
+  signing: '서명 키',
+  title: '키와 기기',
+  used: '마지막 사용 {0}',
+};
+
+/** The sentence, with a value put in for {0}. */
+export function say(word: keyof typeof english, value = ''): string {
+  return (words.language === 'ko' ? korean : english)[word].replace('{0}', () => value);
+}

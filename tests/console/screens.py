@@ -1,0 +1,69 @@
+"""Every screen of the console, with something on it: for axe-core, and for pictures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from proof.house import House
+from tests.console.pages import asked, interlock
+
+ROOT = Path(__file__).parents[2]
+SIZES = ({"width": 360, "height": 740}, {"width": 768, "height": 1024}, {"width": 1440, "height": 900})
+SCHEMES = ("light", "dark")
+EDIT = {"kind": "edit", "title": "an edit", "rawInput": {
+    "file_path": "a.py", "old_string": "".join(f"{n}\n" for n in range(99)), "new_string": "one\ntwo\n"}}
+MARKDOWN = ["# Title\n\n#### Part\n\n[a](https://example.org) `code`\n\n> quoted\n\n| a | b |\n|---|---|\n| 1 | 2 |",
+            "```\ncode\n```\n\n- [x] done"]
+NAMES = ("inbox", "edit", "waiting", "decided", "denied", "sessions", "spoken", "ran", "begin", "commands", "command",
+         "runners", "usage", "access", "settings", "policy", "audit")
+
+
+def config() -> str:
+    """An agent that says its prompt, and one that asks for the call that its prompt is."""
+    found = ""
+    for name, module in (("speaker", "speaking"), ("forger", "forging")):
+        start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
+        found += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
+                  f'args = {json.dumps(["-c", start])}\n')
+    return found
+
+
+def fill(house: House) -> dict[str, tuple[str, str]]:
+    """Have agents do something of each kind. The path of each screen, and what it shows once it is complete."""
+    interlock(house, "run", "speaker", json.dumps(MARKDOWN), "--session", "spoken", "--yes")
+    interlock(house, "run", "shell", "seq 40", "--session", "ran", "--yes")
+    edit = asked(house, json.dumps(EDIT), "edit", "forger")
+    waiting = asked(house, "touch waits", "waits")
+    denied = asked(house, "touch denied", "denied")
+    interlock(house, "deny", denied, "--yes", "--reason", "not now")
+    sessions = {one["session_key"].rpartition(":")[2]: one["session_id"] for one in house.get("/v1/sessions")["items"]}
+    command = house.get("/v1/commands")["items"][0]["id"]
+    screens = {
+        "inbox": ("/console/", ".cards a"),
+        "edit": (f"/console/a/{edit}", ".answer"),
+        "waiting": (f"/console/a/{waiting}", ".answer"),
+        "decided": ("/console/decided", ".cards a"),
+        "denied": (f"/console/a/{denied}", ".notice strong"),
+        "sessions": ("/console/sessions", ".cards a"),
+        "spoken": (f"/console/sessions/{sessions['spoken']}", ".block.markup pre"),
+        "ran": (f"/console/sessions/{sessions['ran']}", ".tool pre[aria-label]"),
+        "begin": ("/console/sessions/new", ".rule strong"),
+        "commands": ("/console/commands", "main a"),
+        "command": (f"/console/commands/{command}", ".timeline li"),
+        "runners": ("/console/runners", ".runners li li"),
+        "usage": ("/console/usage", ".figures td"),
+        "access": ("/console/access", "#keys li"),
+        "settings": ("/console/settings", "#theme"),
+        "policy": ("/console/policy?agent=shell&tool=shell&command=ls", "#rules li"),
+        "audit": ("/console/audit", ".records li"),
+    }
+    assert tuple(screens) == NAMES
+    return screens
+
+
+def open_folds(page: Any) -> None:
+    """Show what is folded."""
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")

@@ -1,0 +1,119 @@
+"""Usage, keys and devices, and settings in real Chromium (J-8)."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proof.house import House
+from tests.console.pages import PHONE, asked, interlock, link, origin, page_of
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-8")]
+FITS = "document.documentElement.scrollWidth <= innerWidth"
+
+
+def test_usage_is_shown_by_agent_and_downloaded(browser: Any, house: House, tmp_path: Path) -> None:
+    interlock(house, "run", "shell", "true", "--session", "used", "--yes")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/usage")
+        page.locator(".figures tbody td").first.wait_for()
+        page.get_by_label("By").select_option("agent")
+        page.locator(".figures tbody th", has_text="shell").wait_for()
+        assert "by=agent" in page.url
+        assert page.evaluate(FITS)
+        with page.expect_download() as found:
+            page.get_by_role("button", name="Download as CSV").click()
+        found.value.save_as(tmp_path / "usage.csv")
+    rows = list(csv.DictReader((tmp_path / "usage.csv").read_text("utf-8").splitlines()))
+    report = house.get("/v1/usage", by="agent")
+    assert [(one["agent"], int(one["turns"])) for one in rows] == [(one["agent_id"], one["turns"])
+                                                                   for one in report["items"]]
+
+
+def test_a_key_is_made_shown_once_and_revoked(browser: Any, house: House) -> None:
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/access")
+        page.get_by_text("this browser").wait_for()
+        page.locator("summary", has_text="Make a key").click()
+        page.get_by_label("Name").fill("of a test")
+        page.get_by_label("Role").select_option("viewer")
+        page.get_by_label("Valid for, days").fill("1")
+        page.get_by_role("button", name="Make a key").click()
+        page.locator("pre", has_text="ilk_").wait_for()
+        row = page.locator("#keys li", has_text="of a test")
+        row.get_by_text("viewer").wait_for()
+        assert page.evaluate(FITS)
+        row.get_by_role("button", name="Revoke").click()
+        row.get_by_role("button", name="it stops at once").click()
+        row.wait_for(state="detached")
+    kept = next(one for one in house.get("/v1/keys")["keys"] if one["label"] == "of a test")
+    assert (kept["roles"], kept["revoked"], kept["expires_at"] is None) == (["viewer"], True, False)
+
+
+def test_another_browsers_login_is_ended(browser: Any, house: House) -> None:
+    other = browser.new_context(viewport=PHONE)
+    page = other.new_page()
+    page.goto(link(house))
+    page.get_by_role("heading", name="Waiting for you").wait_for()
+    with page_of(browser, house) as mine:
+        mine.goto(f"{origin(house)}/console/access")
+        mine.get_by_text("this browser").wait_for()
+        while (ends := mine.get_by_role("button", name="End", exact=True)).count():
+            before = ends.count()
+            ends.first.click()
+            mine.get_by_role("button", name="End this login").click()
+            mine.wait_for_function("count => [...document.querySelectorAll('button.no')].filter("
+                                   "(one) => one.textContent === 'End').length < count", arg=before)
+    page.reload()
+    page.get_by_label("Key").wait_for()
+    other.close()
+
+
+def test_colours_and_language_are_of_this_browser(browser: Any, house: House) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/settings")
+        page.get_by_label("Colours").select_option("dark")
+        dark = page.evaluate(ground)
+        page.get_by_label("Colours").select_option("light")
+        light = page.evaluate(ground)
+        assert (dark, light) == ("rgb(13, 17, 23)", "rgb(255, 255, 255)")
+        page.get_by_label("Colours").select_option("dark")
+        page.get_by_label("Language").select_option("한국어")
+        page.get_by_role("heading", name="설정").wait_for()
+        page.reload()
+        page.get_by_role("heading", name="설정").wait_for()
+        assert page.evaluate(ground) == dark
+        page.get_by_label("언어").select_option("English")
+        page.get_by_role("heading", name="Settings").wait_for()
+        assert page.evaluate(FITS)
+
+
+@pytest.mark.req("J-4")
+def test_a_session_is_named_forked_and_archived(browser: Any, house: House) -> None:
+    approval = asked(house, "echo act", "acted")
+    interlock(house, "approve", approval, "--yes")
+    session = house.get(f"/v1/approvals/{approval}")["session_id"]
+    house.until(lambda: house.get(f"/v1/sessions/{session}")["state"] == "idle")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.get_by_text("Rename, fork, archive…").click()
+        page.get_by_label("Name of the session").fill("<b>a name</b>")
+        page.get_by_role("button", name="Rename").click()
+        page.get_by_role("heading", name="<b>a name</b>").wait_for()
+        page.get_by_role("button", name="Fork, branch or label at a place").click()
+        page.get_by_label("Label of the place").fill("here")
+        page.get_by_role("button", name="Label this place").click()
+        page.get_by_text("The label is set.").wait_for()
+        assert page.evaluate(FITS)
+        page.get_by_role("button", name="Fork from here").click()
+        page.wait_for_url(lambda url: session not in url)
+        forked = page.url.rpartition("/")[2]
+        page.get_by_text("Rename, fork, archive…").click()
+        page.get_by_role("button", name="Archive", exact=True).click()
+        page.get_by_role("button", name="its work ends").click()
+        page.get_by_text("It is archived.").wait_for()
+    assert house.get(f"/v1/sessions/{forked}")["state"] in ("archived", "closed")
+    assert any(one.get("label") == "here" for one in house.get(f"/v1/sessions/{session}/tree")["nodes"])
