@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from interlock.doors.acp.card import ShownCards
-from interlock.doors.acp.permission import Permissions
+from interlock.doors.acp.permission import Permissions, waits
 from interlock.jsonrpc import Rpc
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
@@ -167,3 +167,13 @@ async def test_a_question_that_is_answered_elsewhere_is_taken_back(gateway: Gate
         await asyncio.gather(asking, return_exceptions=True)
     assert [one["method"] for one in editor.sent] == ["elicitation/create", "$/cancel_request"]
     assert editor.sent[1]["params"]["requestId"] == editor.sent[0]["id"]
+
+
+@pytest.mark.req("O-4", "P-4", "J-17")
+@pytest.mark.parametrize(("signed", "remedy"), [
+    (True, "Vote with: interlock approve apr_1 --sign"), ("passkey", "Vote on the gateway's page /a/apr_1.")])
+async def test_what_counts_signed_votes_only_is_shown_with_the_way_to_cast_one(
+    gateway: Gateway, signed: Any, remedy: str
+) -> None:
+    approval = await gateway.desk.add_approval("apr_1", signed=signed)
+    assert waits(approval).endswith(remedy)

@@ -176,6 +176,8 @@ def waits(approval: Approval) -> str:
     """Return who is waited for, and how they decide."""
     if approval.kind == "question":
         return f"The agent asks a question. Answer it with: interlock answer {approval.id}"
+    if approval.signed == "passkey":
+        return f"This approval counts votes with a passkey only. Vote on the gateway's page /a/{approval.id}."
     if approval.signed:
         return f"This approval counts signed votes only. Vote with: interlock approve {approval.id} --sign"
     yeses = sum(vote.decision == "grant" and vote.withdrawn_at is None for vote in approval.votes)
