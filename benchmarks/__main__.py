@@ -1,8 +1,9 @@
-"""`python -m benchmarks acp|frames|link|limits|control|transcripts|cluster|box|house|weight [--seconds N] [--json]`."""
+"""`python -m benchmarks WHAT [--seconds N] [--json]`; `--help` lists what there is."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import msgspec
 
@@ -14,13 +15,17 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure beside the machine's limits.")
     parser.add_argument("what", choices=(
-        "acp", "frames", "link", "limits", "control", "transcripts", "cluster", "box", "house", "weight"))
+        "acp", "frames", "link", "limits", "control", "transcripts", "cluster", "box", "house", "peers", "weight"))
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long to measure (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
                         help="which rows of control (default: all)")
     parser.add_argument("--most", type=int, default=1_000_000,
                         help="how far the rows of control that grow go (default: %(default)s)")
+    parser.add_argument("--peers", nargs="*", default=(), metavar="NAME",
+                        help="which servers peers measures, by the names of its table (default: all that are here)")
+    parser.add_argument("--page", type=Path, metavar="FILE",
+                        help="a page in which peers puts its table, between the markers that it has")
     parser.add_argument("--kills", type=int, default=100,
                         help="how often cluster kills a gateway (default: %(default)s)")
     parser.add_argument("--stops", type=int, default=10,
@@ -63,6 +68,13 @@ def main() -> None:
     elif asked.what == "house":
         report = house.run()
         text = house.table(report)
+    elif asked.what == "peers":
+        from benchmarks import peers
+
+        report = peers.run(tuple(asked.peers))
+        text = peers.table(report)
+        if asked.page is not None:
+            asked.page.write_text(peers.shown_in(asked.page.read_text("utf-8"), report), "utf-8")
     elif asked.what == "weight":
         report = weight.run()
         text = weight.table(report)

@@ -108,6 +108,11 @@ def test_a_stream_carries_each_chunk_apart_and_ends_as_the_provider_ends_it(
     assert last == form.last
 
 
+def test_chunks_can_be_made_wide() -> None:
+    assert chunk_texts(2, 20) == ("chunk 1 of 2.......\n", "chunk 2 of 2.......\n")
+    assert chunk_texts(1, 3) == chunk_texts(1)
+
+
 @every_form
 def test_a_delay_lies_between_chunks(model_server: ModelServer, form: Form) -> None:
     began = monotonic()

@@ -164,4 +164,4 @@ def _asking(asked: ModelPrompt, question: str) -> ModelAnswer:
 
 
 def _texts(script: Script) -> tuple[str, ...]:
-    return (*script.says, *(chunk_texts(script.chunks) if script.chunks else ()))
+    return (*script.says, *(chunk_texts(script.chunks, script.width) if script.chunks else ()))

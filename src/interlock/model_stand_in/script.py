@@ -7,6 +7,7 @@
 | `[[agent:COMMAND]]`| hands over to a subagent, if one is on offer, whose own prompt is `[[tool:COMMAND]]`        |
 | `[[ask:QUESTION]]`| asks the user, through the tool that the agent offers for that                              |
 | `[[chunks:N]]`    | N text chunks `chunk I of N\\n`; before the tool call, where there is one                     |
+| `[[wide:BYTES]]`  | makes each of these chunks so long, where it is shorter                                     |
 | `[[delay:MS]]`    | waits MS milliseconds before every chunk but the first, and before a tool call after text   |
 | `[[fail:STATUS]]` | answers with that HTTP status and the provider's error body, and asks not to be retried     |
 | `[[call:NAME JSON]]`| calls the tool NAME with these arguments, sound JSON or not; in order with `[[tool:…]]`   |
@@ -50,6 +51,7 @@ NO_TOOL = "No shell tool was offered."
 
 MAX_CHUNKS = 100_000
 MAX_DELAY_MS = 60_000
+MAX_WIDTH = 65_536
 MAX_CALLS = 1_000
 
 _PARAGRAPH = re.compile(r"\n\s*\n(?![^\[]*\]\])")
@@ -58,6 +60,7 @@ _NOTE = "Note of Interlock, which starts you"
 _AGENT = re.compile(r"\[\[agent:(.*?)\]\]", re.DOTALL)
 _ASK = re.compile(r"\[\[ask:(.*?)\]\]", re.DOTALL)
 _CHUNKS = re.compile(r"\[\[chunks:(\d+)\]\]")
+_WIDE = re.compile(r"\[\[wide:(\d+)\]\]")
 _DELAY = re.compile(r"\[\[delay:(\d+)\]\]")
 _FAIL = re.compile(r"\[\[fail:([45]\d\d)\]\]")
 _CALLED = re.compile(r"\[\[(?:tool:(.*?)|call:(\S+) (.*?))\]\]", re.DOTALL)
@@ -97,6 +100,8 @@ class Script:
     room_chars: int | None = None
     state: bool = False
     chunks: int | None = None
+    width: int = 0
+    """Bytes of each chunk at least."""
     delay_seconds: float = 0.0
     fail_status: int | None = None
     overflow: bool = False
@@ -112,7 +117,7 @@ def read_script(prompt: str) -> Script:
     many, thinks, flood = _MANY.search(prompt), _THINK.search(prompt), _FLOOD.search(prompt)
     flaky, room = _FLAKY.search(prompt), _ROOM.search(prompt)
     delegated, question = _AGENT.search(prompt), _ASK.search(prompt)
-    deed = _DEED.search(prompt)
+    deed, wide = _DEED.search(prompt), _WIDE.search(prompt)
     return Script(
         deed=(deed[1], deed[2]) if deed else None,
         calls=tuple((name, given.strip()) if name else ("", command.strip())
@@ -129,6 +134,7 @@ def read_script(prompt: str) -> Script:
         room_chars=int(room[1]) if room else None,
         state="[[state]]" in prompt or prompt.strip() == "state",
         chunks=min(int(chunks[1]), MAX_CHUNKS) if chunks else None,
+        width=min(int(wide[1]), MAX_WIDTH) if wide else 0,
         delay_seconds=min(int(delay[1]), MAX_DELAY_MS) / 1000 if delay else 0.0,
         fail_status=int(fail[1]) if fail else None,
         overflow=_OVERFLOW in prompt,
@@ -137,9 +143,9 @@ def read_script(prompt: str) -> Script:
     )
 
 
-def chunk_texts(count: int) -> tuple[str, ...]:
-    """The texts that `[[chunks:count]]` is answered with, one for each chunk."""
-    return tuple(f"chunk {number} of {count}\n" for number in range(1, count + 1))
+def chunk_texts(count: int, width: int = 0) -> tuple[str, ...]:
+    """The texts that `[[chunks:count]]` is answered with, one for each chunk, each of `width` bytes at least."""
+    return tuple(f"chunk {number} of {count}".ljust(width - 1, ".") + "\n" for number in range(1, count + 1))
 
 
 def flood_texts(size: int) -> tuple[str, ...]:

@@ -1,0 +1,468 @@
+"""Servers of agents that others publish, and ours, as a user starts them: one command, then a session and a prompt.
+
+Each is driven over the interface that its own clients use. `reader` is one more client that follows a session; `kept`
+is what the server still has of a session's text after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+from urllib.parse import urlsplit
+
+import httpx2
+from websockets.asyncio.client import ClientConnection, connect
+
+ANSWER_S = 60.0
+TRY_S = 2.0
+"""A request that comes too early may never be answered; it is sent again."""
+LINE_BYTES = 64 * 1024 * 1024
+"""A peer may send a whole answer in one event."""
+
+
+class NotThere(Exception):
+    """A peer cannot be measured here; the text is the reason."""
+
+
+class Peer(Protocol):
+    """One server."""
+
+    name: ClassVar[str]
+    interface: ClassVar[str]
+
+    def command(self) -> list[str]:
+        """The one command that starts it. Raises NotThere."""
+        ...
+
+    def environment(self) -> dict[str, str]:
+        """What it needs beside HOME and PATH."""
+        ...
+
+    def version(self) -> str:
+        """What it says its version is. Raises NotThere."""
+        ...
+
+    async def connected(self) -> None:
+        """Connect as its own client does. Raises OSError while it does not listen."""
+        ...
+
+    async def session(self) -> str:
+        """Open a session in the workspace."""
+        ...
+
+    async def prompt(self, session: str, text: str) -> None:
+        """Send a prompt, and do not wait for its end."""
+        ...
+
+    def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
+        """Follow a session, on the connection that prompts (`own`) or as one more client. The first item is "" once it
+        follows, then come pieces of the agent's text."""
+        ...
+
+    async def kept(self, session: str) -> str:
+        """Return the agent's text that the server has of a session."""
+        ...
+
+    async def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class Place:
+    """Where a peer runs: a HOME with its settings, a workspace, a port, and the model server's URL."""
+
+    def __init__(self, home: Path, port: int, model_url: str) -> None:
+        self.home = home
+        self.workspace = home / "workspace"
+        self.port = port
+        self.model_url = model_url
+        self.workspace.mkdir(parents=True)
+
+    def write(self, path: str, text: str) -> None:
+        """Write one of the peer's settings files."""
+        target = self.home / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+
+def program(name: str, package: str) -> str:
+    """Find a program on PATH. Raises NotThere."""
+    found = shutil.which(name)
+    if found is None:
+        raise NotThere(f"no `{name}` on PATH; {package} has it")
+    return found
+
+
+def version_of(words: list[str], environment: dict[str, str]) -> str:
+    """What a program prints as its version, its own name left out."""
+    done = subprocess.run([*words, "--version"], capture_output=True, text=True, check=False, timeout=ANSWER_S,
+                          env={**os.environ, **environment})
+    printed = done.stdout.split()
+    return printed[-1] if printed else "unknown"
+
+
+async def events_of(url: str, headers: dict[str, str] | None = None) -> AsyncGenerator[Any]:
+    """Read server-sent events over a connection of its own; None once it is open, then each event's data."""
+    parts = urlsplit(url)
+    reading, writing = await asyncio.open_connection(parts.hostname, parts.port, limit=LINE_BYTES)
+    asked = {"Host": parts.netloc, "Accept": "text/event-stream", "Accept-Encoding": "identity", **(headers or {})}
+    path = parts.path + (f"?{parts.query}" if parts.query else "")
+    try:
+        writing.write("".join([f"GET {path} HTTP/1.1\r\n", *(f"{name}: {value}\r\n" for name, value in asked.items()),
+                               "\r\n"]).encode())
+        head = await reading.readuntil(b"\r\n\r\n")
+        if b" 200 " not in head.split(b"\r\n", 1)[0]:
+            raise OSError(head.split(b"\r\n", 1)[0].decode())
+        yield None
+        while line := await reading.readline():
+            if line.startswith(b"data:"):
+                yield json.loads(line[5:])
+    finally:
+        writing.close()
+
+
+class InterlockPeer:
+    """Ours: gateway, runner and builtin agent by `interlock up`."""
+
+    name: ClassVar[str] = "Interlock"
+    interface: ClassVar[str] = "REST, server-sent events"
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._state = place.home / "state"
+        self._http = httpx2.AsyncClient(timeout=ANSWER_S)
+        self._url, self._sent = "", 0
+        place.write("state/interlock.toml", (
+            f'[gateway]\nport = {place.port}\n\n[agents.builtin]\nadapter = "builtin"\nmodel = "openai-chat/fake"\n'
+            f'base_url = "{place.model_url}/v1"\napi_key_env = "OWN_KEY"\nenv = {{ OWN_KEY = "fake" }}\n'))
+        self._state.chmod(0o700)
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "interlock", "up", "--state", str(self._state),
+                "--root", str(self._place.workspace)]
+
+    def environment(self) -> dict[str, str]:
+        return {"INTERLOCK_STATE": str(self._state)}
+
+    def version(self) -> str:
+        return version_of([sys.executable, "-m", "interlock"], {})
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {(self._state / 'owner.key').read_text().strip()}"}
+
+    async def connected(self) -> None:
+        self._url = f"http://127.0.0.1:{self._place.port}"
+        try:
+            nodes = (await self._http.get(f"{self._url}/v1/edge/nodes", headers=self._headers)).json()["nodes"]
+        except (httpx2.TransportError, OSError, KeyError) as error:
+            raise ConnectionRefusedError from error
+        if not any(node["status"] != "offline" for node in nodes):
+            raise ConnectionRefusedError
+
+    async def session(self) -> str:
+        return await self._command("[[say:ready]]", workspace=str(self._place.workspace))
+
+    async def _command(self, text: str, **target: str) -> str:
+        self._sent += 1
+        answer = await self._http.post(f"{self._url}/v1/commands", headers={
+            **self._headers, "Idempotency-Key": f"peers-{os.getpid()}-{self._sent:06d}"}, json={
+            "type": "execute", "target": {"agent_id": "builtin", **target},
+            "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}})
+        return str(answer.raise_for_status().json()["target"]["session_id"])
+
+    async def prompt(self, session: str, text: str) -> None:
+        await self._command(text, session_id=session)
+
+    async def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
+        async for event in events_of(f"{self._url}/v1/sessions/{session}/frames", self._headers):
+            yield "" if event is None else _delta_of(event)
+
+    async def kept(self, session: str) -> str:
+        texts: dict[str, str] = {}
+        cursor: str | None = None
+        while True:
+            page = (await self._http.get(f"{self._url}/v1/sessions/{session}/frames", headers=self._headers, params={
+                "limit": 500, **({"since": cursor} if cursor else {})})).json()
+            for event in page["events"]:
+                frame = event.get("frame", {})
+                if frame.get("type") == "agent.text.done":
+                    texts[frame["payload"]["block_id"]] = frame["payload"]["text"]
+            cursor = page["next_cursor"]
+            if not page["has_more"]:
+                return "".join(texts.values())
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+def _delta_of(event: Any) -> str:
+    frame = event.get("frame", {})
+    return str(frame["payload"]["text"]) if frame.get("type") == "agent.text.delta" else ""
+
+
+class OpencodePeer:
+    """`opencode serve`."""
+
+    name: ClassVar[str] = "opencode serve"
+    interface: ClassVar[str] = "REST, server-sent events"
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._url = f"http://127.0.0.1:{place.port}"
+        self._http = httpx2.AsyncClient(timeout=ANSWER_S)
+        place.write(".config/opencode/opencode.json", json.dumps({
+            "model": "fake/fake-model", "small_model": "fake/fake-model",
+            "provider": {"fake": {"npm": "@ai-sdk/openai-compatible", "name": "fake",
+                                  "options": {"baseURL": f"{place.model_url}/v1", "apiKey": "fake"},
+                                  "models": {"fake-model": {"name": "fake-model", "tool_call": True, "limit": {
+                                      "context": 2_000_000, "output": 1_000_000}}}}}}))
+
+    def command(self) -> list[str]:
+        return [program("opencode", "npm's opencode-ai"), "serve", "--port", str(self._place.port)]
+
+    def environment(self) -> dict[str, str]:
+        return {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1",
+                "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
+
+    def version(self) -> str:
+        return version_of(self.command()[:1], {"HOME": str(self._place.home)})
+
+    async def connected(self) -> None:
+        try:
+            (await self._http.get(f"{self._url}/session", timeout=TRY_S)).raise_for_status()
+        except httpx2.HTTPError as error:
+            raise ConnectionRefusedError from error
+
+    async def session(self) -> str:
+        return str((await self._http.post(f"{self._url}/session", json={})).raise_for_status().json()["id"])
+
+    async def prompt(self, session: str, text: str) -> None:
+        (await self._http.post(f"{self._url}/session/{session}/prompt_async",
+                               json={"parts": [{"type": "text", "text": text}]})).raise_for_status()
+
+    async def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
+        async for event in events_of(f"{self._url}/event"):
+            if event is None:
+                yield ""
+            elif event["type"] == "message.part.delta" and event["properties"]["sessionID"] == session:
+                yield str(event["properties"]["delta"])
+
+    async def kept(self, session: str) -> str:
+        messages = (await self._http.get(f"{self._url}/session/{session}/message")).raise_for_status().json()
+        return "".join(part.get("text", "") for message in messages if message["info"]["role"] == "assistant"
+                       for part in message["parts"] if part["type"] == "text")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+class _Rpc:
+    """JSON-RPC over one WebSocket; what is not a reply goes to `notices`."""
+
+    def __init__(self, link: ClientConnection) -> None:
+        self._link = link
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._sent = 0
+        self.notices: asyncio.Queue[Any] = asyncio.Queue()
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def at(cls, url: str) -> _Rpc:
+        """Connect. Raises OSError."""
+        return cls(await connect(url, max_size=None, compression=None, open_timeout=ANSWER_S, ping_interval=None))
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Send a request and wait for its result."""
+        return await asyncio.wait_for(await self.begin(method, **params), ANSWER_S)
+
+    async def begin(self, method: str, **params: Any) -> asyncio.Future[Any]:
+        """Send a request; its result comes later."""
+        self._sent += 1
+        waiting = self._waiting[self._sent] = asyncio.get_running_loop().create_future()
+        await self._link.send(json.dumps({"jsonrpc": "2.0", "id": self._sent, "method": method, "params": params}))
+        return waiting
+
+    async def _read(self) -> None:
+        with contextlib.suppress(Exception):
+            async for message in self._link:
+                received = json.loads(message)
+                if "method" in received:
+                    self.notices.put_nowait(received)
+                elif (waiting := self._waiting.pop(received.get("id"), None)) is not None and not waiting.done():
+                    if "result" in received:
+                        waiting.set_result(received["result"])
+                    else:
+                        waiting.set_exception(OSError(str(received.get("error"))))
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._reading.cancel()
+        with contextlib.suppress(Exception):
+            await self._link.close()
+
+
+class CodexPeer:
+    """`codex app-server` over its WebSocket."""
+
+    name: ClassVar[str] = "codex app-server"
+    interface: ClassVar[str] = "JSON-RPC over a WebSocket"
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._url = f"ws://127.0.0.1:{place.port}"
+        self._rpc: _Rpc | None = None
+        place.write(".codex/config.toml", (
+            'model = "fake-model"\nmodel_provider = "fake"\n\n[model_providers.fake]\nname = "fake"\n'
+            f'base_url = "{place.model_url}/v1"\nenv_key = "FAKE_API_KEY"\nwire_api = "responses"\n'
+            "supports_websockets = false\n"))
+
+    def command(self) -> list[str]:
+        return [program("codex", "npm's @openai/codex"), "app-server", "--listen", self._url]
+
+    def environment(self) -> dict[str, str]:
+        return {"FAKE_API_KEY": "fake"}
+
+    def version(self) -> str:
+        return version_of(self.command()[:1], {"HOME": str(self._place.home)})
+
+    async def _opened(self) -> _Rpc:
+        rpc = await _Rpc.at(self._url)
+        await rpc.call("initialize", clientInfo={"name": "benchmark", "version": "1"})
+        return rpc
+
+    async def connected(self) -> None:
+        self._rpc = await self._opened()
+
+    @property
+    def _own(self) -> _Rpc:
+        assert self._rpc is not None, "connected() comes first"
+        return self._rpc
+
+    async def session(self) -> str:
+        started = await self._own.call("thread/start", cwd=str(self._place.workspace), approvalPolicy="never",
+                                       sandbox="read-only")
+        return str(started["thread"]["id"])
+
+    async def prompt(self, session: str, text: str) -> None:
+        await self._own.call("turn/start", threadId=session, input=[{"type": "text", "text": text}])
+
+    async def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
+        rpc = self._own if own else await self._opened()
+        try:
+            if not own:
+                await rpc.call("thread/resume", threadId=session)
+            yield ""
+            while True:
+                received = await rpc.notices.get()
+                if received["method"] == "item/agentMessage/delta" and received["params"]["threadId"] == session:
+                    yield str(received["params"]["delta"])
+        finally:
+            if not own:
+                await rpc.close()
+
+    async def kept(self, session: str) -> str:
+        resumed = await self._own.call("thread/resume", threadId=session)
+        return "".join(item.get("text", "") for turn in resumed["thread"]["turns"] for item in turn["items"]
+                       if item["type"] == "agentMessage")
+
+    async def close(self) -> None:
+        if self._rpc is not None:
+            await self._rpc.close()
+
+
+class GoosePeer:
+    """`goose serve`: the Agent Client Protocol over a WebSocket."""
+
+    name: ClassVar[str] = "goose serve"
+    interface: ClassVar[str] = "ACP over a WebSocket"
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._rpc: _Rpc | None = None
+        self._prompting: list[asyncio.Future[Any]] = []
+
+    def command(self) -> list[str]:
+        return [program("goose", "npm's @aaif/goose-binary-*"), "serve", "--port", str(self._place.port),
+                "--dangerously-unauthenticated"]
+
+    def environment(self) -> dict[str, str]:
+        return {"GOOSE_PROVIDER": "openai", "GOOSE_MODEL": "fake-model", "GOOSE_MODE": "auto",
+                "GOOSE_DISABLE_KEYRING": "1", "GOOSE_TELEMETRY_ENABLED": "false", "OPENAI_API_KEY": "fake",
+                "OPENAI_HOST": self._place.model_url}
+
+    def version(self) -> str:
+        return version_of(self.command()[:1], {"HOME": str(self._place.home)})
+
+    async def _opened(self) -> _Rpc:
+        rpc = await _Rpc.at(f"ws://127.0.0.1:{self._place.port}/acp")
+        await rpc.call("initialize", protocolVersion=1, clientCapabilities={})
+        return rpc
+
+    async def connected(self) -> None:
+        self._rpc = await self._opened()
+
+    @property
+    def _own(self) -> _Rpc:
+        assert self._rpc is not None, "connected() comes first"
+        return self._rpc
+
+    async def session(self) -> str:
+        made = await self._own.call("session/new", cwd=str(self._place.workspace), mcpServers=[])
+        return str(made["sessionId"])
+
+    async def prompt(self, session: str, text: str) -> None:
+        waiting = await self._own.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._prompting.append(waiting)
+
+    async def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
+        rpc = self._own if own else await self._opened()
+        try:
+            if not own:
+                await rpc.call("session/load", sessionId=session, cwd=str(self._place.workspace), mcpServers=[])
+            while not rpc.notices.empty():  # What was before.
+                rpc.notices.get_nowait()
+            yield ""
+            while True:
+                yield _text_of(await rpc.notices.get(), session)
+        finally:
+            if not own:
+                await rpc.close()
+
+    async def kept(self, session: str) -> str:
+        rpc = await self._opened()
+        try:
+            await rpc.call("session/load", sessionId=session, cwd=str(self._place.workspace), mcpServers=[])
+            return "".join(_text_of(rpc.notices.get_nowait(), session) for _ in range(rpc.notices.qsize()))
+        finally:
+            await rpc.close()
+
+    async def close(self) -> None:
+        if self._rpc is not None:
+            await self._rpc.close()
+
+
+def _text_of(received: Any, session: str) -> str:
+    if received["method"] != "session/update" or received["params"]["sessionId"] != session:
+        return ""
+    update = received["params"]["update"]
+    return str(update["content"].get("text", "")) if update["sessionUpdate"] == "agent_message_chunk" else ""
+
+
+PEERS: tuple[type[InterlockPeer | OpencodePeer | CodexPeer | GoosePeer], ...] = (
+    InterlockPeer, OpencodePeer, CodexPeer, GoosePeer)
+ABSENT = {
+    "OpenHands agent-server": "no driver for it is written yet",
+    "LangGraph's server": "no driver for it is written yet",
+    "ACP's SDK over a WebSocket": "no driver for it is written yet; `python -m benchmarks acp` has the SDK over stdio",
+}
+"""Servers that are not measured, with the reason."""

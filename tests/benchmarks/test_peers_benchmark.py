@@ -1,0 +1,85 @@
+"""`python -m benchmarks peers`: its table, its page, and what it does with a server that is absent or fails."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from benchmarks.peer_servers import OpencodePeer, Place, events_of
+from benchmarks.peers import BEGIN, END, PeerResult, PeersReport, run, shown_in, table
+
+from benchmarks import peers
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OURS = PeerResult("Interlock", "0.1.0", "REST", "", 2.0, 4, 1_000.0, 6.0, 250.0, 2.7, 300, 0, 1)
+OTHER = PeerResult("one", "1.2", "REST", "", 1.0, 1, 2_000.0, 1.0, 100.0, -0.1, 300, 300, 2)
+
+
+def test_servers_stand_beside_ours_and_absent_ones_have_a_reason() -> None:
+    shown = table(PeersReport([OURS, OTHER, PeerResult("two", missing="no `two` on PATH")], 3.0)).splitlines()
+    assert shown[2] == "| Interlock 0.1.0 | 2.0 | 4 of 4 | 1,000 | 1.00 | 6.0 | 250 | 2.7 | 300, 0 | 1 |"
+    assert shown[3] == "| one 1.2 | 1.0 | 1 of 4 | 2,000 | 2.00 | 1.0 | 100 | 0.0 | 300, 300 | 2 |"
+    assert shown[-1] == "- two: no `two` on PATH"
+
+
+def test_a_page_gets_the_table_between_its_markers() -> None:
+    page = f"# Page\n{BEGIN}\nold\n{END}\nafter\n"
+    once = shown_in(page, PeersReport([OURS], 3.0))
+    assert "old" not in once
+    assert once.startswith(f"# Page\n{BEGIN}\n\n| server")
+    assert once.endswith(f"{END}\nafter\n")
+    assert shown_in(once, PeersReport([OURS], 3.0)) == once
+    with pytest.raises(ValueError, match="has no lines"):
+        shown_in("# Page\n", PeersReport([OURS], 3.0))
+
+
+def test_the_page_of_the_documentation_has_a_table() -> None:
+    page = (REPOSITORY / "docs/explanation/beside-others.md").read_text("utf-8")
+    assert "| Interlock " in page.partition(BEGIN)[2].partition(END)[0]
+
+
+def test_a_server_that_is_not_installed_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    report = run(("opencode serve",))
+    assert [one.missing for one in report.results] == ["no `opencode` on PATH; npm's opencode-ai has it"]
+
+
+def test_a_server_that_ends_at_once_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "opencode"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert [one.missing for one in run(("opencode serve",)).results] == ["at its start: it ended with status 3"]
+
+
+async def _refused() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(OSError, match="404"):
+            await anext(events_of(f"http://127.0.0.1:{port}/event"))
+
+
+def test_a_stream_that_is_refused_is_an_error() -> None:
+    asyncio.run(_refused())
+
+
+def test_settings_are_written_into_a_home_of_its_own(tmp_path: Path) -> None:
+    peer = OpencodePeer(Place(tmp_path / "home", 1, "http://127.0.0.1:2"))
+    asyncio.run(peer.close())
+    assert "http://127.0.0.1:2/v1" in (tmp_path / "home/.config/opencode/opencode.json").read_text()
+
+
+@pytest.mark.long
+def test_ours_keeps_what_was_shown_and_asks_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "SESSIONS", 1)
+    (ours,) = run(("Interlock",), events=500).results
+    assert ours.missing == ""
+    assert (ours.readers, ours.lost, ours.runs) == (4, 0, 1)
+    assert ours.seen >= peers.KILL_AFTER
