@@ -1,0 +1,161 @@
+"""Pages whose commands are typed as printed, in order, on a terminal: the tutorial, and backup and restore (Y-16)."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from proof.house import REPOSITORY
+
+pytestmark = [pytest.mark.long, pytest.mark.req("Y-16", "G-7")]
+TUTORIAL = REPOSITORY / "docs/tutorial.md"
+BACKUP = REPOSITORY / "docs/how-to/backup.md"
+BLOCK = re.compile(r"^```(?:console|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ANSWERED = re.compile(r"(?:= as JSON|no reason\)): (.*)")
+ASKS = re.compile(r"(?:= as JSON|no reason\)): ?$")
+PATIENCE_S = 60
+
+
+class Typed(NamedTuple):
+    """One command of a page, and what the page prints below it."""
+
+    command: str
+    printed: str
+
+    @property
+    def answers(self) -> list[str]:
+        """What the reader types where it asks."""
+        return ANSWERED.findall(self.printed)
+
+
+def typed(page: Path) -> list[Typed]:
+    """The commands behind `$` of a page's console blocks."""
+    found: list[Typed] = []
+    for body in BLOCK.findall(page.read_text("utf-8")):
+        for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+            command, _, printed = part.partition("\n")
+            found.append(Typed(command, printed))
+    return found
+
+
+class Reader:
+    """Somebody at a terminal with a home of their own, who types what a page says."""
+
+    def __init__(self, home: Path) -> None:
+        programs = home / "bin"
+        programs.mkdir(parents=True)
+        (programs / "interlock").write_text(f'#!/bin/sh\nexec {sys.executable} -m interlock "$@"\n')
+        (programs / "interlock").chmod(0o755)
+        self.home = self.directory = home
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")} | {
+            "HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "xterm", "COLUMNS": "100"}
+
+    def type(self, one: Typed) -> str:
+        """Run a command on a terminal, answer what it asks, and return what it printed. Raises AssertionError if it
+        fails."""
+        screen, ours = pty.openpty()
+        process = subprocess.Popen(["bash", "-c", one.command], cwd=self.directory, env=self.environment,
+                                   stdin=ours, stdout=ours, stderr=ours, start_new_session=True)
+        os.close(ours)
+        answers, shown, since, deadline = one.answers, "", "", time.monotonic() + PATIENCE_S
+        try:
+            while time.monotonic() < deadline:
+                if not select.select([screen], [], [], 0.05)[0]:
+                    continue
+                try:
+                    more = os.read(screen, 65536).decode("utf-8", "replace")
+                except OSError:  # Its last process has closed the terminal.
+                    break
+                if not more:
+                    break
+                shown, since = shown + more, since + re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", more)
+                if answers and ASKS.search(since):
+                    os.write(screen, f"{answers.pop(0)}\n".encode())
+                    since = ""
+            status = process.wait(PATIENCE_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            os.close(screen)
+        assert not answers, f"{one.command} never asked for {answers}:\n{shown}"
+        assert status == 0, f"{one.command} ended with {status}:\n{shown}"
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).replace("\r\n", "\n")
+
+
+    def wait_for(self, command: str) -> None:
+        """Try a command until it succeeds. Raises AssertionError."""
+        deadline = time.monotonic() + PATIENCE_S
+        while subprocess.run(["bash", "-c", command], cwd=self.directory, env=self.environment, check=False,
+                             capture_output=True).returncode != 0:
+            assert time.monotonic() < deadline, f"{command} never succeeded"
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    """A reader who has read the first lines of the tutorial."""
+    one = Reader(tmp_path / "home")
+    one.directory = one.home / "tutorial/notes"
+    one.environment["INTERLOCK_STATE"] = str(one.home / "tutorial/state")
+    one.directory.mkdir(parents=True)
+    (one.directory / "list.md").write_text("first\nsecond\n")
+    return one
+
+
+@pytest.fixture
+def up(reader: Reader) -> Generator[subprocess.Popen[str]]:
+    """`interlock up` in the reader's other terminal."""
+    with subprocess.Popen(["interlock", "up"], cwd=reader.directory, env=reader.environment, text=True,
+                          executable=str(reader.home / "bin/interlock"), stdin=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stderr is not None
+            assert any(line.startswith("Ctrl-C ends") for line in iter(process.stderr.readline, ""))
+            yield process
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+
+def test_the_tutorial_does_what_it_says(reader: Reader, up: subprocess.Popen[str]) -> None:
+    for one in typed(TUTORIAL):
+        if one.command == "interlock up":
+            continue  # It runs in the other terminal.
+        if one.command.startswith("interlock status"):
+            up.terminate()
+            up.wait(PATIENCE_S)
+        shown = reader.type(one)
+        if one.command.startswith("kill "):
+            reader.wait_for("interlock status")  # `up` starts the gateway again.
+        if one.command.endswith("echo $?"):
+            assert shown.split()[-1] == one.printed.split()[-1], shown
+        for words in ("was granted", "was denied", "audit.ndjson; check it", "all in order and unchanged"):
+            if words in one.printed:
+                assert words in " ".join(shown.split()), f"{one.command} did not print {words!r}:\n{shown}"
+
+
+def test_a_backup_and_its_restore_do_what_they_say(reader: Reader, up: subprocess.Popen[str]) -> None:
+    lines = [line for body in BLOCK.findall(BACKUP.read_text("utf-8")) for line in body.splitlines()
+             if line.startswith("interlock ")]
+    assert [line.split()[1] for line in lines] == ["backup", "restore", "up"]
+    for line in lines[:2]:
+        reader.type(Typed(line, ""))
+    assert (reader.home / "restored/ledger.db").is_file()
+    up.terminate()
+    up.wait(PATIENCE_S)
+    with subprocess.Popen(["bash", "-c", f"exec {lines[2]}"], cwd=reader.directory, env=reader.environment, text=True,
+                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as again:
+        assert again.stderr is not None
+        assert any(line.startswith("Ctrl-C ends") for line in iter(again.stderr.readline, ""))
+        again.terminate()
+        again.wait(PATIENCE_S)
