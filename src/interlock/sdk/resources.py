@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from interlock.protocol.api.access import (
+    LIST_BROWSER_SESSIONS,
+    LIST_LOGIN_ISSUERS,
+    LIST_PUSH_SUBSCRIPTIONS,
+    LIST_SIGNING_KEYS,
+    LIST_TENANTS,
+    WHOAMI,
+)
+from interlock.protocol.api.audit import AUDIT_CHECKPOINT, AUDIT_KEY, EXPORT_AUDIT, SHOW_SIGNING
+from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY, LIST_NODES
+from interlock.protocol.api.messages import LIST_CRON_JOBS
+from interlock.protocol.api.policy import GET_POLICY, LIST_REMEMBERED_RULES
+from interlock.protocol.api.runners import LIST_RUNNERS
+from interlock.protocol.api.upkeep import GET_RETENTION
+from interlock.protocol.api.webhooks import LIST_BUDGETS, LIST_WEBHOOKS
 from interlock.sdk.methods import Driven, EventMethod, Every, Pieces, SingleRequest, ToEnd
 from interlock.sdk.pages import wait
 from interlock.sdk.requests import access, approvals, chats, commands, cron, gateway, sessions, transcripts
+from interlock.sdk.requests.base import plain
 
 
 class CommandMethods:
@@ -38,7 +54,7 @@ class ApprovalMethods:
     answer = SingleRequest(approvals.answer)
     explain = SingleRequest(approvals.explain)
     rule = SingleRequest(approvals.rule)
-    signing_keys = SingleRequest(approvals.signing_keys)
+    signing_keys = SingleRequest(plain(LIST_SIGNING_KEYS, "Every key for signed votes that was ever registered."))
     add_signing_key = SingleRequest(approvals.add_signing_key)
     register_passkey = SingleRequest(approvals.register_passkey)
     revoke_signing_key = SingleRequest(approvals.revoke_signing_key)
@@ -95,7 +111,7 @@ class ChatMethods:
 class CronMethods:
     """Jobs of the config, told again and again."""
 
-    list = SingleRequest(cron.listing)
+    list = SingleRequest(plain(LIST_CRON_JOBS, "The tenant's cron jobs: when each ran, and when it is due next."))
     run = SingleRequest(cron.run)
 
 
@@ -110,8 +126,8 @@ class EventMethods:
 class RunnerMethods:
     """The hosts that agents run on."""
 
-    list = SingleRequest(gateway.runners)
-    nodes = SingleRequest(gateway.nodes)
+    list = SingleRequest(plain(LIST_RUNNERS, "Every runner that was ever paired."))
+    nodes = SingleRequest(plain(LIST_NODES, "The runners as they are now: online, their agents, their roots."))
     offer_pairing = SingleRequest(gateway.offer_pairing)
     pair = SingleRequest(gateway.pair)
     rotate = SingleRequest(gateway.rotate_runner)
@@ -121,10 +137,10 @@ class RunnerMethods:
 class PolicyMethods:
     """The rules, and what they say."""
 
-    get = SingleRequest(gateway.policy)
+    get = SingleRequest(plain(GET_POLICY, "Every rule in force, in the order in which they are asked."))
     decide = SingleRequest(gateway.decide)
     replay = SingleRequest(gateway.replay_policy)
-    remembered = SingleRequest(gateway.remembered_rules)
+    remembered = SingleRequest(plain(LIST_REMEMBERED_RULES, "What people said always or never to."))
     revoke = SingleRequest(gateway.revoke_rule)
 
 
@@ -133,20 +149,25 @@ class AuditMethods:
 
     read = SingleRequest(gateway.audit)
     record = SingleRequest(gateway.audit_record)
-    key = SingleRequest(gateway.audit_key)
-    export = Pieces(gateway.export_audit)
-    checkpoint = SingleRequest(gateway.checkpoint)
+    key = SingleRequest(plain(
+        AUDIT_KEY,
+        "The public key that signs the audit log. Compare it with one that came another way."))
+    export = Pieces(plain(
+        EXPORT_AUDIT,
+        "The whole log and its signed checkpoint as NDJSON, piece by piece; `interlock audit verify` checks "
+        "it."))
+    checkpoint = SingleRequest(plain(AUDIT_CHECKPOINT, "How far the log goes, signed now, as a C2SP note."))
     prove_inclusion = SingleRequest(gateway.prove_inclusion)
     prove_consistency = SingleRequest(gateway.prove_consistency)
     erase = SingleRequest(gateway.erase)
-    signing = SingleRequest(gateway.signing)
+    signing = SingleRequest(plain(SHOW_SIGNING, "How far the log goes, and why it cannot be signed, if so."))
     resume_signing = SingleRequest(gateway.resume_signing)
 
 
 class WebhookMethods:
     """How approvers are asked elsewhere."""
 
-    list = SingleRequest(gateway.webhooks)
+    list = SingleRequest(plain(LIST_WEBHOOKS, "The webhooks of the config."))
     deliveries = SingleRequest(gateway.deliveries)
     retry = SingleRequest(gateway.retry_delivery)
     test = SingleRequest(gateway.try_webhook)
@@ -165,14 +186,19 @@ class BrowserMethods:
     """Browser sessions of the console."""
 
     make_code = SingleRequest(access.make_browser_code)
-    list = SingleRequest(access.browser_sessions)
+    list = SingleRequest(plain(
+        LIST_BROWSER_SESSIONS,
+        "The browser sessions that are open: one's own; those of the tenant for an admin."))
     end = SingleRequest(access.end_browser_session)
 
 
 class PushMethods:
     """Browsers that are notified of approvals."""
 
-    list = SingleRequest(access.push_subscriptions)
+    list = SingleRequest(plain(
+        LIST_PUSH_SUBSCRIPTIONS,
+        "The browsers that are notified of approvals: one's own; those of the tenant for an admin. With the "
+        "key that browsers subscribe with."))
     subscribe = SingleRequest(access.subscribe_to_push)
     test = SingleRequest(access.try_push_subscription)
     end = SingleRequest(access.end_push_subscription)
@@ -181,7 +207,7 @@ class PushMethods:
 class TenantMethods:
     """Houses of their own on one gateway."""
 
-    list = SingleRequest(access.tenants)
+    list = SingleRequest(plain(LIST_TENANTS, "The tenants of the gateway."))
     make = SingleRequest(access.make_tenant)
     suspend = SingleRequest(access.suspend_tenant)
     restore = SingleRequest(access.restore_tenant)
@@ -196,17 +222,21 @@ class GatewayMethods:
     key go to another machine without TLS. Raises ValueError for a URL or key that cannot be one.
     """
 
-    status = SingleRequest(gateway.status)
+    status = SingleRequest(plain(GET_STATUS_OF_GATEWAY, "How the gateway and the tenant are."))
     alive = SingleRequest(gateway.alive)
     ready = SingleRequest(gateway.ready)
     prune = SingleRequest(gateway.prune)
-    retention = SingleRequest(gateway.retention)
+    retention = SingleRequest(plain(
+        GET_RETENTION,
+        "How long frames, events, files and usage are kept, and when what was old was last forgotten."))
     description = SingleRequest(gateway.description)
-    whoami = SingleRequest(access.whoami)
-    login_issuers = SingleRequest(access.login_issuers)
+    whoami = SingleRequest(plain(WHOAMI, "Who the key of this gateway stands for."))
+    login_issuers = SingleRequest(plain(
+        LIST_LOGIN_ISSUERS,
+        "The issuers at which a person can log in for this gateway (RFC 8628)."))
     drain = SingleRequest(gateway.drain)
     undrain = SingleRequest(gateway.undrain)
-    budgets = SingleRequest(gateway.budgets)
+    budgets = SingleRequest(plain(LIST_BUDGETS, "The budgets, and what today has used of them (P-7)."))
     usage = SingleRequest(gateway.usage)
 
 

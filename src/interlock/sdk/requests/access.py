@@ -17,24 +17,15 @@ from interlock.protocol.access import (
     PushSubscriptionBody,
     Tenant,
     TenantBody,
-    Whoami,
 )
 from interlock.protocol.answers import (
     Arrived,
-    BrowserSessionList,
     KeyList,
-    LoginIssuerList,
-    PushSubscriptionList,
-    TenantList,
 )
 from interlock.protocol.api.access import (
     END_BROWSER_SESSION,
     END_PUSH_SUBSCRIPTION,
-    LIST_BROWSER_SESSIONS,
     LIST_KEYS,
-    LIST_LOGIN_ISSUERS,
-    LIST_PUSH_SUBSCRIPTIONS,
-    LIST_TENANTS,
     MAKE_BROWSER_CODE,
     MAKE_KEY,
     MAKE_TENANT,
@@ -44,21 +35,10 @@ from interlock.protocol.api.access import (
     SUBSCRIBE_TO_PUSH,
     SUSPEND_TENANT,
     TEST_PUSH_SUBSCRIPTION,
-    WHOAMI,
 )
 from interlock.protocol.resources import Actor
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import change, read
-
-
-def whoami() -> RequestSpec[Whoami]:
-    """Who the key of this gateway stands for."""
-    return read(WHOAMI)
-
-
-def login_issuers() -> RequestSpec[LoginIssuerList]:
-    """The issuers at which a person can log in for this gateway (RFC 8628)."""
-    return read(LIST_LOGIN_ISSUERS)
 
 
 def keys(*, tenant: str | None = None) -> RequestSpec[KeyList]:
@@ -93,20 +73,9 @@ def make_browser_code(*, roles: Sequence[str] | None = None,
     return change(MAKE_BROWSER_CODE, body=body, key=idempotency_key)
 
 
-def browser_sessions() -> RequestSpec[BrowserSessionList]:
-    """The browser sessions that are open: one's own; those of the tenant for an admin."""
-    return read(LIST_BROWSER_SESSIONS)
-
-
 def end_browser_session(browser_session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[BrowserSession]:
     """End a browser session; its streams end with it."""
     return change(END_BROWSER_SESSION, browser_session_id, body=EmptyBody(), key=idempotency_key)
-
-
-def push_subscriptions() -> RequestSpec[PushSubscriptionList]:
-    """The browsers that are notified of approvals: one's own; those of the tenant for an admin. With the key that
-    browsers subscribe with."""
-    return read(LIST_PUSH_SUBSCRIPTIONS)
 
 
 def subscribe_to_push(endpoint: str, p256dh: str, auth: str, *,
@@ -125,11 +94,6 @@ def end_push_subscription(push_subscription_id: str, *,
                           idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
     """End a subscription: that browser is no longer notified."""
     return change(END_PUSH_SUBSCRIPTION, push_subscription_id, body=EmptyBody(), key=idempotency_key)
-
-
-def tenants() -> RequestSpec[TenantList]:
-    """The tenants of the gateway."""
-    return read(LIST_TENANTS)
 
 
 def make_tenant(tenant_id: str, *, name: str = "", idempotency_key: str | None = None) -> RequestSpec[Tenant]:

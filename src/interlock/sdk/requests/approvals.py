@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, SigningKeyList
-from interlock.protocol.api.access import CREATE_SIGNING_KEY, LIST_SIGNING_KEYS, REGISTER_PASSKEY, REVOKE_SIGNING_KEY
+from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule
+from interlock.protocol.api.access import CREATE_SIGNING_KEY, REGISTER_PASSKEY, REVOKE_SIGNING_KEY
 from interlock.protocol.api.approvals import (
     ANSWER_QUESTION,
     EXPLAIN_APPROVAL,
@@ -113,11 +113,6 @@ def rule(approval_id: str, *, scope: Literal["session", "rule"] | None = None, d
          width: Literal["exact", "program", "below", "described"] | None = None) -> RequestSpec[ProposedRule]:
     """The rule that a vote with `remember` would leave behind, and the widths that fit the call."""
     return read(PROPOSE_RULE, approval_id, scope=scope, decision=decision, width=width)
-
-
-def signing_keys() -> RequestSpec[SigningKeyList]:
-    """Every key for signed votes that was ever registered."""
-    return read(LIST_SIGNING_KEYS)
 
 
 def add_signing_key(public_key: str, *, label: str = "", idempotency_key: str | None = None) -> RequestSpec[SigningKey]:

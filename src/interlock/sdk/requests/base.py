@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +30,16 @@ def path_of(operation: Operation[Any], *ids: str) -> str:
     """Write an operation's path, with an id as one segment, whatever stands in it."""
     rest = iter(ids)
     return "/v1" + re.sub(r"\{\w+\}", lambda _: quote(next(rest), safe=""), operation.path)
+
+
+def plain(operation: Operation[T], text: str) -> Callable[[], RequestSpec[T]]:
+    """Make the request of an operation that takes no arguments; `text` is the docstring of its method."""
+    def ask() -> RequestSpec[T]:
+        return read(operation)
+
+    ask.__doc__ = text
+    ask.__annotations__["return"] = f"RequestSpec[{operation.answers.__name__ if operation.answers else 'bytes'}]"
+    return ask
 
 
 def read(operation: Operation[T], /, *ids: str, **query: object) -> RequestSpec[T]:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from interlock.protocol.api.messages import LIST_CRON_JOBS, RUN_CRON_JOB
-from interlock.protocol.inbound import CronJobs, CronRunBody, Received
+from interlock.protocol.api.messages import RUN_CRON_JOB
+from interlock.protocol.inbound import CronRunBody, Received
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import change, read
-
-
-def listing() -> RequestSpec[CronJobs]:
-    """The tenant's cron jobs: when each ran, and when it is due next."""
-    return read(LIST_CRON_JOBS)
+from interlock.sdk.requests.base import change
 
 
 def run(job_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Received]:

@@ -8,10 +8,8 @@ from typing import Any, Literal
 
 from interlock.protocol.answers import (
     Arrived,
-    AuditKey,
     AuditLine,
     AuditPage,
-    BudgetList,
     ConsistencyProof,
     DeliveryList,
     DrainList,
@@ -19,46 +17,29 @@ from interlock.protocol.answers import (
     Explanation,
     Health,
     InclusionProof,
-    NodeList,
-    PolicyRules,
     Pruned,
     Readiness,
     Resumed,
-    RetentionPlan,
-    RuleList,
-    RunnerList,
-    SigningState,
-    Status,
-    WebhookList,
 )
 from interlock.protocol.api.audit import (
-    AUDIT_CHECKPOINT,
-    AUDIT_KEY,
     ERASE_AUDIT,
-    EXPORT_AUDIT,
     GET_AUDIT_RECORD,
     PROVE_CONSISTENCY,
     PROVE_INCLUSION,
     READ_AUDIT,
     RESUME_SIGNING,
-    SHOW_SIGNING,
 )
 from interlock.protocol.api.commands import DRAIN, UNDRAIN
-from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY, LIST_NODES
 from interlock.protocol.api.policy import (
     DECIDE,
-    GET_POLICY,
-    LIST_REMEMBERED_RULES,
     REPLAY_POLICY,
     REVOKE_REMEMBERED_RULE,
 )
-from interlock.protocol.api.runners import LIST_RUNNERS, OFFER_PAIRING, PAIR_RUNNER, REVOKE_RUNNER, ROTATE_RUNNER
-from interlock.protocol.api.upkeep import GET_RETENTION, PRUNE
+from interlock.protocol.api.runners import OFFER_PAIRING, PAIR_RUNNER, REVOKE_RUNNER, ROTATE_RUNNER
+from interlock.protocol.api.upkeep import PRUNE
 from interlock.protocol.api.webhooks import (
     GET_USAGE,
-    LIST_BUDGETS,
     LIST_DELIVERIES,
-    LIST_WEBHOOKS,
     RETRY_DELIVERY,
     TEST_WEBHOOK,
 )
@@ -89,11 +70,6 @@ from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import change, document, read
 
 
-def status() -> RequestSpec[Status]:
-    """How the gateway and the tenant are."""
-    return read(GET_STATUS_OF_GATEWAY)
-
-
 def alive() -> RequestSpec[Health]:
     """Whether the gateway's process answers."""
     return document("/healthz", Health)
@@ -122,11 +98,6 @@ def undrain(scope: DrainScope, *, id: str | None = None,  # noqa: A002 - the API
     return change(UNDRAIN, body=DrainBody(scope=scope, id=id), key=idempotency_key)
 
 
-def budgets() -> RequestSpec[BudgetList]:
-    """The budgets, and what today has used of them (P-7)."""
-    return read(LIST_BUDGETS)
-
-
 def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[UsageDimension] = ("day",),
           agent: str | None = None, model: str | None = None, session: str | None = None, person: str | None = None,
           limit: int | None = None) -> RequestSpec[UsageReport]:
@@ -137,16 +108,6 @@ def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[Usage
 
 
 # --- runners ---
-def nodes() -> RequestSpec[NodeList]:
-    """The runners as they are now: online, their agents, their roots."""
-    return read(LIST_NODES)
-
-
-def runners() -> RequestSpec[RunnerList]:
-    """Every runner that was ever paired."""
-    return read(LIST_RUNNERS)
-
-
 def offer_pairing(*, device_name: str = "", idempotency_key: str | None = None) -> RequestSpec[PairingCode]:
     """A code that pairs one runner."""
     return change(OFFER_PAIRING, body=PairingBody(device_name=device_name), key=idempotency_key)
@@ -168,11 +129,6 @@ def revoke_runner(runner_id: str, *, idempotency_key: str | None = None) -> Requ
 
 
 # --- policy ---
-def policy() -> RequestSpec[PolicyRules]:
-    """Every rule in force, in the order in which they are asked."""
-    return read(GET_POLICY)
-
-
 def decide(agent: str, **subject: str | int | None) -> RequestSpec[Explanation]:
     """What the rules say of a call; `subject` takes the parameters of `GET /v1/policy/decision`."""
     return read(DECIDE, agent=agent, **subject)
@@ -186,11 +142,6 @@ def replay_policy(rules: Sequence[Mapping[str, Any]] | None = None, *, session_i
     return change(REPLAY_POLICY, body=ReplayBody(
         rules=[dict(rule) for rule in rules] if rules is not None else None, session_id=session_id, sessions=sessions,
         calls=calls, changed=changed), key=idempotency_key)
-
-
-def remembered_rules() -> RequestSpec[RuleList]:
-    """What people said always or never to."""
-    return read(LIST_REMEMBERED_RULES)
 
 
 def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RememberedRule]:
@@ -213,21 +164,6 @@ def audit_record(seq: int) -> RequestSpec[AuditLine]:
     return read(GET_AUDIT_RECORD, str(seq))
 
 
-def audit_key() -> RequestSpec[AuditKey]:
-    """The public key that signs the audit log. Compare it with one that came another way."""
-    return read(AUDIT_KEY)
-
-
-def export_audit() -> RequestSpec[bytes]:
-    """The whole log and its signed checkpoint as NDJSON, piece by piece; `interlock audit verify` checks it."""
-    return read(EXPORT_AUDIT)
-
-
-def checkpoint() -> RequestSpec[bytes]:
-    """How far the log goes, signed now, as a C2SP note."""
-    return read(AUDIT_CHECKPOINT)
-
-
 def prove_inclusion(seq: int, *, size: int | None = None) -> RequestSpec[InclusionProof]:
     """That a record is in the tree of `size` records."""
     return read(PROVE_INCLUSION, seq=seq, size=size)
@@ -245,11 +181,6 @@ def erase(*, records: Sequence[int] | None = None, who: str | None = None, idemp
     return change(ERASE_AUDIT, body=body, key=idempotency_key)
 
 
-def signing() -> RequestSpec[SigningState]:
-    """How far the log goes, and why it cannot be signed, if so."""
-    return read(SHOW_SIGNING)
-
-
 def resume_signing(size: int, root: str, *, reason: str | None = None, idempotency_key: str | None = None
                    ) -> RequestSpec[Resumed]:
     """Accept the first `size` records of a log that cannot be signed, under this root, and have it signed again."""
@@ -264,17 +195,7 @@ def prune(older_than_ms: int, *, dry_run: bool | None = None,
     return change(PRUNE, body=body, key=idempotency_key)
 
 
-def retention() -> RequestSpec[RetentionPlan]:
-    """How long frames, events, files and usage are kept, and when what was old was last forgotten."""
-    return read(GET_RETENTION)
-
-
 # --- webhooks ---
-def webhooks() -> RequestSpec[WebhookList]:
-    """The webhooks of the config."""
-    return read(LIST_WEBHOOKS)
-
-
 def deliveries(*, state: DeliveryState | None = None, limit: int | None = None) -> RequestSpec[DeliveryList]:
     """What went out; `state="dead"` is what never arrived."""
     return read(LIST_DELIVERIES, state=state, limit=limit)
