@@ -47,7 +47,7 @@ TOUR = (
     TypedVerb("status", ("status",)), TypedVerb("agents", ("agents",)),
     TypedVerb("run", ("run", "shell", POEM), (("JSON:", "y\n"),)),
     TypedVerb("deny", ("run", "shell", "rm -rf /tmp/nothing-here"), (("JSON:", "n\n"), ("Why", "not on this host\n"))),
-    TypedVerb("commands", ("commands",)), TypedVerb("approvals", ("approvals", "--all")),
+    TypedVerb("tasks", ("tasks",)), TypedVerb("approvals", ("approvals", "--all")),
     TypedVerb("sessions", ("sessions",)), TypedVerb("policy", ("policy",)), TypedVerb("audit", ("audit", "list")),
     TypedVerb("contexts", ("contexts",)), TypedVerb("doctor", ("doctor",)), TypedVerb("keys", ("keys",)),
     TypedVerb("error", ("attach", "cmd_gone")),

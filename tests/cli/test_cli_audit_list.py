@@ -71,8 +71,9 @@ def test_nothing_found_is_said_and_mistakes_are_one_sentence(scripted: Any, caps
     assert audit_list.records(since="2h", where=where) == ExitStatus.DONE
     assert "no record of that kind" in capsys.readouterr().err
     for wrong in ({"since": "yesterday"}, {"until": "2026-99-01"}, {"limit": 0}):
-        with pytest.raises(Trouble):
+        with pytest.raises(Trouble) as caught:
             audit_list.records(**wrong, where=where)
+        assert ("--on yesterday" in caught.value.remedy) == ("since" in wrong)
 
 
 def test_one_record_is_shown_whole_with_its_personal_values(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:

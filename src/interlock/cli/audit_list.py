@@ -162,4 +162,8 @@ def _instant(text: str | None, option: str) -> str | None:
         except (ValueError, OverflowError):
             raise usage(f"{option} {text!r} is not an instant.", "Write it as 2026-11-23T08:00, in UTC, or as 2h.") \
                 from None
-    return iso(round(time.time() * 1000) - milliseconds(text, option))
+    try:
+        return iso(round(time.time() * 1000) - milliseconds(text, option))
+    except Trouble as trouble:
+        raise usage(trouble.sentence, "Write it as 2h or 7d, or as 2026-11-23T08:00, in UTC; a day is --on yesterday."
+                    ) from None

@@ -61,7 +61,7 @@ def run(
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning (default: "
                                            "the one whose roots hold the directory).")] = None,
     timeout: Annotated[str | None, Parameter(help="End it after this long: 90s, 15m, 2h.")] = None,
-    on_busy: Annotated[OnBusy, Parameter(help="Where the session is at work: wait, be refused, or end what runs.")]
+    on_busy: Annotated[OnBusy, Parameter(help="If the session is at work: wait, be refused, or end what runs.")]
     = "enqueue",
     priority: Annotated[int, Parameter(help="-100 to 100; larger goes first.")] = 0,
     mode: Annotated[str | None, Parameter(help="The agent's mode for this prompt, such as plan.")] = None,
