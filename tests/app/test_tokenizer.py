@@ -65,6 +65,14 @@ def test_a_process_that_counts_nothing_does_not_load_it(tmp_path: Path, monkeypa
     assert text_tokens(TEXT) == 1
 
 
+def test_a_gateway_of_a_cluster_has_it_before_its_first_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "early_tokenizer.py").write_text("def batch_count(texts, encoding, threads): return [1]")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(tokenizer, "MODULE", "early_tokenizer")
+    tokenizer.prepare_tokenizer(at_once=True)
+    assert text_tokens(TEXT) == 1
+
+
 @pytest.mark.needs("toktok")
 def test_the_installed_one_counts() -> None:
     begin()

@@ -93,7 +93,7 @@ async def run_gateway(
     """
     stopping = _stop_on_signals()
     raise_limit()
-    prepare_tokenizer()
+    prepare_tokenizer(at_once=config.cluster.store is not None)
     lock = lock_state(state)
     try:
         key = load_or_make_key(state)

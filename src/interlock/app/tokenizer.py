@@ -20,15 +20,19 @@ PROBE = "한 word"
 log = structlog.get_logger()
 
 
-def prepare_tokenizer() -> LateTokenizer | None:
+def prepare_tokenizer(*, at_once: bool = False) -> LateTokenizer | None:
     """Have tokens counted by the tokenizer from the first count on. None if it is not installed.
 
-    Its ranks take 60 MB and up to seconds to load, so a process that counts nothing does not load them (Y-18).
+    Its ranks take 60 MB and up to seconds to load, so a process that counts nothing does not load them (Y-18). A
+    gateway of a cluster loads them at once, before it joins: the loading holds the interpreter, on a thread too, and a
+    gateway that renews no lease in that time is taken for dead.
     """
     if find_spec(MODULE) is None:
         return None
     late = LateTokenizer()
     use_tokenizer(late)
+    if at_once:
+        _load()
     return late
 
 
