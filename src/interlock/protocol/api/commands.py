@@ -24,11 +24,11 @@ LIST_COMMANDS = Operation(
     "listCommands", "GET", "/commands",
     "Newest first, filtered (C-5).",
     roles=READERS, query=("state", "agent", "session", "actor", "type", "cursor", "limit"), answers=CommandPage,
-    verb="commands")
+    verb="tasks")
 GET_COMMAND = Operation(
     "getCommand", "GET", "/commands/{command_id}", "",
     roles=READERS, answers=Command,
-    verb="commands")
+    verb="tasks")
 GET_STATUS = Operation(
     "getStatus", "GET", "/commands/{command_id}/status",
     "By poll or as server-sent events (S-1, S-2).",
