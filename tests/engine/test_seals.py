@@ -139,6 +139,17 @@ async def test_a_state_that_was_changed_is_not_used(change: dict[str, Any]) -> N
     await table.engine.stop()
 
 
+async def test_frames_that_were_stored_as_confirmed_and_are_not_are_reported_once() -> None:
+    table, _, session_id = await begun()
+    await table.opened(session_id)
+    await edit_state(table, session_id, {"control_acked": 2})
+    await restarted(table, session_id)
+    await restarted(table, session_id)
+    assert (await table.actions()).count("tampered") == 1
+    assert await table.has_notice(session_id, "Tampered", "stored as confirmed by the runner")
+    await table.engine.stop()
+
+
 @pytest.mark.parametrize("form", [seals._of_before, seals._with_box])
 @pytest.mark.parametrize("change", [{}, {"workspace": "/etc"}])
 async def test_a_state_that_an_earlier_version_sealed_is_compared_as_far_as_its_seal_goes(

@@ -122,7 +122,7 @@ class LaneReader:
         if owners.begun:
             sealed = seals.read(state.session_id, history.seals, seals.from_adopted(state, owners.rows))
             lane.sealed = seals.deciding(state) if sealed.state is not None else b""
-            broken = seals.examine(state, controls, sealed)
+            broken = seals.examine(state, stored.controls, sealed)
         for control in controls:
             if control.seq not in broken.changed and control.seq not in broken.inserted:
                 lane.unconfirmed[control.seq] = control.body

@@ -90,8 +90,7 @@ def _compare_sessions(rows: StoredRows, logs: dict[str, _Log], owners: Register)
         log = logs.get(state.tenant_id)
         adopted = seals.from_adopted(state, owners.rows)
         sealed = adopted if log is None else log.sealed(session.session_id, adopted)
-        waiting = [one for one in session.controls if one.seq > state.control_acked]
-        broken = seals.examine(state, waiting, sealed)
+        broken = seals.examine(state, session.controls, sealed)
         if any(broken):
             yield f"{name} differs from its audit record: {seals.how_broken(broken)}"
         elif wrong := _wrong_copies(session, state):

@@ -22,7 +22,7 @@ from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.dispatch import replace_by_nothing, replace_prompt
 from interlock.engine.bridge.lane import SYSTEM, UNSEALED, Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.ports.ledger import AuditAppend, PutCommand
+from interlock.ports.ledger import AuditAppend, DropControls, PutCommand
 from interlock.protocol.records import AuditRecord, ControlRecord
 from interlock.protocol.resources import Notice
 
@@ -61,12 +61,13 @@ class SealedBy(NamedTuple):
 
 
 class SealMismatch(NamedTuple):
-    """What differs: numbers of control frames that are changed or missing, of frames that were never sent, and whether
-    the state does."""
+    """What differs: numbers of control frames that are changed or missing, of frames that were never sent, whether the
+    state does, and numbers of frames that are stored although their session has them as confirmed."""
 
     changed: tuple[int, ...] = ()
     inserted: tuple[int, ...] = ()
     state: bool = False
+    skipped: tuple[int, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(_Body)
@@ -168,7 +169,10 @@ def sealed_by(record: AuditRecord) -> SealedBy | None:
 
 
 def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed) -> SealMismatch:
-    """Compare what is stored of a session with what the log says."""
+    """Compare what is stored of a session with what the log says. `controls` are all that are stored: what a runner
+    confirms is removed in the same transaction, so one that is left was never confirmed."""
+    skipped = tuple(sorted(control.seq for control in controls if control.seq <= state.control_acked))
+    controls = [control for control in controls if control.seq > state.control_acked]
     there = {control.seq: _sha256(control.body) for control in controls}
     waiting = [seq for seq in sealed.frames if state.control_acked < seq <= state.control_seq]
     known = [seq for seq in there if seq <= state.control_seq]
@@ -177,7 +181,7 @@ def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed)
     inserted = tuple(sorted(seq for seq in there if seq > state.control_seq))
     # A session of before records were sealed, which was closed then: its next opening sets what it decides by.
     differs = state.opening != "closed" if sealed.state is None else not is_sealed(state, sealed.state)
-    return SealMismatch(tuple(sorted(changed)), inserted, differs)
+    return SealMismatch(tuple(sorted(changed)), inserted, differs, skipped)
 
 
 def adopted(state: LaneState, controls: Sequence[ControlRecord]) -> dict[str, str]:
@@ -199,6 +203,8 @@ def refuse(lane: Lane, broken: SealMismatch) -> None:
     lane.audit("tampered", SYSTEM, {"about": lane.state.session_id, "how": how})
     lane.notice(Notice(code="Tampered", message=SENTENCE.format(how)))
     state, active = lane.state, lane.active
+    if broken.skipped:
+        lane.out.writes.append(DropControls(state.session_id, state.control_acked))
     if broken.state:
         held.distrust(state)
         state.turn_raised, state.held_answers = {}, []
@@ -222,9 +228,10 @@ def refuse(lane: Lane, broken: SealMismatch) -> None:
 def how_broken(broken: SealMismatch) -> str:
     """Say what differs, without a full stop."""
     parts: list[str] = []
-    for seqs, what in ((broken.changed, "changed or removed"), (broken.inserted, "inserted")):
+    for seqs, what in ((broken.changed, "was changed or removed"), (broken.inserted, "was inserted"),
+                       (broken.skipped, "waits, but is stored as confirmed by the runner")):
         if seqs:
-            parts.append(f"control frame {', '.join(map(str, seqs[:MAX_NAMED]))} was {what}")
+            parts.append(f"control frame {', '.join(map(str, seqs[:MAX_NAMED]))} {what}")
     if broken.state:
         parts.append("its state (agent, workspace, permission, box, overrides or held answers) was changed")
     return "; ".join(parts)
