@@ -135,7 +135,6 @@ def replayed(log: LaneLog) -> list[str]:
             if not made.same]
 
 
-@pytest.mark.req("Y-17")
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=30))
 def test_a_recorded_session_is_replayed_to_the_same_state_byte_for_byte(steps: list[str]) -> None:

@@ -13,7 +13,6 @@ from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.kernel import HANDLERS
 
 pytestmark = pytest.mark.anyio
-@pytest.mark.req("Y-17")
 def test_every_input_is_in_the_union_and_has_one_handler() -> None:
     union = set(get_args(AnyInput))
     assert set(HANDLERS) - {Within} == union

@@ -221,13 +221,11 @@ class Engine:
 
     def _conditions(self, state: LaneState) -> Conditions:
         """What a decision of a session's lane goes by now."""
-        return Conditions(self.lanes.clock.now_ms(), self.clock.now_ms(), self.policy, self._starts_nothing(state),
-                          self.signing.reason(state.tenant_id), self._offer(state))
-
-    def _starts_nothing(self, state: LaneState) -> bool:
-        """Whether what waits in a session must wait on: for the end of a drain, or of what keeps its log unsigned."""
-        return (self.drains.covers(state) or self.signing.reason(state.tenant_id) is not None
-                or self.setbacks.holds(state.tenant_id))
+        unsigned = self.signing.reason(state.tenant_id)
+        # What waits in a session waits on: for the end of a drain, or of what keeps its log unsigned.
+        starts_nothing = (unsigned is not None or self.drains.covers(state) or self.setbacks.holds(state.tenant_id))
+        return Conditions(self.lanes.clock.now_ms(), self.clock.now_ms(), self.policy, starts_nothing, unsigned,
+                          self._offer(state))
 
     async def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> StoredBallot:
         """Read an approval with what a vote on it needs, for `vote`, `withdraw` and `answer`. With `guess` raises

@@ -78,7 +78,10 @@ class Present:
 
     def offer(self, agent_id: str) -> AgentOffer | None:
         """What the runner says of an agent."""
-        return next((offer for offer in self.hello.agents if offer.agent_id == agent_id), None)
+        for offer in self.hello.agents:  # Every decision of a lane asks.
+            if offer.agent_id == agent_id:
+                return offer
+        return None
 
 
 class RunnerFacts(msgspec.Struct):

@@ -193,8 +193,9 @@ class Lane:
     def begin(self, conditions: Conditions) -> None:
         """Start a decision."""
         self.conditions = conditions
+        if conditions.wall_ms != self.wall:
+            self.at = iso(conditions.wall_ms)
         self.now, self.wall, self.draining = conditions.now_ms, conditions.wall_ms, conditions.draining
-        self.at = iso(self.wall)
         self.answered, self.applying, self.folded = False, None, ()
         self.wants_context = False
         self.out = Out([], [], [], [], [])
