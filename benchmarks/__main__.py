@@ -21,7 +21,8 @@ def main() -> None:
     parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
                         help="which rows of control (default: all)")
     parser.add_argument("--most", type=int, default=1_000_000,
-                        help="how far the rows of control that grow go (default: %(default)s)")
+                        help="how far the rows of control that grow go, and how long the lists of console are at most "
+                             "(default: %(default)s)")
     parser.add_argument("--peers", nargs="*", default=(), metavar="NAME",
                         help="which servers peers measures, by the names of its table (default: all that are here)")
     parser.add_argument("--page", type=Path, metavar="FILE",
@@ -65,6 +66,11 @@ def main() -> None:
 
         report = acp.run(asked.seconds)
         text = acp.table(report)
+    elif asked.what == "console":
+        from benchmarks import console  # It needs a browser.
+
+        report = console.run(asked.most)
+        text = console.table(report)
     elif asked.what == "house":
         report = house.run()
         text = house.table(report)
