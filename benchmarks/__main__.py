@@ -15,7 +15,8 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure beside the machine's limits.")
     parser.add_argument("what", choices=(
-        "acp", "frames", "link", "limits", "control", "transcripts", "cluster", "box", "house", "peers", "weight"))
+        "acp", "frames", "link", "limits", "control", "transcripts", "cluster", "box", "console", "house", "peers",
+        "weight"))
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long to measure (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
