@@ -219,8 +219,9 @@ def _transcript(browser: Any, house: House) -> list[Figure]:
             height = page.evaluate("document.body.scrollHeight")
             earlier.click()
             page.wait_for_function(GROWN, arg=height)
+        page.evaluate("scrollTo(0, 0)")
         return [Figure("transcript: first screen", first, "ms", FIRST_SCREEN_MS),
-                *_scrolled(page, "transcript, all of it read", -0.5)]
+                *_scrolled(page, "transcript, all of it read", 0.5)]
 
 
 def _audit(browser: Any, house: House) -> list[Figure]:
