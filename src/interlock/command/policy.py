@@ -216,8 +216,8 @@ def _before_rules(subject: PolicySubject) -> PolicyVerdict | None:
 def _goes_first(rule: Rule) -> bool:
     """Denials, quorums and what is marked dangerous: no "always" of a person passes by these."""
     return rule.effect == "deny" or (
-        rule.effect == "ask" and (rule.required > 1 or bool(rule.groups) or rule.signed or rule.require_independent
-                                   or rule.dangerous or not rule.self_approval)
+        rule.effect == "ask" and (rule.required > 1 or bool(rule.groups) or bool(rule.signed)
+                                   or rule.require_independent or rule.dangerous or not rule.self_approval)
     )
 
 
