@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from interlock.engine import lanes
+from interlock.engine import lane_reader
 from interlock.engine.bridge import mismatch, seals
 from interlock.engine.rows import RowAudit
 from proof.tampered_gateway import (
@@ -310,7 +310,7 @@ class _Editor:
 @contextmanager
 def out_of_action(part: str | None) -> Generator[None]:
     """Put one part of the comparison out of action, and back."""
-    kept = RowAudit.how, RowAudit.lost_denials, seals.examine, lanes.examine, mismatch.stored_otherwise
+    kept = RowAudit.how, RowAudit.lost_denials, seals.examine, lane_reader.examine, mismatch.stored_otherwise
 
     async def nothing(*_: Any) -> None:
         return None
@@ -324,9 +324,9 @@ def out_of_action(part: str | None) -> Generator[None]:
         elif part == "seals":
             seals.examine = lambda *_: seals.SealMismatch()
         elif part == "binding":
-            lanes.examine = lambda *_: []
+            lane_reader.examine = lambda *_: []
             mismatch.stored_otherwise = lambda *_: []
         yield
     finally:
-        RowAudit.how, RowAudit.lost_denials, seals.examine, lanes.examine, mismatch.stored_otherwise = kept  # type: ignore[assignment]
+        RowAudit.how, RowAudit.lost_denials, seals.examine, lane_reader.examine, mismatch.stored_otherwise = kept  # type: ignore[assignment]
 
