@@ -66,7 +66,8 @@ class Editor:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._came = queue.Queue[dict[str, Any]]()
         self._number = 0
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self.text = ""
         self.answers: list[dict[str, Any]] = []
         """Responses that `response` has passed over: each is one too many."""
@@ -106,8 +107,11 @@ class Editor:
     def close(self) -> None:
         """End the door by the end of its input."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        self._process.stdout.close()
 
 
 def kill_in_turns(place: Path, seed: int, kills: int) -> Findings:
