@@ -54,6 +54,6 @@ def test_the_tour_ends_and_its_lists_fit_a_narrow_terminal(tmp_path: Path) -> No
     listed = (tmp_path / "approvals-40.txt").read_text()
     assert "denied" in listed
     assert "allowed (used)" in listed
-    for name in ("approvals", "commands", "sessions", "contexts", "keys"):
+    for name in ("approvals", "tasks", "sessions", "contexts", "keys"):
         rows = (tmp_path / f"{name}-40.txt").read_text().splitlines()
         assert rows[0].split()[0].isupper(), rows

@@ -114,7 +114,7 @@ def rows_of(tenant_id: str) -> list[LedgerWrite]:
     session_id = f"S-{tenant_id}"
     machine = LaneState(session_id=session_id, tenant_id=tenant_id, session_key="agent:shell:main", agent_id="shell",
                         runner_id=f"r-{tenant_id}", workspace="/w\0", permission="asks", created_ms=1,
-                        control_seq=1, control_acked=1, input_tokens=1)
+                        control_seq=1, input_tokens=1)
     command = Command(id=f"cmd-{tenant_id}", created_at=iso(1), updated_at=iso(2), tenant_id=tenant_id, actor=USER,
                       type="execute", target=Target(agent_id="shell", session_id=session_id), state="succeeded",
                       timeout_ms=5, payload=msgspec.Raw(b"{}"), ended_at=iso(5))
@@ -132,7 +132,7 @@ def rows_of(tenant_id: str) -> list[LedgerWrite]:
             runner_id=f"r-{tenant_id}", workspace="/w\0", state="idle", created_ms=1, updated_ms=2, deadline_ms=3,
             machine=msgspec.json.encode(machine), usage={"input_tokens": 1})),
         PutCommand(CommandRecord(command=command, session_id=session_id, created_ms=1)),
-        PutControl(ControlRecord(session_id=session_id, seq=1, message_id="m", body=b"{}")),
+        PutControl(ControlRecord(session_id=session_id, seq=1, message_id="m", body=b'{"type":"session.usage"}')),
         PutFile(FileRecord(session_id=session_id, transfer_id="f", name="f", media_type="x", size=1, sha256="",
                            purpose="in", created_ms=1, objects=["ab" * 32])),
         PutIdempotency(IdempotencyRecord(scope=f"scope-{tenant_id}", fingerprint="f", status=202, headers={}, body=b"",

@@ -90,6 +90,7 @@ def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, house: Hous
         page.keyboard.press("Enter")
         page.wait_for_url(f"**/console/a/{approval}")
         page.keyboard.press("Control+k")
+        page.get_by_role("combobox").wait_for()
         page.keyboard.type("run")
         page.get_by_role("option", name="Runners view").wait_for()
         page.keyboard.press("Enter")
