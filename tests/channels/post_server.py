@@ -27,7 +27,14 @@ class PostServer:
         self.got: list[Posted] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        except asyncio.IncompleteReadError as closed:
+            # A sender that is cancelled after it connected has sent nothing; half a request is a defect of the sender.
+            writer.close()
+            if closed.partial:
+                raise
+            return
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         self.got.append(Posted(head[0].rsplit(" ", 1)[0], headers, body))
