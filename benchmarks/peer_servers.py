@@ -21,7 +21,10 @@ from urllib.parse import urlsplit
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
+from interlock.engine.lanes import AT_WORK
+
 ANSWER_S = 60.0
+POLL_S = 0.05
 TRY_S = 2.0
 """A request that comes too early may never be answered; it is sent again."""
 LINE_BYTES = 64 * 1024 * 1024
@@ -187,6 +190,7 @@ class InterlockPeer:
             yield "" if event is None else _delta_of(event)
 
     async def kept(self, session: str) -> str:
+        await self._settled(session)
         texts: dict[str, str] = {}
         cursor: str | None = None
         while True:
@@ -199,6 +203,15 @@ class InterlockPeer:
             cursor = page["next_cursor"]
             if not page["has_more"]:
                 return "".join(texts.values())
+
+    async def _settled(self, session: str) -> None:
+        """Wait until the turn that the kill interrupted is closed: its text is in the record from then on."""
+        async with asyncio.timeout(ANSWER_S):
+            while True:
+                shown = await self._http.get(f"{self._url}/v1/sessions/{session}", headers=self._headers)
+                if shown.raise_for_status().json()["state"] not in AT_WORK:
+                    return
+                await asyncio.sleep(POLL_S)
 
     async def close(self) -> None:
         await self._http.aclose()
