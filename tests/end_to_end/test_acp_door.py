@@ -218,6 +218,31 @@ async def test_another_editor_loads_the_conversation_and_follows_what_goes_on(
 
 
 @pytest.mark.req("O-7", "O-5")
+async def test_a_session_that_was_never_prompted_is_loaded_prompted_and_deleted(
+    door: Door, house: House, workspace: Path
+) -> None:
+    async with door(house) as first:
+        session = await first.new(workspace)
+        unused = await first.new(workspace)
+        await first.ask("session/delete", sessionId=unused)
+        with pytest.raises(DoorError, match="is open here"):
+            await first.prompt(unused, "echo one # free")
+    async with door(house) as second:
+        await second.ask("session/load", sessionId=session, cwd=str(workspace), mcpServers=[])
+        nothing = second.text()
+        await asyncio.wait_for(second.prompt(session, "echo one # free"), PATIENCE_S)
+        listed = (await second.ask("session/list", cwd=str(workspace)))["sessions"]
+        for strange in (session.replace(":shell:", ":ghost:"), "agent:shell:acp:1", "ses_unknown"):
+            with pytest.raises(DoorError, match=r"offers the agent ghost|has no session"):
+                await second.ask("session/load", sessionId=strange, cwd=str(workspace), mcpServers=[])
+        with pytest.raises(DoorError, match="outside the runner's roots"):
+            await second.ask("session/resume", sessionId=unused, cwd="/nowhere", mcpServers=[])
+
+    assert (nothing, second.text()) == ("", "ran 1 command")
+    assert [one["sessionId"] for one in listed] == [session]
+
+
+@pytest.mark.req("O-7", "O-5")
 async def test_slash_commands_are_answered_by_the_door(door: Door, house: House, workspace: Path) -> None:
     async with door(house) as at:
         session = await at.new(workspace)

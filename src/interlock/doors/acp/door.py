@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
 import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,6 +40,8 @@ LEAVE_S = 2.0
 """How long requests other than prompts may take to finish after the editor closed its end."""
 KEY_CHARS_MAX = 256
 """A session id of a client that is longer names no session."""
+CREATED = re.compile(rf"agent:(?P<agent>{AGENT_ID.pattern}):acp:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}")
+"""The id of a session that a door created."""
 OPENING = frozenset({"session/new", "session/load", "session/resume"})
 OnExit = Literal["detach", "cancel"]
 Connect = Callable[[], AsyncInterlock]
@@ -158,7 +162,7 @@ class AcpDoor:
 
     async def _new(self, params: dict[str, Any]) -> dict[str, Any]:
         cwd = _cwd(params)
-        agent_id = await self._agent(cwd)
+        agent_id = await self._agent(cwd, self._agent_id)
         session = self._add(f"agent:{agent_id}:acp:{uuid.uuid4()}", agent_id, cwd)
         return {"sessionId": session.editor_id, **_opened(session, params, self._surface.report)}
 
@@ -205,10 +209,13 @@ class AcpDoor:
         return {}
 
     async def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
-        found = await self._find(str(params.get("sessionId")))
-        await self._client().sessions.archive(found.session_id, reason="deleted in the editor")
-        if (session := self._open.pop(found.session_key, None)) is not None:
-            await session.close()
+        editor_id = str(params.get("sessionId"))
+        found = await self._find(editor_id)
+        if found is None and _agent_of(editor_id) is None:
+            raise _unknown(editor_id)
+        if found is not None:
+            await self._client().sessions.archive(found.session_id, reason="deleted in the editor")
+        await self._drop(found.session_key if found else editor_id)
         return {}
 
     async def _set_mode(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -231,7 +238,7 @@ class AcpDoor:
             self._permissions = Permissions(self._gateway, self._rpc, self._shows_forms)
         return self._gateway
 
-    async def _agent(self, cwd: str) -> str:
+    async def _agent(self, cwd: str, wanted: str | None) -> str:
         """Choose the agent, and check that a runner offers it for this directory. Raises DoorError."""
         nodes = (await self._client().runners.nodes()).nodes
         if self._runner_id is not None:
@@ -239,7 +246,7 @@ class AcpDoor:
         offers = [(node, offer) for node in nodes if node.status != "offline" for offer in node.agents
                   if self._runner_id in (None, node.node_id)]
         names = sorted({str(offer["agent_id"]) for _, offer in offers})
-        agent_id = self._agent_id or (names[0] if len(names) == 1 else None)
+        agent_id = wanted or (names[0] if len(names) == 1 else None)
         if agent_id is None:
             raise DoorError(INVALID_PARAMS, f"Which agent? Name one {self._surface.choice}: {', '.join(names)}."
                             if names else "No runner is online. Start one with: interlock up")
@@ -264,23 +271,36 @@ class AcpDoor:
         return session
 
     async def _existing(self, params: dict[str, Any]) -> OpenSession:
-        found = await self._find(str(params.get("sessionId")))
-        if (before := self._open.pop(found.session_key, None)) is not None:
-            await before.close()
+        editor_id = str(params.get("sessionId"))
+        found = await self._find(editor_id)
+        if found is None:
+            return await self._unprompted(editor_id, _cwd(params))
+        await self._drop(found.session_key)
         return self._add(found.session_key, found.agent_id, found.workspace or _cwd(params), found.session_id)
 
-    async def _find(self, editor_id: str) -> Session:
-        """Find the newest session with this key, or the one with this id. Raises DoorError."""
+    async def _unprompted(self, editor_id: str, cwd: str) -> OpenSession:
+        """Open a session that a door created and that was never prompted: the gateway stores it from its first prompt
+        on, and its id names its agent. Raises DoorError."""
+        wanted = _agent_of(editor_id)
+        if wanted is None:
+            raise _unknown(editor_id)
+        agent_id = await self._agent(cwd, wanted)
+        await self._drop(editor_id)
+        return self._add(editor_id, agent_id, cwd)
+
+    async def _drop(self, editor_id: str) -> None:
+        if (before := self._open.pop(editor_id, None)) is not None:
+            await before.close()
+
+    async def _find(self, editor_id: str) -> Session | None:
+        """Find the newest session with this key, or the one with this id."""
         if 0 < len(editor_id) <= KEY_CHARS_MAX:
             page = await self._client().sessions.list(key=editor_id, limit=1)
             if page.items:
                 return page.items[0]
-            try:
+            with contextlib.suppress(problems.NotFound):
                 return await self._client().sessions.get(editor_id)
-            except problems.NotFound:
-                pass
-        raise DoorError(INVALID_PARAMS, f"The gateway has no session {editor_id[:KEY_CHARS_MAX]!r}. List them with "
-                        "session/list.")
+        return None
 
     def _session(self, params: dict[str, Any]) -> OpenSession:
         session = self._open.get(str(params.get("sessionId")))
@@ -306,6 +326,17 @@ def runner_of(text: str, nodes: Sequence[Node]) -> str:
         raise DoorError(INVALID_PARAMS, f"The runner {text!r} could be any of {len(found)}: {listed}." if found else
                         f"There is no runner {text!r}; there are: {listed or 'none'}.")
     return found[0].node_id
+
+
+def _agent_of(editor_id: str) -> str | None:
+    """Return the agent of a session that a door created, by the form of its id."""
+    match = CREATED.fullmatch(editor_id)
+    return match["agent"] if match else None
+
+
+def _unknown(editor_id: str) -> DoorError:
+    return DoorError(INVALID_PARAMS, f"The gateway has no session {editor_id[:KEY_CHARS_MAX]!r}. List them with "
+                     "session/list.")
 
 
 def _offers(params: Any, *path: str) -> bool:
