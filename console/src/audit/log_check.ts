@@ -199,7 +199,7 @@ async function numbersOf(
   return found;
 }
 
-function tenantOf(origin: string): string | null {
+export function tenantOf(origin: string): string | null {
   try {
     return decodeURIComponent(origin.slice(origin.lastIndexOf('/') + 1));
   } catch {
