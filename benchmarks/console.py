@@ -1,5 +1,6 @@
-"""The console in real Chromium on a gateway with long lists: bytes, time to the first screen, frames while scrolling,
-and the audit log verified in the browser (J-2, J-3, J-7). The browser shares the machine with the gateway."""
+"""The console in real Chromium on a gateway with long lists: bytes, time to the first screen, frames while scrolling, a
+fast stream, and the audit log verified in the browser (J-2, J-3, J-4, J-7). The browser shares the machine with the
+gateway."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from typing import Any
 import msgspec
 from proof.house import House
 
+from benchmarks import streaming
 from benchmarks.audit import draft
+from benchmarks.scripted_runner import ScriptedRunner
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.engine.bridge.lane_state import LaneState
@@ -31,6 +34,8 @@ SESSIONS, ENTRIES, RECORDS = 10_000, 100_000, 100_000
 BATCH = 5_000
 FIRST_LOAD_BYTES, APPROVAL_BYTES = 120_000, 40_000
 FIRST_SCREEN_MS, FRAME_MS, VERIFIED_MS = 1_000, 50, 5_000
+BUSY_PERCENT = 50
+"""How much of the time the main thread may run tasks while a thousand pieces of text a second arrive."""
 SLOWED = 4
 """How many times slower the processor is made for the first approval."""
 PATIENCE_MS = 60_000
@@ -64,12 +69,12 @@ GROWN = """(before) => document.body.scrollHeight > 1.5 * before
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """One measured value beside its limit; 0 if there is none."""
+    """One measured value beside its limit, if there is one."""
 
     name: str
     value: float
     unit: str
-    limit: float = 0.0
+    limit: float | None = None
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -97,7 +102,7 @@ def run(most: int) -> Measured:
             with sync_playwright() as driver:
                 browser = driver.chromium.launch(executable_path=named, args=ARGUMENTS)
                 figures = [*_approval(browser, house), *_sessions(browser, house), *_transcript(browser, house),
-                           *_audit(browser, house)]
+                           *_stream(browser, house), *_audit(browser, house)]
                 browser.close()
         finally:
             house.down()
@@ -224,6 +229,22 @@ def _transcript(browser: Any, house: House) -> list[Figure]:
                 *_scrolled(page, "transcript, all of it read", 0.5)]
 
 
+def _stream(browser: Any, house: House) -> list[Figure]:
+    runner = ScriptedRunner.paired(house.port, (house.state / "owner.key").read_text().strip(), "streaming")
+    session = runner.open()
+    try:
+        with _page(browser, house) as (page, _):
+            page.add_init_script(streaming.COUNTED)
+            page.goto(f"{house.url.replace('127.0.0.1', 'localhost')}/console/sessions/{session.session_id}")
+            page.locator(".block").first.wait_for()
+            found = streaming.measured(page, runner, session)
+    finally:
+        runner.close()
+    return [Figure("stream: pieces of text a second that reach the page", found.pieces_s, "/s"),
+            Figure("stream: main thread of the page is busy", 100 * found.busy, "%", BUSY_PERCENT),
+            Figure("stream: characters lost", found.lost_chars, "", 0)]
+
+
 def _audit(browser: Any, house: House) -> list[Figure]:
     with _page(browser, house) as (page, _):
         taken = _shown(page, f"{house.url.replace('127.0.0.1', 'localhost')}/console/audit", ".verdict .good")
@@ -232,6 +253,6 @@ def _audit(browser: Any, house: House) -> list[Figure]:
 
 def table(measured: Measured) -> str:
     """The figures as lines of text."""
-    lines = [f"{one.name:<66} {one.value:>10,.0f} {one.unit:<6}" + (f" at most {one.limit:,.0f}" if one.limit else "")
-             for one in measured.figures]
+    lines = [f"{one.name:<66} {one.value:>10,.0f} {one.unit:<6}"
+             + ("" if one.limit is None else f" at most {one.limit:,.0f}") for one in measured.figures]
     return "\n".join([*lines, f"{'load of the machine at the end':<66} {measured.load:>10.1f}"])

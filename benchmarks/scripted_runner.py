@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -184,6 +184,16 @@ class ScriptedRunner:
         session = self.sessions[frame["payload"]["session_id"]]
         self._confirmed += max(0, frame["payload"]["seq"] - session.acked)
         session.acked = max(session.acked, frame["payload"]["seq"])
+
+
+def delta_message(session: Session, offset: int, text: str, kind: Literal["text", "thinking"] = "text",
+                  omitted: int = 0) -> bytes:
+    """Make the message with one piece of a block that stays open; `offset` counts the characters before it, of which
+    `omitted` were left out."""
+    frame = {"type": f"agent.{kind}.delta", "message_id": str(uuid.uuid4()), "session_id": session.session_id,
+             "payload": {"turn_id": session.turn_id, "block_id": kind, "offset": offset, "text": text},
+             "timestamp": STAMP, **({"metadata": {"omitted": omitted}} if omitted else {})}
+    return websocket.message(_encode(frame))
 
 
 def ask(port: int, owner_key: str, method: str, path: str, body: Any, key: str) -> Any:

@@ -30,11 +30,11 @@ function count(value: unknown): number {
   return typeof value === 'number' ? value : 0;
 }
 
-/** Put a piece at its offset, counted in code points; what is there already is passed over, a gap is marked. */
-export function spliced(before: string, offset: number, piece: string): string {
-  const length = before.length === 0 ? 0 : Array.from(before).length;
-  if (offset > length) return `${before}…${piece}`;
-  return offset === length ? before + piece : before + Array.from(piece).slice(length - offset).join('');
+/** Characters of a text as offsets count them: code points. */
+function points(piece: string): number {
+  let found = 0;
+  for (const _ of piece) found += 1;
+  return found;
 }
 
 export class Blocks {
@@ -42,7 +42,8 @@ export class Blocks {
   /** The newest durable event that was taken. */
   seen = 0;
   private byId = new Map<string, Block>();
-  private channels = new Map<string, string>();
+  /** Code points that have arrived of each text. To count a long one again with every piece would take too long. */
+  private lengths = new Map<string, number>();
 
   take(event: FrameEvent): void {
     if (typeof event.n === 'number') {
@@ -82,6 +83,15 @@ export class Blocks {
     return this.add({kind: 'ask', id: `ask ${id}`, title: '', approval: '', decision: '', by: ''}) as Block & {kind: 'ask'};
   }
 
+  /** What a piece adds to the text of this name: what is there already is passed over, a gap is marked. */
+  private added(name: string, offset: number, piece: string): string {
+    const length = this.lengths.get(name) ?? 0;
+    const end = offset + points(piece);
+    if (end > length) this.lengths.set(name, end);
+    if (offset > length) return `…${piece}`;
+    return offset === length ? piece : Array.from(piece).slice(length - offset).join('');
+  }
+
   private frame(type: string, p: Record<string, unknown>, id: string): void {
     switch (type) {
       case 'control.prompt.request': {
@@ -92,12 +102,15 @@ export class Blocks {
       }
       case 'agent.text.delta': case 'agent.thinking.delta': {
         const block = this.spoken(type === 'agent.text.delta' ? 'text' : 'thinking', text(p.block_id));
-        block.text = spliced(block.text, count(p.offset), text(p.text));
+        block.text += this.added(block.id, count(p.offset), text(p.text));
         break;
       }
-      case 'agent.text.done': case 'agent.thinking.done':
-        this.spoken(type === 'agent.text.done' ? 'text' : 'thinking', text(p.block_id)).text = text(p.text);
+      case 'agent.text.done': case 'agent.thinking.done': {
+        const block = this.spoken(type === 'agent.text.done' ? 'text' : 'thinking', text(p.block_id));
+        block.text = text(p.text);
+        this.lengths.set(block.id, points(block.text));
         break;
+      }
       case 'tool.invoke.request': {
         const tool = this.tool(text(p.invocation_id));
         [tool.name, tool.title, tool.input] = [text(p.tool_name), text(p.title), p.input];
@@ -105,10 +118,7 @@ export class Blocks {
       }
       case 'tool.invoke.stream': {
         const tool = this.tool(text(p.invocation_id));
-        const channel = `${text(p.invocation_id)} ${text(p.channel)}`;
-        const whole = spliced(this.channels.get(channel) ?? '', count(p.offset), text(p.text));
-        tool.output += whole.slice((this.channels.get(channel) ?? '').length);
-        this.channels.set(channel, whole);
+        tool.output += this.added(`${tool.id} ${text(p.channel)}`, count(p.offset), text(p.text));
         break;
       }
       case 'tool.invoke.result': {

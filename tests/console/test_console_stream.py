@@ -1,0 +1,85 @@
+"""A fast stream in real Chromium: every piece is shown at its place, once, however many arrive (J-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Literal
+
+import pytest
+from benchmarks.scripted_runner import ScriptedRunner, Session, delta_message
+from benchmarks.streaming import SHOWN, pieces
+from proof.house import House
+from tests.console.pages import origin, page_of
+from tests.console.payloads import HOSTILE
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
+LONG = "".join(pieces(3_000))
+"""More than is read as Markdown."""
+
+
+@pytest.fixture(scope="module")
+def runner(house: House) -> Generator[ScriptedRunner]:
+    """A runner beside the house's own, which sends what a test has it send."""
+    runner = ScriptedRunner.paired(house.port, (house.state / "owner.key").read_text().strip(), "streaming")
+    yield runner
+    runner.close()
+
+
+@pytest.fixture(autouse=True)
+def tended(runner: ScriptedRunner) -> None:
+    runner.tend()
+
+
+def send(runner: ScriptedRunner, session: Session, texts: list[str], offset: int = 0,
+         kind: Literal["text", "thinking"] = "text") -> None:
+    """Send pieces that follow each other."""
+    for text in texts:
+        runner.sock.sendall(delta_message(session, offset, text, kind))
+        offset += len(text)
+
+
+def test_a_long_text_that_grows_fast_is_shown_whole(browser: Any, house: House, runner: ScriptedRunner) -> None:
+    session = runner.open()
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+        page.locator(".block").first.wait_for()
+        send(runner, session, pieces(3_000))
+        page.wait_for_function(f"whole => ({SHOWN}) === whole", arg=LONG)
+        parts = page.locator(".block.prose > div").all_text_contents()
+        assert len(parts) > 1
+        assert all(part.endswith("\n") for part in parts[:-1]), "an element begins where a line does"
+        send(runner, session, ["tail\n", "end"], len(LONG))
+        page.wait_for_function(f"whole => ({SHOWN}) === whole", arg=f"{LONG}tail\nend")
+        assert page.locator(".block.prose > div").all_text_contents()[:-1] == parts[:-1]
+
+
+def test_a_piece_is_shown_once_and_a_gap_is_marked_once(browser: Any, house: House, runner: ScriptedRunner) -> None:
+    session = runner.open()
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+        page.locator(".block").first.wait_for()
+        send(runner, session, ["one 😀 ", "two "])
+        send(runner, session, ["😀 two three "], 4)
+        runner.sock.sendall(delta_message(session, 30, "nine ", omitted=14))
+        send(runner, session, ["ten"], 35)
+        page.wait_for_function(f"() => ({SHOWN}).includes('ten')")
+        assert page.evaluate(SHOWN).strip() == "one 😀 two three …nine ten"
+
+
+def test_thoughts_are_folded_and_what_is_hostile_in_them_is_text(browser: Any, house: House, runner: ScriptedRunner
+                                                                 ) -> None:
+    session = runner.open()
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+        page.locator(".block").first.wait_for()
+        send(runner, session, [f"{one}\n" for one in HOSTILE], kind="thinking")
+        summary = page.get_by_text("Thinking", exact=True)
+        summary.wait_for()
+        assert page.locator("details .prose").count() == 0
+        summary.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => document.querySelector('details .prose')?.textContent.includes('<U+202E>')")
+        assert page.locator("details .prose script, details .prose img, details .prose a").count() == 0
+        assert HOSTILE[0] in page.locator("details .prose").text_content()
+        send(runner, session, ["and on"], sum(len(one) + 1 for one in HOSTILE), kind="thinking")
+        page.locator("details .prose", has_text="and on").wait_for()
