@@ -22,8 +22,9 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from proof import clustered
-from proof.asking import insist, state_of
+from proof.asking import http, insist, until_state
 from proof.crew import TERMINAL
+from proof.ending import GONE, LONGEST_S, Ending, wait_for_ends
 from proof.gateways import GATEWAYS
 from proof.host_processor import HostProcessor
 from proof.slow_link import SlowLink
@@ -40,8 +41,6 @@ STALL_S = 1.2
 """Shorter than what is left of a lease when its renewal is due."""
 LASTS_S = 6.0
 """How long a slower link stays so: past the death of the one that was killed, and the takeover."""
-PATIENCE_S = 60.0
-"""How long no command ends before those that have not ended count as lost."""
 CONFIG = """
 [[policy.rules]]
 name = "the proof's own lines are free"
@@ -73,17 +72,19 @@ class Findings(NamedTuple):
     """Commands that no gateway acknowledged within a minute; the run ends with the first kill that has any."""
     served_s: list[float]
     """From each kill until the last of the commands that were given with it was acknowledged, sorted."""
+    late: int = 0
+    """Commands that were acknowledged, are not lost, and have not ended in time."""
 
     @property
     def passed(self) -> bool:
         """Whether all of it is as it must be."""
-        return self.lost == self.twice == self.falsely_dead == self.unanswered == 0
+        return self.lost == self.late == self.twice == self.falsely_dead == self.unanswered == 0
 
     def line(self) -> str:
         """Print form."""
         middle = self.served_s[len(self.served_s) // 2] if self.served_s else 0.0
         return (f"{self.rtt_ms:5.1f} ms: {sum(self.troubles.values())} kills, {self.acknowledged} acknowledged, "
-                f"{self.lost} lost, {self.twice} twice, {self.unanswered} not answered, "
+                f"{self.lost} lost, {self.late} not ended in time, {self.twice} twice, {self.unanswered} not answered, "
                 f"{self.falsely_dead} living gateways taken for dead; all served again after "
                 f"{middle:.1f} s (median), {max(self.served_s, default=0.0):.1f} s (slowest)")
 
@@ -198,9 +199,9 @@ class Trial:
             except TimeoutError:
                 self.unanswered += 1
 
-    def _execute(self, session: int, name: str) -> None:
+    def _execute(self, session: int, name: str) -> str:
         house = self._house
-        body = {"type": "execute", "timeout_ms": 600_000,
+        body = {"type": "execute", "timeout_ms": int(LONGEST_S * 1000),
                 "target": {"agent_id": "shell", "session_key": f"agent:shell:lane-{session}",
                            "workspace": str(house.workspace), **house.target(session)},
                 "payload": {"messages": [{"role": "user", "content": [
@@ -208,22 +209,30 @@ class Trial:
         answer = insist(lambda: house.post("/v1/commands", body, f"proof-of-no-cascade-{name}"))
         if answer.status_code != 202:
             raise AssertionError(f"{name}: {answer.status_code} {answer.text}")
-        self.acknowledged[str(answer.json()["id"])] = name
+        command_id = str(answer.json()["id"])
+        self.acknowledged[command_id] = name
+        return command_id
 
-    def reckon(self) -> tuple[int, int]:
-        """Wait for the end of all that was acknowledged: (lost, run twice). A command is lost if it has not ended when
-        none has ended for a while: how long all of them take depends on the machine."""
-        live, until = list(self.acknowledged), time.monotonic() + PATIENCE_S
-        while live and time.monotonic() < until:
-            left = [one for one in live if state_of(self._house, one) not in TERMINAL]
-            if len(left) < len(live):
-                live, until = left, time.monotonic() + PATIENCE_S
-            time.sleep(0.05)
-        lost = len(live)
+    def reckon(self) -> tuple[Ending, int]:
+        """Wait for the end of all that was acknowledged: (how it ended, how many ran twice)."""
+        ending = wait_for_ends(list(self.acknowledged), self._state, self._give_another)
         self._people.shutdown()
         done = self._house.workspace / "done"
         lines = Counter(done.read_text().split() if done.exists() else ())
-        return lost, sum(count > 1 for count in lines.values())
+        return ending, sum(count > 1 for count in lines.values())
+
+    def _state(self, command_id: str) -> str:
+        answer = insist(lambda: http.get(f"{self._house.url}/v1/commands/{command_id}", headers=self._house.headers))
+        return GONE if answer.status_code == 404 else str(answer.json()["state"])
+
+    def _give_another(self) -> bool:
+        """Give a command to a session of its own, each at another runner than the one before."""
+        self._given += 1
+        try:
+            command_id = self._execute(self._sessions + self._given, f"c{self._given}")
+            return until_state(self._house, command_id, TERMINAL.__contains__) in TERMINAL
+        except TimeoutError:
+            return False
 
 
 def one(seed: int, rtt_ms: float, kills: int, sessions: int) -> Findings:
@@ -245,9 +254,10 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int) -> Findings:
                         trial.kill(TROUBLES[at % len(TROUBLES)])
                 for link in links:
                     link.rtt_s = 0.0
-                lost, twice = trial.reckon()
-                return Findings(rtt_ms, trial.troubles, len(trial.acknowledged), lost, twice,
-                                house.gateways.logs().count(DIED), trial.unanswered, sorted(trial.served_s))
+                ending, twice = trial.reckon()
+                return Findings(rtt_ms, trial.troubles, ending.states.total() + len(ending.lost) + len(ending.late),
+                                len(ending.lost), twice, house.gateways.logs().count(DIED), trial.unanswered,
+                                sorted(trial.served_s), len(ending.late))
             finally:
                 house.down()
                 hosts.close()
