@@ -15,7 +15,10 @@ SELECT 'c' || g, 't' || g % 4, 's' || g % 100, 'succeeded', 'a', 'p' || g % 5, g
 FROM generate_series(1, 8000) AS g;
 INSERT INTO delivery (id, tenant_id, state, due_ms, created_at, body)
 SELECT 'd' || g, 't' || g % 4, 'delivered', NULL, to_char(g, 'FM000000'), '{}' FROM generate_series(1, 8000) AS g;
-ANALYZE command, delivery
+INSERT INTO audit (tenant_id, seq, hash, body)
+SELECT 't' || g % 2, g, 'h', convert_to(repeat('{"a":"b"}', 40) || CASE g % 1000 WHEN 0 THEN '"row_sha256":"' WHEN 1
+  THEN '"frames_of":"0123456789abcdef0123456789abcdef"' ELSE '' END, 'UTF8') FROM generate_series(1, 8000) AS g;
+ANALYZE command, delivery, audit
 """
 ASKED = {
     "a day's commands of a tenant": (queries.EXECUTES_SINCE, "'t1', NULL, 7900", "command_executed"),
@@ -23,6 +26,8 @@ ASKED = {
     "the newest deliveries": (queries.DELIVERIES, "'t1', NULL, 50", "delivery_by_tenant"),
     "the newest deliveries of a state": (queries.DELIVERIES, "'t1', 'delivered', 50", "delivery_by"),
     "how many deliveries are old": (queries.OLD_DELIVERIES, "'t1', '000100'", "delivery_done"),
+    "what an audit log says of rows": (queries.AUDIT_OF_ROWS, "'t1', 10", "audit_of_rows"),
+    "what an audit log seals of a session": (queries.AUDIT_OF_SEALS, "'t1', 'f', 5", "audit_of_seals"),
     "a page of commands": (queries.commands((), paged=False), "'t1', 50", "command_by_tenant"),
 }
 

@@ -51,8 +51,19 @@ def test_the_plan_uses_an_index(tmp_path: Path, name: str) -> None:
     assert not scans or name in WHOLE_BY_INTENT | SORTED_BY_INTENT, plan
 
 
+@pytest.mark.parametrize(("sql", "index"), [
+    (queries.AUDIT_OF_COMMAND, "audit_by_command"), (queries.AUDIT_OF_APPROVAL, "audit_by_approval"),
+    (queries.AUDIT_OF_ROWS, "audit_of_rows"), (queries.AUDIT_OF_SEALS, "audit_of_seals"),
+])
+def test_a_part_of_an_audit_log_is_read_by_its_own_index(tmp_path: Path, sql: str, index: str) -> None:
+    database = open_writer(tmp_path / "ledger.db")
+    (step,) = database.execute("EXPLAIN QUERY PLAN " + sql, [None] * (2 if "?2" in sql else sql.count("?"))).fetchall()
+    database.close()
+    assert f"USING INDEX {index} (" in str(step[3]), "the primary key reads all records of the tenant"
+
+
 @pytest.mark.req("J-13")
-@pytest.mark.parametrize("by", [frozenset(), frozenset({"day", "agent"}), frozenset({"session"})])
+@pytest.mark.parametrize("by", [frozenset[UsageDimension](), frozenset({"day", "agent"}), frozenset({"session"})])
 def test_usage_reads_the_days_of_one_tenant_alone(tmp_path: Path, by: frozenset[UsageDimension]) -> None:
     database = open_writer(tmp_path / "ledger.db")
     plan = [str(row[3]) for row in database.execute("EXPLAIN QUERY PLAN " + queries.usage(by), [None] * 8).fetchall()]

@@ -321,16 +321,18 @@ SELECT seq, hash, body FROM audit WHERE substr({_FRONT}, instr({_FRONT}, '"appro
 """
 """By the indexes `audit_by_command` and `audit_by_approval`, whose expressions these are."""
 AUDIT_OF_ROWS = """
-SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND seq > ? AND instr(body, CAST('"row_sha256":"' AS BLOB)) > 0
-ORDER BY seq
+SELECT seq, hash, body FROM audit INDEXED BY audit_of_rows
+WHERE tenant_id = ? AND seq > ? AND instr(body, CAST('"row_sha256":"' AS BLOB)) > 0 ORDER BY seq
 """
-"""By the index `audit_of_rows`, whose condition this is."""
+"""By the index `audit_of_rows`, whose condition this is: by the primary key, which SQLite would take, the whole log is
+read at each start and each change of a row."""
 _SEALS = "instr(body, CAST('\"frames_of\":\"' AS BLOB))"
 AUDIT_OF_SEALS = f"""
-SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND substr(body, {_SEALS} + 13, 32) = ? AND {_SEALS} > 0
-ORDER BY seq DESC LIMIT ?
+SELECT seq, hash, body FROM audit INDEXED BY audit_of_seals
+WHERE tenant_id = ? AND substr(body, {_SEALS} + 13, 32) = ? AND {_SEALS} > 0 ORDER BY seq DESC LIMIT ?
 """
-"""By the index `audit_of_seals`, whose expressions these are."""
+"""By the index `audit_of_seals`, whose expressions these are; by the primary key a session's first reading would read
+the whole log."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = ? AND seq > ? AND seq <= ? ORDER BY seq"
 AUDIT_NODES = """
