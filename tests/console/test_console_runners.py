@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import page_of
+from tests.console.pages import origin, page_of
 
-pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
+import interlock
+
+pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-8")]
 
 
-@pytest.mark.req("J-8")
 def test_a_runner_is_drained_and_put_back_and_another_is_offered_a_code(browser: Any, house: House) -> None:
     with page_of(browser, house) as page:
         page.get_by_role("link", name="Runners").click()
@@ -30,3 +32,57 @@ def test_a_runner_is_drained_and_put_back_and_another_is_offered_a_code(browser:
         page.get_by_role("button", name="Revoke").click()
         page.get_by_role("button", name="it can never connect again").wait_for()
         assert not any(one["revoked"] for one in house.get("/v1/runners")["runners"])
+
+
+@pytest.fixture
+def drained(house: House) -> Iterator[None]:
+    """A drain of everything."""
+    house.post("/v1/drain", {"scope": "gateway", "reason": "a new disk <b>tonight</b>"}, "drain-all")
+    yield
+    house.post("/v1/undrain", {"scope": "gateway"}, "undrain-all")
+
+
+def altered(page: Any, nodes: list[dict[str, Any]], **members: Any) -> None:
+    """Have the list of runners say so of the only one."""
+    page.unroute_all()
+    page.route("**/v1/edge/nodes", lambda one: one.fulfill(json={"nodes": [{**nodes[0], **members}]}))
+    page.reload()
+
+
+def test_a_runners_version_system_and_clock_are_shown(browser: Any, house: House) -> None:
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/runners")
+        facts = page.locator(".facts").first
+        facts.wait_for()
+        assert facts.inner_text().startswith(f"interlock {interlock.__version__} · ")
+        assert page.locator("[data-skew], [data-outbox]").count() == 0
+        nodes = house.get("/v1/edge/nodes")["nodes"]
+        for offset_ms, text, tone in ((90_500, "clock 90.5 s ahead of the gateway’s", "bad"),
+                                      (-7_200_000, "clock 120 min behind the gateway’s", "bad"),
+                                      (-1_500, "clock 1.5 s behind the gateway’s", "quiet"),
+                                      (999, "clock as the gateway’s", "quiet")):
+            altered(page, nodes, clock_offset_ms=offset_ms)
+            clock = page.locator("[data-clock]")
+            clock.wait_for()
+            assert (clock.inner_text(), clock.get_attribute("class")) == (text, tone)
+        altered(page, nodes, software="interlock 0.0.1", outbox_bytes=1_234_567)
+        page.locator("[data-skew]", has_text=f"differs from the gateway’s, {interlock.__version__}").wait_for()
+        page.locator("[data-outbox]", has_text="1,235 kB wait in its outbox").wait_for()
+        altered(page, nodes, software="<img src=x onerror='window.ran=1'>\u202e", system=None, clock_offset_ms=None)
+        page.locator(".facts", has_text="<U+202E>").wait_for()
+        assert page.locator("[data-clock]").count() == 0, "a runner whose clock is not known says nothing of it"
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.usefixtures("drained")
+def test_a_drain_of_everything_is_shown_with_its_reason_and_ended(browser: Any, house: House) -> None:
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/runners")
+        shown = page.locator("[data-drain=gateway]")
+        shown.get_by_text("a new disk <b>tonight</b>").wait_for()
+        assert re.search(r"since .*, by ", shown.inner_text())
+        page.get_by_role("button", name="Drain", exact=True).wait_for()
+        assert page.locator("[data-drain=runner]").count() == 0, "the runner itself is not drained"
+        shown.get_by_role("button", name="End the drain").click()
+        shown.wait_for(state="detached")
+        assert house.get("/v1/status").get("drains", []) == []

@@ -117,3 +117,21 @@ def test_a_session_is_named_forked_and_archived(browser: Any, house: House) -> N
         page.get_by_text("It is archived.").wait_for()
     assert house.get(f"/v1/sessions/{forked}")["state"] in ("archived", "closed")
     assert any(one.get("label") == "here" for one in house.get(f"/v1/sessions/{session}/tree")["nodes"])
+
+
+def test_the_settings_say_how_long_what_is_kept(browser: Any, house: House) -> None:
+    day_ms = 86_400_000
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/settings")
+        page.locator("#retention li").first.wait_for()
+        plan = house.get("/v1/retention")
+        kept = page.locator("#retention").inner_text()
+        assert (f"{plan['keep_ms'] // day_ms} days after" if plan["keep_ms"] else "for ever") in kept
+        assert "the audit log: until somebody removes them" in kept
+        page.route("**/v1/retention", lambda one: one.fulfill(json={
+            "keep_ms": None, "answers_ms": day_ms, "usage_ms": 5_400_000, "last_pruned_at": None}))
+        page.reload()
+        page.get_by_text("sent questions: for ever.").wait_for()
+        assert page.locator("#retention li").nth(1).inner_text() == "Answers to repeated requests: 1 day."
+        assert page.locator("#retention li").nth(2).inner_text() == "Usage by the day: 1.5 hours."
+        page.get_by_text("Nothing was removed yet.").wait_for()

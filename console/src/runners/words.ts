@@ -2,16 +2,23 @@
 import {words} from '../language.svelte';
 
 const english = {
+  agentDrained: 'Agent {0} is drained: it starts nothing new.',
   busy: 'working',
+  clockAhead: 'clock {0} ahead of the gateway’s',
+  clockBehind: 'clock {0} behind the gateway’s',
+  clockSame: 'clock as the gateway’s',
   code: 'On the other host, once, until {0}:',
   drain: 'Drain',
   drained: 'drained: nothing new starts',
+  gatewayDrained: 'Everything is drained: nothing new starts on any runner.',
   loading: 'Loading…',
   lastSeen: 'last seen {0}',
+  minutes: '{0} min',
   never: 'does not ask: held at its whole command',
   none: 'No runner is paired.',
   offline: 'offline',
   online: 'online',
+  outbox: '{0} kB wait in its outbox',
   pair: 'Pair a host',
   qr: 'The command as a QR code, for the other host’s camera',
   revoke: 'Revoke',
@@ -19,6 +26,10 @@ const english = {
   roots: 'Directories: {0}',
   rotate: 'New token',
   rotateSure: 'Make it: the old one stops at once',
+  seconds: '{0} s',
+  sessionDrained: 'Session {0} is drained: it starts nothing new.',
+  since: 'since {0}, by {1}',
+  skew: 'Its version differs from the gateway’s, {0}.',
   sessions: 'open sessions: {0}',
   title: 'Runners',
   token: 'The new token, shown once. Put it into runner/token of that host’s state directory, and start its runner again:',
@@ -27,16 +38,23 @@ const english = {
 };
 
 const korean: Record<keyof typeof english, string> = {
+  agentDrained: '에이전트 {0} 비우는 중: 새로 시작하지 않음.',
   busy: '작업 중',
+  clockAhead: '시계가 게이트웨이보다 {0} 빠름',
+  clockBehind: '시계가 게이트웨이보다 {0} 느림',
+  clockSame: '시계가 게이트웨이와 같음',
   code: '다른 호스트에서 {0}까지 한 번:',
   drain: '비우기',
   drained: '비우는 중: 새로 시작하지 않음',
+  gatewayDrained: '모두 비우는 중: 어느 러너에서도 새로 시작하지 않음.',
   loading: '불러오는 중…',
   lastSeen: '마지막 연결 {0}',
+  minutes: '{0}분',
   never: '묻지 않음: 명령 전체를 승인해야 함',
   none: '페어링된 러너가 없습니다.',
   offline: '오프라인',
   online: '온라인',
+  outbox: '아웃박스에서 대기 {0} kB',
   pair: '호스트 페어링',
   qr: '다른 호스트의 카메라로 읽을 QR 코드',
   revoke: '철회',
@@ -44,6 +62,10 @@ const korean: Record<keyof typeof english, string> = {
   roots: '디렉터리: {0}',
   rotate: '새 토큰',
   rotateSure: '만들기: 이전 토큰은 바로 멈춥니다',
+  seconds: '{0}초',
+  sessionDrained: '세션 {0} 비우는 중: 새로 시작하지 않음.',
+  since: '{0}부터, {1}',
+  skew: '게이트웨이의 버전 {0}과 다릅니다.',
   sessions: '열린 세션: {0}',
   title: '러너',
   token: '새 토큰은 한 번만 표시됩니다. 그 호스트 상태 디렉터리의 runner/token에 넣고 러너를 다시 시작하세요:',
@@ -51,7 +73,7 @@ const korean: Record<keyof typeof english, string> = {
   unwalled: '벽 없음: {0}',
 };
 
-/** The sentence, with a value put in for {0}. */
-export function say(word: keyof typeof english, value: string | number = ''): string {
-  return (words.language === 'ko' ? korean : english)[word].replace('{0}', () => String(value));
+/** The sentence, with values put in for {0} and {1}. */
+export function say(word: keyof typeof english, ...values: (string | number)[]): string {
+  return (words.language === 'ko' ? korean : english)[word].replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
 }
