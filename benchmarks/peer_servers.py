@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidHandshake
 
 from interlock.engine.lanes import AT_WORK
 
@@ -291,7 +292,10 @@ class _Rpc:
     @classmethod
     async def at(cls, url: str) -> _Rpc:
         """Connect. Raises OSError."""
-        return cls(await connect(url, max_size=None, compression=None, open_timeout=ANSWER_S, ping_interval=None))
+        try:
+            return cls(await connect(url, max_size=None, compression=None, open_timeout=ANSWER_S, ping_interval=None))
+        except InvalidHandshake as error:  # It listens already and does not serve yet.
+            raise ConnectionRefusedError(str(error)) from error
 
     async def call(self, method: str, **params: Any) -> Any:
         """Send a request and wait for its result."""
