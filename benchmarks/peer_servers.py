@@ -22,6 +22,7 @@ import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake
 
+from interlock.cli.known_agents import KNOWN, KnownAgent
 from interlock.engine.lanes import AT_WORK
 
 ANSWER_S = 60.0
@@ -30,6 +31,11 @@ TRY_S = 2.0
 """A request that comes too early may never be answered; it is sent again."""
 LINE_BYTES = 64 * 1024 * 1024
 """A peer may send a whole answer in one event."""
+
+
+GOOSE_PACKAGE, OPENCODE_PACKAGE = "npm's @aaif/goose-binary-*", "npm's opencode-ai"
+OPENCODE_VARIABLES = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1",
+                      "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
 
 
 class NotThere(Exception):
@@ -133,21 +139,42 @@ async def events_of(url: str, headers: dict[str, str] | None = None) -> AsyncGen
         writing.close()
 
 
+def write_opencode(place: Place) -> None:
+    """Have opencode ask the model server."""
+    place.write(".config/opencode/opencode.json", json.dumps({
+        "model": "fake/fake-model", "small_model": "fake/fake-model",
+        "provider": {"fake": {"npm": "@ai-sdk/openai-compatible", "name": "fake",
+                              "options": {"baseURL": f"{place.model_url}/v1", "apiKey": "fake"},
+                              "models": {"fake-model": {"name": "fake-model", "tool_call": True, "limit": {
+                                  "context": 2_000_000, "output": 1_000_000}}}}}}))
+
+
+def goose_variables(place: Place) -> dict[str, str]:
+    """Return what has goose ask the model server."""
+    return {"GOOSE_PROVIDER": "openai", "GOOSE_MODEL": "fake-model", "GOOSE_DISABLE_KEYRING": "1",
+            "GOOSE_TELEMETRY_ENABLED": "false", "OPENAI_API_KEY": "fake", "OPENAI_HOST": place.model_url}
+
+
 class InterlockPeer:
     """Ours: gateway, runner and builtin agent by `interlock up`."""
 
     name: ClassVar[str] = "Interlock"
     interface: ClassVar[str] = "REST, server-sent events"
+    agent_id: ClassVar[str] = "builtin"
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._state = place.home / "state"
         self._http = httpx2.AsyncClient(timeout=ANSWER_S)
         self._url, self._sent = "", 0
-        place.write("state/interlock.toml", (
-            f'[gateway]\nport = {place.port}\n\n[agents.builtin]\nadapter = "builtin"\nmodel = "openai-chat/fake"\n'
-            f'base_url = "{place.model_url}/v1"\napi_key_env = "OWN_KEY"\nenv = {{ OWN_KEY = "fake" }}\n'))
+        place.write("state/interlock.toml",
+                    f"[gateway]\nport = {place.port}\n\n[agents.{self.agent_id}]\n{self.agent()}")
         self._state.chmod(0o700)
+
+    def agent(self) -> str:
+        """Return the agent's lines of interlock.toml."""
+        return (f'adapter = "builtin"\nmodel = "openai-chat/fake"\nbase_url = "{self._place.model_url}/v1"\n'
+                f'api_key_env = "OWN_KEY"\nenv = {{ OWN_KEY = "fake" }}\n')
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "interlock", "up", "--state", str(self._state),
@@ -179,7 +206,7 @@ class InterlockPeer:
         self._sent += 1
         answer = await self._http.post(f"{self._url}/v1/commands", headers={
             **self._headers, "Idempotency-Key": f"peers-{os.getpid()}-{self._sent:06d}"}, json={
-            "type": "execute", "target": {"agent_id": "builtin", **target},
+            "type": "execute", "target": {"agent_id": self.agent_id, **target},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}})
         return str(answer.raise_for_status().json()["target"]["session_id"])
 
@@ -187,8 +214,9 @@ class InterlockPeer:
         await self._command(text, session_id=session)
 
     async def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
+        had: dict[str, int] = {}
         async for event in events_of(f"{self._url}/v1/sessions/{session}/frames", self._headers):
-            yield "" if event is None else _delta_of(event)
+            yield "" if event is None else _text_beyond(had, event)
 
     async def kept(self, session: str) -> str:
         await self._settled(session)
@@ -218,9 +246,66 @@ class InterlockPeer:
         await self._http.aclose()
 
 
-def _delta_of(event: Any) -> str:
+class BehindPeer(InterlockPeer):
+    """Ours with another's agent: the runner drives its program over ACP, set up as by `agents add`."""
+
+    package: ClassVar[str]
+
+    def variables(self) -> dict[str, str]:
+        """Return what has the agent ask the model server."""
+        raise NotImplementedError
+
+    @property
+    def _known(self) -> KnownAgent:
+        return next(one for one in KNOWN if one.agent_id == self.agent_id)
+
+    def agent(self) -> str:
+        known = self._known
+        variables = {**self.variables(), **known.env}
+        env = ", ".join(f"{name} = {json.dumps(value)}" for name, value in variables.items())
+        return (f'adapter = "acp"\ncommand = "{known.program}"\nargs = {json.dumps(known.args)}\nenv = {{ {env} }}\n')
+
+    def version(self) -> str:
+        return version_of([program(self._known.program, self.package)], {"HOME": str(self._place.home)})
+
+
+class BehindGoose(BehindPeer):
+    """`goose acp` behind Interlock."""
+
+    name: ClassVar[str] = "Interlock, with goose"
+    agent_id: ClassVar[str] = "goose"
+    package: ClassVar[str] = GOOSE_PACKAGE
+
+    def variables(self) -> dict[str, str]:
+        return goose_variables(self._place)
+
+
+class BehindOpencode(BehindPeer):
+    """`opencode acp` behind Interlock."""
+
+    name: ClassVar[str] = "Interlock, with opencode"
+    agent_id: ClassVar[str] = "opencode"
+    package: ClassVar[str] = OPENCODE_PACKAGE
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        write_opencode(place)
+
+    def variables(self) -> dict[str, str]:
+        return OPENCODE_VARIABLES
+
+
+def _text_beyond(had: dict[str, int], event: Any) -> str:
+    """Return the text of a frame that comes after what its reader has of the block; `had` counts that. The end of a
+    block brings its whole text, and pieces that it overtook are not sent."""
     frame = event.get("frame", {})
-    return str(frame["payload"]["text"]) if frame.get("type") == "agent.text.delta" else ""
+    if frame.get("type") not in ("agent.text.delta", "agent.text.done"):
+        return ""
+    payload = frame["payload"]
+    before, offset = had.get(payload["block_id"], 0), payload.get("offset", 0)
+    text = str(payload["text"])[max(0, before - offset):]
+    had[payload["block_id"]] = before + len(text)
+    return text
 
 
 class OpencodePeer:
@@ -233,19 +318,13 @@ class OpencodePeer:
         self._place = place
         self._url = f"http://127.0.0.1:{place.port}"
         self._http = httpx2.AsyncClient(timeout=ANSWER_S)
-        place.write(".config/opencode/opencode.json", json.dumps({
-            "model": "fake/fake-model", "small_model": "fake/fake-model",
-            "provider": {"fake": {"npm": "@ai-sdk/openai-compatible", "name": "fake",
-                                  "options": {"baseURL": f"{place.model_url}/v1", "apiKey": "fake"},
-                                  "models": {"fake-model": {"name": "fake-model", "tool_call": True, "limit": {
-                                      "context": 2_000_000, "output": 1_000_000}}}}}}))
+        write_opencode(place)
 
     def command(self) -> list[str]:
-        return [program("opencode", "npm's opencode-ai"), "serve", "--port", str(self._place.port)]
+        return [program("opencode", OPENCODE_PACKAGE), "serve", "--port", str(self._place.port)]
 
     def environment(self) -> dict[str, str]:
-        return {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1",
-                "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
+        return OPENCODE_VARIABLES
 
     def version(self) -> str:
         return version_of(self.command()[:1], {"HOME": str(self._place.home)})
@@ -408,13 +487,11 @@ class GoosePeer:
         self._prompting: list[asyncio.Future[Any]] = []
 
     def command(self) -> list[str]:
-        return [program("goose", "npm's @aaif/goose-binary-*"), "serve", "--port", str(self._place.port),
+        return [program("goose", GOOSE_PACKAGE), "serve", "--port", str(self._place.port),
                 "--dangerously-unauthenticated"]
 
     def environment(self) -> dict[str, str]:
-        return {"GOOSE_PROVIDER": "openai", "GOOSE_MODEL": "fake-model", "GOOSE_MODE": "auto",
-                "GOOSE_DISABLE_KEYRING": "1", "GOOSE_TELEMETRY_ENABLED": "false", "OPENAI_API_KEY": "fake",
-                "OPENAI_HOST": self._place.model_url}
+        return {**goose_variables(self._place), "GOOSE_MODE": "auto"}
 
     def version(self) -> str:
         return version_of(self.command()[:1], {"HOME": str(self._place.home)})
@@ -476,7 +553,7 @@ def _text_of(received: Any, session: str) -> str:
 
 
 PEERS: tuple[type[InterlockPeer | OpencodePeer | CodexPeer | GoosePeer], ...] = (
-    InterlockPeer, OpencodePeer, CodexPeer, GoosePeer)
+    InterlockPeer, BehindGoose, BehindOpencode, OpencodePeer, CodexPeer, GoosePeer)
 ABSENT = {
     "OpenHands agent-server": "no driver for it is written yet",
     "LangGraph's server": "no driver for it is written yet",
