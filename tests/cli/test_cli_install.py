@@ -113,5 +113,5 @@ def test_up_is_not_started_beside_its_own_gateway_until_that_is_removed(
     capsys.readouterr()
     services()
     listed = {line.split()[0]: line.split()[1] for line in capsys.readouterr().out.splitlines()}
-    assert listed == {"up": str(tmp_path / ".config/systemd/user/interlock-up.service"), "gateway": "not",
-                      "runner": "not"}
+    assert listed == {"PART": "FILE", "up": str(tmp_path / ".config/systemd/user/interlock-up.service"),
+                      "gateway": "not", "runner": "not"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.gateway_link import locate
+from interlock.cli.gateway_link import locate, start_remedy
 from interlock.cli.place import UP_LOCK, Where
 from interlock.cli.runner_line import runner_line, up_is_starting
 from interlock.cli.verb_error import Trouble
@@ -57,3 +57,10 @@ def test_a_gateway_that_is_starting_is_not_called_absent(tmp_path: Path, monkeyp
     (tmp_path / UP_LOCK).write_text(f"{os.getpid()}\n")
     with pytest.raises(Trouble, match="is still starting"):
         locate(Where(state=tmp_path))
+
+
+def test_a_gateway_that_up_restarts_is_not_to_be_started_by_hand(tmp_path: Path) -> None:
+    assert start_remedy(None) == start_remedy(tmp_path) == "Start one with: interlock up"
+    (tmp_path / UP_LOCK).write_text(f"{os.getpid()}\n")
+    assert start_remedy(tmp_path) == (f"`interlock up` (process {os.getpid()}) restarts it; try again in some seconds, "
+                                      "or see: interlock logs gateway")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.cli.dispatch import dispatch, spelled
+from interlock.cli.exit_status import ExitStatus
 
 pytestmark = pytest.mark.req("Y-8")
 
@@ -23,3 +24,16 @@ def test_words_are_read_as_the_verbs_know_them(typed: str, meant: str) -> None:
 def test_help_names_a_verbs_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["help", "logs"]) == 0
     assert "--follow" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("typed", "sentence"), [
+    ("bogus", "There is no verb 'bogus'. See: interlock --help"),
+    ("sesions", "There is no verb 'sesions'. Did you mean `interlock sessions`? See: interlock --help"),
+    ("rnu shell", "There is no verb 'rnu'. Did you mean `interlock run`? See: interlock --help"),
+    ("--bogus", "There is no option --bogus. See: interlock --help"),
+    ("run", "`interlock run` needs AGENT. See: interlock run --help"),
+])
+def test_what_is_no_verb_is_named_with_the_one_that_was_meant(typed: str, sentence: str,
+                                                             capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(typed.split()) == ExitStatus.USAGE
+    assert capsys.readouterr().err == f"error[Usage]: {sentence}\n"

@@ -13,7 +13,18 @@ import pytest
 
 import interlock
 from interlock.cli.progress import LASTING, so_far, suspended, working
-from interlock.cli.terminal import has_colour, one_line, printable, result, say, styled, table, write
+from interlock.cli.terminal import (
+    has_colour,
+    one_line,
+    print_sentence,
+    printable,
+    result,
+    say,
+    styled,
+    table,
+    word_rows,
+    write,
+)
 from interlock.cli.values import between, count, milliseconds, span
 from interlock.cli.verbs import below, names
 
@@ -40,6 +51,38 @@ def test_a_pipe_gets_the_bytes_as_they_are_and_a_terminal_does_not() -> None:
     write(terminal, "\x1b[31m\r")
     assert pipe.getvalue() == "\x1b[31m\r"
     assert terminal.getvalue() == "\\x1b[31m\\r"
+
+
+PATH = "/home/ann/a-directory-that-is-longer-than-a-row"
+
+
+@pytest.mark.req("Y-8")
+@pytest.mark.parametrize(("line", "rows"), [
+    ("fits", ["fits"]), ("", [""]), ("ends in a blank ", ["ends in a blank"]),
+    ("There is no task 'cmd_gone'. List them.", ["There is no task", "  'cmd_gone'. List", "  them."]),
+    ("  rule: it is asked for", ["  rule: it is", "    asked for"]),
+    (f"state  {PATH} (0700).", ["state", f"  {PATH}", "  (0700)."]),
+    ("漢字漢字漢字 漢字漢字漢字", ["漢字漢字漢字", "  漢字漢字漢字"]),
+    (PATH, [PATH]),
+])
+def test_rows_break_between_words_and_never_inside_one(line: str, rows: list[str]) -> None:
+    assert word_rows(line, 18) == rows
+
+
+@pytest.mark.req("Y-8")
+def test_a_sentence_has_the_rows_of_its_terminal_and_one_line_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen, terminal, pipe = Terminal(), Terminal(), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    say("error[NotFound]: There is no such task.\nList them with: interlock tasks")
+    print_sentence("ok       state directory: /s \x1b[2J", indent=9)
+    monkeypatch.setattr(sys, "stdout", pipe)
+    print_sentence("one line, however long it may be in a pipe")
+    assert screen.getvalue() == "error[NotFound]: There is no\n  such task.\nList them with: interlock\n  tasks\n"
+    assert terminal.getvalue() == "ok       state directory: /s\n         \\x1b[2J\n"
+    assert pipe.getvalue() == "one line, however long it may be in a pipe\n"
 
 
 @pytest.mark.req("G-7")

@@ -22,7 +22,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.known_agents import KNOWN, KnownAgent, snippet
 from interlock.cli.loaded_config import load_config
 from interlock.cli.place import NOWHERE, Here, Where, writable, write_private
-from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say
+from interlock.cli.terminal import is_terminal, one_line, print_json, print_sentence, print_table, result, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.ports.agent import AgentSpec
 from interlock.protocol.hold import INCONCLUSIVE, MEANINGS, READS_UNASKED
@@ -136,7 +136,7 @@ def _show(spec: AgentSpec, found: evidence.Evidence, *, json: bool) -> None:
     differs = holding.held != found.verdict
     believed = f" Its table says that it asks, and is believed: {INCONCLUSIVE}." if differs else ""
     but = f", {READS_UNASKED}" if holding.why == READS_UNASKED else ""
-    result(f"{holding.held}: {MEANINGS[holding.held]}{but}. {one_line(found.because, 2_000)}{believed}")
+    print_sentence(f"{holding.held}: {MEANINGS[holding.held]}{but}. {one_line(found.because, 2_000)}{believed}")
 
 
 def _shown(one: evidence.ToolEvidence) -> str:

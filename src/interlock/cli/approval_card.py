@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.cli.diff_colours import SIGN, ColourSpan, painted, shifted, spans_of
 from interlock.cli.syntax import highlighted
-from interlock.cli.terminal import cut, has_colour, is_terminal, write
+from interlock.cli.terminal import cut, has_colour, is_terminal, word_rows, write
 from interlock.cli.terminal import styled as coloured
 from interlock.cli.values import until
 from interlock.command.approval import shared_votes
@@ -137,7 +137,8 @@ class CardReading:
         return rows
 
     def _ours(self, text: str, style: Style = "plain") -> list[CardRow]:
-        first, *more = cut(text, self._width - 2)
+        # A word that is wider than a row is cut, since its tail would stand at the margin as if we had written it.
+        first, *more = (piece for row in word_rows(text, self._width, "") for piece in cut(row, self._width))
         return [CardRow(first, style, ours=True), *(CardRow(f"  {row.lstrip()}", style, ours=True) for row in more)]
 
 

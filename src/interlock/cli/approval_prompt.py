@@ -15,7 +15,7 @@ from interlock.cli.approval_card import CardReading, CardRow, grants, show, show
 from interlock.cli.bell import ring
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.seen_approvals import SeenApprovals
-from interlock.cli.terminal import is_terminal, one_line, say, write
+from interlock.cli.terminal import in_rows, is_terminal, one_line, say, write
 from interlock.cli.values import rule_line, until
 from interlock.cli.verb_error import Trouble
 from interlock.command.card.permission_request import not_of_its_digest, title_of_approval
@@ -53,7 +53,7 @@ class TerminalAnswers:
 
     async def line(self, question: str = "") -> str | None:
         """Write the question, and wait for a line. The question's row ends, also if no line comes."""
-        write(sys.stderr, question)
+        write(sys.stderr, in_rows(question))
         line = None
         try:
             line = await self._line()

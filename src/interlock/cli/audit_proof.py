@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import PUBLIC_KEY_FILE, Where
-from interlock.cli.terminal import one_line, print_json, result
+from interlock.cli.terminal import one_line, print_json, print_sentence, result
 from interlock.cli.verb_error import usage
 
 
@@ -35,7 +35,7 @@ def verify_proof(file: Path, key: Path | None, where: Where, *, json: bool) -> i
     else:
         place = f" at record {report.seq}" if report.seq is not None else ""
         kind = f" ({report.kind})" if report.kind is not None else ""
-        result(f"{'ok' if report.ok else f'not ok{place}{kind}'}: {report.message}")
+        print_sentence(f"{'ok' if report.ok else f'not ok{place}{kind}'}: {report.message}")
         for row in report.rows:
             result(f"  {one_line(row)}")
     return ExitStatus.DONE if report.ok else ExitStatus.FAILED

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import is_terminal, one_line, result, say
+from interlock.cli.terminal import is_terminal, one_line, print_sentence, say
 from interlock.cli.values import count
 from interlock.cli.verb_error import usage
 from interlock.protocol.answers import Resumed, SigningState
@@ -37,7 +37,7 @@ def resume(
     if accept is None:
         now = asyncio.run(_state(where))
         if now.unsigned is None:
-            result("the audit log can be signed: there is nothing to resume")
+            print_sentence("the audit log can be signed: there is nothing to resume")
             return ExitStatus.DONE
         accept = f"{now.size}:{now.root}"
         if not _is_accepted(now, accept):
@@ -69,5 +69,5 @@ async def _resume(accept: str, reason: str | None, where: Where) -> int:
     body = {"size": int(size), "root": root.lower(), **({"reason": reason} if reason else {})}
     async with GatewayLink(where) as link:
         done = decoded(await link.send(RESUME, body), Resumed, RESUME)
-    result(f"the log is signed again; it says who accepted the {count(done.accepted, 'record')} before")
+    print_sentence(f"the log is signed again; it says who accepted the {count(done.accepted, 'record')} before")
     return ExitStatus.DONE

@@ -17,7 +17,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.progress import so_far
-from interlock.cli.terminal import is_terminal, print_json, result, say, transient
+from interlock.cli.terminal import is_terminal, print_json, print_sentence, say, transient
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.extras import install
@@ -87,13 +87,13 @@ def verify(
     if json:
         print_json(msgspec.json.encode(report))
     elif report.ok:
-        result(f"ok: {report.message}")
+        print_sentence(f"ok: {report.message}")
     else:
         place = f" at record {report.seq}" if report.seq is not None else ""
         kind = f" ({report.kind})" if report.kind is not None else ""
-        result(f"not ok{place}{kind}: {report.message}")
+        print_sentence(f"not ok{place}{kind}: {report.message}")
         for sentence in report.rows:
-            result(f"  {sentence}")
+            print_sentence(f"  {sentence}")
     return ExitStatus.DONE if report.ok else ExitStatus.FAILED
 
 
@@ -132,7 +132,7 @@ async def _erase(records: tuple[int, ...], who: str | None, where: Where) -> int
                 body = {"who": who} if who else {"records": records[first : first + ERASED_AT_ONCE]}
                 told = decoded(await link.send("/v1/audit/erasures", body), _Erased, "/v1/audit/erasures")
                 erased, has_more = erased + len(told.erased), told.has_more and bool(told.erased)
-    result(f"personal data of {count(erased, 'record')} erased")
+    print_sentence(f"personal data of {count(erased, 'record')} erased")
     return ExitStatus.DONE
 
 

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from interlock.app.state_backup import BackupRefused, BackupReport, read_backup, restore_backup, write_backup
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import NOWHERE, Here
-from interlock.cli.terminal import print_json, result, say
+from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.audit_report import plural
 
@@ -67,8 +67,8 @@ def _reported(work: Callable[[], BackupReport], done: str, json: bool) -> int:
     if json:
         print_json(msgspec.json.encode(report))
     else:
-        result(f"{done}: {report.gateway_id} as of {report.made_at}, {plural(report.files, 'file')} of "
-               f"{_size(report.size)}, {plural(report.transcripts, 'transcript')}")
+        print_sentence(f"{done}: {report.gateway_id} as of {report.made_at}, {plural(report.files, 'file')} of "
+                       f"{_size(report.size)}, {plural(report.transcripts, 'transcript')}")
         say(report.message, "green" if report.ok else "red")
     return ExitStatus.DONE if report.ok else ExitStatus.FAILED
 

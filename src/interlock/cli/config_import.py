@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from interlock import config
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import NOWHERE, Here
-from interlock.cli.terminal import one_line, print_json, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, result, say
 from interlock.cli.transcript_sources import read_within
 from interlock.cli.verb_error import Trouble, usage
 from interlock.config.openclaw import TOKEN_FILE, ImportedConfig, translate
@@ -58,7 +58,7 @@ def import_(
     elif not found.tables:
         say("nothing of it has a meaning here, so nothing was written", "bold", "nothing was written")
     else:
-        result(f"written: {path}" + (f" (before: {backup})" if backup is not None else ""))
+        print_sentence(f"written: {path}" + (f" (before: {backup})" if backup is not None else ""))
         _remark(text, found)
     return ExitStatus.DONE
 

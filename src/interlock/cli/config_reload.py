@@ -16,7 +16,7 @@ from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import LOGS, UP_LOCK, Where
 from interlock.cli.runner_take import homes
-from interlock.cli.terminal import result, say
+from interlock.cli.terminal import print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 
 
@@ -33,7 +33,7 @@ def reload(*, state: Annotated[Path | None, Parameter(
         raise Trouble("Unreachable", f"Neither gateway nor runner runs on {directory}.",
                       "Start both with: interlock up; they read the config then")
     for one in told:
-        result(one)
+        print_sentence(one)
     say(f"where it listens, and limits of outboxes, take a new start; logs in {directory / LOGS}", "dim")
     return ExitStatus.DONE
 

@@ -12,7 +12,7 @@ from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.loaded_config import load_config
 from interlock.cli.place import NOWHERE, Here
-from interlock.cli.terminal import one_line, print_json, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, result, say
 from interlock.command.presets import is_broad
 
 
@@ -24,9 +24,9 @@ def check(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] =
         print_json(msgspec.json.encode({"file": str(path), "ok": not mistakes, "mistakes": mistakes}))
     elif mistakes:
         for mistake in mistakes:
-            result(mistake)
+            print_sentence(mistake)
     else:
-        result(f"ok: {path}" if path.exists() else f"ok: {path} does not exist, so everything is as shipped")
+        print_sentence(f"ok: {path}" if path.exists() else f"ok: {path} does not exist, so everything is as shipped")
         for rule in load_config(where).policy.rules:
             if is_broad(rule):
                 say(f"the rule {one_line(rule.name)} allows whatever the tools that it names are given; say what with "

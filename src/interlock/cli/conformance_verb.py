@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.terminal import print_json, print_table, result, say
+from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble, usage
 from interlock.conformance.hands import Hand, ProgramHand, RestHand
@@ -79,7 +79,7 @@ def _register(*, json: bool) -> int:
     gaps = [one for one in rows if one.status != "carried"]
     result("\nGaps:")
     for one in gaps:
-        result(f"{one.id} ({one.status}): {one.reason}")
+        print_sentence(f"{one.id} ({one.status}): {one.reason}")
     say(", ".join(f"{number} {status}" for status, number in _totals(rows).items()))
     return ExitStatus.DONE
 

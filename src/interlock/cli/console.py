@@ -18,7 +18,7 @@ from interlock.cli.console_link import CODES, CONSOLE, link_for, qr_code
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import LOOPBACK, GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say, write
+from interlock.cli.terminal import is_terminal, one_line, print_json, print_sentence, print_table, result, say, write
 from interlock.cli.values import ago, until
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
@@ -117,5 +117,5 @@ async def _end(id_: str, where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
     else:
-        result(f"{found.id} ({one_line(found.label, 60)}) is logged out")
+        print_sentence(f"{found.id} ({one_line(found.label, 60)}) is logged out")
     return ExitStatus.DONE

@@ -13,7 +13,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.contexts import LOCAL, Context, Contexts
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import gateway_file, state_directory
-from interlock.cli.terminal import print_json, print_table, result, say
+from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.values import until
 from interlock.cli.verb_error import usage
 from interlock.protocol.clock import iso
@@ -77,7 +77,7 @@ def remove(name: Name, /, *, state: State = None) -> int:
         known = contexts.read(place)
         had = known.named(name)
         contexts.write(place, known.without(name))
-    result(f"{name} is removed")
+    print_sentence(f"{name} is removed")
     if had.credential:
         say("its credential is forgotten here, and not ended there: `interlock logout` does both", "dim")
     return ExitStatus.DONE

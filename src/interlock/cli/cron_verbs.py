@@ -13,7 +13,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.lists import Json
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
 from interlock.cli.values import ago, until
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.inbound import CronJobs, CronJobShown, Received
@@ -66,8 +66,8 @@ async def _run(named: str, where: Where, *, json: bool) -> int:
     if json:
         print_json(msgspec.json.encode(told))
     elif told.denied:
-        result(f"{hits[0]}: sendPolicy keeps silent there; it is in the transcript of {told.session_id}")
+        print_sentence(f"{hits[0]}: sendPolicy keeps silent there; it is in the transcript of {told.session_id}")
     else:
-        result(f"{hits[0]}: {told.command_id} in {told.session_key}")
+        print_sentence(f"{hits[0]}: {told.command_id} in {told.session_key}")
         say(f"follow it with: interlock attach {told.command_id}", "dim")
     return ExitStatus.DONE

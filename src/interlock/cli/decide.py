@@ -27,7 +27,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.signing_keys import Signer
-from interlock.cli.terminal import print_json, result, say
+from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.resources import Approval, Command, Decision
 
@@ -162,7 +162,7 @@ async def _answer(id_: str, text: str | None, where: Where, *, json: bool) -> in
         if json:
             print_json(msgspec.json.encode(after))
         else:
-            result(decided(after))
+            print_sentence(decided(after))
     return ExitStatus.DONE
 
 
@@ -248,7 +248,7 @@ async def decide(
             signed = await signer.sign(link, approval, decision) if signer is not None else {}
             after.append(await vote(link, approval, decision, said, {**more, **signed}))
             if not json:
-                result(_said(after[-1]))
+                print_sentence(_said(after[-1]))
                 await say_remembered(link, after[-1])
         if json:
             print_json(msgspec.json.encode({"approvals": after}))
@@ -303,8 +303,8 @@ async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:
             path = f"/v1/approvals/{approval.id}/withdrawals"
             after.append(decoded(await link.send(path, {}), Approval, path))
             if not json:
-                result(f"approval {approval.id}: your vote is taken back, {grants(after[-1])} of "
-                       f"{approval.required} needed")
+                print_sentence(f"approval {approval.id}: your vote is taken back, {grants(after[-1])} of "
+                               f"{approval.required} needed")
         if json:
             print_json(msgspec.json.encode({"approvals": after}))
     return ExitStatus.DONE
@@ -326,7 +326,7 @@ async def _cancel(ids: tuple[str, ...], reason: str | None, where: Where, *, jso
             after.append(decoded(await link.send("/v1/commands", body), Command, "/v1/commands"))
             if not json:
                 now = await link.read(f"/v1/commands/{command.id}", Command)
-                result(f"{command.id} is {now.state.replace('_', ' ')}")
+                print_sentence(f"{command.id} is {now.state.replace('_', ' ')}")
         if json:
             print_json(msgspec.json.encode({"commands": after}))
     return ExitStatus.DONE

@@ -19,6 +19,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 BROKEN_PIPE = 141
 """What a shell reports for a program that a closed pipe ended."""
 
+LIKENESS = 0.7
+"""How alike, by `difflib`, a mistyped verb and one that exists must be for the second to be proposed."""
+
 
 def dispatch(words: list[str]) -> int:
     """Run the verb that the words name; returns its exit status, and raises nothing."""
@@ -115,7 +118,7 @@ def _without_agent_flags(words: list[str]) -> list[str]:
 
 def _usage_of(error: Exception, words: list[str]) -> Trouble:
     """One sentence of what the parser found wrong."""
-    from cyclopts import UnusedCliTokensError
+    from cyclopts import MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
     from interlock.cli.terminal import one_line
     from interlock.cli.verbs import below, names
@@ -129,7 +132,27 @@ def _usage_of(error: Exception, words: list[str]) -> Trouble:
         sentence = f"More was given than is taken: {more}."
         if below(verb) and words[1:] and not words[1].startswith("-"):
             sentence = f"`interlock {verb}` has no verb {one_line(words[1])!r}, and no more is taken behind it: {more}."
+    if isinstance(error, UnknownCommandError):
+        sentence = _unknown_verb((error.unused_tokens or [""])[0])
+    if isinstance(error, MissingArgumentError) and error.keyword is None and verb:
+        wanted = error.argument.name if error.argument is not None else "an argument"
+        sentence = f"`interlock {verb}` needs {wanted}."
     return usage(sentence or type(error).__name__, f"See: interlock {verb} --help".replace("  ", " "))
+
+
+def _unknown_verb(word: str) -> str:
+    """Say that there is no such verb, with the one that was probably meant."""
+    from difflib import get_close_matches
+
+    from interlock.cli.terminal import one_line
+    from interlock.cli.verbs import names
+
+    if word.startswith("-"):
+        return f"There is no option {one_line(word)}."
+    swapped = [name for name in names() if sorted(name) == sorted(word)]
+    close = swapped or get_close_matches(word, names(), n=1, cutoff=LIKENESS)
+    meant = f" Did you mean `interlock {close[0]}`?" if close else ""
+    return f"There is no verb {one_line(word)!r}.{meant}"
 
 
 def _failed(trouble: Trouble) -> int:

@@ -29,7 +29,7 @@ from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.pairings import pairings
 from interlock.cli.pause_verbs import drained
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
-from interlock.cli.terminal import one_line, print_json, result, styled
+from interlock.cli.terminal import one_line, print_json, print_sentence
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble
 from interlock.ports.agent import AgentSpec
@@ -44,6 +44,9 @@ from interlock.runner.session_box import Boxing
 LEAST_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 512 * MIB
 """With less free on the disk of the state directory, the ledger may soon be unable to commit."""
+
+WORD_CELLS = 9
+"""`problem`, and two blanks."""
 
 
 class HostFinding(NamedTuple):
@@ -63,9 +66,9 @@ def doctor(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
         print_json(msgspec.json.encode({"ok": not bad, "checks": [one._asdict() for one in findings]}))
         return ExitStatus.FAILED if bad else ExitStatus.DONE
     for one in findings:
-        word = styled("ok     ", "green", sys.stdout) if one.ok else styled("problem", "red", sys.stdout)
-        sys.stdout.write(f"{word}  ")
-        result(f"{one.check}: {one.found}" + (f" {one.remedy}" if not one.ok else ""))
+        word, style = ("ok", "green") if one.ok else ("problem", "red")
+        remedy = f" {one.remedy}" if not one.ok else ""
+        print_sentence(f"{word:<7}  {one.check}: {one.found}{remedy}", style, word, indent=WORD_CELLS)
     return ExitStatus.FAILED if bad else ExitStatus.DONE
 
 

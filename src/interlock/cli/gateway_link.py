@@ -23,7 +23,7 @@ from interlock.cli.device_grant import trust_remedy
 from interlock.cli.gateway_reply import decoded, not_a_gateway, refusal
 from interlock.cli.gateway_url import checked_url
 from interlock.cli.place import Where, gateway_file
-from interlock.cli.runner_line import up_is_starting
+from interlock.cli.runner_line import up_is_starting, up_process
 from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import full_sentence
@@ -68,6 +68,8 @@ class Address(NamedTuple):
     """Which login it is, if it is one."""
     ca: Path | None = None
     """The CA that was named for it."""
+    state: Path | None = None
+    """The state directory, if it was found there."""
 
 
 def locate(where: Where) -> Address:
@@ -87,8 +89,8 @@ def locate(where: Where) -> Address:
     if running is None and up_is_starting(state):
         raise Trouble("Unreachable", f"The gateway on {state} is still starting.", "Try again in some seconds.")
     if running is None:
-        raise Trouble("Unreachable", f"No gateway runs on {state}.", "Start one with: interlock up")
-    return Address(checked_url(running.url), key_of(state), running.pid, ca=where.ca)
+        raise Trouble("Unreachable", f"No gateway runs on {state}.", start_remedy(state))
+    return Address(checked_url(running.url), key_of(state), running.pid, ca=where.ca, state=state)
 
 
 def _logged_in(context: Context, where: Where) -> Address:
@@ -118,11 +120,19 @@ def renewed_key(address: Address, where: Where) -> str | KeySource:
     return key
 
 
+def start_remedy(state: Path | None) -> str:
+    """Say how a gateway that does not answer comes back: an `interlock up` that still runs restarts it by itself."""
+    up = up_process(state) if state is not None else None
+    if up is None:
+        return "Start one with: interlock up"
+    return f"`interlock up` (process {up}) restarts it; try again in some seconds, or see: interlock logs gateway"
+
+
 def unreachable(address: Address, why: str) -> Trouble:
     """Say that no one answers, and how to start one."""
     who = f" (process {address.pid})" if address.pid is not None else ""
     remedy = trust_remedy(why) or ("Check that this machine reaches it; `interlock contexts` lists others."
-                                     if address.context is not None else "Start one with: interlock up")
+                                     if address.context is not None else start_remedy(address.state))
     return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.", remedy)
 
 

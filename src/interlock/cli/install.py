@@ -10,12 +10,13 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.loaded_config import load_config
 from interlock.cli.pairings import pairings
 from interlock.cli.place import LOGS, Where, writable
 from interlock.cli.processes import checked_roots
-from interlock.cli.terminal import result, say
+from interlock.cli.terminal import print_table, result, say
 from interlock.cli.verb_error import Trouble, usage
 
 Kind = Literal["systemd", "launchd"]
@@ -37,6 +38,9 @@ StateOption = Annotated[Path | None, Parameter(help="State directory (else $INTE
                                                     "platform's own).")]
 
 
+LIST = Layout(text=("FILE",), drop=("WHAT",), shorten=cut_middle)
+
+
 def install(*, print_: PrintOption = False, for_: ForOption = None, root: RootOption = None,
             force: ForceOption = False, state: StateOption = None) -> int:
     """Have this host start its paired runner."""
@@ -45,9 +49,9 @@ def install(*, print_: PrintOption = False, for_: ForOption = None, root: RootOp
 
 def services() -> int:
     """List which parts this host starts by itself, and by which file."""
-    for part, description in PARTS.items():
-        path = place(part, _platform()).expanduser()
-        result(f"{part:<8} {path if path.exists() else 'not installed'}   {description}")
+    found = [(part, place(part, _platform()).expanduser(), description) for part, description in PARTS.items()]
+    print_table([[part, str(path) if path.exists() else "not installed", description]
+                 for part, path, description in found], ("PART", "FILE", "WHAT"), LIST)
     return ExitStatus.DONE
 
 

@@ -13,7 +13,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, result, say
 from interlock.cli.values import ago, milliseconds, until
 from interlock.cli.verb_error import usage
 from interlock.protocol.access import GIVEN_ROLES, Key, MadeKey, Whoami
@@ -119,7 +119,7 @@ async def _revoke(id_: str, tenant: str | None, where: Where, *, json: bool) -> 
     if json:
         print_json(raw)
     else:
-        result(f"{key.key_id} ({one_line(key.principal.id)}) is revoked")
+        print_sentence(f"{key.key_id} ({one_line(key.principal.id)}) is revoked")
     return ExitStatus.DONE
 
 
@@ -130,8 +130,8 @@ async def _whoami(where: Where, *, json: bool) -> int:
         print_json(raw)
         return ExitStatus.DONE
     told = decoded(raw, Whoami, "/v1/whoami")
-    result(f"{told.principal.type}:{one_line(told.principal.id)} · tenant {told.tenant_id} · "
-           f"{', '.join(told.roles)} · {told.key_id}")
+    print_sentence(f"{told.principal.type}:{one_line(told.principal.id)} · tenant {told.tenant_id} · "
+                   f"{', '.join(told.roles)} · {told.key_id}")
     return ExitStatus.DONE
 
 

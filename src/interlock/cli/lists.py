@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -24,7 +25,17 @@ from interlock.cli.runner_line import runner_line, up_is_starting
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.session_list import WAITING, context, session_table, standing
 from interlock.cli.task_members import task_members
-from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, terminal_width, write
+from interlock.cli.terminal import (
+    one_line,
+    print_json,
+    print_sentence,
+    print_table,
+    printable,
+    result,
+    say,
+    terminal_width,
+    write,
+)
 from interlock.cli.values import ago, between, count, until
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.permission_request import title_of_approval
@@ -123,6 +134,8 @@ def sessions(
                    agent=agent, runner=runner, q=search)
     return asyncio.run(_sessions(id_, asked, limit, where, json=json))
 
+LABEL_CELLS = 17
+"""The labels of `status` are padded to so many cells."""
 USED = "allowed (used)"
 """What became of an approval whose yes the runner has used: on the wire it is `consumed`."""
 
@@ -265,35 +278,39 @@ async def _status(where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    now = msgspec.json.decode(raw, type=_Status)
+    for line in _status_lines(msgspec.json.decode(raw, type=_Status), newest, address.url, starting=starting):
+        print_sentence(line, indent=LABEL_CELLS)
+    return ExitStatus.DONE
+
+
+def _status_lines(now: _Status, newest: list[Session], url: str, *, starting: bool) -> Iterator[str]:
+    """Write the lines of `status`, each behind a label of `LABEL_CELLS`."""
     waiting = now.approvals_pending
-    result(f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting
+    yield (f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting
            else "waiting for you  nothing")
     working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
-    result(f"tasks            {working or 'none at work'}")
-    result(f"sessions         {_many(now.sessions)}")
+    yield f"tasks            {working or 'none at work'}"
+    yield f"sessions         {_many(now.sessions)}"
     for one in newest:
         tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
         name = one_line(one.session_key)
         known_by = name if one.session_id in name else f"{name} · {one.session_id}"
-        result(f"last session     {known_by} · {standing(one)} · {tokens}")
+        yield f"last session     {known_by} · {standing(one)} · {tokens}"
     if now.unsigned is not None:
-        result(f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}")
+        yield f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}"
     for line in restored_lines(now.restored) if now.restored is not None else ():
-        result(f"older ledger     {line}")
+        yield f"older ledger     {line}"
     for one in now.drains:
-        result(f"drain            {drained(one)}")
+        yield f"drain            {drained(one)}"
     for node in now.runners:
-        result(f"runner           {runner_line(node, starting=starting)}")
+        yield f"runner           {runner_line(node, starting=starting)}"
     if not now.runners:
-        result("runner           none is paired; start one with: interlock up")
-    result(f"gateway          {address.url} · version {now.version} · your role is {now.role}")
-    for line in cluster_lines(now.cluster) if now.cluster is not None else ():
-        result(line)
+        yield "runner           none is paired; start one with: interlock up"
+    yield f"gateway          {url} · version {now.version} · your role is {now.role}"
+    yield from cluster_lines(now.cluster) if now.cluster is not None else ()
     if now.state_dir:
-        result(f"state directory  {now.state_dir}")
-        result(f"store            {now.store_path}")
-    return ExitStatus.DONE
+        yield f"state directory  {now.state_dir}"
+        yield f"store            {now.store_path}"
 
 
 def _many(number: int) -> str:

@@ -26,7 +26,7 @@ from interlock.cli.gateway_reply import refusal
 from interlock.cli.gateway_url import checked_url
 from interlock.cli.place import Where, state_directory, writable
 from interlock.cli.renewal import renewed_from
-from interlock.cli.terminal import is_terminal, one_line, result, say
+from interlock.cli.terminal import is_terminal, one_line, print_sentence, result, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.access import LoginIssuer, OpenedBrowserSession, Whoami
 from interlock.protocol.answers import LoginIssuerList
@@ -123,7 +123,7 @@ def logout(
         if (now := found.find(context.name)) is not None:
             bare = msgspec.structs.replace(now, credential="", ends_ms=None, renew_ms=None, renewal=None)
             contexts.write(place, found.with_(bare))
-    result(f"logged out of {context.name}")
+    print_sentence(f"logged out of {context.name}")
     say(said, "dim")
     return ExitStatus.DONE
 

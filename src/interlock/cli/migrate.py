@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import NOWHERE, Here, writable
-from interlock.cli.terminal import print_json, result, say
+from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.config import FILE_NAME
 from interlock.protocol.extras import install
@@ -73,8 +73,9 @@ def migrate(
         print_json(msgspec.json.encode(moved))
         return ExitStatus.DONE
     rows = sum(moved.rows.values())
-    result(f"moved {moved.gateway_id}: {rows} rows of {len(moved.rows)} tables, {moved.transcripts} transcripts of "
-           f"{moved.transcript_lines} lines; {moved.audit_records} audit records checked on both sides")
+    print_sentence(f"moved {moved.gateway_id}: {rows} rows of {len(moved.rows)} tables, {moved.transcripts} "
+                   f"transcripts of {moved.transcript_lines} lines; {moved.audit_records} audit records checked "
+                   "on both sides")
     say(f"the old ledger is at {moved.left}, and nothing works on it any more", "dim")
     if to is not None:
         from interlock.backends.postgres.database import shown

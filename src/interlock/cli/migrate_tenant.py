@@ -16,7 +16,7 @@ from interlock.app.place import SystemClock
 from interlock.backends.postgres.database import shown
 from interlock.backends.sqlite.lock import AlreadyRunning
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.terminal import print_json, result, say
+from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.gateway.signing_key import KEY_NAME, KeyUnusable, load_or_make_key
 from interlock.ports.ledger import LedgerError
@@ -51,9 +51,9 @@ def migrate_tenant(asked: MoveRequest, *, json: bool) -> int:
     counted = (f"{sum(moved.rows.values())} rows of {sum(map(bool, moved.rows.values()))} tables, "
                f"{moved.audit_records} audit records with the root {moved.audit_root}")
     if asked.dry_run:
-        result(f"would move {moved.tenant_id} to {moved.to}: {counted}")
+        print_sentence(f"would move {moved.tenant_id} to {moved.to}: {counted}")
         return ExitStatus.DONE
-    result(f"moved {moved.tenant_id} to {moved.to}: {counted}, checked on both sides")
+    print_sentence(f"moved {moved.tenant_id} to {moved.to}: {counted}, checked on both sides")
     if moved.closed_ms is not None:
         closed = f"it was closed for {moved.closed_ms / 1000:.1f} s; " if moved.closed_ms else ""
         say(f"{closed}its runners go on there by themselves: put the new address into their config", "dim")

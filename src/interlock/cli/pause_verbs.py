@@ -13,7 +13,7 @@ from interlock.cli import short_ids
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, say
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.drains import Drain, DrainScope
@@ -88,7 +88,7 @@ async def _order(kind: str, text: str, reason: str | None, where: Where, *, json
                       f"Look at it with: interlock tasks {about.id}")
     if not json:
         late = " · it stands at its agent's next step" if about.state == "pausing" else ""
-        result(f"{about.id} is {about.state}{late}")
+        print_sentence(f"{about.id} is {about.state}{late}")
         if about.state == "paused":
             say(f"go on with: interlock resume {about.id}", "dim")
     return ExitStatus.DONE
@@ -119,9 +119,9 @@ async def _drain(verb: str, scope: str, id_: str | None, reason: str | None, whe
         return ExitStatus.DONE
     drains = decoded(raw, dict[str, list[Drain]], f"/v1/{verb}")["drains"]
     for one in drains:
-        result(drained(one))
+        print_sentence(drained(one))
     if not drains:
-        result("nothing is drained")
+        print_sentence("nothing is drained")
     return ExitStatus.DONE
 
 

@@ -16,7 +16,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.progress import so_far
 from interlock.cli.rule_replay import replay_sessions, rules_in_force
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
 from interlock.cli.values import ago, count, rule_line
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.policy import RuleSet
@@ -176,7 +176,7 @@ def _tell(raw: bytes, path: str, *, json: bool) -> int:
     said = decoded(raw, _Explained, path)
     more = f", {said.required} must say yes" if said.effect == "ask" and said.required > 1 else ""
     why = f": {one_line(said.reason)}" if said.reason else ""
-    result(f"{said.effect}{more} · by the rule {one_line(said.rule)}{why}")
+    print_sentence(f"{said.effect}{more} · by the rule {one_line(said.rule)}{why}")
     for step in said.steps:
         missed = f"does not fit: {step.get('missed')}" if step.get("missed") else "fits"
         say(f"  {step.get('source')} · {one_line(str(step.get('rule')))} · {missed}", "dim")
@@ -211,7 +211,7 @@ async def _replay(
         print_json(msgspec.json.encode({"calls": shown}))
         return ExitStatus.DONE
     for call in shown:
-        result(_replayed_line(call))
+        print_sentence(_replayed_line(call))
     differ = sum(call.changed for call in calls)
     say(f"{count(len(calls), 'tool call')} in {count(len(chosen), 'session')}; {differ} would be decided otherwise",
         "dim")
@@ -268,5 +268,5 @@ async def _forget(id_: str, where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
     else:
-        result(f"{rule.id} is revoked; such a call is asked for again")
+        print_sentence(f"{rule.id} is revoked; such a call is asked for again")
     return ExitStatus.DONE

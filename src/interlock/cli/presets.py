@@ -10,7 +10,7 @@ from typing import get_args
 from interlock import config
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.place import Where
-from interlock.cli.terminal import result, say
+from interlock.cli.terminal import print_sentence, say
 from interlock.cli.verb_error import usage
 from interlock.command.presets import PRESETS, Preset
 
@@ -37,7 +37,7 @@ def use_presets(names: Sequence[str], where: Where) -> int:
         raise usage(error.sentences[0], "Mend the file first; nothing was changed. See: interlock config check"
                     ) from None
     _write(file, after)
-    result(f"{file}: policy uses {', '.join(wanted) or 'no preset'}")
+    print_sentence(f"{file}: policy uses {', '.join(wanted) or 'no preset'}")
     for name in wanted:
         for rule in PRESETS[name]:
             say(f"  {rule.effect} · {rule.name}", "dim")

@@ -25,12 +25,20 @@ def runner_line(node: Node, *, starting: bool = False) -> str:
 
 def up_is_starting(state: Path, now_s: float | None = None) -> bool:
     """Whether an `interlock up` that works on this state directory began less than `READY_TIMEOUT_S` ago."""
-    lock = state / UP_LOCK
     try:
-        began_s, holder = lock.stat().st_mtime, int(lock.read_text("ascii"))
+        began_s = (state / UP_LOCK).stat().st_mtime
+    except OSError:
+        return False
+    return up_process(state) is not None and 0 <= (time.time() if now_s is None else now_s) - began_s < READY_TIMEOUT_S
+
+
+def up_process(state: Path) -> int | None:
+    """Return the process of the `interlock up` that works on this state directory, or None if there is none."""
+    try:
+        holder = int((state / UP_LOCK).read_text("ascii"))
         if holder <= 0:
-            return False
+            return None
         os.kill(holder, 0)
     except (OSError, ValueError, OverflowError):
-        return False
-    return 0 <= (time.time() if now_s is None else now_s) - began_s < READY_TIMEOUT_S
+        return None
+    return holder

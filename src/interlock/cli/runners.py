@@ -14,7 +14,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.pairings import PAIRED_TOKEN_FILE, pairings
 from interlock.cli.place import NOWHERE, Here, Where, write_private
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, result, say
 from interlock.cli.values import ago, until
 from interlock.protocol.resources import PairingCode, Runner, RunnerToken
 
@@ -108,7 +108,7 @@ async def _revoke(id_: str, where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
     else:
-        result(f"{runner.runner_id} ({one_line(runner.device_name)}) is revoked")
+        print_sentence(f"{runner.runner_id} ({one_line(runner.device_name)}) is revoked")
     return ExitStatus.DONE
 
 

@@ -13,7 +13,7 @@ from interlock.cli import short_ids
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, printable, result, say
+from interlock.cli.terminal import print_json, print_sentence, printable, result, say
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.codes import Code
 from interlock.protocol.resources import Compaction, Notice
@@ -53,7 +53,7 @@ async def _compact(named: str, instructions: str | None, where: Where, *, json: 
     if json:
         print_json(msgspec.json.encode({**report, "message": sentence}))
         return ExitStatus.DONE
-    result(printable(sentence))
+    print_sentence(printable(sentence))
     if report.get("summary"):
         result(printable(str(report["summary"])))
     return ExitStatus.DONE

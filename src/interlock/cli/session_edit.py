@@ -19,7 +19,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import LIST_MAX, GatewayLink
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.progress import suspended
-from interlock.cli.terminal import is_terminal, one_line, print_json, result, say
+from interlock.cli.terminal import is_terminal, one_line, print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.resources import Session
 from interlock.session.entry import is_known
@@ -78,7 +78,7 @@ async def _edit(link: GatewayLink, agent: str | None, editor: list[str], *, json
         print_json(msgspec.json.encode({"agent_id": agent_id, "changed": taken, "refused": refused}))
     else:
         for line in taken:
-            result(line)
+            print_sentence(line)
         if not taken and not refused:
             say("nothing was changed", "dim")
         for sentence in refused:

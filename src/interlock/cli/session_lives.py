@@ -13,7 +13,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, result
+from interlock.cli.terminal import one_line, print_json, print_sentence, print_table
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.answers import SessionHistory
@@ -140,7 +140,7 @@ def _told(session: Session, line: str, *, json: bool) -> int:
     if json:
         print_json(msgspec.json.encode(session))
     else:
-        result(line)
+        print_sentence(line)
     return ExitStatus.DONE
 
 

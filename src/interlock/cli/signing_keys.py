@@ -17,7 +17,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where, write_private
-from interlock.cli.terminal import print_json, print_table, result, say
+from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.signature import Statement, key_id_of
@@ -124,7 +124,7 @@ async def _revoke(id_: str, where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
     else:
-        result(f"{key.key_id} is revoked; votes that it signs are refused")
+        print_sentence(f"{key.key_id} is revoked; votes that it signs are refused")
     return ExitStatus.DONE
 
 

@@ -12,7 +12,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
 from interlock.cli.values import ago
 from interlock.protocol.access import Tenant
 
@@ -72,7 +72,7 @@ async def _create(tenant: str, name: str, where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
     else:
-        result(f"{tenant} is made")
+        print_sentence(f"{tenant} is made")
         say(f"its first key: interlock keys create WHO --role admin --tenant {tenant}")
     return ExitStatus.DONE
 
@@ -83,5 +83,5 @@ async def _change(tenant: str, verb: str, where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
     else:
-        result(f"{tenant} is {'suspended' if verb == 'suspend' else 'restored'}")
+        print_sentence(f"{tenant} is {'suspended' if verb == 'suspend' else 'restored'}")
     return ExitStatus.DONE

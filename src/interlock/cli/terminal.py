@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from interlock.cli.columns import GAP, PLAIN, Layout, cut_end, fitted
@@ -21,6 +21,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "cyan": "36"}
 """Green: it went well. Red: it failed, or did not run. Bold: a person should look. Cyan: a tool, a file, a place. Dim:
 what can be passed over. Yellow is not among them: it cannot be read on a light ground."""
+_WORDS = re.compile(r"(\s*)(\S+)")
 HANGING = "  "
 MIN_COLUMNS = 20
 """Rows are not made narrower than that."""
@@ -67,14 +68,28 @@ def styled(text: str, style: str, stream: TextIO) -> str:
 
 
 def result(text: str, *, end: str = "\n") -> None:
-    """Print a verb's result on standard output."""
+    """Print a verb's result on standard output, its lines as they are."""
     write(sys.stdout, text + end)
+
+
+def print_sentence(text: str, style: str | None = None, word: str | None = None, *, indent: int = len(HANGING)) -> None:
+    """Print a verb's result that is a sentence on standard output, styled as `say` does. On a terminal its rows break
+    between words, and all but the first are indented by `indent` cells, or by two where that would leave too few; into
+    a pipe or file it is one line."""
+    _sentence(sys.stdout, text, style, word, " " * indent)
 
 
 def say(text: str, style: str | None = None, word: str | None = None) -> None:
     """Print progress, a hint or an error on standard error; `text` may hold text of others. Of a sentence only `word`
-    is coloured, so that the rest has the colours that its reader has chosen; without it all is, which suits `dim`."""
-    write(sys.stderr, marked(printable(text), style, word, sys.stderr) + "\n", safe=True)
+    is coloured, so that the rest has the colours that its reader has chosen; without it all is, which suits `dim`.
+    On a terminal rows break between words, and all but the first of a line are indented."""
+    _sentence(sys.stderr, printable(text), style, word)
+
+
+def _sentence(stream: TextIO, text: str, style: str | None, word: str | None, indent: str = HANGING) -> None:
+    first, *more = _rows(text, stream, indent)
+    shown = [marked(first, style, word, stream), *(marked(row, None if word else style, None, stream) for row in more)]
+    write(stream, "\n".join(shown) + "\n", safe=True)
 
 
 def marked(line: str, style: str | None, word: str | None, stream: TextIO) -> str:
@@ -91,19 +106,54 @@ def notice(mark: str, text: str, style: str | None = None) -> None:
     """Print a sentence on standard error behind a mark that alone has the style, so that the sentence has the colours
     that its reader has chosen. On a terminal its rows break between words, and all but the first are indented; into a
     pipe or file it is one line."""
-    line = printable(f"{mark} {text}".strip())
-    rows = hanging(line, _width(sys.stderr)) if is_terminal(sys.stderr) else [line]
+    rows = _rows(printable(f"{mark} {text}".strip()), sys.stderr)
     if style is not None:
         shown = min(len(mark), len(rows[0]))
         rows[0] = styled(rows[0][:shown], style, sys.stderr) + rows[0][shown:]
     write(sys.stderr, "\n".join(rows) + "\n", safe=True)
 
 
-def hanging(text: str, width: int) -> list[str]:
-    """Cut text into rows of at most `width` cells, all but the first indented."""
-    first, *more = cut(text, width)
-    rest = "".join(more)
-    return [first.rstrip(), *(HANGING + row.strip() for row in cut(rest, width - len(HANGING)))] if rest else [first]
+def in_rows(question: str) -> str:
+    """Write a question for the terminal of standard error: its rows break between words, and its last blank stays."""
+    return "\n".join(_rows(question, sys.stderr)) + question[len(question.rstrip()):]
+
+
+def _rows(text: str, stream: TextIO, indent: str = HANGING) -> list[str]:
+    """Cut lines into the rows of the terminal that this stream is; a stream that is none gets them as they are."""
+    if not is_terminal(stream):
+        return [text]
+    width = _width(stream)
+    if width - len(indent) < MIN_COLUMNS:
+        indent = HANGING
+    return [row for line in printable(text).split("\n") for row in word_rows(line, width, indent)]
+
+
+def word_rows(text: str, width: int, indent: str = HANGING) -> list[str]:
+    """Cut one line into rows of at most `width` cells between its words; all but the first are indented, on top of
+    what the line itself is. A word of ASCII that is wider than a row, such as a path, stays whole and has a row of its
+    own: the terminal breaks it, and it can still be copied. Text that has no blanks between words is cut."""
+    from rich.cells import cell_len
+
+    if cell_len(text) <= width:
+        return [text.rstrip()]
+    own = text[:len(text) - len(text.lstrip(" "))]
+    rows, row, used = list[str](), own, len(own)
+    for blank, word in _words(text[len(own):], width - len(own + indent)):
+        more = cell_len(blank) + cell_len(word)
+        if row.strip() and used + more > width:
+            rows.append(row)
+            row, used, blank = own + indent, len(own + indent), ""
+            more = cell_len(word)
+        row, used = row + blank + word, used + more
+    return [*rows, row] if row.strip() else rows
+
+
+def _words(text: str, width: int) -> Iterator[tuple[str, str]]:
+    """Give each word with the blanks before it, and one that is not ASCII in pieces that fit so many cells."""
+    for blank, word in _WORDS.findall(text):
+        first, *more = [word] if word.isascii() else cut(word, width)
+        yield blank, first
+        yield from (("", piece) for piece in more)
 
 
 def _width(stream: TextIO) -> int:

@@ -13,7 +13,7 @@ from interlock.cli import short_ids
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, say
 from interlock.cli.transcript_sources import file_size
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.limits import MAX_IMPORT_BYTES
@@ -112,12 +112,12 @@ async def _entry(named: str, entry: str, what: str, body: dict[str, Any], where:
         return ExitStatus.DONE
     added = decoded(raw, _Added, path)
     if what == "branches":
-        result(f"{added.entry_id}: what comes next hangs below {one_line(entry_id)}")
+        print_sentence(f"{added.entry_id}: what comes next hangs below {one_line(entry_id)}")
         say("an agent that keeps its own context does not see this; see the how-to on transcripts", "dim")
     elif body["label"] is None:
-        result(f"{one_line(entry_id)} has no label now")
+        print_sentence(f"{one_line(entry_id)} has no label now")
     else:
-        result(f"{one_line(entry_id)} is labelled {one_line(body['label'])}")
+        print_sentence(f"{one_line(entry_id)} is labelled {one_line(body['label'])}")
     return ExitStatus.DONE
 
 
@@ -142,4 +142,4 @@ def _begun(raw: bytes, what: str, *, json: bool) -> None:
     if begun.report is not None and not begun.report.sound:
         counts = ", ".join(f"{kind} {count}" for kind, count in begun.report.counts.items())
         say(f"the file had damage, which is mended in the session: {counts}", "bold", "damage")
-    result(f"{begun.session.session_id} · {one_line(begun.session.agent_id)} · {begun.entries} entries")
+    print_sentence(f"{begun.session.session_id} · {one_line(begun.session.agent_id)} · {begun.entries} entries")

@@ -15,7 +15,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, printable, result, say
 from interlock.cli.transcript_sources import Source, file_named, read_file, transcript_of, write_new
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.clock import iso
@@ -161,7 +161,7 @@ def _reported(report: Report, kept: str | None, *, json: bool) -> None:
         if more:
             say(f"and {more} more")
     state = "sound" if report.sound else "damaged"
-    result(f"{state}: version {report.version}, {report.entries} entries, leaf {report.leaf or 'none'}")
+    print_sentence(f"{state}: version {report.version}, {report.entries} entries, leaf {report.leaf or 'none'}")
     if not report.sound and kept is None:
         say("repair it with --repair; the file as it is stays")
 

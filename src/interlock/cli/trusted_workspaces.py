@@ -14,7 +14,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.policy_verbs import RULE, Json, state_of
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import RememberedRule
@@ -70,8 +70,8 @@ async def forgotten(what: str, where: Where, *, json: bool) -> int:
         if json:
             print_json(raw)
         else:
-            result(f"{one.id} is revoked; the next start of {one_line(str(one.rule.get('agent')))} in "
-                   f"{one_line(str(one.rule.get(DOOR)))} is asked about again")
+            print_sentence(f"{one.id} is revoked; the next start of {one_line(str(one.rule.get('agent')))} in "
+                           f"{one_line(str(one.rule.get(DOOR)))} is asked about again")
     return ExitStatus.DONE
 
 

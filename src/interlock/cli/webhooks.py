@@ -14,7 +14,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, print_table, result, say
+from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.values import ago
 from interlock.protocol.resources import Delivery, Webhook
 
@@ -85,7 +85,7 @@ async def _test(name: str, where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
     else:
-        result(f"{name} took a test message")
+        print_sentence(f"{name} took a test message")
     return ExitStatus.DONE
 
 
@@ -114,5 +114,5 @@ async def _retry(id_: str, where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
     else:
-        result(f"{delivery.id} is sent again")
+        print_sentence(f"{delivery.id} is sent again")
     return ExitStatus.DONE

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
-from interlock.cli.terminal import result, say
+from interlock.cli.terminal import print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.note import (
     COSIGNATURE,
@@ -118,9 +118,9 @@ async def _watch(witness_: _Witness, where: Where, every: int, *, once: bool) ->
         while True:
             try:
                 cosigned = await _look(witness_, link)
-                result(f"cosigned {cosigned.size} records of {cosigned.origin}")
+                print_sentence(f"cosigned {cosigned.size} records of {cosigned.origin}")
             except CosignRefused as refused:
-                result(f"not cosigned: {refused}")
+                print_sentence(f"not cosigned: {refused}")
                 return ExitStatus.FAILED
             except Trouble as trouble:
                 if once or trouble.code != "Unreachable":
