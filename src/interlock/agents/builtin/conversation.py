@@ -12,13 +12,14 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ThinkingLevel
 
+from interlock.agents.builtin.answer_stream import merge_text
 from interlock.agents.builtin.cache import Cache, ContextUnknown, Message
 from interlock.agents.builtin.choice import ModelChoice, ModelUnavailable, choose
 from interlock.agents.builtin.figures import UsageSum
 from interlock.agents.builtin.files import INSTRUCTIONS_FILE
 from interlock.agents.builtin.messages import user_message
 from interlock.agents.builtin.model_request import ModelTimeouts
-from interlock.agents.builtin.models import make_model, thinking_of, window_of
+from interlock.agents.builtin.models import make_model, read_timeout_s, thinking_of, window_of
 from interlock.agents.builtin.shell import Shell
 from interlock.agents.builtin.summing_up import SummaryModel, SummedUp, check_goes_on, sum_up
 from interlock.agents.builtin.tools import Workshop, offered
@@ -68,8 +69,9 @@ class BuiltinConversation:
         self._model(choice)
 
     def _new_http(self) -> httpx2.AsyncClient:
-        idle_s = max(self._patience.first_event_s, self._patience.idle_s)
-        return httpx2.AsyncClient(timeout=httpx2.Timeout(idle_s, connect=CONNECT_S))
+        read_s = read_timeout_s(self._patience.first_event_s, self._patience.idle_s)
+        return httpx2.AsyncClient(timeout=httpx2.Timeout(read_s, connect=CONNECT_S),
+                                  event_hooks={"response": [merge_text]})
 
     def _model(self, choice: ModelChoice) -> Model:
         if self._http.is_closed:

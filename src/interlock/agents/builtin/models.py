@@ -17,6 +17,8 @@ EFFORTS: tuple[str, ...] = get_args(ThinkingEffort)
 OPTIONS = {"thinking": "thinking", "thinkingLevel": "thinking", "reasoning": "reasoning", "reasoningLevel": "reasoning"}
 """What a prompt's options may be called; a reasoning level is what the model thinks with, unless thinking says more."""
 
+READ_GRACE_S = 5.0
+
 
 def make_model(choice: ModelChoice, http: httpx2.AsyncClient) -> Model:
     """A model to ask, over `http`, which anyone who made it closes. Only the API that it needs is loaded. Raises
@@ -73,11 +75,17 @@ def thinking_of(options: dict[str, Any]) -> ThinkingLevel | None:
     return thinking if thinking is not None else said.get("reasoning")
 
 
+def read_timeout_s(first_event_s: float, idle_s: float) -> float:
+    """The HTTP client's own limit of a silence. An answer is read ahead of its reader, whose limits end it first and
+    say why."""
+    return max(first_event_s, idle_s) + READ_GRACE_S
+
+
 def settings_of(thinking: ThinkingLevel | None, max_tokens: int | None, first_event_s: float, idle_s: float
                 ) -> ModelSettings:
     """How a request is made: retries are ours alone, so that they are said."""
     settings = ModelSettings(max_retries=0, cache=True, first_event_timeout=first_event_s,
-                             timeout=max(first_event_s, idle_s))
+                             timeout=read_timeout_s(first_event_s, idle_s))
     if max_tokens is not None:
         settings["max_tokens"] = max_tokens
     if thinking is not None:
