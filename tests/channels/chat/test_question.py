@@ -73,3 +73,18 @@ def test_what_is_not_of_the_gateways_digest_can_only_be_denied() -> None:
     assert labels(shown) == ["Deny"]
     assert "⚠️ What the gateway sent of apr_1 does not match the digest" in shown.messages[0]
     assert labels(asked("s3cret")) == ["Allow", "Deny"], "what is redacted in the chat is compared before that"
+
+
+@pytest.mark.req("Y-2")
+def test_what_an_edit_adds_and_removes_is_marked_in_colour() -> None:
+    edit = {"file_path": "/srv/w/a.py", "old_string": "port = 80\n# 🟩 +x", "new_string": "port = 443\n# 🟩 +x"}
+    found = approval(input=msgspec.Raw(json.dumps(edit).encode()), tool_name="Edit")
+    rows = "\n".join(question(found, LIMITS, lambda text: text).messages).split("\n")
+    assert [row for row in rows if row.startswith("│ 🟥 ")] == ["│ 🟥 -port = 80"]
+    assert [row for row in rows if row.startswith("│ 🟩 ")] == ["│ 🟩 +port = 443"]
+
+    keys = {"file_path": "/srv/w/k", "old_string": "a\nb", "new_string": "c"}
+    found = approval(input=msgspec.Raw(json.dumps(keys).encode()), tool_name="Edit")
+    joined = "\n".join(question(found, LIMITS, lambda text: text.replace("-a\n-b", "[redacted]")).messages)
+    assert "│ [redacted]" in joined
+    assert "🟩" not in joined, "what was redacted may have moved the lines"

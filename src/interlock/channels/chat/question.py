@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from interlock.channels.chat.messages import DIGEST_SHOWN, buttons
 from interlock.command.card.asked_by import names
+from interlock.command.card.lines import CardLine
 from interlock.command.card.permission_request import (
     lines_of_approval,
     not_of_its_digest,
@@ -20,6 +21,7 @@ from interlock.protocol.resources import Approval
 
 QUOTE, CONTINUED = "│ ", "│↪ "
 """What the request's lines begin with, so that none passes for a line of ours."""
+MARKS = {"added": "🟩 ", "removed": "🟥 "}
 LINE_CHARS = 1_000
 """A longer line is continued on another one."""
 BESIDE_UNITS = 400
@@ -54,8 +56,7 @@ def question(approval: Approval, limits: ChatLimits, redact: _Redact, *, kind: s
         named = one_line(redact(kind), TITLE_CHARS)
         foot.insert(0, f"“Allow this kind” allows every call of the kind {named} that this agent "
                        "describes in this session, without asking again.")
-    text = redact("\n".join(line.text for line in lines_of_approval(shown)))
-    quoted = [row for line in text.split("\n") for row in _quoted(line)]
+    quoted = _quoted_lines(lines_of_approval(shown), redact)
     messages = _messages(head, quoted, foot, limits)
     if messages is None:
         return _part(approval, head, quoted, _foot(shown), limits, link)
@@ -124,8 +125,16 @@ def _foot(approval: Approval) -> list[str]:
     return [f"rule: {rule}{need}", f"sha256 {approval.digest[:DIGEST_SHOWN]}…, until {approval.expires_at}"]
 
 
-def _quoted(line: str) -> list[str]:
-    text = visible(line)
+def _quoted_lines(lines: Sequence[CardLine], redact: _Redact) -> list[str]:
+    """Quote a request's lines; what an edit adds and removes is marked in colour (Y-2): a chat colours no text."""
+    texts = redact("\n".join(line.text for line in lines)).split("\n")
+    # A secret of several lines is redacted to one; then no line is known to be the one that it was.
+    styles = [line.style for line in lines] if len(texts) == len(lines) else ["plain"] * len(texts)
+    return [row for text, style in zip(texts, styles, strict=True) for row in _quoted(text, MARKS.get(style, ""))]
+
+
+def _quoted(line: str, mark: str = "") -> list[str]:
+    text = mark + visible(line)
     return [QUOTE + text[:LINE_CHARS],
             *(CONTINUED + text[at:at + LINE_CHARS] for at in range(LINE_CHARS, len(text), LINE_CHARS))]
 
