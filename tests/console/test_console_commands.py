@@ -16,17 +16,17 @@ def steps(page: Any) -> list[str]:
     return page.locator(".timeline strong").all_inner_texts()
 
 
-@pytest.mark.req("J-6")
-def test_a_commands_steps_appear_as_they_happen_and_lead_to_their_records(browser: Any, house: House) -> None:
+@pytest.mark.req("J-6", "Y-17")
+def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: Any, house: House) -> None:
     approval = asked(house, "true timeline", "timeline")
     command = house.get(f"/v1/approvals/{approval}")["command_id"]
     with page_of(browser, house) as page:
-        page.get_by_role("link", name="Commands").click()
+        page.get_by_role("link", name="Tasks").click()
         page.locator(f"a[href='/console/commands/{command}']").click()
         page.get_by_text("Waits for approval", exact=True).wait_for()
         assert steps(page)[:3] == ["Submitted", "Sent to the runner", "Running"]
         interlock(house, "approve", approval, "--yes")
-        page.get_by_role("heading", name="Succeeded: execute shell").wait_for()
+        page.get_by_role("heading", name="Succeeded: shell").wait_for()
         page.get_by_text("Audit record").nth(5).wait_for()
         said = steps(page)
         assert said[said.index("Waits for approval"):][:3] == ["Waits for approval", "Allowed", "Used: the tool ran"]
@@ -41,7 +41,7 @@ def test_a_commands_steps_appear_as_they_happen_and_lead_to_their_records(browse
 
 
 @pytest.mark.req("J-6")
-def test_a_command_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, house: House) -> None:
+def test_a_task_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, house: House) -> None:
     approval = asked(house, "true meanwhile", "meanwhile")
     command = house.get(f"/v1/approvals/{approval}")["command_id"]
 
@@ -54,11 +54,11 @@ def test_a_command_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, ho
     with page_of(browser, house) as page:
         page.route(f"**/v1/commands/{command}/status*", end_it)
         page.goto(f"{origin(house)}/console/commands/{command}")
-        page.get_by_role("heading", name="Succeeded: execute shell").wait_for()
+        page.get_by_role("heading", name="Succeeded: shell").wait_for()
 
 
 @pytest.mark.req("J-6")
-def test_a_command_that_is_not_there_is_one_sentence(browser: Any, house: House) -> None:
+def test_a_task_that_is_not_there_is_one_sentence(browser: Any, house: House) -> None:
     with page_of(browser, house) as page:
         page.goto(f"{origin(house)}/console/commands/cmd_00000000000000000000000000")
-        page.get_by_text("There is no such command.").wait_for()
+        page.get_by_text("There is no such task.").wait_for()

@@ -1,8 +1,8 @@
-/** Sentences of the views of commands, loaded with them. */
+/** Sentences of the views of tasks, loaded with them. */
 import {words} from '../language.svelte';
 
 const english = {
-  actor: 'Given by',
+  actor: 'Started by',
   agent: 'Agent',
   approval: 'Approval',
   attempt: 'Attempt {0}',
@@ -19,9 +19,9 @@ const english = {
   failed: 'Failed',
   granted: 'Allowed',
   loading: 'Loading…',
-  more: 'Older commands',
-  none: 'No command was given yet. Give one in a terminal: interlock run',
-  notFound: 'There is no such command.',
+  more: 'Older tasks',
+  none: 'No tasks yet. Start one in a terminal: interlock run',
+  notFound: 'There is no such task.',
   notice: 'Notice',
   paused: 'Paused',
   pausing: 'Being paused',
@@ -38,14 +38,14 @@ const english = {
   succeeded: 'Succeeded',
   superseded: 'Replaced by a new request',
   timed_out: 'Timed out',
-  title: 'Commands',
+  title: 'Tasks',
   void: 'Withdrawn',
 };
 
 export type CommandWord = keyof typeof english;
 
 const korean: Record<CommandWord, string> = {
-  actor: '지시한 사람',
+  actor: '시작한 사람',
   agent: '에이전트',
   approval: '승인',
   attempt: '{0}번째 시도',
@@ -62,9 +62,9 @@ const korean: Record<CommandWord, string> = {
   failed: '실패',
   granted: '허용됨',
   loading: '불러오는 중…',
-  more: '이전 명령',
-  none: '아직 명령이 없습니다. 터미널에서 내리세요: interlock run',
-  notFound: '그런 명령이 없습니다.',
+  more: '이전 작업',
+  none: '아직 작업이 없습니다. 터미널에서 시작하세요: interlock run',
+  notFound: '그런 작업이 없습니다.',
   notice: '알림',
   paused: '일시 중지됨',
   pausing: '일시 중지하는 중',
@@ -81,7 +81,7 @@ const korean: Record<CommandWord, string> = {
   succeeded: '성공',
   superseded: '새 요청으로 대체됨',
   timed_out: '시간 초과',
-  title: '명령',
+  title: '작업',
   void: '철회됨',
 };
 
