@@ -11,5 +11,9 @@ export default defineConfig({
     modulePreload: {polyfill: false},
     reportCompressedSize: false,
     target: 'es2022',
+    // Every file's name stands in the page's script, and its hash cannot be compressed.
+    rolldownOptions: {output: {
+      entryFileNames: 'assets/[name]-[hash:6].js', chunkFileNames: 'assets/[name]-[hash:6].js', assetFileNames: 'assets/[name]-[hash:6][extname]',
+    }},
   },
 });

@@ -17,7 +17,9 @@ export type Node = components['schemas']['Node'];
 export type Drain = components['schemas']['Drain'];
 export type PairingCode = components['schemas']['PairingCode'];
 /** What a vote may carry beside its decision. */
-export type Answer = Partial<Pick<components['schemas']['GrantBody'], 'remember' | 'updated_input'>>;
+export type Answer = Partial<Pick<components['schemas']['GrantBody'], 'remember' | 'updated_input' | 'method' | 'key_id' | 'at' | 'assertion'>>;
+/** Signs a vote: what it must carry for that. */
+export type Sign = (decision: 'grant' | 'deny') => Promise<Answer>;
 type Opened = components['schemas']['OpenedBrowserSession'];
 type Problem = components['schemas']['Problem'];
 
@@ -57,32 +59,11 @@ export function who(): Whoami | null {
   return text === null ? null : (JSON.parse(text) as Whoami);
 }
 
-const AUDITORS: ReadonlySet<string> = new Set(['auditor', 'admin', 'owner']);
-
-/** Whether this person may read the audit log. */
-export function isAuditor(): boolean {
-  return who()?.roles.some((role) => AUDITORS.has(role)) ?? false;
-}
-
 const VOTERS: ReadonlySet<string> = new Set(['approver', 'admin', 'owner']);
 
 /** Whether this person may vote. */
 export function mayVote(): boolean {
   return who()?.roles.some((role) => VOTERS.has(role)) ?? false;
-}
-
-const WRITERS: ReadonlySet<string> = new Set(['operator', 'admin', 'owner']);
-
-/** Whether this person may submit commands. */
-export function mayWrite(): boolean {
-  return who()?.roles.some((role) => WRITERS.has(role)) ?? false;
-}
-
-const REPLAYERS: ReadonlySet<string> = new Set(['operator', 'auditor', 'admin', 'owner']);
-
-/** Whether this person may replay rules on recorded calls. */
-export function mayReplay(): boolean {
-  return who()?.roles.some((role) => REPLAYERS.has(role)) ?? false;
 }
 
 const ADMINS: ReadonlySet<string> = new Set(['admin', 'owner']);
@@ -163,13 +144,6 @@ export async function logOut(): Promise<void> {
   }
 }
 
-/** Revoke a remembered rule.
- *
- * Raises: Refused. */
-export async function revokeRule(id: string): Promise<void> {
-  await post(`/v1/policy/rules/${encodeURIComponent(id)}/revoke`, {});
-}
-
 /** All approvals that wait, oldest first. */
 export async function pending(): Promise<Approval[]> {
   const found: Approval[] = [];
@@ -197,11 +171,6 @@ export async function input(id: string): Promise<ArrayBuffer> {
 export async function vote(
   id: string, decision: 'grant' | 'deny', digest: string, comment: string, more: Answer = {},
 ): Promise<Approval> {
-  const body = {...more, decision, method: 'acl', ...(digest === '' ? {} : {digest}), ...(comment === '' ? {} : {comment})};
+  const body = {method: 'acl', ...more, decision, ...(digest === '' ? {} : {digest}), ...(comment === '' ? {} : {comment})};
   return await (await post(`/v1/approvals/${encodeURIComponent(id)}/grants`, body)).json() as Approval;
-}
-
-/** Submit a command: a prompt, or a control command about one. */
-export async function submit(body: Partial<components['schemas']['CommandBody']>): Promise<Command> {
-  return await (await post('/v1/commands', body)).json() as Command;
 }

@@ -22,6 +22,13 @@ class Place {
 export const place = new Place();
 addEventListener('popstate', () => { place.read(); });
 
+/** Go where a link leads without a new page, unless it is to open elsewhere. */
+export function follow(event: MouseEvent): void {
+  if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  place.go((event.currentTarget as HTMLAnchorElement).pathname);
+}
+
 /** Take the login code out of the URL, so that it is in no history entry and no screenshot. */
 export function takeCode(): string {
   const code = location.hash.slice(1);

@@ -17,13 +17,20 @@ EDIT = {"kind": "edit", "title": "an edit", "rawInput": {
     "file_path": "a.py", "old_string": "".join(f"{n}\n" for n in range(99)), "new_string": "one\ntwo\n"}}
 MARKDOWN = ["# Title\n\n#### Part\n\n[a](https://example.org) `code`\n\n> quoted\n\n| a | b |\n|---|---|\n| 1 | 2 |",
             "```\ncode\n```\n\n- [x] done"]
-NAMES = ("inbox", "edit", "waiting", "decided", "denied", "sessions", "spoken", "ran", "begin", "commands", "command",
-         "runners", "usage", "access", "settings", "policy", "audit")
+RULE = """[[policy.rules]]
+name = "takes a tap"
+effect = "ask"
+door = "tool"
+command = "touch signed"
+signed = "passkey"
+"""
+NAMES = ("inbox", "edit", "waiting", "signed", "decided", "denied", "sessions", "spoken", "ran", "begin", "commands",
+         "command", "runners", "usage", "access", "settings", "policy", "audit")
 
 
 def config() -> str:
-    """An agent that says its prompt, and one that asks for the call that its prompt is."""
-    found = ""
+    """An agent that says its prompt, one that asks for the call that its prompt is, and a rule for signed votes."""
+    found = RULE
     for name, module in (("speaker", "speaking"), ("forger", "forging")):
         start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
         found += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
@@ -37,6 +44,7 @@ def fill(house: House) -> dict[str, tuple[str, str]]:
     interlock(house, "run", "shell", "seq 40", "--session", "ran", "--yes")
     edit = asked(house, json.dumps(EDIT), "edit", "forger")
     waiting = asked(house, "touch waits", "waits")
+    signed = asked(house, "touch signed", "signed")
     denied = asked(house, "touch denied", "denied")
     interlock(house, "deny", denied, "--yes", "--reason", "not now")
     sessions = {one["session_key"].rpartition(":")[2]: one["session_id"] for one in house.get("/v1/sessions")["items"]}
@@ -45,6 +53,7 @@ def fill(house: House) -> dict[str, tuple[str, str]]:
         "inbox": ("/console/", ".cards a"),
         "edit": (f"/console/a/{edit}", ".answer"),
         "waiting": (f"/console/a/{waiting}", ".answer"),
+        "signed": (f"/console/a/{signed}", "main p a[href='/console/access']"),
         "decided": ("/console/decided", ".cards a"),
         "denied": (f"/console/a/{denied}", ".notice strong"),
         "sessions": ("/console/sessions", ".cards a"),

@@ -24,7 +24,6 @@ const english = {
   revokeSure: 'Revoke it: it stops at once',
   role: 'Role',
   showRevoked: 'Show the revoked ones',
-  signing: 'Signing keys',
   title: 'Keys & devices',
   used: 'last used {0}',
 };
@@ -52,7 +51,6 @@ const korean: Record<keyof typeof english, string> = {
   revokeSure: '철회하면 바로 멈춥니다',
   role: '역할',
   showRevoked: '철회된 키 보기',
-  signing: '서명 키',
   title: '키와 기기',
   used: '마지막 사용 {0}',
 };
