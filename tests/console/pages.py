@@ -34,7 +34,8 @@ def page_of(browser: Any, house: House) -> Iterator[Any]:
     page.set_default_timeout(PATIENCE_MS)
     elsewhere: list[str] = []
     errors: list[str] = []
-    page.on("request", lambda one: None if one.url.startswith(origin(house)) else elsewhere.append(one.url))
+    page.on("request", lambda one: None if one.url.removeprefix("blob:").startswith(origin(house))
+            else elsewhere.append(one.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(link(house))
     page.get_by_role("heading", name="Waiting for you").wait_for()

@@ -24,14 +24,24 @@ door = "tool"
 command = "touch signed"
 signed = "passkey"
 """
-NAMES = ("inbox", "edit", "waiting", "signed", "decided", "denied", "sessions", "spoken", "ran", "begin", "commands",
-         "command", "runners", "usage", "access", "settings", "policy", "audit")
+PIXEL = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+PLANNED = [
+    {"sessionUpdate": "agent_message_chunk", "content": {
+        "type": "image", "mimeType": "image/gif", "uri": "file:///drawn.gif", "data": PIXEL}},
+    {"sessionUpdate": "plan", "entries": [
+        {"content": f"Step {n} of what is to be done, in the agent's own words",
+         "priority": "high" if n == 2 else "low",
+         "status": "completed" if n < 2 else "in_progress" if n == 2 else "pending"} for n in range(9)]},
+]
+NAMES = ("inbox", "edit", "waiting", "signed", "decided", "denied", "sessions", "spoken", "planned", "ran", "begin",
+         "commands", "command", "runners", "usage", "access", "settings", "policy", "audit")
 
 
 def config() -> str:
-    """An agent that says its prompt, one that asks for the call that its prompt is, and a rule for signed votes."""
+    """An agent that says its prompt, one that asks for the call that its prompt is, one that sends its updates, and a
+    rule for signed votes."""
     found = RULE
-    for name, module in (("speaker", "speaking"), ("forger", "forging")):
+    for name, module in (("speaker", "speaking"), ("forger", "forging"), ("updater", "updating")):
         start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
         found += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
                   f'args = {json.dumps(["-c", start])}\n')
@@ -41,6 +51,7 @@ def config() -> str:
 def fill(house: House) -> dict[str, tuple[str, str]]:
     """Have agents do something of each kind. The path of each screen, and what it shows once it is complete."""
     interlock(house, "run", "speaker", json.dumps(MARKDOWN), "--session", "spoken", "--yes")
+    interlock(house, "run", "updater", json.dumps(PLANNED), "--session", "planned", "--yes")
     interlock(house, "run", "shell", "seq 40", "--session", "ran", "--yes")
     edit = asked(house, json.dumps(EDIT), "edit", "forger")
     waiting = asked(house, "touch waits", "waits")
@@ -58,6 +69,7 @@ def fill(house: House) -> dict[str, tuple[str, str]]:
         "denied": (f"/console/a/{denied}", ".notice strong"),
         "sessions": ("/console/sessions", ".cards a"),
         "spoken": (f"/console/sessions/{sessions['spoken']}", ".block.markup pre"),
+        "planned": (f"/console/sessions/{sessions['planned']}", ".file img"),
         "ran": (f"/console/sessions/{sessions['ran']}", ".tool pre[aria-label]"),
         "begin": ("/console/sessions/new", ".rule strong"),
         "commands": ("/console/commands", "main a"),

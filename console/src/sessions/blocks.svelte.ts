@@ -1,7 +1,8 @@
 /** What a session's stream amounts to: blocks in their order, made of its frames. Deltas are put at their offset, so
  * that nothing is shown twice after a lost connection, and a block that ends replaces what was streamed of it. */
 
-import {shownEdit} from '../edits';
+import type {components} from '../api.generated';
+import {editsOf, members, shownEdit, type Edit} from '../edits';
 
 export interface FrameEvent {
   n?: number | null;
@@ -10,15 +11,29 @@ export interface FrameEvent {
   notice?: {code: string; message: string} | null;
 }
 
+/** A file that came with a prompt or from the agent: by the id of its transfer, or within its frame as base64. */
+export interface SentFile {
+  name: string;
+  media: string;
+  size: number;
+  transfer: string;
+  data: string;
+  /** All of it has arrived. */
+  isWhole: boolean;
+}
+
 export type Block =
-  | {kind: 'prompt' | 'text' | 'thinking'; id: string; text: string}
+  | {kind: 'text' | 'thinking'; id: string; text: string}
+  | {kind: 'prompt'; id: string; text: string; files: SentFile[]}
   | {kind: 'tool'; id: string; name: string; title: string; input: unknown; output: string; state: string;
     duration_ms: number | null; truncated: boolean; changed: unknown[]}
   | {kind: 'ask'; id: string; title: string; approval: string; decision: string; by: string}
   | {kind: 'notice' | 'error'; id: string; text: string; code: string}
-  | {kind: 'file'; id: string; name: string; size: number}
+  | {kind: 'file'; id: string; file: SentFile}
   | {kind: 'end'; id: string; reason: string}
   | {kind: 'compacted'; id: string; before: number; after: number};
+
+type Schemas = components['schemas'];
 
 const QUIET_ENDS = new Set(['end_turn', 'tool_use']);
 
@@ -37,8 +52,26 @@ function points(piece: string): number {
   return found;
 }
 
+/** What a tool call was to change by its input, else what it says that it changed. */
+export function toolEdits(tool: Block & {kind: 'tool'}): Edit[] {
+  const asked = editsOf(members(tool.input) ?? {}).edits;
+  return asked.length > 0 ? asked : tool.changed.map(shownEdit).filter((one) => one !== null);
+}
+
+/** What a part of a prompt that is no text brings. */
+function sentWith(part: Record<string, unknown>): SentFile {
+  const data = text(part.data);
+  return {name: text(part.name ?? part.type), media: text(part.media_type), size: Math.floor(data.replace(/=+$/, '').length * 3 / 4),
+    transfer: text(part.transfer_id), data, isWhole: true};
+}
+
 export class Blocks {
   list: Block[] = $state([]);
+  /** The tool calls that edited files, and did not fail. */
+  edited: (Block & {kind: 'tool'})[] = $state.raw([]);
+  /** The plan and the settings that the agent reported last; null if these frames have none. */
+  plan: Schemas['PlanChanged'] | null = $state.raw(null);
+  settings: Schemas['AgentSettings'] | null = $state.raw(null);
   /** The newest durable event that was taken. */
   seen = 0;
   private byId = new Map<string, Block>();
@@ -64,7 +97,7 @@ export class Blocks {
     return kept;
   }
 
-  private spoken(kind: 'text' | 'thinking', id: string): Block & {kind: 'prompt' | 'text' | 'thinking'} {
+  private spoken(kind: 'text' | 'thinking', id: string): Block & {kind: 'text' | 'thinking'} {
     const found = this.byId.get(id);
     if (found !== undefined && (found.kind === 'text' || found.kind === 'thinking')) return found;
     return this.add({kind, id, text: ''}) as Block & {kind: 'text'};
@@ -92,12 +125,23 @@ export class Blocks {
     return offset === length ? piece : Array.from(piece).slice(length - offset).join('');
   }
 
+  /** A file comes in one frame, or in pieces, and can be read once its last piece is there. */
+  private file(p: Record<string, unknown>): void {
+    const id = `file ${text(p.transfer_id)}`;
+    const chunk = p.chunk as {index?: number; count?: number} | null | undefined;
+    const known = this.byId.get(id);
+    const block = known?.kind === 'file' ? known : this.add({kind: 'file', id, file: {name: text(p.name), media: text(p.media_type),
+      size: count(p.size), transfer: text(p.transfer_id), data: '', isWhole: false}}) as Block & {kind: 'file'};
+    if (count(chunk?.index) + 1 >= (chunk?.count ?? 1)) block.file.isWhole = true;
+  }
+
   private frame(type: string, p: Record<string, unknown>, id: string): void {
     switch (type) {
       case 'control.prompt.request': {
         const parts = Array.isArray(p.content) ? p.content as Record<string, unknown>[] : [];
-        const words = text(p.text) || parts.map((part) => text(part.text ?? part.value) || `📎 ${text(part.name ?? part.type)}`).join('\n');
-        if (p.silent !== true && words !== '') this.add({kind: 'prompt', id, text: words});
+        const words = text(p.text) || parts.map((part) => text(part.text ?? part.value)).filter((one) => one !== '').join('\n');
+        const files = parts.filter((part) => part.type !== 'text' || part.transfer_id !== undefined).map(sentWith);
+        if (p.silent !== true && (words !== '' || files.length > 0)) this.add({kind: 'prompt', id, text: words, files});
         break;
       }
       case 'agent.text.delta': case 'agent.thinking.delta': {
@@ -111,6 +155,15 @@ export class Blocks {
         this.lengths.set(block.id, points(block.text));
         break;
       }
+      case 'x-interlock.plan.changed':
+        this.plan = p as Schemas['PlanChanged'];
+        break;
+      case 'x-interlock.settings.changed':
+        this.settings = p as Schemas['AgentSettings'];
+        break;
+      case 'session.capabilities':
+        if (p.settings !== undefined && p.settings !== null) this.settings = p.settings as Schemas['AgentSettings'];
+        break;
       case 'tool.invoke.request': {
         const tool = this.tool(text(p.invocation_id));
         [tool.name, tool.title, tool.input] = [text(p.tool_name), text(p.title), p.input];
@@ -130,6 +183,7 @@ export class Blocks {
         if (isDiff) tool.changed = p.output as unknown[];
         const output = isDiff ? '' : text(p.output);
         if (output !== '' && !tool.truncated) tool.output = output;
+        if (tool.state === 'ok' && toolEdits(tool).length > 0) this.edited = [...this.edited, tool];
         break;
       }
       case 'agent.interaction.request':
@@ -152,9 +206,7 @@ export class Blocks {
         this.add({kind: 'error', id, text: text(p.message), code: text(p.error_code)});
         break;
       case 'agent.file.transfer':
-        if (count((p.chunk as {index?: number} | null)?.index) === 0) {
-          this.add({kind: 'file', id, name: text(p.name), size: count(p.size)});
-        }
+        if (p.purpose !== 'prompt') this.file(p);
         break;
       case 'session.compacted':
         this.add({kind: 'compacted', id, before: count(p.previous_token_count), after: count(p.current_token_count)});

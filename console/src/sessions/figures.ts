@@ -1,4 +1,6 @@
 import type {Session} from '../api';
+import type {components} from '../api.generated';
+import {visible} from '../visible';
 import {say} from './words';
 
 /** Tokens and estimated cost of a session, as the end of a line; "" if it has used nothing. */
@@ -12,4 +14,11 @@ export function usage(session: Session): string {
 export function lost(session: Session): string {
   const count = session.lost_frame_count ?? 0;
   return count > 0 ? ` · ${say('lost', count)}` : '';
+}
+
+/** The mode and the thinking that an agent is set to, as the end of a line; "" of one that lets neither be chosen. */
+export function chosen(settings: components['schemas']['AgentSettings'] | null): string {
+  const one = (name: 'mode' | 'level', setting: components['schemas']['AgentSetting'] | null | undefined): string =>
+    setting?.current ? ` · ${say(name)}: ${visible(setting.values?.find((each) => each.id === setting.current)?.name ?? setting.current)}` : '';
+  return one('mode', settings?.mode) + one('level', settings?.thinking);
 }

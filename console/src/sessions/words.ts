@@ -60,6 +60,21 @@ const english = {
   waits: 'Waits for an answer',
   working: 'Working',
   write: 'Write to the agent',
+  completed: 'done',
+  high: 'first',
+  in_progress: 'now',
+  level: 'Thinking depth',
+  moreSteps: '{0} more steps are not shown.',
+  notAllowed: 'not allowed',
+  pending: 'to do',
+  plan: 'Plan: {0} of {1} done',
+  steps: 'Steps of the plan',
+  save: 'Save',
+  saveFile: 'Save {0}',
+  edited: 'What {0} edits of files changed',
+  editedNote: 'As its tools reported it; what a command changed is not among it.',
+  editedPart: 'As its tools reported it in the events shown here; what a command changed is not among it.',
+  edits: '{0} edits',
 };
 
 const korean: Record<keyof typeof english, string> = {
@@ -121,6 +136,21 @@ const korean: Record<keyof typeof english, string> = {
   waits: '응답을 기다립니다',
   working: '작업 중',
   write: '에이전트에게 쓰기',
+  completed: '완료',
+  high: '우선',
+  in_progress: '진행 중',
+  level: '생각 깊이',
+  moreSteps: '보이지 않는 단계 {0}개',
+  notAllowed: '허용되지 않음',
+  pending: '예정',
+  plan: '계획: {1}개 중 {0}개 완료',
+  steps: '계획의 단계',
+  save: '저장',
+  saveFile: '{0} 저장',
+  edited: '파일 편집 {0}개가 바꾼 것',
+  editedNote: '도구가 보고한 대로이며, 명령이 바꾼 것은 포함되지 않습니다.',
+  editedPart: '여기 표시된 이벤트에서 도구가 보고한 대로이며, 명령이 바꾼 것은 포함되지 않습니다.',
+  edits: '편집 {0}개',
 };
 
 /** The sentence, with values put in for {0}, {1} and {2}. */
