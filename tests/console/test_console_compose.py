@@ -21,6 +21,14 @@ workspace = "{secret}"
 reason = "Nothing starts there."
 
 [[policy.rules]]
+name = "nothing of mine"
+door = "command"
+effect = "deny"
+workspace = "{own}"
+person = "user:owner"
+runner = "local"
+
+[[policy.rules]]
 name = "prompts of the shell"
 door = "command"
 effect = "ask"
@@ -32,7 +40,7 @@ agent = "shell"
 def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
     """A gateway that holds each command of the shell, and a runner."""
     place = tmp_path_factory.mktemp("compose")
-    house = House(place, RULES.format(secret=place / "workspace" / "secret"))
+    house = House(place, RULES.format(secret=place / "workspace" / "secret", own=place / "workspace" / "own"))
     try:
         house.up()
         yield house
@@ -54,6 +62,10 @@ def test_a_prompt_begins_a_session_after_its_rule_was_shown(browser: Any, house:
         page.get_by_label("Directory").fill(str(house.workspace))
         page.get_by_text("A person is asked before it starts").wait_for()
         page.get_by_label("Runner").select_option("local")
+        page.get_by_label("Directory").fill(f"{house.workspace}/own")
+        page.get_by_text("by the rule nothing of mine").wait_for()
+        page.get_by_label("Directory").fill(str(house.workspace))
+        page.get_by_text("by the rule prompts of the shell").wait_for()
         page.get_by_label("Write to the agent").fill("echo composed")
         page.get_by_text("Options").click()
         page.get_by_label("If the session is busy").select_option("reject")

@@ -54,6 +54,15 @@ async def test_a_described_call_is_decided_and_each_rule_before_it_says_why_not(
         assert (await gateway.http.get(f"/v1/policy/decision{query}")).json()["code"] == "InvalidPayload"
 
 
+@pytest.mark.req("P-1", "J-4")
+async def test_a_described_call_is_decided_by_its_person_and_its_runner(gateway: Gateway) -> None:
+    gateway.desk.policy = RuleSet([Rule(name="mine", effect="deny", person="user:ann", runner=["a", "b"])])
+    for query, rule in (("&person=user:ann&runner=b", "mine"), ("&person=user:bob&runner=b", None),
+                        ("&person=user:ann&runner=c", None), ("", None)):
+        answer = (await gateway.http.get(f"/v1/policy/decision?agent=goose&door=command{query}")).json()
+        assert (answer["rule"] == "mine") == (rule is not None), query
+
+
 @pytest.mark.req("A-9", "M-1", "U-1")
 async def test_a_remembered_rule_is_listed_and_revoked_once(gateway: Gateway) -> None:
     await remembered(gateway)

@@ -87,7 +87,7 @@ def _described(call: ApiRequest) -> PolicySubject:
         "origin": call.choice("origin") or "user",
         "permission": call.choice("permission") or "asks",
         "at_ms": call.front.clock.now_ms(), "session_id": call.query("session_id"),
-        "cost_usd": call.number("cost_usd"),
+        "cost_usd": call.number("cost_usd"), "runner_id": call.query("runner"), "person": call.query("person"),
     }
     door = cast("Door", call.choice("door") or "tool")
     if door == "command":

@@ -110,6 +110,8 @@ PARAMETERS: dict[str, Parameter] = {
     "decide.origin": Parameter(_one_of(*get_args(Origin)), "Who gave the command."),
     "decide.permission": Parameter(_one_of(*get_args(Permission)), "Whether the agent asks before its tools."),
     "decide.cost_usd": Parameter(_whole(0, MAX_COST_USD, 0), "What the session has cost so far."),
+    "decide.runner": Parameter(_TEXT, "The id of the runner that the agent runs on."),
+    "decide.person": Parameter(_TEXT, "Whose work it is, such as `user:ann`."),
     "readAudit.order": Parameter(_one_of("oldest", "newest"), "Which records come first; `oldest` if left out."),
     "readAudit.actor": Parameter(_TEXT, "Who did it: `ann` or `user:ann`."),
     "readAudit.action": Parameter(_TEXT, "What was done, such as `vote`."),

@@ -18,7 +18,7 @@ DECIDE = Operation(
     "What the rules say of a call that is described by the query (P-1).",
     roles=READERS,
     query=("door", "agent", "tool", "kind", "command", "path", "input", "subject", "workspace",
-           "origin", "permission", "type", "session_id", "cost_usd"),
+           "origin", "permission", "type", "session_id", "cost_usd", "runner", "person"),
     answers=Explanation,
     verb="policy test")
 LIST_REMEMBERED_RULES = Operation(
