@@ -53,6 +53,7 @@ PROOFS = {
     "A2": "proof.audit_complete",
     "A3": "proof.audit_interop",
     "cascade": "proof.cascade",
+    "failover": "proof.failover",
     "rolling": "proof.rolling",
     "moving": "proof.moving",
     "seeds": "proof.seeds",

@@ -99,6 +99,21 @@ async def test_figures_say_which_server_is_away(town: Street, monkeypatch: pytes
         "The ledger at the ledger does not answer (It is full.): nothing is taken until it does.")
 
 
+@pytest.mark.req("D-1")
+@pytest.mark.parametrize(("waits_ms", "is_told"), [(40, False), (60_000, True)])
+async def test_a_database_whose_standby_does_not_follow_is_one_sentence_in_status(
+        town: Street, monkeypatch: pytest.MonkeyPatch, waits_ms: int, is_told: bool) -> None:
+    async def waits() -> Survey:
+        return Survey("PostgreSQL 18.4", [], waits_ms)
+
+    monkeypatch.setattr(town.leases, "survey", waits)
+    database = (await seen_by(town, "default", "operator")).body["cluster"]["database"]
+    assert (database["reachable"], database["version"]) == (True, "PostgreSQL 18.4")
+    assert database["trouble"] == ((
+        "The ledger at the ledger waits for its synchronous standby: nothing is taken until a standby follows again, "
+        "or synchronous_standby_names no longer asks for one.") if is_told else None)
+
+
 @pytest.mark.req("M-1")
 async def test_a_request_that_needs_the_bus_is_answered_soon_while_that_is_away(
         town: Street, monkeypatch: pytest.MonkeyPatch) -> None:

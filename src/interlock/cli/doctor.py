@@ -213,7 +213,7 @@ def _cluster(cluster: ClusterHealth) -> Iterator[HostFinding]:
     alive = ", ".join(f"{one.instance_id} at {one.address} ({count(one.lanes, 'lane')})" for one in cluster.gateways)
     if cluster.database.reachable:
         yield HostFinding("cluster", bool(alive), alive or "no gateway is alive.", "Their logs say why.")
-    yield HostFinding("database", cluster.database.reachable, shared_server(cluster.database),
+    yield HostFinding("database", cluster.database.trouble is None, shared_server(cluster.database),
                       "Look at PostgreSQL, and at what `store` of `[cluster]` names.")
     yield HostFinding("bus", cluster.bus.reachable, shared_server(cluster.bus),
                       "Look at NATS, and at what `bus` of `[cluster]` names.")

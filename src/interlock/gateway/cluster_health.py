@@ -13,12 +13,20 @@ from interlock.protocol.clock import iso
 
 PROBE_TIMEOUT_MS = 1_000
 """A server that does not answer within this is shown as not reachable."""
+STANDBY_WAIT_MS = 2_000
+"""A commit that waits for a synchronous standby for longer is shown: one that is there confirms in milliseconds."""
 
 
 def bus_trouble(where: str) -> str:
     """Say what a bus that is away stops."""
     return (f"The gateways cannot reach one another: {where} does not answer. A request for a session of another "
             "gateway is answered 503, and sessions whose runners are attached to the gateway that is asked go on.")
+
+
+def standby_trouble(where: str) -> str:
+    """Say what a synchronous standby that does not confirm stops."""
+    return (f"The ledger at {where} waits for its synchronous standby: nothing is taken until a standby follows again, "
+            "or synchronous_standby_names no longer asks for one.")
 
 
 class ClusterWatch:
@@ -51,7 +59,9 @@ class ClusterWatch:
             return [], SharedServer(where=self._store, reachable=False, trouble=(
                 f"The ledger at {self._store} does not answer{why}: nothing is taken until it does."))
         took_ms = round((self._now_s() - began_s) * 1000, 2)
-        return found.members, SharedServer(where=self._store, reachable=True, version=found.version, latency_ms=took_ms)
+        trouble = standby_trouble(self._store) if found.standby_wait_ms >= STANDBY_WAIT_MS else None
+        return found.members, SharedServer(where=self._store, reachable=True, version=found.version, latency_ms=took_ms,
+                                           trouble=trouble)
 
     async def _look_at_bus(self) -> SharedServer:
         where = self._bus.where

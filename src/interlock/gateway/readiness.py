@@ -18,6 +18,8 @@ from interlock.protocol.limits import MIB
 
 PROBE_MS = 1_000
 """The ledger is written to at most this often, however often somebody asks: the path asks for no credential."""
+PROBE_TIMEOUT_S = 5.0
+"""A ledger that has not written by then counts as refusing; what was begun is waited for by the next who asks."""
 PROBE = "ready_probe"
 ROOM_BYTES = MIB
 """With less than this free for the state directory the ledger counts as refusing: a small write may still find a place
@@ -30,6 +32,7 @@ class Ready:
     def __init__(self, front: Front) -> None:
         self._front = front
         self._seen: tuple[int, bool] | None = None
+        self._probing: asyncio.Task[bool] | None = None
 
     async def look(self) -> Readiness:
         """Give what is up. A drain does not make it unready: what runs is still to be read and answered."""
@@ -55,13 +58,21 @@ class Ready:
         if not await asyncio.to_thread(has_room, Path(self._front.facts.state_dir)):
             self._seen = (now, False)
             return False
-        try:
-            await self._front.desk.ledger.commit(WriteBatch([PutFact(PROBE, iso(self._front.clock.now_ms()))]))
-            good = True
-        except LedgerError:
-            good = False
+        # One at a time: a ledger that stands still does not gather a write from each who asks.
+        probing = self._probing = self._probing or asyncio.create_task(self._probe(), name="ready probe")
+        done, _ = await asyncio.wait([probing], timeout=PROBE_TIMEOUT_S)
+        good = bool(done) and probing.result()
         self._seen = (now, good)
         return good
+
+    async def _probe(self) -> bool:
+        try:
+            await self._front.desk.ledger.commit(WriteBatch([PutFact(PROBE, iso(self._front.clock.now_ms()))]))
+        except LedgerError:
+            return False
+        finally:
+            self._probing = None
+        return True
 
 
 def has_room(directory: Path) -> bool:

@@ -58,6 +58,8 @@ class Survey(NamedTuple):
     version: str
     """Of the store's program."""
     members: list[ClusterMember]
+    standby_wait_ms: int = 0
+    """How long the oldest commit under way has waited for a synchronous standby; 0 if none does."""
 
 
 class Lease(NamedTuple):

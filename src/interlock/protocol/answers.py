@@ -136,8 +136,9 @@ class ClusterGateway(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SharedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """PostgreSQL or NATS, as the gateway that is asked reaches it. Without `reachable` there is no version or latency,
-    and `trouble` says in one sentence what this stops."""
+    """PostgreSQL or NATS, as the gateway that is asked reaches it. Without `reachable` there is no version or latency.
+    `trouble` says in one sentence what is wrong and what that stops; a database that waits for its synchronous standby
+    has one although it is reachable."""
 
     where: str
     reachable: bool

@@ -1,5 +1,6 @@
 """What watches over a gateway: alive, ready, and its figures (`/healthz`, `/readyz`, `/metrics`)."""
 
+import asyncio
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from interlock.gateway import readiness
 from interlock.gateway.readiness import ROOM_BYTES, has_room
 from interlock.ports.ledger import Full, PutDelivery, PutDrain, Receipt, WriteBatch
 from interlock.protocol.clock import iso
@@ -53,15 +55,42 @@ async def test_a_full_disk_is_not_ready_and_is_ready_again_with_space(gateway: G
     assert (await gateway.http.get("/readyz")).json()["ok"] is True
 
 
+async def test_a_ledger_that_stands_still_is_not_ready_and_is_asked_once(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(readiness, "PROBE_TIMEOUT_S", 0.05)
+    goes_on, asked = asyncio.Event(), list[WriteBatch]()
+
+    async def stands_still(batch: WriteBatch) -> Receipt:
+        asked.append(batch)
+        await goes_on.wait()
+        return Receipt([], [])
+
+    gateway.desk.ledger.commit = stands_still  # type: ignore[method-assign]
+    for _ in range(3):
+        answer = await gateway.http.get("/readyz")
+        assert (answer.status_code, answer.json()["ledger"]) == (503, "refuses")
+        gateway.desk.at_ms += readiness.PROBE_MS
+    assert len(asked) == 1
+    goes_on.set()
+    while not (await gateway.http.get("/readyz")).json()["ok"]:
+        gateway.desk.at_ms += readiness.PROBE_MS
+
+
 async def test_next_to_no_room_for_the_state_directory_is_not_ready(
     gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert has_room(tmp_path)
     assert has_room(tmp_path / "not there")
-    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=0, f_frsize=4096))
+    free_blocks = 0
+
+    def statvfs(_path: Path) -> SimpleNamespace:
+        return SimpleNamespace(f_bavail=free_blocks, f_frsize=4096)
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
     answer = await gateway.http.get("/readyz")
     assert (answer.status_code, answer.json()["ledger"]) == (503, "refuses")
-    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=ROOM_BYTES // 4096, f_frsize=4096))
+    free_blocks = ROOM_BYTES // 4096
     gateway.desk.at_ms += 1_000
     assert (await gateway.http.get("/readyz")).json()["ok"] is True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
@@ -31,6 +32,9 @@ RETRY_MIN_S = 0.05
 RETRY_MAX_S = 1.0
 READ_CONNECTIONS = 4
 """Reads at the same time; one more waits."""
+
+WANTS_WRITES = re.compile(r"[?&]target_session_attrs=(read-write|primary)\b")
+PROMOTE = " One of its hosts must take writes: promote the standby if the primary is gone."
 
 Row = tuple[Any, ...]
 """As asyncpg's records behave, and as `Readers` gives them."""
@@ -229,7 +233,8 @@ async def first_connection(settings: PostgresSettings) -> PostgresConnection:
     try:
         return await connect(settings)
     except (*LINK_FAULTS, ValueError) as error:
-        raise NotReached(f"PostgreSQL cannot be reached at {shown(settings.dsn)}: {_reason(error)}") from error
+        promote = PROMOTE if WANTS_WRITES.search(settings.dsn) else ""
+        raise NotReached(f"PostgreSQL cannot be reached at {shown(settings.dsn)}: {_reason(error)}{promote}") from error
 
 
 def shown(dsn: str) -> str:
@@ -252,6 +257,8 @@ def _reason(error: Exception) -> str:
             return "it does not speak TLS, and sslmode asks for it. Switch it on there (`ssl = on`)."
         case FileNotFoundError():  # Of the socket, or of a certificate: neither is named.
             return f"{text}. Check its address, and the files that sslrootcert, sslcert and sslkey name."
+        case asyncpg.TargetServerAttributeNotMatched():
+            return "each of its hosts is read-only."
         case asyncpg.InvalidAuthorizationSpecificationError():
             return f"{text}. Check the user and the password (PGPASSWORD, PGPASSFILE, or in the address)."
         case _:

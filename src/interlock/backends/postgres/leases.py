@@ -36,11 +36,15 @@ ON CONFLICT (instance_id) DO NOTHING RETURNING 1
 LEAVE = "DELETE FROM instance WHERE instance_id = $1 RETURNING 1"
 INSTANCES = "SELECT instance_id, address FROM instance WHERE expires_ms > interlock_now_ms() ORDER BY instance_id"
 SURVEY = """
-SELECT current_setting('server_version'), instance_id, address, since_ms, expires_ms - $1,
+SELECT current_setting('server_version'), (
+        SELECT coalesce(max(extract(epoch FROM clock_timestamp() - query_start)) * 1000, 0)::bigint
+        FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()
+    ), instance_id, address, since_ms, expires_ms - $1,
     (SELECT count(*) FROM lane WHERE lane.instance_id = instance.instance_id AND lane.instance_id <> '')
 FROM (SELECT 1) AS server LEFT JOIN instance ON expires_ms > interlock_now_ms() ORDER BY instance_id
 """
-"""One row for each live instance; one of nulls if there is none, for the version."""
+"""One row for each live instance; one of nulls if there is none, for the version and the wait. Any user sees what its
+own connections wait for."""
 OWNER = """
 SELECT instance_id FROM lane JOIN instance USING (instance_id) WHERE name = $1 AND expires_ms > interlock_now_ms()
 """
@@ -153,7 +157,9 @@ class PostgresLeases(Leases):
 
     async def survey(self) -> Survey:
         rows = await self._readers.rows(SURVEY, INSTANCE_LIFE_MS)
-        return Survey(f"PostgreSQL {rows[0][0]}", [ClusterMember(*row[1:]) for row in rows if row[1] is not None])
+        version, standby_wait_ms = rows[0][:2]
+        return Survey(f"PostgreSQL {version}", [ClusterMember(*row[2:]) for row in rows if row[2] is not None],
+                      standby_wait_ms)
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         return await self._taking.take(lane, instance_id, runner_id)

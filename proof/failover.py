@@ -1,0 +1,107 @@
+"""PostgreSQL's primary is killed under writers, voters and viewers, and its synchronous standby promoted.
+
+Three gateways name both servers and want the one that takes writes. Behind each promotion a session of each runner
+acknowledges a command; then the next standby is made. Nothing that was acknowledged is lost or doubled, no gateway
+ends, and the invariants of R2 hold.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from proof.crew import CONFIG, Crew, Pace
+from proof.gateways import GATEWAYS
+from proof.kill_many import FULL, turn_is_open
+from proof.reckoning import Reckoning, reckon
+from proof.standby import Pair
+from proof.trio import RUNNERS, Trio
+
+PROMOTIONS = 20
+SETTLE_TIMEOUT_S = 300.0
+UNNOTICED_S = 4.0
+"""The primary is gone for so long at most before the standby is promoted: more than a gateway's lease lives."""
+ACKNOWLEDGED_LIMIT_S = 10.0
+"""What a session is given after a promotion is acknowledged within this, on two free cores."""
+
+
+class Findings(NamedTuple):
+    """What a run counted."""
+
+    promotions: int
+    in_turn: int
+    ended: int
+    """Gateways that had ended by themselves."""
+    acknowledged_s: list[float]
+    """From each promotion until a session acknowledged its next command, for each session, sorted."""
+    reckoned: Reckoning
+
+    @property
+    def passed(self) -> bool:
+        """Whether all of it is as it must be; how long it took apart."""
+        return self.reckoned.passed and self.ended == 0
+
+    def table(self) -> str:
+        """Print form."""
+        times = self.acknowledged_s
+        rows = [("promotions of the standby", self.promotions), ("of these inside a turn", self.in_turn),
+                ("gateways that ended by themselves", self.ended),
+                ("a session's next acknowledgement after one",
+                 f"p50 {times[len(times) // 2]:.2f} s, slowest {times[-1]:.2f} s ({len(times)} times)")]
+        return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.reckoned.table()])
+
+
+def fail_over(place: Path, seed: int, promotions: int, pace: Pace = FULL) -> Findings:
+    """Let a crew work, and promote the standby so often. `place` is new, and may be entered by anyone."""
+    (place / "servers").mkdir(mode=0o755)
+    (place / "house").mkdir(mode=0o755)
+    pair, draw = Pair(place / "servers"), random.Random(seed)
+    house = Trio(place / "house", CONFIG)
+    try:
+        for number in range(GATEWAYS):
+            file = house.gateways.home(number) / "interlock.toml"
+            file.write_text(re.sub(r'store = "[^"]*"', f'store = "{pair.url}"', file.read_text()))
+        house.up()
+        crew = Crew(house, seed, pace)
+        crew.start()
+        in_turn, acknowledged = 0, list[float]()
+        with ThreadPoolExecutor(RUNNERS) as knocking:
+            for number in range(promotions):
+                in_turn += turn_is_open(house, wait_s=10.0 if number % 2 else 0.0)
+                time.sleep(draw.random() * 0.4)
+                pair.kill_primary()
+                time.sleep(draw.random() * UNNOTICED_S)
+                pair.promote()
+                names = [f"k{number}-{session}" for session in range(RUNNERS)]
+                acknowledged += knocking.map(crew.knock, range(RUNNERS), names)
+                pair.make_standby()
+                house.ready()
+        crew.stop()
+        crew.settle(SETTLE_TIMEOUT_S)
+        ended = sum(house.gateways.running(number).poll() is not None for number in range(GATEWAYS))
+        return Findings(promotions, in_turn, ended, sorted(acknowledged), reckon(crew))
+    finally:
+        house.down()
+        pair.stop()
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Run the proof and print its findings; `rounds` counts promotions."""
+    with tempfile.TemporaryDirectory(prefix="interlock-failover-") as name:
+        place = Path(name)
+        place.chmod(0o755)
+        seen = fail_over(place, seed, rounds or PROMOTIONS)
+    print(seen.table())
+    print(f"{'load of the machine':<50} {os.getloadavg()[0]:.1f}")
+    slow = seen.acknowledged_s[-1] > ACKNOWLEDGED_LIMIT_S
+    if slow:
+        print(f"  ! later than {ACKNOWLEDGED_LIMIT_S:.0f} s, which are allowed on two free cores")
+    passed = seen.passed and not slow
+    print("passed" if passed else f"FAILED; repeat with --seed {seed}")
+    return passed
