@@ -19,6 +19,9 @@ from .conversation import ModelPrompt, read_anthropic, read_chat, read_gemini, r
 from .pieces import StreamPiece
 from .request_log import RecordedRequest, Recording, RequestKind, WireForm
 
+TOGETHER_BYTES = 8_192
+"""Events with no pause between them are sent in pieces of about this size: what reads them is to be measured, and not
+how fast they are sent one by one."""
 MODELS = ("fake-model", "claude-sonnet-4-5", "claude-haiku-4-5", "gpt-4o", "gpt-5")
 
 
@@ -92,18 +95,31 @@ async def _respond(form: _Form, asked: ModelPrompt, before: int, closing: asynci
 
 
 async def _spaced(pieces: Iterator[StreamPiece], given: ModelAnswer, closing: asyncio.Event) -> AsyncIterator[bytes]:
-    whole = list(pieces)
-    # The last piece is the end of the answer, which one that hangs or is cut never comes to.
-    for piece in whole[: -1] if given.hangs or given.cut or given.ends else whole:
+    together = bytearray()
+    for piece in _but_last(pieces) if given.hangs or given.cut or given.ends else pieces:
+        if together and (len(together) >= TOGETHER_BYTES or (piece.after_delay and given.delay_seconds > 0)):
+            yield bytes(together)
+            together.clear()
         if piece.after_delay:
             await _pause(given.delay_seconds, closing)
         if closing.is_set():
             return
-        yield piece.data
+        together += piece.data
+    if together:
+        yield bytes(together)
     if given.hangs:
         await closing.wait()
     if given.cut:
         raise ConnectionResetError("the prompt asked for a connection that is cut")
+
+
+def _but_last(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
+    """Leave out the end of the answer, which one that hangs or is cut never comes to."""
+    before = next(pieces, None)
+    for piece in pieces:
+        if before is not None:
+            yield before
+        before = piece
 
 
 async def _pause(seconds: float, closing: asyncio.Event) -> None:
