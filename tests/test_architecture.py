@@ -29,6 +29,17 @@ def test_no_module_grows_into_the_place_where_things_go() -> None:
     assert long == {}
 
 
+def test_no_function_is_longer_than_70_lines() -> None:
+    long = {
+        f"{path.relative_to(ROOT)}:{node.name}": count
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.end_lineno is not None and (count := node.end_lineno - node.lineno + 1) > 70
+    }
+    assert long == {}
+
+
 def test_modules_and_classes_have_names_of_their_own() -> None:
     trees = {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
     named = [path.stem for path in trees]

@@ -86,22 +86,8 @@ def run(
     prompt
         What it is to do; what is piped to standard input is added to it.
     """
-    if not AGENT_ID.fullmatch(agent):
-        raise usage(f"{agent!r} is not an agent's id.", "List the agents with: interlock agents")
-    if session is not None and continue_:
-        raise usage("--session and --continue both name a session.", "Give one of them.")
-    if json and jsonl:
-        raise usage("--json and --jsonl exclude each other.", "Give one of them.")
-    if detach and yes:
-        raise usage("--yes answers from this terminal, and --detach leaves it.",
-                    "Leave one out; `interlock attach @last --yes` answers later.")
-    if branch is not None and not worktree:
-        raise usage("--branch names the branch of a worktree.", "Add --worktree.")
-    if worktree and continue_:
-        raise usage("--continue goes on in the directory of its session, and --worktree makes another.",
-                    "Give one of them.")
-    if not -100 <= priority <= 100:
-        raise usage(f"--priority {priority} is out of bounds.", "Give a number from -100 to 100.")
+    _check_options(agent, session, branch, priority, continue_=continue_, worktree=worktree, json=json, jsonl=jsonl,
+                   detach=detach, yes=yes)
     timeout_ms = milliseconds(timeout, "--timeout") if timeout is not None else None
     parts = attached(image or [], file or [])
     words = whole_prompt(prompt, read_stdin=not no_input)
@@ -124,6 +110,27 @@ def run(
     running = CommandRun(where, how, json=json, jsonl=jsonl, full=full)
     apart = BranchOf(branch) if worktree else None
     return running.drive(running.run(body, workspace, continue_=continue_, detach=detach, apart=apart))
+
+
+def _check_options(agent: str, session: str | None, branch: str | None, priority: int, *, continue_: bool,
+                   worktree: bool, json: bool, jsonl: bool, detach: bool, yes: bool) -> None:
+    """Refuse options that are out of bounds or exclude each other."""
+    if not AGENT_ID.fullmatch(agent):
+        raise usage(f"{agent!r} is not an agent's id.", "List the agents with: interlock agents")
+    if session is not None and continue_:
+        raise usage("--session and --continue both name a session.", "Give one of them.")
+    if json and jsonl:
+        raise usage("--json and --jsonl exclude each other.", "Give one of them.")
+    if detach and yes:
+        raise usage("--yes answers from this terminal, and --detach leaves it.",
+                    "Leave one out; `interlock attach @last --yes` answers later.")
+    if branch is not None and not worktree:
+        raise usage("--branch names the branch of a worktree.", "Add --worktree.")
+    if worktree and continue_:
+        raise usage("--continue goes on in the directory of its session, and --worktree makes another.",
+                    "Give one of them.")
+    if not -100 <= priority <= 100:
+        raise usage(f"--priority {priority} is out of bounds.", "Give a number from -100 to 100.")
 
 
 class BranchOf(NamedTuple):

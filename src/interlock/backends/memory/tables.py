@@ -143,6 +143,7 @@ class MemoryTables:
         return receipt
 
     def _apply(self, write: LedgerWrite, receipt: Receipt, undo: Undo) -> None:
+        """Apply a write of sessions, their streams and commands; hand the others on."""
         match write:
             case Append():
                 receipt.numbers.append(self._append(write, undo))
@@ -159,8 +160,6 @@ class MemoryTables:
                 put(self._idempotency, record.scope, record, undo)
             case EraseAudit(tenant_id, seqs):
                 self._audit.erase(tenant_id, seqs, undo)
-            case PutFact(name, value):
-                put(self._facts, name, value, undo)
             case PutApproval(record):
                 put(self._approvals, record.approval.id, record, undo)
             case PutControl(record):
@@ -174,31 +173,21 @@ class MemoryTables:
                 if lane in self.lanes:
                     raise Fenced(f"The lane {lane} is begun, and has been taken before.")
                 put(self.lanes, lane, FIRST_EPOCH, undo)
+            case PutTranscript(line):
+                put(self._transcript, (line.session_id, line.entry_id), line, undo)
+            case DropTranscript(session_id, entry_ids):
+                drop(self._transcript, [(session_id, entry_id) for entry_id in entry_ids], undo)
+            case _:
+                self._apply_access(write, undo)
+
+    def _apply_access(self, write: LedgerWrite, undo: Undo) -> None:
+        """Apply a write of what lets in: runners, pairings, logins, keys and tenants; hand the others on."""
+        match write:
             case PutRunner(record):
                 if any(other.token_sha256 == record.token_sha256 and other.runner_id != record.runner_id
                        for other in self._runners.values()):
                     raise NameTaken("Another runner has this token.")
                 put(self._runners, record.runner_id, record, undo)
-            case PutDelivery(record):
-                put(self._deliveries, record.delivery.id, record, undo)
-            case PutRule(record):
-                put(self._rules, record.rule.id, record, undo)
-            case PutSigningKey(record):
-                put(self._signing_keys, record.key.key_id, record, undo)
-            case Spend(record):
-                place = (record.tenant_id, record.budget, record.scope, record.day)
-                had = self._spending.get(place)
-                put(self._spending, place, record if had is None else msgspec.structs.replace(
-                    had, spent_micros=had.spent_micros + record.spent_micros,
-                    raised_micros=had.raised_micros + record.raised_micros), undo)
-            case DropSpending(before_day):
-                drop(self._spending, [place for place in self._spending if place[3] < before_day], undo)
-            case CountUsage(record):
-                spot = (record.tenant_id, record.day, record.agent_id, record.model, record.session_id, record.person)
-                used = self._usage.get(spot)
-                put(self._usage, spot, record if used is None else used.plus(record), undo)
-            case DropUsage(before_day):
-                drop(self._usage, [spot for spot in self._usage if spot[1] < before_day], undo)
             case SeeRunner(runner_id, at_ms):
                 if (seen := self._runners.get(runner_id)) is not None:
                     put(self._runners, runner_id, msgspec.structs.replace(seen, last_seen_ms=at_ms), undo)
@@ -233,10 +222,6 @@ class MemoryTables:
             case DropBrowserLogins(now_ms):
                 drop(self._browser_logins,
                      [key for key, one in self._browser_logins.items() if one.expires_ms <= now_ms], undo)
-            case PutDrain(record):
-                put(self._drains, (record.tenant_id, record.drain.scope, record.drain.id or ""), record, undo)
-            case DropDrain(tenant_id, scope, name):
-                drop(self._drains, [(tenant_id, scope, name)], undo)
             case PutKey(record):
                 if any(other.key_sha256 == record.key_sha256 and other.key_id != record.key_id
                        for other in self._keys.values()):
@@ -247,10 +232,38 @@ class MemoryTables:
                     put(self._keys, key_id, msgspec.structs.replace(used, last_used_ms=at_ms), undo)
             case PutTenant(record):
                 put(self._tenants, record.tenant_id, record, undo)
-            case PutTranscript(line):
-                put(self._transcript, (line.session_id, line.entry_id), line, undo)
-            case DropTranscript(session_id, entry_ids):
-                drop(self._transcript, [(session_id, entry_id) for entry_id in entry_ids], undo)
+            case _:
+                self._apply_account(write, undo)
+
+    def _apply_account(self, write: LedgerWrite, undo: Undo) -> None:
+        """Apply a write of rules, budgets, usage, drains, deliveries, signing keys and facts."""
+        match write:
+            case PutFact(name, value):
+                put(self._facts, name, value, undo)
+            case PutDelivery(record):
+                put(self._deliveries, record.delivery.id, record, undo)
+            case PutRule(record):
+                put(self._rules, record.rule.id, record, undo)
+            case PutSigningKey(record):
+                put(self._signing_keys, record.key.key_id, record, undo)
+            case Spend(record):
+                place = (record.tenant_id, record.budget, record.scope, record.day)
+                had = self._spending.get(place)
+                put(self._spending, place, record if had is None else msgspec.structs.replace(
+                    had, spent_micros=had.spent_micros + record.spent_micros,
+                    raised_micros=had.raised_micros + record.raised_micros), undo)
+            case DropSpending(before_day):
+                drop(self._spending, [place for place in self._spending if place[3] < before_day], undo)
+            case CountUsage(record):
+                spot = (record.tenant_id, record.day, record.agent_id, record.model, record.session_id, record.person)
+                used = self._usage.get(spot)
+                put(self._usage, spot, record if used is None else used.plus(record), undo)
+            case DropUsage(before_day):
+                drop(self._usage, [spot for spot in self._usage if spot[1] < before_day], undo)
+            case PutDrain(record):
+                put(self._drains, (record.tenant_id, record.drain.scope, record.drain.id or ""), record, undo)
+            case DropDrain(tenant_id, scope, name):
+                drop(self._drains, [(tenant_id, scope, name)], undo)
             case _:
                 raise LedgerError(f"The ledger knows no write {type(write).__name__}.")
 

@@ -58,6 +58,13 @@ def make_server(tools: Callable[[], GatewayTools]) -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer("interlock", title="Interlock", instructions=INSTRUCTIONS,
                                        version=version("interlock"), log_level="ERROR",
                                        extensions=[GatewayTasks(tools)])
+    _add_task_tools(server, tools)
+    _add_decision_tools(server, tools)
+    return server
+
+
+def _add_task_tools(server: MCPServer[Any], tools: Callable[[], GatewayTools]) -> None:
+    """Add the tools that find agents and sessions, and start, follow and steer tasks."""
 
     @server.tool(title="List agents", annotations=READS)
     async def list_agents() -> Members:
@@ -102,6 +109,10 @@ def make_server(tools: Callable[[], GatewayTools]) -> MCPServer[Any]:
         """Pause, resume or cancel a task."""
         return await _answered(tools().steer_task(task, how, reason))
 
+
+def _add_decision_tools(server: MCPServer[Any], tools: Callable[[], GatewayTools]) -> None:
+    """Add the tools that explain approvals, rules and the audit log. None of them decides."""
+
     @server.tool(title="List approvals", annotations=READS)
     async def list_approvals(session: str | None = None, pending: bool = True, limit: int = 20) -> Members:
         """List what waits for a person's decision, or with `pending` false all approvals. You cannot decide."""
@@ -127,8 +138,6 @@ def make_server(tools: Callable[[], GatewayTools]) -> MCPServer[Any]:
     async def propose_rule(approval: str, width: Literal["exact", "program", "below"] = "exact") -> Members:
         """Show the rule that would allow calls like this one. It changes nothing; a person may adopt it."""
         return await _answered(tools().propose_rule(approval, width))
-
-    return server
 
 
 async def _decision_asked(tools: GatewayTools, approval: str, ctx: Context[Any, Any]) -> Members | InputRequiredResult:
