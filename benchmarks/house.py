@@ -118,19 +118,23 @@ def repeated_classes(trees: dict[Path, ast.Module]) -> dict[str, list[str]]:
 
 
 def set_from_outside(trees: dict[Path, ast.Module]) -> list[str]:
-    """Return the public attributes that `__init__` sets to a placeholder (None, a lambda, an empty collection) and an
-    assignment to something other than `self` sets in another module. Matched by name, so a local object that
-    happens to have such an attribute counts as well."""
+    """Return the public attributes of public classes that `__init__` sets to a placeholder (None, a lambda, an empty
+    collection) and an assignment to something other than `self` sets in another module, one that imports the class's
+    module directly or by way of others. Matched by name, so another object with such an attribute counts as well; one
+    that is reached through a protocol alone does not."""
+    imports = _imports(trees)
     begun: dict[str, set[tuple[str, Path]]] = {}
     for path, tree in trees.items():
         for each in ast.walk(tree):
-            if isinstance(each, ast.ClassDef):
+            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
                 for attribute in _placeholders(each):
                     begun.setdefault(attribute, set()).add((each.name, path))
     found = set[str]()
     for path, tree in trees.items():
+        reached = _reached(_dotted(path), imports)
         for attribute in _assigned_elsewhere(tree):
-            found |= {f"{name}.{attribute}" for name, home in begun.get(attribute, ()) if home != path}
+            found |= {f"{name}.{attribute}" for name, home in begun.get(attribute, ())
+                      if home != path and _dotted(home) in reached}
     return sorted(found)
 
 
@@ -169,18 +173,34 @@ def _is_name(node: ast.expr, name: str) -> bool:
 
 
 def _single_importer(trees: dict[Path, ast.Module]) -> int:
+    counts = Counter(name for imported in _imports(trees).values() for name in imported)
+    return sum(counts[_dotted(path)] == 1 for path in trees)
+
+
+def _imports(trees: dict[Path, ast.Module]) -> dict[str, set[str]]:
+    """Return the modules that each module imports."""
     names = {_dotted(path) for path in trees}
-    importers: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {_dotted(path): set() for path in trees}
     for path, tree in trees.items():
+        imported = found[_dotted(path)]
         for each in ast.walk(tree):
             if isinstance(each, ast.ImportFrom) and each.module is not None:
                 for alias in each.names:
                     whole = f"{each.module}.{alias.name}"
-                    importers.setdefault(whole if whole in names else each.module, set()).add(_dotted(path))
+                    imported.add(whole if whole in names else each.module)
             elif isinstance(each, ast.Import):
-                for alias in each.names:
-                    importers.setdefault(alias.name, set()).add(_dotted(path))
-    return sum(len(importers.get(name, ())) == 1 for name in names)
+                imported.update(alias.name for alias in each.names)
+    return found
+
+
+def _reached(name: str, imports: dict[str, set[str]]) -> set[str]:
+    """Return what a module imports, directly or by way of others."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        new = imports.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _count_prose(trees: dict[Path, ast.Module]) -> tuple[int, Counter[str]]:

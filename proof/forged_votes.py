@@ -90,7 +90,7 @@ class House:
         hello = p.Hello(versions=[DPS_VERSION], runner_id="r1", boot_id="b", agents=[offer], sessions=[], roots=["/w"])
         inside.engine.presence.arrive(Present(RunnerRecord(
             runner_id="r1", tenant_id="acme", token_sha256="", device_name="h", created_ms=0, last_seen_ms=0), hello, 0
-        )).link = Mute()
+        )).connect(Mute())
         self.ann = await self._signer("approver", "acme-approver")
         self.boss = await self._signer("admin", "acme-admin")
         self.gone = await self._signer("owner", "acme-owner", revoked=True)

@@ -273,13 +273,13 @@ class Conversation(RuleBasedStateMachine):
 
     async def _part(self) -> None:
         shell = await self.table.lane(self.session_id)
-        shell.link = None
+        shell.drop_link()
         await shell.call(RunnerDetached())
 
     @precondition(lambda self: self.session_id is not None and not self.model.attached)
     @rule()
     def link_comes_back(self) -> None:
-        self.table.engine.presence.get("local").link = self.table.wire
+        self.table.engine.presence.get("local").connect(self.table.wire)
         self.wait(self._reattach())
         self.model.attached = True
         self.model.settle()

@@ -126,7 +126,7 @@ class Gateway:
                                context_owner="agent") for name in AGENTS]
         self.hello = p.Hello(versions=[DPS_VERSION], runner_id="local", boot_id="b", agents=offers, sessions=[],
                              roots=["/w"])
-        self.engine.presence.arrive(Present(record, self.hello, 0)).link = self.wire
+        self.engine.presence.arrive(Present(record, self.hello, 0)).connect(self.wire)
 
     def remember(self, _shown: Any) -> IdempotencyRecord:
         self.answers += 1

@@ -123,7 +123,7 @@ async def timers(place: Path, count: int, seed: int) -> Timed:
         command = await table.execute(timeout_ms=timeout_ms)
         session_id = command.target.session_id
         await table.opened(session_id)
-        table.engine.presence.get("local").link = table.wire
+        table.engine.presence.get("local").connect(table.wire)
         asked = time.monotonic()
         await table.started(session_id, command.id)
         begun[session_id] = (asked, timeout_ms)
@@ -141,7 +141,7 @@ async def timers(place: Path, count: int, seed: int) -> Timed:
             await table.engine.stop()
             table.clock = SteadyClock(place / "clock", sources)
             table.begin()
-            table.engine.presence.get("local").link = ringing
+            table.engine.presence.get("local").connect(ringing)
             await table.engine.start()
             returning.append(asyncio.create_task(return_to(table, ringing)))
             restarts += 1

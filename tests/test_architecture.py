@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from benchmarks.house import SOURCE, is_gerund, prose_rates, repeated_classes
+from benchmarks.house import SOURCE, is_gerund, prose_rates, repeated_classes, set_from_outside
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +45,10 @@ def test_modules_and_classes_have_names_of_their_own() -> None:
     named = [path.stem for path in trees]
     assert sum(map(is_gerund, named)) <= len(named) * 0.01, [name for name in named if is_gerund(name)]
     assert set(repeated_classes(trees)) == {"Heartbeat"}  # A frame's payload and a stream's event: the wire names both.
+
+
+def test_what_an_object_needs_it_is_given_by_its_constructor_or_a_method() -> None:
+    assert set_from_outside({path: ast.parse(path.read_bytes()) for path in SOURCE.rglob("*.py")}) == []
 
 
 @pytest.mark.req("Y-17")

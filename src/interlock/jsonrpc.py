@@ -99,9 +99,18 @@ class Rpc:
         self._lost = False
         self.garbage = 0
         """Lines that were not JSON-RPC: passed over, and counted (A-8)."""
-        self.too_long: LineTooLong | None = None
-        """The last line above the cap; anyone who deals with it sets it back."""
+        self._too_long: LineTooLong | None = None
         self.overflowed = asyncio.Event()
+
+    @property
+    def too_long(self) -> LineTooLong | None:
+        """The last line above the cap since `watch_size`."""
+        return self._too_long
+
+    def watch_size(self) -> None:
+        """Forget the last line above the cap, so that `overflowed` is set by the next."""
+        self._too_long = None
+        self.overflowed.clear()
 
     async def run(self) -> None:
         """Read to the end, then fail whatever still waits for an answer."""
@@ -122,7 +131,7 @@ class Rpc:
             except StopAsyncIteration:
                 return
             except LineTooLong as error:
-                self.too_long = error
+                self._too_long = error
                 self.overflowed.set()
                 sentence = f"The message is longer than {error.limit:,} bytes. Send less in one."
                 await self._unread(INVALID_REQUEST, sentence)

@@ -194,12 +194,13 @@ async def test_a_compaction_is_reported_with_its_summary(told: str, requested: b
         relayed.append((kind, payload))
 
     updates = hearing.ClaudeUpdates(relay)
-    updates.requested = requested
+    if requested:
+        updates.request_compaction()
     metadata = {"trigger": told, "pre_tokens": 171, "post_tokens": 20}
     await updates.take(sdk.SystemMessage(subtype="compact_boundary", data={"compact_metadata": metadata}))
     await updates.take(sdk.UserMessage(content="In short: nothing."))
     await updates.take(sdk.UserMessage(content="<local-command-stdout>Compacted</local-command-stdout>"))
-    report = updates.compacted
+    report = updates.compaction()
     assert report is not None
     assert (report.summary, report.previous_token_count, report.current_token_count, report.trigger) == (
         "In short: nothing.", 171, 20, trigger)  # fmt: skip

@@ -45,9 +45,12 @@ class Lanes:
     def grow(self):
         self.mine = 1
 """
+    imported = "from interlock.engine.lanes import Lanes\n"
     assembled = "lanes.on_delivery = notify\nlanes.size = 4\nlanes._hidden = 1\nlanes.watchers.append(1)"
 
-    assert house.set_from_outside(trees(lanes, assembled)) == ["Lanes.on_delivery"]
+    assert house.set_from_outside(trees(lanes, imported + assembled)) == ["Lanes.on_delivery"]
+    assert house.set_from_outside(trees(lanes, assembled)) == []  # Another object, whose attribute has the same name.
+    assert house.set_from_outside(trees(lanes.replace("Lanes", "_Lanes"), imported + assembled)) == []
     assert house.set_from_outside(trees(lanes + "\n" + assembled)) == []
 
 

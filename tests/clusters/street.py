@@ -65,7 +65,6 @@ class House:
         self.viewers, self.engine, self.rawp, self.front, self.rest = parts[:5]
         assert parts.cluster is not None
         self.cluster = parts.cluster
-        self.neighbours = self.rawp.neighbours
 
     async def open(self) -> None:
         await self.cluster.start()

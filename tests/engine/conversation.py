@@ -137,7 +137,7 @@ class Table:
         record = RunnerRecord(runner_id="local", tenant_id="default", token_sha256="", device_name="host",
                               created_ms=0, last_seen_ms=0)
         self.record, self.hello = record, hello
-        self.engine.presence.arrive(Present(record, hello, 0)).link = self.wire
+        self.engine.presence.arrive(Present(record, hello, 0)).connect(self.wire)
 
     async def execute(self, text: str = "hello", **fields: Any) -> Any:
         payload = msgspec.json.encode({"messages": [{"role": "user",

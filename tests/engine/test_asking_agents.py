@@ -189,7 +189,7 @@ async def test_an_agent_whose_program_is_missing_is_refused_before_anything_is_k
     table = Table()
     gone = msgspec.structs.replace(table.hello.agents[0], unavailable="its program 'x' is not on the runner")
     hello = msgspec.structs.replace(table.hello, agents=[gone])
-    table.engine.presence.arrive(Present(table.record, hello, 0)).link = table.wire
+    table.engine.presence.arrive(Present(table.record, hello, 0)).connect(table.wire)
     with pytest.raises(Problem, match="its program 'x' is not on the runner"):
         await table.execute()
     with pytest.raises(Problem, match="its program 'x' is not on the runner"):

@@ -31,7 +31,7 @@ class Asked(CompactionHook):
 def room(answer: CompactionVeto | Supply | None, **fields: int) -> tuple[Room, Asked]:
     made, hook = Room(**fields), Asked(answer)  # type: ignore[arg-type]
     assert made.engine.compactor is not None
-    made.engine.compactor.hook = hook
+    made.engine.compactor.configure(hook)
     return made, hook
 
 
@@ -132,7 +132,7 @@ async def test_prompts_wait_while_a_hook_thinks() -> None:
     table, hook = Room(), Slow()
     assert table.engine.compactor is not None
     await table.talk(7)
-    table.engine.compactor.hook = hook
+    table.engine.compactor.configure(hook)
     while not hook.asked.is_set():
         await table.ask("more")
         await table.begin_turn()

@@ -178,7 +178,7 @@ async def test_a_job_waits_a_while_for_a_runner_and_is_missed_then() -> None:
     hall.engine.presence.detach("local", hall.wire, 0)
     await hall.until("2026-06-01T09:00")
     assert "no runner" in ((await hall.shown()).error or "")
-    hall.engine.presence.arrive(Present(hall.record, hall.hello, 0)).link = hall.wire
+    hall.engine.presence.arrive(Present(hall.record, hall.hello, 0)).connect(hall.wire)
     await hall.until("2026-06-01T09:03")
     assert len(await hall.told()) == 1
     assert (await hall.shown()).error is None

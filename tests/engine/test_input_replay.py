@@ -97,7 +97,7 @@ class Session:
             case "confirms":
                 await table.confirm(self.session_id, state.control_seq)
             case "leaves":
-                shell.link = None
+                shell.drop_link()
                 await shell.call(RunnerDetached())
             case "returns":
                 known = p.HelloSession(session_id=self.session_id, last_seq_sent=state.last_seq, state="idle",

@@ -211,7 +211,7 @@ async def test_a_pause_outlives_the_link_and_the_gateway() -> None:
     table.engine.presence.get("local").link = None  # type: ignore[union-attr]
     resume = await table.order("resume", command.id)  # Kept for the runner until it is there.
     assert (await table.state(command.id), resume.state) == ("resuming", "running")
-    table.engine.presence.get("local").link = table.wire  # type: ignore[union-attr]
+    table.engine.presence.get("local").connect(table.wire)  # type: ignore[union-attr]
     await table.reattach(session_id, 10)
     assert table.wire.types()[-1] == "control.turn.resume"
     await table.told_state(session_id, "running", "paused")

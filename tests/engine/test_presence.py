@@ -54,7 +54,7 @@ def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -
     present = presence.arrive(Present(RECORD, hello("shell", device_name="desk"), 2_000))
     assert presence.node(RECORD).status == "offline", "it is not attached before its lanes are"
     assert presence.link_of("r1") is None
-    present.link = wire
+    present.connect(wire)
     assert presence.node(RECORD).status == "online"
     for state, shown in (("idle", "online"), ("running", "busy"), ("waiting_approval", "busy"), ("paused", "busy"),
                          ("terminated", "online")):
@@ -81,8 +81,8 @@ def test_a_heartbeat_replaces_what_the_one_before_it_vouched_for() -> None:
 @pytest.mark.req("L-5")
 def test_the_end_of_an_older_link_does_not_take_the_newer_one_away() -> None:
     presence, older, newer = RunnerPresence(), Wire(), Wire()
-    presence.arrive(Present(RECORD, hello("shell"), 0)).link = older
-    presence.arrive(Present(RECORD, hello("shell"), 0)).link = newer
+    presence.arrive(Present(RECORD, hello("shell"), 0)).connect(older)
+    presence.arrive(Present(RECORD, hello("shell"), 0)).connect(newer)
     assert older.failed == "the same runner opened a newer link"
     assert not presence.detach("r1", older, 0)
     assert presence.link_of("r1") is newer
@@ -97,7 +97,7 @@ def test_what_another_gateway_tells_late_of_a_runner_is_known_for_it() -> None:
                               told(Present(RECORD, hello("shell", link_number=number), 0)))
 
     presence = RunnerPresence()
-    presence.arrive(Present(RECORD, hello("shell", link_number=5), 0)).link = (wire := Wire())
+    presence.arrive(Present(RECORD, hello("shell", link_number=5), 0)).connect(wire := Wire())
     assert not presence.learn_one(row(4, "older"))
     assert presence.learn(Links([row(4, "older")], {"i_1", "i_2"}, "i_1", whole=True)) == []
     assert presence.get("r1") is not None
@@ -114,7 +114,7 @@ def test_only_attached_runners_of_the_tenant_offer_an_agent() -> None:
     presence = RunnerPresence()
     present = presence.arrive(Present(RECORD, hello("shell", "claude"), 0))
     assert presence.offering("shell", "default") == []
-    present.link = Wire()
+    present.connect(Wire())
     assert presence.offering("claude", "default") == [present]
     assert presence.offering("codex", "default") == []
     assert presence.offering("shell", "other") == []
@@ -155,7 +155,7 @@ def test_a_runner_says_what_it_is_and_its_heartbeat_how_its_outbox_and_clock_are
     presence, wire = RunnerPresence(), Wire()
     said = msgspec.structs.replace(hello("shell"), software="interlock 9.9.9", system="Linux " + "x" * 1_000)
     present = presence.arrive(Present(RECORD, said, 2_000))
-    present.link = wire
+    present.connect(wire)
     node = presence.node(RECORD)
     assert (node.software, len(node.system or ""), node.outbox_bytes) == ("interlock 9.9.9", FACT_CHARS, None)
     presence.vouch("r1", msgspec.structs.replace(live("idle"), outbox_bytes=70), 3_000, "1970-01-01T00:00:02.500Z")

@@ -34,7 +34,7 @@ def another_runner(table: Table, runner_id: str, **hello: Any) -> Wire:
     wire = Wire()
     record = msgspec.structs.replace(table.record, runner_id=runner_id)
     told = msgspec.structs.replace(table.hello, runner_id=runner_id, **hello)
-    table.engine.presence.arrive(Present(record, told, 0)).link = wire
+    table.engine.presence.arrive(Present(record, told, 0)).connect(wire)
     return wire
 
 
@@ -196,7 +196,7 @@ async def test_a_runner_of_another_tenant_is_not_there() -> None:
     claude = p.AgentOffer(agent_id="claude", adapter="acp", adapter_type="process", permission="asks",
                           context_owner="agent")
     table.engine.presence.arrive(
-        Present(record, msgspec.structs.replace(table.hello, agents=[claude]), 0)).link = Wire()
+        Present(record, msgspec.structs.replace(table.hello, agents=[claude]), 0)).connect(Wire())
     await refused(table, "Conflict", agent_id="claude")
     await refused(table, "Conflict", agent_id="claude", runner_id="theirs")
 
@@ -279,7 +279,7 @@ async def test_a_command_on_the_heels_of_a_welcome_waits_until_the_lanes_of_its_
     at_once = await table.execute(target=Target(agent_id="shell"))
     assert at_once.target.runner_id == "local"
     assert not asking.done()
-    late.link = Wire()
+    late.connect(Wire())
     late.arrived()
     assert (await asking).target.runner_id == "late"
 

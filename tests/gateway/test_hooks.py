@@ -137,7 +137,7 @@ async def test_what_is_no_post_or_too_much_or_cannot_begin_is_refused() -> None:
         assert (nobody.status_code, told["code"], told["retryable"]) == (503, "Unavailable", True)
         assert "no runner that is online offers agent shell" in told["detail"]
         assert int(nobody.headers["retry-after"]) > 0  # The sender is to deliver it again.
-        room.engine.presence.arrive(Present(room.record, room.hello, 0)).link = room.wire
+        room.engine.presence.arrive(Present(room.record, room.hello, 0)).connect(room.wire)
         assert (await knock(gateway, **signed())).status_code == 202  # What did not begin is not remembered.
 
 

@@ -594,7 +594,7 @@ async def test_a_log_on_several_gateways_is_signed_by_another_if_the_first_stops
     async def follows() -> bool:
         return False
 
-    other.leads = follows
+    other.share(follows)
     await write(ledger, 3)
     await leading.sign()
     await other.sign()

@@ -177,19 +177,20 @@ class _Gateway:
         self._restored = RestoredLogs(self._engine, signer)
         self._tls = tls_context(config.gateway)
         if self._engine.compactor is not None:
-            self._engine.compactor.hook = compaction_hook(config, state, outgoing, clock, entropy)
+            self._engine.compactor.configure(compaction_hook(config, state, outgoing, clock, entropy))
         if self._engine.transcripts is not None:
             self._engine.transcripts.redact = Redaction(config.redaction.rules).text
         push = self._front.access.push
         push.configure(push_settings(config, state, outgoing))
-        self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text, push.channel)
+        leads = partial(self._cluster.leads, "notifier") if self._cluster is not None else None
+        self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text, push.channel,
+                                  *(() if leads is None else (leads,)))
         self._engine.lanes.on_delivery.connect(self._notifier.nudge)
-        self._pushes = TaskPushes(ledger, self._viewers, clock, TaskPushSender(load_or_make_key(state), outgoing))
+        self._pushes = TaskPushes(ledger, self._viewers, clock, TaskPushSender(load_or_make_key(state), outgoing),
+                                  leads)
         self._webhooks.nudge.connect(self._notifier.nudge)
         if self._cluster is not None:
-            self._notifier.leads = partial(self._cluster.leads, "notifier")
-            self._pushes.leads = self._notifier.leads
-            self._signer.leads = partial(self._cluster.leads, "checkpoints")
+            self._signer.share(partial(self._cluster.leads, "checkpoints"))
 
     async def run(
         self,
@@ -302,7 +303,7 @@ class _Gateway:
                 push = push_settings(config, self._state, outgoing)
                 asked = compaction_hook(config, self._state, outgoing, self._clock, secrets.token_bytes)
                 if self._engine.compactor is not None:
-                    self._engine.compactor.hook = asked
+                    self._engine.compactor.configure(asked)
                 if self._tls is not None and config.gateway.tls_cert is not None:
                     load_certificate(self._tls, config.gateway)
             except (ConfigError, BindRefused, KeyUnusable, OSError) as error:

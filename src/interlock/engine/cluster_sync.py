@@ -66,7 +66,7 @@ class Neighbours(Holder):
         self._looking = asyncio.Lock()
         self._next_look: asyncio.Task[None] | None = None
         self._looks = self._upto = 0
-        cluster.holder = self
+        cluster.bind(self)
         engine.lanes.room = cluster
         engine.drains.shared = True
         engine.drains.on_changed.connect(partial(cluster.hint, "drains"))

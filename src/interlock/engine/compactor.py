@@ -81,10 +81,13 @@ class Compactor:
         self._lanes = lanes
         self._transcripts = transcripts
         self._writer = writer
-        self.hook: CompactionHook | None = None
-        """Asked before each compaction; set by the composition (Z-6)."""
+        self._hook: CompactionHook | None = None
         self._working: dict[str, asyncio.Task[None]] = {}
         self._again: set[asyncio.TimerHandle] = set()
+
+    def configure(self, hook: CompactionHook | None) -> None:
+        """Ask `hook` before each compaction from now on (Z-6)."""
+        self._hook = hook
 
     def watch(self, lane: Lane) -> None:
         """See what a decision left to do. Never blocks."""
@@ -228,11 +231,11 @@ class Compactor:
 
     async def _ask_hook(self, lane: Lane, view: ContextView, read: _Read, made: CompactionPlan,
                         cause: Cause) -> CompactionVeto | Supply | None:
-        if self.hook is None:
+        if self._hook is None:
             return None
         state = lane.state
         messages = await asyncio.to_thread(_messages, read.path, made)
-        return await self.hook.before_compact(BeforeCompact(
+        return await self._hook.before_compact(BeforeCompact(
             session_id=state.session_id, session_key=state.session_key, tenant_id=state.tenant_id,
             agent_id=state.agent_id, cause=cause, instructions=view.instructions, first_kept=made.first_kept,
             entries=len(made.entry_ids), tokens_before=made.tokens_before, tokens_kept=made.tokens_kept,

@@ -92,17 +92,14 @@ class Engine:
         self._remembered_counts: Counter[str] = Counter()
         self._up = False
         self.presence = RunnerPresence()
-        self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects, decide)
-        self.lanes.wall = wall or clock
-        self.lanes.rows = self.rows
-        self.lanes.link_of = self.presence.link_of
+        self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects, decide, wall=self.clock,
+                           rows=self.rows, link_of=self.presence.link_of, conditions=self._conditions)
         self.drains = Drains(ledger, clock, self.rows)
         self.drains.on_undrained.connect(self.lanes.look_again)
         self.drains.permit = self._permit_drain
         self.signing = signing or Signing()
         self.setbacks = Setbacks()
         self.signing.on_resumed(self.lanes.look_again)
-        self.lanes.conditions = self._conditions
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:
             self.lanes.on_transcript.connect(self._writer.nudge)

@@ -113,10 +113,9 @@ class LaneReader:
         lane, stored = parts
         state = lane.state
         lane.transcriber = _transcriber(state, stored.pending, entries) if entries is not None else None
-        lane.fold, lane.folded = await refold(state, lane.transcriber, self._from.ledger, self._from.objects,
-                                              history.events)
+        lane.rehydrate(*await refold(state, lane.transcriber, self._from.ledger, self._from.objects, history.events))
         findings = examine(lane, history.about)
-        lane.digests = await digests(state, self._from.objects)
+        lane.digests.update(await digests(state, self._from.objects))
         controls = [one for one in stored.controls if one.seq > state.control_acked]
         broken = seals.SealMismatch()
         if owners.begun:

@@ -86,18 +86,18 @@ class House(Protocol):
 class LaneShell:
     """Runs one lane: takes all jobs that wait, decides them together, commits once, tells in order."""
 
-    def __init__(self, lane: Lane, epoch: int | None, lanes: House) -> None:
-        """`epoch` is None where no one ever had the lane, and no one else can take it: its first commit begins it."""
+    def __init__(self, lane: Lane, epoch: int | None, lanes: House, link: LaneRunnerLink | None = None) -> None:
+        """`epoch` is None where no one ever had the lane, and no one else can take it: its first commit begins it.
+        `link` is that of the lane's runner, if it is attached."""
         self.lane = lane
         lane.gateway_id, lane.spending = lanes.known_as(lane.state.tenant_id), lanes.spending
-        self.link: LaneRunnerLink | None = None
+        self.link = link
         self._acked = 0
         """The last number that the runner was told to be durable, on the link that is there."""
         self.broken = False
         self._begun = epoch is not None
         self.epoch = epoch or FIRST_EPOCH
-        self.hold: Hold | None = None
-        """Under what a session of a key began: its first commit is refused once another gateway opens that key."""
+        self._hold: Hold | None = None
         self.told = lane.state.n
         """Number of the last event of the session's stream that was told, or was there when the lane was read."""
         self.over = False
@@ -109,6 +109,14 @@ class LaneShell:
         self._due_ms: int | None = None
         """The instant that the timer is for."""
         self._task = asyncio.create_task(self._run(), name=f"lane {lane.state.session_id}")
+
+    def begin_under(self, hold: Hold | None) -> None:
+        """Have the first commit of a session of a key refused once another gateway opens that key."""
+        self._hold = hold
+
+    def drop_link(self) -> None:
+        """Send nothing more to the runner: its link is gone."""
+        self.link = None
 
     async def call(self, given: LaneInput, remember: Callable[[Any], IdempotencyRecord] | None = None,
                    keep: Keep | None = None) -> Any:
@@ -216,13 +224,13 @@ class LaneShell:
         if lane.out.objects:
             await self._lanes.keep_objects(lane.out.objects)
         if lane.out.writes:
-            epochs: list[Hold] = [self.hold] if self.hold is not None else []
+            epochs: list[Hold] = [self._hold] if self._hold is not None else []
             if self._begun:
                 epochs.append((lane.state.session_id, self.epoch))
             else:
                 lane.out.writes.append(BeginLane(lane.state.session_id))
             numbers = (await self._lanes.ledger.commit(WriteBatch(lane.out.writes, epochs))).numbers
-            self.hold, self._begun = None, True
+            self._hold, self._begun = None, True
             self._count(group, spent)
         written = set(map(type, lane.out.writes))
         if PutTranscript in written:
@@ -337,8 +345,7 @@ class LaneShell:
             self._timer.cancel()
         if self.link is not None:
             self.link.fail("another gateway has this session now")
-        if self._lanes.viewers.relay is not None:
-            self._lanes.viewers.relay.lost(session_stream(self.lane.state.session_id))
+        self._lanes.viewers.lost(session_stream(self.lane.state.session_id))
 
     def _refuse(self, jobs: Sequence[Job | Run], sentence: str) -> None:
         self._answer(jobs, lambda: Problem("Unavailable", sentence, headers={"Retry-After": "1"}))

@@ -64,8 +64,15 @@ class Lanes:
         transcripts: TranscriptStore | None = None,
         objects: Objects | None = None,
         decide: Decide = decide,
+        *,
+        wall: Clock | None = None,
+        rows: RowAudit | None = None,
+        link_of: Callable[[str], LaneRunnerLink | None] = lambda _runner_id: None,
+        conditions: Callable[[LaneState], Conditions] | None = None,
     ) -> None:
-        """`decide` is the kernel's, or what records it."""
+        """`decide` is the kernel's, or what records it. `wall` is the machine's clock, `rows` compares what is stored
+        with the audit log, `link_of` finds the link of a runner that is attached, and `conditions` are what a decision
+        goes by beside its lane and inputs."""
         self.decide = decide
         self.limits = limits
         self.spending = Spending()
@@ -77,13 +84,10 @@ class Lanes:
         self.ledger = ledger
         self.viewers = viewers
         self.clock = clock
-        self.wall: Clock = clock
-        """What the machine's clock says; the same one where the engine is given no other."""
+        self.wall = wall or clock
         self.entropy = entropy
-        self.link_of: Callable[[str], LaneRunnerLink | None] = lambda _runner_id: None
-        """The link of a runner that is attached; set by the engine."""
-        self.conditions: Callable[[LaneState], Conditions] = lambda _state: Conditions(clock.now_ms(), clock.now_ms())
-        """What a decision goes by beside its lane and inputs; set by the engine."""
+        self._link_of = link_of
+        self.conditions = conditions or self._by_clock
         self._poison: deque[tuple[str, int]] = deque(maxlen=POISON_FRAMES)
         self.on_transcript = Signal[[]]()
         """Sent after a commit that holds transcript lines."""
@@ -100,8 +104,7 @@ class Lanes:
         """Sent with a lane that was read while its runner is attached, before it decides."""
         self.on_trips = Signal[[str, Trips]]()
         """Sent with the round trips to the ledger of a batch of frames, or of an attach."""
-        self.rows = RowAudit(ledger, clock)
-        """Compares what is stored with the audit log; the engine's own, where there is one."""
+        self.rows = rows or RowAudit(ledger, clock)
         self.watchers: list[Callable[[Lane], None]] = []
         """Each is shown what a lane decided once it is durable: what counts and traces (`lane.out`)."""
         self._shells: dict[str, LaneShell] = {}
@@ -111,6 +114,9 @@ class Lanes:
         self.due = DueSessions(self._take_due)
         """What is read because of a clock."""
         self._reader = LaneReader(self)
+
+    def _by_clock(self, _state: LaneState) -> Conditions:
+        return Conditions(self.clock.now_ms(), self.clock.now_ms())
 
     def watch(self, lane: Lane) -> None:
         """Show a decision to the watchers. One that fails fails alone: what it only looks at is durable."""
@@ -192,7 +198,7 @@ class Lanes:
             if shell is None:
                 shell = await self._read(session_id, fresh)
                 if shell is not None:
-                    shell.hold = hold if fresh is not None else None
+                    shell.begin_under(hold if fresh is not None else None)
                     self._keep_shell(shell)
         return shell
 
@@ -262,21 +268,20 @@ class Lanes:
         lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, transcriber)
         lane.keeps_objects = self.objects is not None
         findings = await self._examined(lane) if kept else []
-        shell = LaneShell(lane, epoch, self)
+        link = self._link_of(fresh.runner_id)
+        shell = LaneShell(lane, epoch, self, link)
         if findings:
             shell.send(RowsDiffered(findings))
-        shell.link = self.link_of(fresh.runner_id)
-        fresh.attached = shell.link is not None
+        fresh.attached = link is not None
         return shell
 
     def _shell(self, read: ReadLane, epoch: int | None) -> LaneShell:
         """Run a lane that was read. Nothing waits here: a runner that attaches meanwhile finds this lane, or is found
         by it."""
         state = read.lane.state
-        link = self.link_of(state.runner_id)
+        link = self._link_of(state.runner_id)
         was_attached, state.attached = state.attached, link is not None
-        shell = LaneShell(read.lane, epoch, self)
-        shell.link = link
+        shell = LaneShell(read.lane, epoch, self, link)
         if link is not None:
             self.on_read(shell)
         if any(read.broken):

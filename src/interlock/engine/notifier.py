@@ -46,15 +46,16 @@ class Notifier:
     def __init__(
         self, ledger: Ledger, clock: Clock, channels: Mapping[tuple[str, str], Channel], redact: Redact,
         devices: Callable[[str], Channel | None] = lambda tenant_id: None,
+        leads: Callable[[], Awaitable[bool]] = _always,
     ) -> None:
-        """`channels` by tenant and name; `devices` gives the channel to the browsers of a tenant (J-18)."""
+        """`channels` by tenant and name; `devices` gives the channel to the browsers of a tenant (J-18). `leads` says
+        whether it is this gateway that asks approvers for all on its ledger."""
         self._devices = devices
         self._ledger = ledger
         self._clock = clock
         self.channels = channels
         self.redact = redact
-        self.leads: Callable[[], Awaitable[bool]] = _always
-        """Whether it is this gateway that asks approvers for all on its ledger; set where there are others."""
+        self._leads = leads
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -89,12 +90,12 @@ class Notifier:
     async def _run(self) -> None:
         while True:
             try:
-                if not await self.leads():
+                if not await self._leads():
                     await asyncio.sleep(LEAD_LOOK_S)
                     continue
                 await self._rest()
                 self._wake.clear()
-                if await self.leads():
+                if await self._leads():
                     await self.drain()
             except LedgerError:
                 log.exception("approvers_not_asked")

@@ -34,7 +34,6 @@ class Present:
         self.record = record
         self.hello = hello
         self.link: LaneRunnerLink | None = None
-        """Set once every lane of the runner is attached: until then nothing but the opening goes over the link."""
         self.last_seen_ms = at_ms
         self.live: dict[str, LiveAgent] = {}
         self.outbox_bytes: int | None = None
@@ -48,6 +47,11 @@ class Present:
         self.told = False
         """Whether what it vouches for was heard from there, since its link was learnt."""
         self._arriving: asyncio.Event | None = None
+
+    def connect(self, link: LaneRunnerLink) -> None:
+        """Give work over this link from now on. Until every lane of the runner is attached, nothing but the opening
+        goes over it."""
+        self.link = link
 
     def arrives(self) -> None:
         """The runner is welcomed and its lanes are being attached: who wants it waits for that, up to ARRIVAL_S."""

@@ -7,9 +7,9 @@ import hashlib
 
 import msgspec
 
-from interlock.engine.bridge.lane import Digest, FoldedFrame, fold_again
+from interlock.engine.bridge.files import Digest
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.output import FoldedFrame, TurnFold, fold_again
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.ports.ledger import Ledger, LedgerError
 from interlock.ports.objects import ObjectDamaged, ObjectMissing, Objects, ObjectsError

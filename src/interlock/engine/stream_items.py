@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -53,7 +53,7 @@ Item: TypeAlias = Durable | TransientItem
 class SharedItems(list[Item]):
     """What was told together, as all live viewers of a stream are given it; no one changes it."""
 
-    __slots__ = ("first", "last", "shown", "size", "spoken")
+    __slots__ = ("_shown", "first", "last", "size", "spoken")
 
     def __init__(self, items: Sequence[Item]) -> None:
         super().__init__(items)
@@ -61,10 +61,15 @@ class SharedItems(list[Item]):
         """Numbers of the first and last durable item: 0 without one, `first` is OUT_OF_ORDER where they have gaps."""
         self.size = sum([len(item.body) for item in items]) + ITEM_BYTES * len(items)
         """What it takes of an outbox, in bytes."""
-        self.shown: list[bytes] | None = None
-        """All of it as it is written for viewers who see it unaltered, once the first of them was shown it."""
+        self._shown: list[bytes] | None = None
         self.spoken: Sequence[str] | msgspec.UnsetType | None = msgspec.UNSET
         """The blocks that it closes where silence touches none of it, None where it might; see the views."""
+
+    def written(self, write: Callable[[SharedItems], list[bytes]]) -> list[bytes]:
+        """Return all of it as it is written for viewers who see it unaltered; written once, for the first of them."""
+        if self._shown is None:
+            self._shown = write(self)
+        return self._shown
 
 
 OUT_OF_ORDER = -1

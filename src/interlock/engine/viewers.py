@@ -295,10 +295,18 @@ class Viewers:
         self._topics: dict[str, _Topic] = {}
         self._closed = False
         self.on_close = Signal[[]]()
-        self.relay: Relay | None = None
-        """Set where other gateways write streams that are read here, and read what is written here."""
+        self._relay: Relay | None = None
         self.holes = 0
         """Transient frames that were not relayed since text before them never came (E-4)."""
+
+    def share(self, relay: Relay) -> None:
+        """Pass on what is written here to other gateways, and receive from them what they write."""
+        self._relay = relay
+
+    def lost(self, stream: str) -> None:
+        """Stop passing on a stream that another gateway writes now."""
+        if self._relay is not None:
+            self._relay.lost(stream)
 
     def publish(self, stream: str, events: Sequence[Event]) -> None:
         """Tell what one transaction appended to a stream: numbers in order and without a gap. Never waits."""
@@ -306,13 +314,13 @@ class Viewers:
 
     def tell(self, stream: str, items: Sequence[Durable]) -> None:
         """Do what `publish` does, with the items as viewers will share them."""
-        if self.relay is not None and items:
-            self.relay.told(stream, items[-1].n)
+        if self._relay is not None and items:
+            self._relay.told(stream, items[-1].n)
         self.hear(stream, items)
 
     def reaches(self, stream: str) -> bool:
         """Whether what is told to a stream comes to anybody: a viewer here, or other gateways."""
-        return self.relay is not None or stream in self._topics
+        return self._relay is not None or stream in self._topics
 
     def hear(self, stream: str, items: Sequence[Durable]) -> None:
         """Tell what is durable to the viewers here, no matter who wrote it."""
@@ -336,8 +344,8 @@ class Viewers:
         `after` is the number of the event that it came after, where that is known.
         """
         news = self.overhear(session_stream, raw, frame, after)
-        if self.relay is not None and isinstance(news, TransientItem):
-            self.relay.said(session_stream, after, news.body)
+        if self._relay is not None and isinstance(news, TransientItem):
+            self._relay.said(session_stream, after, news.body)
 
     def overhear(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> TransientItem | Hole | None:
         """Give a transient frame to the viewers here, no matter who relayed it; returns what of it was new."""
@@ -387,7 +395,7 @@ class Viewers:
                    ) -> AsyncGenerator[StreamViewer]:
         """Read a stream from behind number `after`: the ledger's tail in pages, the text so far, then live. Pages of
         one reader, and of one tenant, are read a few at a time."""
-        relay = self.relay
+        relay = self._relay
         if relay is not None:
             await relay.watch(stream)
         topic = self._topics.get(stream)

@@ -92,8 +92,7 @@ class CheckpointSigner:
         self._due = asyncio.Event()
         self._behind: dict[str, tuple[int | None, int]] = {}
         """How many records were signed the last time another gateway signed, and for how many rounds that is so."""
-        self.leads: Callable[[], Awaitable[bool]] = _always
-        """Whether it is this gateway that signs now and then for all on its ledger; set where there are others."""
+        self._leads: Callable[[], Awaitable[bool]] = _always
         ledger.on_audit(self._grew)
         ledger.bound_audit(self.make_room)
 
@@ -101,6 +100,10 @@ class CheckpointSigner:
     def public_key(self) -> Ed25519PublicKey:
         """The key that verifies its checkpoints."""
         return self._key.public_key()
+
+    def share(self, leads: Callable[[], Awaitable[bool]]) -> None:
+        """Sign now and then only while `leads` says that this gateway does it for all on its ledger."""
+        self._leads = leads
 
     def _grew(self, tenant_id: str, seq: int) -> None:
         known = self._signed.get(tenant_id)
@@ -126,7 +129,7 @@ class CheckpointSigner:
         """Bring every tenant's checkpoint up to date. What cannot be signed is logged once, and tried again the next
         time."""
         try:
-            leads = await self.leads()
+            leads = await self._leads()
             tenants = await self._ledger.audit_tenants()
         except LedgerError as error:
             _log.warning("audit_checkpoints_not_signed", reason=str(error))

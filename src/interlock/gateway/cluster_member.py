@@ -26,7 +26,7 @@ def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, re
     """Join the parts; before the cluster and the engine start."""
     neighbours = engine.join(cluster, rawp.replaced)
     neighbours.on_let_go.connect(rawp.let_go)
-    rawp.neighbours = neighbours
+    rawp.join(neighbours)
     cluster.answer(WHAT, partial(answer_sent, rest))
     _share_credentials(cluster, front)
     _share_runners(cluster, rawp, front)
@@ -43,15 +43,15 @@ def _share_credentials(cluster: Cluster, front: Front) -> None:
     credentials.on_revoked.connect(partial(cluster.hint, "credentials"))
     cluster.on_hint("credentials", lambda _: credentials.look_again())
     tickets = front.access.tickets
-    tickets.instance_id = lambda: cluster.instance_id
-    tickets.ask = lambda giver, asked: cluster.ask(giver, "ticket", asked, TICKET_WAIT_MS)
+    tickets.join(lambda: cluster.instance_id,
+                 lambda giver, asked: cluster.ask(giver, "ticket", asked, TICKET_WAIT_MS))
     cluster.answer("ticket", tickets.spend_for)
     front.access.quotas.shared = True
 
 
 def _share_duties(cluster: Cluster, engine: Engine, front: Front) -> None:
     """What one gateway does for all."""
-    front.retention.leads = partial(cluster.leads, "retention")
+    front.retention.share(partial(cluster.leads, "retention"))
     front.crons.room = cluster
     engine.lanes.on_delivery.connect(partial(cluster.hint, "deliveries"))
     cluster.on_hint("deliveries", lambda _: front.webhooks.nudge())

@@ -87,8 +87,11 @@ class RawpEndpoint:
         self._tokens: dict[str, str] = {}
         """The hash of the token that each was let in with."""
         self._gaps: set[tuple[str, int]] = set()
-        self.neighbours: Neighbours | None = None
-        """Where runners attach to several gateways; set by the composition."""
+        self._neighbours: Neighbours | None = None
+
+    def join(self, neighbours: Neighbours) -> None:
+        """Compare each link with those that runners open to the other gateways of the cluster."""
+        self._neighbours = neighbours
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one runner until its link ends."""
@@ -222,8 +225,8 @@ class RawpEndpoint:
             await self._engine.seen(runner.runner_id)
             intake = Intake(self._engine, present, inflow, partial(self._observe, present),
                             partial(self._take_refused, runner.runner_id))
-            if self.neighbours is not None:
-                intake.on_heartbeat.connect(self.neighbours.vouched)
+            if self._neighbours is not None:
+                intake.on_heartbeat.connect(self._neighbours.vouched)
             taking = _take_all(intake, receive, batches=outflow.batch)
             if (ended := await outflow.shut_out_in(taking)) is not None:
                 raise Closing(*ended)
@@ -233,9 +236,9 @@ class RawpEndpoint:
                 del self._links[runner.runner_id], self._tokens[runner.runner_id]
             self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms())
             self._detach_lanes(runner.runner_id, outflow)
-            if self.neighbours is not None:
+            if self._neighbours is not None:
                 with suppress(LedgerError):  # Then it is seen to be gone when this gateway is.
-                    await self.neighbours.detach(present)
+                    await self._neighbours.detach(present)
             log.info("runner detached", runner_id=runner.runner_id)
             await self._engine.seen(runner.runner_id)
 
@@ -247,9 +250,9 @@ class RawpEndpoint:
         number = presence.bounded(runner_id, present.hello.link_number)
         present.hello = msgspec.structs.replace(present.hello, link_number=number)
         newest = presence.greet(runner_id, number)
-        if newest is None and self.neighbours is not None:
+        if newest is None and self._neighbours is not None:
             try:
-                await self.neighbours.attach(present)
+                await self._neighbours.attach(present)
             except Overtaken as overtaken:
                 newest = overtaken.newest
                 presence.known_newest(runner_id, newest)
@@ -313,7 +316,7 @@ class RawpEndpoint:
                                           for session_id in together), return_exceptions=True)
             if failed := next((one for one in done if one is not None), None):
                 raise failed  # Only now: none of them goes on behind the end of this link.
-        present.link = outflow
+        present.connect(outflow)
         for shell in self._engine.lanes.of_runners(hello.runner_id):
             if shell.link is not outflow:
                 session_id = shell.lane.state.session_id
@@ -369,7 +372,7 @@ class RawpEndpoint:
     def _detach_lanes(self, runner_id: str, outflow: RunnerOutflow) -> None:
         for shell in self._engine.lanes.of_runners(runner_id):
             if shell.link is outflow:
-                shell.link = None
+                shell.drop_link()
                 shell.send(RunnerDetached())
 
 

@@ -48,8 +48,11 @@ class Retention:
         self._running = asyncio.Lock()
         self.keep_ms = 0
         """How long the daily round keeps frames, events and files; 0 is for ever."""
-        self.leads: Callable[[], Awaitable[bool]] = _always
-        """Whether it is this gateway that prunes each day for all on its ledger; set where there are others."""
+        self._leads: Callable[[], Awaitable[bool]] = _always
+
+    def share(self, leads: Callable[[], Awaitable[bool]]) -> None:
+        """Prune each day only while `leads` says that this gateway does it for all on its ledger."""
+        self._leads = leads
 
     async def prune(self, tenants: Sequence[str], older_than_ms: int, who: dict[str, str], *, dry: bool = False
                     ) -> Pruned:
@@ -73,7 +76,7 @@ class Retention:
         while True:
             try:
                 now = self._clock.now_ms()
-                leads = await self.leads()
+                leads = await self._leads()
                 if leads:
                     await self._ledger.prune_idempotency(now - IDEMPOTENCY_TTL_MS)
                 last = int(await self._ledger.fact(LAST_RUN) or 0)

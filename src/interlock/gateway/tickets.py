@@ -36,13 +36,16 @@ class Tickets:
     that is shown to another gateway of the cluster is spent here."""
 
     def __init__(self, clock: Clock, entropy: Entropy) -> None:
-        self.instance_id: Callable[[], str] = lambda: ""
-        """This gateway among others, which a ticket names; set where there are any."""
-        self.ask: Callable[[str, bytes], Awaitable[bytes]] | None = None
-        """Asks the gateway that gave a ticket to spend it, with the answer of `spend_for`. Raises BusError."""
+        self._instance_id: Callable[[], str] = lambda: ""
+        self._ask: Callable[[str, bytes], Awaitable[bytes]] | None = None
         self._clock = clock
         self._entropy = entropy
         self._open: OrderedDict[str, tuple[int, Principal, str, str]] = OrderedDict()
+
+    def join(self, instance_id: Callable[[], str], ask: Callable[[str, bytes], Awaitable[bytes]]) -> None:
+        """Name this gateway in each ticket, since there are others. `ask` has the gateway that gave a ticket spend it,
+        with the answer of `spend_for`; it raises BusError."""
+        self._instance_id, self._ask = instance_id, ask
 
     def give(self, principal: Principal, path: str, token: str) -> StreamTicket:
         """Make a ticket that opens `path` once, as the principal whose `token` asked for it. Raises Problem
@@ -54,7 +57,7 @@ class Tickets:
         if own >= MAX_OWN_TICKETS or len(self._open) >= MAX_TICKETS:
             raise Problem("QuotaExceeded", "Too many tickets are open.", hint="Each is over after 30 seconds.",
                           headers={"Retry-After": str(TICKET_LIFE_MS // 1000)})
-        giver = self.instance_id()
+        giver = self._instance_id()
         secret = base64.urlsafe_b64encode(self._entropy(TICKET_BYTES)).rstrip(b"=").decode()
         ticket = TICKET_PREFIX + (giver + "." if giver else "") + secret
         self._open[digest(ticket)] = (now + TICKET_LIFE_MS, principal, path, token)
@@ -64,10 +67,10 @@ class Tickets:
         """Take a ticket, with the token that it was made for: its stream ends with that one. It is spent by the first
         try, for whatever path, at whatever gateway. Raises Problem Unauthorized."""
         giver, dot, _ = ticket.removeprefix(TICKET_PREFIX).partition(".")
-        if not dot or self.ask is None or giver == self.instance_id() or not _GIVER.fullmatch(giver):
+        if not dot or self._ask is None or giver == self._instance_id() or not _GIVER.fullmatch(giver):
             return self._spend(ticket, path)
         try:
-            spent = await self.ask(giver, msgspec.msgpack.encode((ticket, path)))
+            spent = await self._ask(giver, msgspec.msgpack.encode((ticket, path)))
         except BusError:
             spent = b""  # The gateway that gave it is gone, and the ticket with it.
         if not spent:

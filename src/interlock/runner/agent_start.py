@@ -67,7 +67,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         known = ", ".join(sorted(around.offered.agents))
         raise AgentStartFailed(f"This runner has no agent {asked.agent_id!r}; it has: {known}.")
     state = journal.state
-    journal.keys_left_out = not_passed_on(spec, around.environment)
+    journal.leave_out(not_passed_on(spec, around.environment))
     workspace = state.workspace = str(_workspace(around, spec, asked))
     variables = environment(
         around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -60,8 +61,16 @@ class Journal:
         self._flow = flow
         self._clock = clock
         self._entropy = entropy
-        self.keys_left_out: list[str] = []
+        self._keys_left_out: Sequence[str] = ()
+
+    @property
+    def keys_left_out(self) -> Sequence[str]:
         """Keys that the agent could use, that are set for the runner and not passed on to it (Y-12)."""
+        return self._keys_left_out
+
+    def leave_out(self, keys: Sequence[str]) -> None:
+        """Note the keys that are not passed on to the agent; the remark on its failures names them."""
+        self._keys_left_out = keys
 
     @property
     def block_bytes(self) -> int:

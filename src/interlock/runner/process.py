@@ -92,7 +92,8 @@ class AgentProcess:
             raise AgentStartFailed(_unstarted(argv[0], failed)) from failed
         finally:
             theirs.close()
-        control.held = ProgramLines(programs or NoPrograms(), control.send) if walls.programs else None
+        if walls.programs:
+            control.hold_programs(ProgramLines(programs or NoPrograms(), control.send))
         try:
             await process._begin(order)
             if control.pid is None:

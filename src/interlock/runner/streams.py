@@ -151,10 +151,13 @@ class SupervisorSocket(asyncio.Protocol):
         """The agent's own process has ended."""
         self.over = asyncio.Event()
         """The keeper is gone, and with it all it could end."""
-        self.held: ProgramLines | None = None
-        """Takes the lines about held programs (see `box.gate`)."""
+        self._held: ProgramLines | None = None
         self._transport: asyncio.WriteTransport | None = None
         self._heard = b""
+
+    def hold_programs(self, lines: ProgramLines) -> None:
+        """Hand the lines about held programs to `lines` (see `box.gate`)."""
+        self._held = lines
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -167,8 +170,8 @@ class SupervisorSocket(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         for event in (self.answered, self.ended, self.over):
             event.set()
-        if self.held is not None:
-            self.held.close()
+        if self._held is not None:
+            self._held.close()
 
     def send(self, data: bytes) -> None:
         """Say something to the keeper; nothing once it is gone."""
@@ -194,8 +197,8 @@ class SupervisorSocket(asyncio.Protocol):
             case ["D", *pids]:
                 self.clean = True
                 self.survivors = [int(pid) for pid in pids]
-            case ["P" | "V" | "X" | "M" | "N", *_] if self.held is not None:
-                self.held.take(words)
+            case ["P" | "V" | "X" | "M" | "N", *_] if self._held is not None:
+                self._held.take(words)
             case _:
                 raise ValueError(f"The keeper said {words!r}, which means nothing.")
 

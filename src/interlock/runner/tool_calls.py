@@ -54,7 +54,7 @@ class AnnouncedCall:
     """One announced call: what it streamed, channel by channel, and what of that is kept."""
 
     def __init__(self, invocation_id: str, started_ms: int, chain: list[dict[str, str]] | None = None, *,
-                 silent: bool = False) -> None:
+                 kind: str | None = None, silent: bool = False) -> None:
         self.invocation_id = invocation_id
         self.silent = silent
         """Whether its turn is to be silent: its frames say so of themselves (Z-5)."""
@@ -70,7 +70,7 @@ class AnnouncedCall:
         self.input_json = b"{}"
         self.reported = False
         """It was reported as one that ran without a yes, or with another input."""
-        self.kind: str | None = None
+        self.kind = kind
         self._offsets: dict[p.Channel, int] = {}
         self._kept = BoundedOutput()
         self._spool: bytearray | None = bytearray()

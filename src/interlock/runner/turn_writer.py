@@ -127,10 +127,10 @@ class TurnScribe:
             )
             now_ms = self._journal.now_ms
             call = self._calls[invocation_id] = AnnouncedCall(invocation_id, now_ms, self._chain(parent),
-                                                                silent=self._turn.silent)
+                                                              kind=kind, silent=self._turn.silent)
             call.tool_name = payload.tool_name
             call.delegates_to = _subagent(tool_name, input_json)
-            call.kind, call.input_json = kind, input_json
+            call.input_json = input_json
             self._turn.tools[invocation_id] = now_ms
             self._turn.tool_count += 1
             metadata = {**call.metadata, **({"kind": kind[:MAX_NAME_CHARS]} if kind else {})}

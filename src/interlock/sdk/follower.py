@@ -100,11 +100,11 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
             away.attempts += 1
             away.why = reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience"
         now = yield Now()
-        away.since = now if away.since is None else away.since
+        lasts_s = away.lasts_s(now)
         if not clean and not away.told:
             yield Give(Lost(away.why))
             away.told = True
-        if now - away.since > manners.stream_give_up_s:
+        if lasts_s > manners.stream_give_up_s:
             raise Unreachable(f"The stream {ask.path} could not be taken up again: {away.why}")
         if away.attempts:
             asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
@@ -117,12 +117,22 @@ class Outage:
     def __init__(self) -> None:
         self.attempts = 0
         self.why = ""
-        self.since: float | None = None
+        self._since: float | None = None
         self.told = False
+
+    @property
+    def since(self) -> float | None:
+        """When it began; None while the connection is there."""
+        return self._since
+
+    def lasts_s(self, now: float) -> float:
+        """Return for how long it has lasted, 0 if it begins with this."""
+        self._since = now if self._since is None else self._since
+        return now - self._since
 
     def back(self) -> None:
         """The connection is there again."""
-        self.since = None
+        self._since = None
         self.told = False
 
 

@@ -173,11 +173,11 @@ def watching(watched: Watched, manners: Manners) -> Flow[None]:
 
 def _lose(away: Outage, manners: Manners) -> Flow[None]:
     now: float = yield Now()
-    away.since = now if away.since is None else away.since
+    lasts_s = away.lasts_s(now)
     if not away.told:
         yield Give(Lost(away.why))
         away.told = True
-    if now - away.since > manners.stream_give_up_s:
+    if lasts_s > manners.stream_give_up_s:
         raise Unreachable(f"The streams of {PATH} could not be taken up again: {away.why}")
 
 

@@ -299,8 +299,7 @@ class AcpAgent:
                                   f"permissions at once, so {self._unasked} were denied.")
 
     async def _ask_agent(self, rpc: Rpc, updates: AcpUpdates, params: dict[str, Any]) -> TurnOutcome:
-        rpc.too_long = None
-        rpc.overflowed.clear()
+        rpc.watch_size()
         # Some agents say something after the answer: it belongs to no turn.
         asking = asyncio.create_task(rpc.request("session/prompt", params, updates.end))
         overflow = asyncio.create_task(rpc.overflowed.wait())

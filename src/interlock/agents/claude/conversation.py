@@ -227,17 +227,17 @@ class ClaudeConversation:
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
         """Have it compact its context now, and tell what that took. Raises CompactionFailed with what it said."""
         updates = self._updates
-        updates.requested, updates.compacted = True, None
+        updates.request_compaction()
         try:
             result = await self._answer(f"/compact {request.instructions or ''}".strip())
         finally:
-            updates.requested = False
+            compacted = updates.compaction()
         if result is not None:
             spent(self._took(result, None))
-        if updates.compacted is None:
+        if compacted is None:
             said = result.result if result is not None and result.result else "it did not say why"
             raise CompactionFailed(f"Claude Code did not compact its context: {said}.")
-        return updates.compacted
+        return compacted
 
     # --- its end ---
     async def close(self) -> ProcessExit:

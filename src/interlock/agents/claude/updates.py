@@ -38,9 +38,8 @@ class ClaudeUpdates:
         self.context_used: int | None = None
         """Tokens that the last call of the model had before it."""
         self.model: str | None = None
-        self.requested = False
-        """Whether we asked for the compaction that is under way: it is then returned, not relayed."""
-        self.compacted: Compacted | None = None
+        self._requested = False
+        self._compacted: Compacted | None = None
         self._boundary: dict[str, Any] | None = None
         self._calls: dict[str, Called] = {}
         self._told: dict[str, asyncio.Event] = {}
@@ -50,6 +49,15 @@ class ClaudeUpdates:
         """message → what its request took, of this turn."""
         self.request: RequestTokens | None = None
         """What the turn's last request of the main agent took."""
+
+    def request_compaction(self) -> None:
+        """Keep the next compaction for `compaction` instead of relaying it: we asked for it."""
+        self._requested, self._compacted = True, None
+
+    def compaction(self) -> Compacted | None:
+        """Return the compaction that was requested, None if there was none, and relay those that follow."""
+        self._requested = False
+        return self._compacted
 
     def begin(self, scribe: Scribe) -> None:
         """A prompt starts."""
@@ -216,10 +224,10 @@ class ClaudeUpdates:
             return
         told: dict[str, Any] = self._boundary.get("compact_metadata") or {}
         self._boundary = None
-        trigger = "requested" if self.requested else "auto" if told.get("trigger") == "auto" else "manual"
-        self.compacted = Compacted(
+        trigger = "requested" if self._requested else "auto" if told.get("trigger") == "auto" else "manual"
+        self._compacted = Compacted(
             summary=summary, previous_token_count=max(int(told.get("pre_tokens") or 0), 0),
             current_token_count=max(int(told.get("post_tokens") or 0), 0), preserved_elements={}, trigger=trigger,
         )
-        if not self.requested and self._relay is not None:
-            await self._relay("session.compacted", self.compacted, {})
+        if not self._requested and self._relay is not None:
+            await self._relay("session.compacted", self._compacted, {})

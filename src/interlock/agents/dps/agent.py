@@ -201,7 +201,7 @@ class DpsAgent:
         if telling is None or telling.over.is_set() or telling.prompt.prompt_id != prompt_id:
             raise Refusal(Code.UNKNOWN_TURN, f"metadata.prompt_id {prompt_id!r} names no prompt that waits for a turn")
         self._machine.apply(frame)
-        telling.agents_turn_id = told.turn_id
+        telling.start(told.turn_id)
 
     async def _in_turn(self, frame: Frame, payload: Any) -> None:
         self._machine.check(frame)

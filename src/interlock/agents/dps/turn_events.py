@@ -56,7 +56,7 @@ class Telling:
         self.scribe = scribe
         self.message_id = ""
         """message_id of the prompt as the agent got it; a `session.error` that names it refuses the prompt."""
-        self.agents_turn_id: str | None = None
+        self._agents_turn_id: str | None = None
         self.over = asyncio.Event()
         """It has ended, or failed."""
         self.ended = asyncio.Event()
@@ -75,6 +75,15 @@ class Telling:
         """The block that text was written to last, by the agent's id."""
         self._calls: dict[str, _Call] = {}
         self._invocations: dict[str, str] = {}
+
+    @property
+    def agents_turn_id(self) -> str | None:
+        """The id that the agent gave the turn; None until it has started."""
+        return self._agents_turn_id
+
+    def start(self, agents_turn_id: str) -> None:
+        """Take that the agent has started the turn, under this id."""
+        self._agents_turn_id = agents_turn_id
 
     def outcome(self) -> TurnOutcome:
         """How it ended, once `ended` is set."""
@@ -203,7 +212,7 @@ class Telling:
 
     def refuses(self, frame: Frame) -> bool:
         """Whether this `session.error` refuses the prompt itself."""
-        return self.agents_turn_id is None and frame.metadata.get("in_reply_to") == self.message_id != ""
+        return self._agents_turn_id is None and frame.metadata.get("in_reply_to") == self.message_id != ""
 
     def relayed_error(self, told: p.AgentError) -> p.AgentError:
         """An `agent.error` as it goes on: it names our turn, not the agent's."""

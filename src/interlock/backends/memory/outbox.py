@@ -115,7 +115,7 @@ class _Session(OutboxCounts):
         self.last_seq = max(self.last_seq, seq)
         if cursor is self.seen(None):
             self.bytes_kept = self._size_after(seq)
-            self.lost_ranges = bounds.trim_lost(self.lost_ranges, seq)
+            self.trim_lost(seq)
         self.settle_peak(cursor)
         self.trim()
 

@@ -47,16 +47,21 @@ class OutboxCounts:
     that are kept, for observers as well.
     """
 
-    def __init__(self, session_id: str, created_ms: int, state: bytes) -> None:
+    def __init__(self, session_id: str, created_ms: int, state: bytes, *, lost_ranges: Ranges | None = None,
+                 cursors: dict[str, ReaderCursor] | None = None) -> None:
         self.session_id = session_id
         self.created_ms = created_ms
         self.state = state
         self.last_seq = self.bytes_kept = self.bytes_stored = 0
-        self.lost_ranges: Ranges = []
+        self.lost_ranges: Ranges = lost_ranges or []
         self.policy: Policy = "RING"
         self.forgotten = False
         self.controller = ""
-        self.cursors: dict[str, ReaderCursor] = {}
+        self.cursors: dict[str, ReaderCursor] = cursors or {}
+
+    def trim_lost(self, acked_seq: int) -> None:
+        """Forget the lost frames up to `acked_seq`: the controller knows of them."""
+        self.lost_ranges = bounds.trim_lost(self.lost_ranges, acked_seq)
 
     def cursor(self, gateway_id: str | None) -> ReaderCursor:
         """A gateway's cursor; None means the controller's."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock.backends.outbox import bounds
-from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep
+from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep, Ranges
 from interlock.backends.outbox.frame_numbers import number_frames
 from interlock.backends.outbox.readers import OutboxCounts, ReaderCursor
 from interlock.backends.outbox.schema import OutboxDatabase
@@ -39,18 +39,18 @@ _cursors_decoder = msgspec.json.Decoder(dict[str, ReaderCursor])
 class _Session(OutboxCounts):
     """A session's row in memory; `key` is its short name in the other tables, `trimmed` how far frames are gone."""
 
-    def __init__(self, key: int, session_id: str, created_ms: int, state: bytes) -> None:
-        super().__init__(session_id, created_ms, state)
+    def __init__(self, key: int, session_id: str, created_ms: int, state: bytes, *, lost_ranges: Ranges | None = None,
+                 cursors: dict[str, ReaderCursor] | None = None) -> None:
+        super().__init__(session_id, created_ms, state, lost_ranges=lost_ranges, cursors=cursors)
         self.key = key
         self.trimmed = 0
 
 
 def _read(row: tuple[Any, ...], bytes_stored: int) -> _Session:
-    session = _Session(row[0], row[1], row[7], row[10])
+    session = _Session(row[0], row[1], row[7], row[10], lost_ranges=_ranges_decoder.decode(row[6]),
+                       cursors=_cursors_decoder.decode(row[14]))
     session.last_seq, session.bytes_kept, session.bytes_stored = row[2], row[5], bytes_stored
-    session.lost_ranges = _ranges_decoder.decode(row[6])
     session.forgotten, session.policy, session.controller = bool(row[11]), row[12], row[13]
-    session.cursors = _cursors_decoder.decode(row[14])
     if session.controller not in session.cursors:  # A file from before gateways had cursors of their own.
         session.cursors[session.controller] = ReaderCursor(row[3], row[4], row[8], row[9])
     session.trimmed = session.floor()
@@ -275,7 +275,7 @@ class Store:
             acked = self._rows("SELECT total(size) FROM frame WHERE session = ? AND seq > ? AND seq <= ?",
                                (session.key, cursor.acked_seq, seq))
             session.bytes_kept -= int(acked[0][0])
-            session.lost_ranges = bounds.trim_lost(session.lost_ranges, seq)
+            session.trim_lost(seq)
         cursor.take_ack(seq, at_ms)
         cursor.last_message_id = message_id
         session.settle_peak(cursor)

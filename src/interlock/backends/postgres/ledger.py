@@ -57,32 +57,33 @@ async def open_ledger(settings: PostgresSettings, clock: Clock, *, keeps_transcr
         await connection.execute(statements.ADD_FACT, "created_at", iso(clock.now_ms()))
         gateway_id = str(await connection.fetchval("SELECT value FROM store WHERE name = 'gateway_id'"))
         await _warn_of_loss(connection, settings)
-        writer = PostgresWriter(settings, Entries() if keeps_transcripts else None)
+        room = AuditRoom()
+        writer = PostgresWriter(settings, Entries() if keeps_transcripts else None, room.bound)
         await writer.open(connection)
     except Exception as error:
         await close_quietly(connection)
         raise translate(error) from error
-    return PostgresLedger(gateway_id, settings, writer, PostgresReaders(settings), keeps_transcripts=keeps_transcripts)
+    return PostgresLedger(gateway_id, settings, writer, PostgresReaders(settings), room,
+                          keeps_transcripts=keeps_transcripts)
 
 
 class PostgresLedger(PostgresUpkeep, PostgresReading):
     """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
 
-    def __init__(self, gateway_id: str, settings: PostgresSettings, writer: PostgresWriter, readers: PostgresReaders, *,
-                 keeps_transcripts: bool) -> None:
+    def __init__(self, gateway_id: str, settings: PostgresSettings, writer: PostgresWriter, readers: PostgresReaders,
+                 room: AuditRoom, *, keeps_transcripts: bool) -> None:
         self._gateway_id = gateway_id
         self._settings = settings
         self._writer = writer
         self._readers = readers
         self._keeps_transcripts = keeps_transcripts
         self._on_audit: list[Callable[[str, int], None]] = []
-        self._room = AuditRoom()
-        writer.bound = self._room.bound
+        self._room = room
 
     def measure(self, told: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
         """Have `told` called with the batches and the seconds of each transaction, and `stepwise` with the reason of
         each that took more than one statement."""
-        self._writer.measured, self._writer.stepwise = told, stepwise
+        self._writer.measure(told, stepwise)
 
     async def commit(self, batch: WriteBatch) -> Receipt:
         receipt = await self._room.commit(batch, self._writer.commit)

@@ -89,7 +89,8 @@ class _Outcome(NamedTuple):
 class PostgresWriter:
     """Owns the writing connection. Made and used on one event loop; `open` comes first."""
 
-    def __init__(self, settings: PostgresSettings, entries: Entries | None) -> None:
+    def __init__(self, settings: PostgresSettings, entries: Entries | None, bound: TailBound | None = None) -> None:
+        """`bound` is what unsigned audit records stay within."""
         self._settings = settings
         self._entries = entries
         self._id = "w_" + os.urandom(12).hex()
@@ -110,10 +111,14 @@ class PostgresWriter:
         """Whether there was such a statement: it may reach the server at any later time, and is refused by the row."""
         self._written: CommitGroup | None = None
         """What the open transaction writes."""
-        self.stepwise: Stepwise = lambda _reason: None
-        self.measured: Measured = lambda _batches, _seconds: None
-        self.bound: TailBound | None = None
-        """What unsigned audit records stay within."""
+        self._stepwise: Stepwise = lambda _reason: None
+        self._measured: Measured = lambda _batches, _seconds: None
+        self._bound = bound
+
+    def measure(self, measured: Measured, stepwise: Stepwise) -> None:
+        """Call `measured` with the batches and the seconds of each transaction, and `stepwise` with the reason of each
+        that took more than one statement."""
+        self._measured, self._stepwise = measured, stepwise
 
     async def open(self, connection: PostgresConnection) -> None:
         """Begin with a connection that is there. Raises what asyncpg raises."""
@@ -187,7 +192,7 @@ class PostgresWriter:
             spent.commits += 1
             for job in group:
                 job.spent.ended(0, spent)
-            self.measured(len(group), perf_counter() - began)
+            self._measured(len(group), perf_counter() - began)
             for answer, value, error in outcomes:
                 if answer.done():
                     continue
@@ -238,7 +243,7 @@ class PostgresWriter:
         try:
             return await self._at_once(group)
         except NotAtOnce as refused:
-            self.stepwise(refused.reason)
+            self._stepwise(refused.reason)
         try:
             return await self._transaction(group, self._together)
         except Exception as error:
@@ -253,7 +258,7 @@ class PostgresWriter:
         if (change := group[0].change) is not None:
             changed, = await self._sent(group, lambda connection, mark: self._single.change(connection, mark, *change))
             return [_Outcome(group[0].answer, changed > 0)]
-        made = self._single.gather([job.batch for job in group], self.bound)
+        made = self._single.gather([job.batch for job in group], self._bound)
         epochs = [epoch for job in group if job.batch is not None for epoch in job.batch.epochs]
         try:
             heads = await self._sent(group, lambda connection, mark: self._single.send(connection, mark, made, epochs))
@@ -317,7 +322,7 @@ class PostgresWriter:
         stale = await self._stale(connection, group)
         if work is not None:
             return [_Outcome(group[0].answer, await work(connection))]
-        made = CommitGroup(self._entries, self.bound)
+        made = CommitGroup(self._entries, self._bound)
         kept = [job for job, error in zip(group, stale, strict=True) if error is None]
         for job in kept:
             assert job.batch is not None, "work has a group for itself"
@@ -334,7 +339,7 @@ class PostgresWriter:
             if error is not None or job.batch is None:
                 outcomes.append(_Outcome(job.answer, None, error))
                 continue
-            made = CommitGroup(self._entries, self.bound)
+            made = CommitGroup(self._entries, self._bound)
             await connection.execute("SAVEPOINT batch")
             try:
                 made.add(job.batch)

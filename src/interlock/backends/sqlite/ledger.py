@@ -101,7 +101,7 @@ class SqliteLedger(SqliteUpkeep, Ledger):
     def measure(self, told: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
         """Have `told` called with the batches and the seconds of each transaction, on the writer's thread. `stepwise`
         is for a ledger behind a network, and is not called."""
-        self._writer.measured = told
+        self._writer.measure(told)
 
     async def commit(self, batch: WriteBatch) -> Receipt:
         receipt = await self._room.commit(batch, self._write)

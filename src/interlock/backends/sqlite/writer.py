@@ -59,9 +59,13 @@ class SqliteWriter:
         self._door = Lock()  # Nothing may be put behind the None that ends the thread.
         self._closed = False
         self._expected, self._last_size, self._patience_s = 1, 1, 0.0
-        self.measured: Measured = lambda _batches, _seconds: None
+        self._measured: Measured = lambda _batches, _seconds: None
         self._thread = Thread(target=self._serve, name="ledger-writer", daemon=True)
         self._thread.start()
+
+    def measure(self, measured: Measured) -> None:
+        """Call `measured` with the batches and the seconds of each transaction, on the writer's thread."""
+        self._measured = measured
 
     @property
     def absent_scopes(self) -> Absent:
@@ -108,7 +112,7 @@ class SqliteWriter:
                 began = perf_counter()
                 outcomes = self._commit(group)
                 taken = perf_counter() - began
-                self.measured(len(group), taken)
+                self._measured(len(group), taken)
                 self._expect(len(group), taken)
                 if self._transaction.erased:
                     self._fold()

@@ -60,10 +60,7 @@ def context_unreadable(lane: Lane, sentence: str) -> None:
 
 def _prepared(lane: Lane) -> bool:
     """Whether the conversation is at hand that goes with the prompt; else the shell is asked to read it (B-1)."""
-    if lane.prepared is not None and lane.prepared.leaf == lane.state.context.leaf:
-        return True
-    lane.prepared, lane.wants_context = None, True
-    return False
+    return lane.has_context()
 
 
 def open_session(lane: Lane) -> None:
@@ -124,7 +121,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
 
 def _context(lane: Lane, *, again: bool) -> Travelling | None:
     """What goes with the prompt of the conversation before it; None where the agent has its own (B-1)."""
-    prepared, lane.prepared = lane.prepared, None
+    prepared = lane.take_context()
     if prepared is None or lane.state.context.owner != "gateway":
         return None
     said = without_prompt(prepared.said, lane.state.context.turn_entry) if again else prepared.said

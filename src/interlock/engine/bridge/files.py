@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 
 _encode = msgspec.json.Encoder().encode
+
+
+class Digest(Protocol):
+    """A hash that grows, as hashlib makes them."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
 
 
 class _Lost(Exception):

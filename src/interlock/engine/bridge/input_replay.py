@@ -21,9 +21,9 @@ from interlock.engine.bridge.input_log import (
     digest,
 )
 from interlock.engine.bridge.kernel import Decide, decide
-from interlock.engine.bridge.lane import FoldedFrame, Lane, fold_again
+from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.output import FoldedFrame, TurnFold, fold_again
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.ports.ledger import LedgerWrite, PutIdempotency
 from interlock.protocol.frames import Direction, decode
@@ -83,7 +83,7 @@ def lane_from(start: LaneStart) -> tuple[Lane, Tape]:
         fold_again(fold, transcriber, FoldedFrame(received, frame, at_ms))
     lane = Lane(state, start.commands, start.approvals, fold, bytes, Limits(), transcriber, start.recent)
     lane.entropy = tape = Tape(lane)
-    lane.unconfirmed = {seq: raw.encode() for seq, raw in start.unconfirmed}
+    lane.unconfirmed.update((seq, raw.encode()) for seq, raw in start.unconfirmed)
     lane.sealed, lane.gateway_id, lane.keeps_objects = start.sealed, start.gateway_id, start.keeps_objects
     return lane, tape
 

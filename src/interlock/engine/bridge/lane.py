@@ -7,7 +7,7 @@ If the commit fails, the lane is thrown away and read again from the ledger, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,10 +18,10 @@ from interlock.command.record_seal import progress_sha256, terms
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.deadlines import next_deadline
-from interlock.engine.bridge.files import kept_apart
+from interlock.engine.bridge.files import Digest, kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.live import LiveCommands
-from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.output import FoldedFrame, TurnFold
 from interlock.engine.bridge.recent_ids import RecentIds
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.ports.ledger import (
@@ -71,14 +71,6 @@ UNSEALED = frozenset({"session.error", "session.usage", "session.capabilities", 
 _encoder = msgspec.json.Encoder()
 
 
-class Digest(Protocol):
-    """A hash that grows, as hashlib makes them."""
-
-    def update(self, data: bytes, /) -> None: ...
-
-    def hexdigest(self) -> str: ...
-
-
 class LaneTransient(NamedTuple):
     """A transient frame that goes to viewers and nowhere else (E-4)."""
 
@@ -106,22 +98,6 @@ class Out(NamedTuple):
     objects: list[bytes]
     faults: list[str]
     """Why the runner's link is to be closed, if it is."""
-
-
-class FoldedFrame(NamedTuple):
-    """A frame of the open turn that a lane which was read is fed again; `received` if its runner sent it."""
-
-    received: bool
-    frame: Frame
-    at_ms: int
-
-
-def fold_again(fold: TurnFold, transcriber: Transcriber | None, folded: FoldedFrame) -> None:
-    """Feed a frame to what a lane holds in memory only. The entries that it finishes were written with it."""
-    if folded.received:
-        fold.feed(folded.frame)
-    if transcriber is not None:
-        transcriber.fold.feed(folded.frame, folded.at_ms)
 
 
 class Lane:
@@ -168,10 +144,8 @@ class Lane:
         self.spending = Spending()
         """What budgets count, as it is durable; set by the shells, which all share one."""
         self.transcriber = transcriber  # None where no transcripts are kept.
-        self.trusted_files: str | None = None
-        """The digest of files that a policy lets the next start of the agent be configured by (H-13)."""
-        self.prepared: Prepared | None = None
-        """The context for the next prompt, as the shell read it; None where it was not read yet (B-1)."""
+        self._trusted_files: str | None = None
+        self._prepared: Prepared | None = None
         self.wants_context = False
         self.conditions = Conditions(0, 0)
         """What the decision goes by beside this lane and its inputs."""
@@ -180,14 +154,60 @@ class Lane:
         self.answered = False
         """Whether the answer to a person's request is stored with this decision."""
         self.recent = RecentIds(recent)
-        self.folded: Sequence[FoldedFrame] = ()
-        """What the folds were fed before the first decision, for a log of the lane's inputs."""
+        self._folded: Sequence[FoldedFrame] = ()
         self.at_input = 0
         """The index of the input that is being decided; behind the last one, what follows from all of them."""
-        self.applying: Frame | None = None
-        """The frame that is being applied: the one at which a lane that breaks has broken."""
+        self._applying: Frame | None = None
         self.entropy = entropy
         self._stream = session_stream(state.session_id)
+
+    # --- what it holds beside its state ---
+    @property
+    def folded(self) -> Sequence[FoldedFrame]:
+        """What the folds were fed before the first decision, for a log of the lane's inputs."""
+        return self._folded
+
+    def rehydrate(self, fold: TurnFold, folded: Sequence[FoldedFrame]) -> None:
+        """Take the fold of the open turn, with the frames that it was made of."""
+        self.fold, self._folded = fold, folded
+
+    @property
+    def applying(self) -> Frame | None:
+        """The frame that is being applied: the one at which a lane that breaks has broken."""
+        return self._applying
+
+    def apply(self, frame: Frame | None) -> None:
+        """Note the frame that is being applied; None after the last."""
+        self._applying = frame
+
+    def trust_files(self, digest: str) -> None:
+        """Let the next start of the agent be configured by the files of this digest, as a policy has it (H-13)."""
+        self._trusted_files = digest
+
+    def take_trusted_files(self) -> str | None:
+        """Return the digest of `trust_files`, once."""
+        digest, self._trusted_files = self._trusted_files, None
+        return digest
+
+    def keep_context(self, prepared: Prepared) -> None:
+        """Keep the context for the next prompt, as the shell read it (B-1)."""
+        self._prepared = prepared
+
+    def has_context(self) -> bool:
+        """Whether the context for the next prompt is at hand. If not, the shell is asked to read it."""
+        if self._prepared is not None and self._prepared.leaf == self.state.context.leaf:
+            return True
+        self._prepared, self.wants_context = None, True
+        return False
+
+    def take_context(self) -> Prepared | None:
+        """Return the context for the next prompt, once; None where it was not read yet."""
+        prepared, self._prepared = self._prepared, None
+        return prepared
+
+    def order_unconfirmed(self) -> None:
+        """Sort the unconfirmed control frames by their numbers: they are sent in this order."""
+        self.unconfirmed = dict(sorted(self.unconfirmed.items()))
 
     # --- names and numbers ---
     def begin(self, conditions: Conditions) -> None:
@@ -196,7 +216,7 @@ class Lane:
         if conditions.wall_ms != self.wall:
             self.at = iso(conditions.wall_ms)
         self.now, self.wall, self.draining = conditions.now_ms, conditions.wall_ms, conditions.draining
-        self.answered, self.applying, self.folded = False, None, ()
+        self.answered, self._applying, self._folded = False, None, ()
         self.wants_context = False
         self.out = Out([], [], [], [], [])
         self.controls = {}

@@ -219,7 +219,7 @@ def refuse(lane: Lane, broken: SealMismatch) -> None:
             replace_prompt(lane, active)
         else:
             replace_by_nothing(lane, seq)
-    lane.unconfirmed = dict(sorted(lane.unconfirmed.items()))  # They are sent in this order.
+    lane.order_unconfirmed()
     if active is not None:
         cancel_command(lane, active, SYSTEM["id"], "tampered")
         restart_clock(lane)

@@ -14,7 +14,7 @@ def waits(lane: Lane) -> bool:
 def trusted(lane: Lane) -> str | None:
     """The digest of the files that the next start may be configured by: a policy allowed them just now, or a person's
     yes has not been used. It is never read from the session's row, which no audit record vouches for (H-5)."""
-    digest, lane.trusted_files = lane.trusted_files, None
+    digest = lane.take_trusted_files()
     granted = [record.approval.digest for record in lane.approvals.values()
                if record.approval.workspace_files and record.approval.state == "granted"]
     return digest or (granted[-1] if granted else None)

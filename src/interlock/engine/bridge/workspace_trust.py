@@ -128,7 +128,7 @@ def _compaction(lane: Lane) -> TrustRequester | None:
 
 
 def _allowed(lane: Lane, asker: TrustRequester, rule: str, digest: str) -> None:
-    lane.trusted_files = digest
+    lane.trust_files(digest)
     lane.audit("workspace_allowed", {"id": f"policy:{rule}", "role": "system"}, {"digest": digest, "rule": rule},
                command_id=asker.command_id)
 

@@ -80,10 +80,9 @@ class Cluster(Room):
         self._name = name
         self._address = address
         self.instance_id = ""
-        self.holder: Holder | None = None
-        """Set by the engine."""
+        self._holder: Holder | None = None
         self.relay = StreamRelay(bus, ledger, viewers, self)
-        viewers.relay = self.relay
+        viewers.share(self.relay)
         self._answers: dict[str, Answer] = {"text": self._answer_text}
         self._serving: list[Subscription] = []
         self._told: dict[str, list[Told]] = {}
@@ -99,6 +98,10 @@ class Cluster(Room):
         self.takeover = Takeover(leases, lambda: self.instance_id, lambda: self.renewal.behind)
         self.tenant_moves = TenantMoves(leases, lambda: self.instance_id)
         self._coming_back = asyncio.Lock()
+
+    def bind(self, holder: Holder) -> None:
+        """Act for the lanes and links of `holder`; before `start`."""
+        self._holder = holder
 
     # --- being there ---
     async def start(self) -> None:
@@ -184,14 +187,14 @@ class Cluster(Room):
 
     async def take_over(self) -> bool:
         """Claim lanes of the dead; returns whether more may be claimed soon. Raises LedgerError, TimeoutError."""
-        if self.holder is None or not self.holder.ready:
+        if self._holder is None or not self._holder.ready:
             return False
         mine = self.instance_id
         found = await self._leases.orphans(ORPHANS_SEEN)
         if found:  # Somebody has died: who was attached there is not any more.
             self._read_again(("runners",))
         try:
-            return await self.takeover.run(self.holder, found)
+            return await self.takeover.run(self._holder, found)
         except Gone:
             await self.come_back(mine)
             return False
@@ -206,8 +209,8 @@ class Cluster(Room):
             self._duties.clear()
             self.takeover.forget()
             self.on_death()
-            if self.holder is not None:
-                await self.holder.let_go()
+            if self._holder is not None:
+                await self._holder.let_go()
             self._passed_on.clear()  # What the dead had is found without it.
             hints = self._serving[0]
             for serving in self._serving[1:]:
@@ -270,10 +273,10 @@ class Cluster(Room):
         return True
 
     def epoch_of(self, session_id: str) -> int | None:
-        return self.holder.epoch_of(session_id) if self.holder is not None else None
+        return self._holder.epoch_of(session_id) if self._holder is not None else None
 
     def told_of(self, session_id: str) -> int | None:
-        return self.holder.told_of(session_id) if self.holder is not None else None
+        return self._holder.told_of(session_id) if self._holder is not None else None
 
     # --- where runners are ---
     async def links_since(self, upto: int) -> LinkChanges:

@@ -62,13 +62,14 @@ class _Standing(NamedTuple):
 class TaskPushes:
     """The configs of all tenants, and the tasks that follow their commands."""
 
-    def __init__(self, ledger: Ledger, viewers: Viewers, clock: Clock, sender: TaskPushSender) -> None:
+    def __init__(self, ledger: Ledger, viewers: Viewers, clock: Clock, sender: TaskPushSender,
+                 leads: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """`leads` says whether it is this gateway that notifies for all on its ledger; None where there is no other."""
         self._ledger = ledger
         self._viewers = viewers
         self._clock = clock
         self.sender = sender
-        self.leads: Callable[[], Awaitable[bool]] | None = None
-        """Whether it is this gateway that notifies for all on its ledger; set where there are others."""
+        self._leads = leads
         self._following: dict[str, asyncio.Task[None]] = {}
         self._sending = asyncio.Semaphore(AT_ONCE)
         self._wake = asyncio.Event()
@@ -149,13 +150,13 @@ class TaskPushes:
 
     async def _look(self) -> None:
         try:
-            async with asyncio.timeout(None if self.leads is None else LOOK_S):
+            async with asyncio.timeout(None if self._leads is None else LOOK_S):
                 await self._wake.wait()
         except TimeoutError:
             pass
         self._wake.clear()
         rows: dict[str, DeliveryRecord] = {}
-        if self.leads is None or await self.leads():
+        if self._leads is None or await self._leads():
             for tenant in await self._ledger.tenants():
                 rows |= {row.delivery.id: row for row in await self._live(tenant.tenant_id)}
         for row_id in [one for one in self._following if one not in rows]:

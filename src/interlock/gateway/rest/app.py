@@ -137,7 +137,7 @@ class RestApp:
             if isinstance(answer, EventStream):
                 openings = self._front.access.openings
                 with openings.counted(scope[READER]), openings.hold("sse", scope[CREDENTIAL]) as opening:
-                    answer.lost = opening.lost
+                    answer.end_with(opening.lost)
                     await answer(scope, receive, noting)
                 return
             if not isinstance(answer, HttpResponse):

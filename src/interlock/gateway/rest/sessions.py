@@ -179,9 +179,7 @@ def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
             return write_all(burst) if see.sees_all else one_by_one(burst)
         if not see.passes(burst):
             return one_by_one(burst)
-        if burst.shown is None:
-            burst.shown = write_all(burst)
-        return burst.shown
+        return burst.written(write_all)
 
     return render_burst
 

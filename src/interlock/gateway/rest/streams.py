@@ -167,15 +167,18 @@ class EventStream:
         self._finished = finished
         self.ended_by_gateway = False
         """Whether it stopped since the gateway stops, and not since all was said."""
-        self.lost: asyncio.Event | None = None
-        """Set where it is watched whether its credential is still accepted."""
+        self._lost = asyncio.Event()
+
+    def end_with(self, lost: asyncio.Event) -> None:
+        """End once `lost` is set: the credential that it was opened with is accepted no more."""
+        self._lost = lost
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the stream is finished, ended by the gateway, or no one listens any more."""
         bound(scope)
         sending = asyncio.ensure_future(self._send_all(send))
         leaving = asyncio.ensure_future(_disconnect(receive))
-        losing = asyncio.ensure_future((self.lost or asyncio.Event()).wait())
+        losing = asyncio.ensure_future(self._lost.wait())
         try:
             await asyncio.wait((sending, leaving, losing), return_when=asyncio.FIRST_COMPLETED)
             if sending.done():

@@ -85,7 +85,7 @@ def looked(lane: Lane, given: i.ContextLooked) -> bool:
 def prepare(lane: Lane, given: i.ContextPrepared) -> None:
     """Keep what goes with the next prompt; one that is out of date is asked for again."""
     if given.prepared.leaf == lane.state.context.leaf:
-        lane.prepared = given.prepared
+        lane.keep_context(given.prepared)
 
 
 def drop_compaction(lane: Lane, given: i.CompactionDropped) -> None:

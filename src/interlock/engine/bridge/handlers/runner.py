@@ -25,7 +25,7 @@ def receive(lane: Lane, given: i.FramesReceived) -> None:
             take_transient(lane, frame, raw)
             continue
         if state.last_seq == after or _continues(lane, after):
-            lane.applying = frame
+            lane.apply(frame)
             if seen(frame.message_id):
                 reach(lane, seq)
                 # Its number is used up, and acknowledged only once that is durable.
@@ -33,7 +33,7 @@ def receive(lane: Lane, given: i.FramesReceived) -> None:
             else:
                 take_frame(lane, frame, raw, policy)
         after = seq
-    lane.applying = None
+    lane.apply(None)
 
 
 def _continues(lane: Lane, after: int) -> bool:
