@@ -81,11 +81,10 @@ def run() -> Report:
     gerunds = [name for name in map(_dotted, trees) if is_gerund(name.rpartition(".")[2])]
     words, prose = _count_prose(trees)
     subjects, bodies = _commits()
-    mirrored = [path for path in trees if path.name != "__init__.py" and _mirror(path).exists()]
     named = [path for path in trees if path.name != "__init__.py"]
     return Report(
         modules=len(trees), source_lines=source_lines, test_lines=test_lines,
-        tests_beside_source=test_lines / source_lines, mirrored=len(mirrored) / len(named),
+        tests_beside_source=test_lines / source_lines, mirrored=mirrored(trees),
         gerund_modules=gerunds, gerunds=len(gerunds) / len(named), repeated_classes=repeated_classes(trees),
         set_from_outside=set_from_outside(trees), single_importer=_single_importer(trees), words=words,
         prose=[Prose(each, prose[each], prose[each] * 10_000 / words) for each in DIALECT],
@@ -93,6 +92,12 @@ def run() -> Report:
         subjects_too_long=sum(len(each) > SUBJECT_CHARACTERS for each in subjects), subjects_with_body=bodies,
         paths=path_trace.run(),
     )
+
+
+def mirrored(paths: Iterable[Path]) -> float:
+    """Return the share of source modules that have a test module of their name in the same place under tests/."""
+    there = [_mirror(path).exists() for path in paths if path.name != "__init__.py"]
+    return sum(there) / len(there)
 
 
 def prose_rates() -> dict[str, float]:

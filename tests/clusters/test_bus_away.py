@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clusters.street import Answer, House, Street, street
-from clusters.test_cluster import opened
+from engine.cluster.test_cluster import opened
 from interlock.app.own_servers import OwnServer, free_port, start_nats
 from interlock.backends.bus_nats import link as link_module
 from interlock.backends.bus_nats.bus import open_bus

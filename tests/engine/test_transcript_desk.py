@@ -22,7 +22,7 @@ from interlock.protocol.records import SessionRecord, TenantRecord
 from interlock.protocol.resources import Target
 
 SEAL = ("frames_of", "state_sha256")
-"""Members of a record that seal the session; tests/engine/test_seals.py is about these."""
+"""Members of a record that seal the session; tests/engine/bridge/test_seals.py is about these."""
 pytestmark = pytest.mark.anyio
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from backends.postgres.test_postgres_ledger import StandingClock, answer, append, draft, line, session
+from backends.postgres.test_ledger import StandingClock, answer, append, draft, line, session
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.ports.ledger import (

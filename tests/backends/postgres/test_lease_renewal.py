@@ -15,7 +15,7 @@ from interlock.backends.postgres.leases import PostgresLeases, open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import LedgerError
-from ports.test_leases_conformance import Time
+from ports.test_leases import Time
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from backends.postgres.statements import all_statements
-from backends.postgres.test_postgres_ledger import StandingClock, append, draft
+from backends.postgres.test_ledger import StandingClock, append, draft
 from installed import UNPACKED, require
 from interlock.backends.postgres import single
 from interlock.backends.postgres.database import PostgresSettings

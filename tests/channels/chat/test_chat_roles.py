@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from channels.chat.paper_chat import PaperChat
-from gateway.rest.test_rest_inbound import chatting
+from gateway.rest.test_inbound import chatting
 from interlock.channels.chat.approvals import Approvals
 from interlock.channels.chat.bridge import Bridge, Settings
 from interlock.channels.chat.messages import DIGEST_SHOWN

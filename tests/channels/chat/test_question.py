@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.telegram.test_telegram_words import approval
+from channels.telegram.test_updates import approval
 from interlock.channels.chat.question import Question, question
 from interlock.channels.telegram.updates import LIMITS
 from interlock.protocol.resources import Actor

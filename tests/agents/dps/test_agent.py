@@ -1,0 +1,384 @@
+"""Agents that speak the protocol themselves: mapped, checked, refused by the line, and never believed blindly (A-7)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.agents.dps.spans import BlockSpan
+from interlock.ports.agent import AgentSpec
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import InvalidFrame
+from interlock.runner.session_context import Graces
+from runner.stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+DPS = Path(__file__).parent.parent / "dps_words.py"
+QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5)
+
+
+def words(*start: str) -> dict[str, AgentSpec]:
+    return {"dps": AgentSpec(adapter="dps", command=sys.executable, args=["-I", "-S", str(DPS), *start])}
+
+
+def codes(scene: Stage) -> list[str]:
+    return [frame.payload.error_code for frame in scene.all("agent.error", "session.error")]
+
+
+def given(asked: Frame) -> Any:
+    return msgspec.json.decode(asked.payload.context.input)
+
+
+# --- its start ---
+@pytest.mark.req("A-6", "A-7")
+async def test_what_it_says_of_itself_is_reported(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        told = (await scene.next("session.capabilities")).payload
+        assert (told.agent.name, told.agent.version, told.agent.model) == ("Words", "1", "none")
+        assert told.features["permission"] == "asks"
+        assert told.features["context_compaction"] is True
+        assert told.features["pause"] == "signal"
+
+
+@pytest.mark.req("A-10", "W-2")
+@pytest.mark.parametrize(("start", "said"), [
+    ("die", "exit code 3).\nno key"), ("never", "adapter `exec`"), ("odd", "pause"), ("version", "'rawp-dps-9.0'"),
+    ("refuse", "log in first"),
+])
+async def test_an_agent_that_does_not_fit_is_not_started(start: str, said: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, words(start)) as scene:
+        await scene.open("dps")
+        error = (await scene.next("session.error")).payload
+        assert (error.error_code, error.fatal) == ("AGENT_START_FAILED", True)
+        assert said in error.message
+        await scene.next("session.closed")
+
+
+# --- what it says ---
+@pytest.mark.req("E-4")
+@pytest.mark.parametrize(("said", "blocks"), [
+    ("text:A grow:B close text:C", ["AB", "C"]),
+    ("done:A done:B", ["A", "B"]),
+    ("text:A text:B grow:C", ["A", "BC"]),
+    ("text:A think:why grow:B close text:C", ["A", "B", "C"]),
+    ("text:A close close done:B text:C", ["A", "B", "C"]),
+])
+async def test_each_of_its_blocks_is_a_block(said: str, blocks: list[str], tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn(said)
+        done = scene.all("agent.text.done")
+        assert [frame.payload.text for frame in done] == blocks
+        assert len({frame.payload.block_id for frame in done}) == len(blocks)
+        starts = {f.payload.block_id for f in scene.all("agent.text.delta") if f.payload.offset == 0}
+        assert starts == {frame.payload.block_id for frame in done}
+
+
+@pytest.mark.req("E-4", "E-5", "T-2")
+async def test_its_ids_offsets_and_figures_are_mapped(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        end = await scene.turn("think:why text:he close done:llo overlap usage")
+        assert end.payload.turn_id != "own-1"
+        start = scene.all("session.turn.start")[0].payload
+        assert (start.turn_id, start.turn_index) == (end.payload.turn_id, 0)
+        assert scene.text() == "helloabcdéf"
+        assert [f.payload.text for f in scene.all("agent.thinking.done")] == ["why"]
+        usage = scene.all("session.usage")
+        assert len(usage) == 1
+        assert (usage[0].payload.token_usage.output_tokens, usage[0].payload.cost_usage.used) == (22, 0.25)
+        assert usage[0].payload.context_window.utilization == 0.25
+        await scene.turn("text:again")
+        assert scene.all("session.usage")[-1].payload.cost_usage.used == 0.5
+        await scene.turn("no-usage text:short")
+        assert scene.all("session.usage")[-1].payload.token_usage.input_tokens == 0
+        assert codes(scene) == []
+
+
+@pytest.mark.req("E-4")
+def test_a_span_takes_nothing_back() -> None:
+    span = BlockSpan()
+    assert span.grow(0, "añb") == "añb"
+    assert span.grow(1, "ñbc") == "c"
+    assert span.grow(0, "a") == ""
+    for offset in (5, -1):
+        with pytest.raises(InvalidFrame):
+            span.grow(offset, "z")
+    assert span.finish("añbcd") == "d"
+    with pytest.raises(InvalidFrame):
+        span.finish("another text")
+
+
+@pytest.mark.req("E-1", "A-8")
+@pytest.mark.parametrize(("word", "kept"), [("hole", "abc"), ("contradict", "abc")])
+async def test_text_that_cannot_be_meant_is_refused(word: str, kept: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        assert (await scene.turn(word)).payload.stop_reason == "end_turn"
+        assert scene.text() == kept
+        assert codes(scene) == ["INVALID_FRAME"]
+
+
+@pytest.mark.req("E-1", "T-4", "L-2")
+async def test_what_is_no_frame_is_told_with_its_path_and_counted(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn("garbage")
+        assert scene.text() == "INVALID_FRAME $|INVALID_FRAME $|INVALID_FRAME $"
+        await scene.turn("bad-frames")
+        told = scene.all("agent.text.done")[-1].payload.text.split("|")
+        assert told[0] == "INVALID_FRAME $.payload.offset"
+        assert told[1].startswith("UNKNOWN_TURN")
+        assert told[2:] == [
+            "INVALID_FRAME $.payload.stop_reason", "INVALID_FRAME $.type", "INVALID_FRAME $.type",
+            "INVALID_FRAME $.seq", "INVALID_FRAME $.session_id", "FRAME_TOO_LARGE $",
+        ]
+        counted = [frame.payload.message for frame in scene.all("agent.error")]
+        assert [message.split()[3] for message in counted] == ["3", "8"]
+        assert (await scene.turn("text:still")).payload.stop_reason == "end_turn"
+
+
+@pytest.mark.req("E-1", "T-4")
+@pytest.mark.parametrize("seed", range(3))
+async def test_frames_with_a_byte_wrong_leave_the_session_usable(seed: int, tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        assert (await scene.turn(f"noise:{seed}:1000")).payload.stop_reason == "end_turn"
+        assert (await scene.turn("text:still-here")).payload.stop_reason == "end_turn"
+        assert scene.text().endswith("still-here")
+        counted = scene.all("agent.error")[-1].payload
+        assert counted.error_code == "INVALID_FRAME"
+
+
+@pytest.mark.req("A-8", "W-2")
+async def test_a_line_above_the_cap_fails_the_turn(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        assert (await scene.turn("line wait")).payload.stop_reason == "error"
+        assert "FRAME_TOO_LARGE" in codes(scene)
+        assert (await scene.turn("text:still")).payload.stop_reason == "end_turn"
+
+
+@pytest.mark.req("E-1")
+async def test_what_nobody_knows_is_relayed(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn("text:a vendor text:b")
+        vendor, mood = scene.all("x-acme.progress")[0], scene.all("agent.mood")[0]
+        assert bytes(vendor.payload) == b'{"percent": 12}'
+        assert vendor.metadata == {"colour": "red"}
+        assert msgspec.json.decode(mood.payload) == {"mood": "fine", "new": [1]}
+        assert vendor.seq is not None
+        assert scene.text() == "ab"
+
+
+@pytest.mark.req("T-4")
+async def test_what_comes_after_the_turns_end_belongs_to_no_turn(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn("text:early after")
+        await scene.turn("text:next")
+        assert scene.text() == "earlynext"
+        assert len(scene.all("session.compacted")) == 1  # It belongs to the session, not to a turn.
+
+
+# --- tools and questions ---
+@pytest.mark.req("A-5", "P-2")
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+async def test_a_tool_runs_after_a_yes_and_only_then(decision: Any, tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.prompt("tool:out.txt")
+        asked = await scene.next("agent.interaction.request")
+        call = scene.all("tool.invoke.request")[0].payload
+        assert asked.payload.context.invocation_id == call.invocation_id != "call-1"
+        assert given(asked) == {"path": "out.txt", "size": 100.0}
+        assert not (tmp_path / "out.txt").exists()
+        await scene.answer(asked, decision)
+        result = (await scene.next("tool.invoke.result")).payload
+        assert result.status == ("ok" if decision == "allow" else "denied")
+        await scene.next("session.usage")
+        assert (tmp_path / "out.txt").exists() is (decision == "allow")
+
+
+@pytest.mark.req("A-5", "P-2")
+async def test_a_question_about_another_input_is_answered_no_and_never_shown(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn("ask-other ask-unknown ask-question")
+        assert scene.text() == "deny;deny;deny;deny;"
+        assert scene.all("agent.interaction.request") == []
+
+
+@pytest.mark.req("A-5", "P-2")
+async def test_two_questions_under_one_id_are_both_denied(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn("ask-twice")
+        assert [given(asked) for asked in scene.all("agent.interaction.request")] in ([], [{"tool": "harmless"}])
+        assert all(one.payload.outcome == "void" for one in scene.all("x-interlock.interaction.resolved"))
+        assert scene.text() == "deny;deny;"
+
+
+@pytest.mark.req("A-5")
+async def test_a_question_without_a_call_is_asked(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.prompt("ask-bare")
+        asked = await scene.next("agent.interaction.request")
+        assert given(asked) == {"deep": True}
+        await scene.answer(asked, "allow")
+        await scene.next("session.usage")
+        assert scene.text() == "allow;"
+
+
+@pytest.mark.req("E-4", "T-3")
+async def test_tool_calls_are_streamed_nested_and_closed(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn("free-tool subagent open-tool")
+        listed, below, above, left = [frame.payload for frame in scene.all("tool.invoke.result")]
+        assert (listed.status, listed.output) == ("ok", "one\ntwo\noh\n")
+        task, inner = [frame.payload for frame in scene.all("tool.invoke.request")][1:3]
+        assert inner.parent_invocation_id == task.invocation_id == above.invocation_id
+        assert (below.output, above.output_type, left.status) == ("found", "agent_result", "cancelled")
+        assert scene.all("session.turn.end")[0].payload.tool_invocation_count == 4
+
+
+# --- how its turns end ---
+@pytest.mark.req("T-1", "T-2", "T-3")
+@pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "cancelled", "error", "awaiting_input"])
+async def test_its_stop_reason_is_the_turns(reason: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        assert (await scene.turn(f"text:so stop:{reason}")).payload.stop_reason == reason
+        kinds = scene.durable()
+        assert kinds.index("session.turn.end") + 1 == kinds.index("session.usage")
+        assert codes(scene) == (["UPSTREAM_ERROR"] if reason == "error" else [])
+
+
+@pytest.mark.req("T-1", "T-2", "D-7")
+async def test_a_query_goes_on_after_tool_use_in_a_turn_of_its_own(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        assert (await scene.turn("text:first stop:tool_use")).payload.stop_reason == "tool_use"
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn"
+        await scene.next("session.usage")
+        first, second = scene.all("session.turn.start")
+        assert [first.payload.turn_index, second.payload.turn_index] == [0, 1]
+        assert first.metadata["prompt_id"] == second.metadata["prompt_id"]
+        assert [frame.payload.text for frame in scene.all("agent.text.done")] == ["first", "more"]
+        states = [frame.payload.state for frame in scene.all("agent.state.changed")]
+        assert states.count("running") == 1  # Between the two the session is not idle (T-1).
+        assert (await scene.turn("text:next")).payload.stop_reason == "end_turn"
+
+
+@pytest.mark.req("W-2", "T-5")
+async def test_its_errors_are_the_turns(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn("error:warning:SLOW error:error:CONTEXT_OVERFLOW stop:error")
+        assert codes(scene)[-1] == "CONTEXT_OVERFLOW"
+        turn_id = scene.all("session.turn.end")[0].payload.turn_id
+        assert {frame.payload.turn_id for frame in scene.all("agent.error")} == {turn_id}
+        assert (await scene.turn("refuse:BUDGET_EXCEEDED")).payload.stop_reason == "error"
+        assert codes(scene)[-1] == "BUDGET_EXCEEDED"
+        assert (await scene.turn("fatal:UPSTREAM_ERROR")).payload.stop_reason == "error"
+        await scene.next("session.closed")
+        assert "UPSTREAM_ERROR" in codes(scene)
+
+
+@pytest.mark.req("A-4", "T-1")
+async def test_a_cancel_names_its_own_turn_and_is_honoured(tmp_path: Path) -> None:
+    async with stage(tmp_path, words(), graces=QUICK._replace(cancel_s=20)) as scene:
+        await scene.open("dps")
+        await scene.prompt("text:so wait")
+        await scene.next("agent.text.delta")
+        await scene.cancel()
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        assert (await scene.turn("text:still")).payload.stop_reason == "end_turn"
+
+
+@pytest.mark.req("A-2", "C-8")
+async def test_an_end_with_0_in_mid_turn_is_no_answer(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        end = await scene.turn("text:so exit:0")
+        assert (end.payload.stop_reason, end.metadata["unanswered"]) == ("end_turn", True)
+        await scene.next("session.closed")
+
+
+@pytest.mark.req("A-6")
+async def test_an_agent_that_pauses_by_itself_is_told_to(tmp_path: Path) -> None:
+    async with stage(tmp_path, words("boundary")) as scene:
+        await scene.open("dps")
+        await scene.prompt("pause text:resumed")
+        await scene.next("session.turn.start")
+        await scene.send("control.turn.pause", p.TurnPause())
+        await scene.next("agent.text.delta")
+        await scene.send("control.turn.resume", p.TurnResume())
+        await scene.next("session.usage")
+        assert scene.text() == "paused;resumed"
+
+
+# --- compaction and modes ---
+@pytest.mark.req("T-6")
+@pytest.mark.parametrize("trigger", ["auto", "manual"])
+async def test_a_compaction_of_its_own_is_reported(trigger: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn(f"compact:{trigger} compact:requested")
+        told, = [frame.payload for frame in scene.all("session.compacted")]
+        assert (told.trigger, told.previous_token_count, told.current_token_count) == (trigger, 900, 90)
+        assert told.preserved_elements == {"files_modified": ["a.txt"]}
+        assert codes(scene) == ["INVALID_FRAME"]
+
+
+@pytest.mark.req("T-6", "A-6", "W-2")
+async def test_a_compaction_that_was_asked_for_is_answered(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        asked = await scene.send("control.session.compact", p.SessionCompact(request_id="r1"))
+        told = await scene.next("session.compacted")
+        assert (told.payload.trigger, told.metadata["in_reply_to"]) == ("requested", asked.message_id)
+        states = [frame.payload.state for frame in scene.all("agent.state.changed")]
+        assert "compacting" in states
+        await scene.next("agent.state.changed")
+        for instructions in ("fail", "long", "exit"):
+            request = p.SessionCompact(request_id="r", instructions=instructions)
+            asked = await scene.send("control.session.compact", request)
+            error = await scene.next("session.error")
+            assert (error.payload.error_code, error.metadata["in_reply_to"]) == ("COMPACTION_FAILED", asked.message_id)
+            assert error.payload.fatal is False
+            # The gateway learns at once that no frame carries the summary, and does not wait until its time is up.
+            assert ("the limit is 786432" in error.payload.message) is (instructions == "long")
+            if instructions != "exit":
+                await scene.next("agent.state.changed")
+        await scene.next("session.closed")
+
+
+@pytest.mark.req("T-1", "T-6", "A-4")
+async def test_nothing_else_is_begun_while_it_compacts_and_a_close_breaks_it_off(tmp_path: Path) -> None:
+    async with stage(tmp_path, words(), graces=QUICK) as scene:
+        await scene.open("dps")
+        await scene.send("control.session.compact", p.SessionCompact(request_id="r1", instructions="hang"))
+        await scene.prompt("text:no")
+        assert (await scene.next("session.error")).payload.error_code == "PROMPT_IN_PROGRESS"
+        await scene.send("control.session.close", p.SessionClose(reason="enough"))
+        assert (await scene.next("session.error")).payload.error_code == "COMPACTION_FAILED"
+        await scene.next("session.closed")
+
+
+@pytest.mark.req("A-6")
+async def test_a_mode_is_switched(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.send("control.mode.switch", p.ModeSwitch(mode="plan"))
+        told = await scene.next("x-acme.mode")
+        assert msgspec.json.decode(told.payload) == {"mode": "plan"}

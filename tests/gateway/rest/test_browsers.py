@@ -1,0 +1,436 @@
+"""Login of a browser in two halves (J-10, J-15), and each way to get in without both of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+from starlette.types import ASGIApp
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+from websockets.typing import Origin
+
+from gateway.rest.test_keys import asking
+from gateway.rest.test_routes import refused
+from interlock.engine.membership import Elsewhere
+from interlock.gateway.credentials import CACHE_MS, digest
+from interlock.gateway.rest.authentication import CREDENTIAL
+from interlock.gateway.rest.forwarder import Answered, ForwardedRequest, Forwarding
+from interlock.ports.ledger import PutBrowserLogin, PutKey, PutRunner, SpendBrowserLogin, WriteBatch
+from interlock.protocol.access import (
+    BROWSER_CODE_LIFE_MS,
+    BROWSER_IDLE_MS,
+    BROWSER_LIFE_MS,
+    COVERED_ROLES,
+    MAX_BROWSER_CODES,
+    MAX_KEY_BROWSER_SESSIONS,
+    lesser_roles,
+)
+from interlock.protocol.api.table import OPERATIONS
+from interlock.protocol.records import Principal, RunnerRecord
+from interlock.protocol.resources import Actor
+from small_gateway.running import Gateway
+
+SAME = {"Sec-Fetch-Site": "same-origin"}
+LOGIN = "/v1/browser-sessions"
+
+
+async def coded(gateway: Gateway, **body: Any) -> str:
+    answer = await gateway.post("/v1/browser-codes", body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["code"]
+
+
+@asynccontextmanager
+async def browser(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
+    own = {"Origin": gateway.base, **SAME}
+    async with httpx2.AsyncClient(base_url=gateway.base, headers=own, timeout=20) as page:
+        yield page
+
+
+async def logged_in(page: httpx2.AsyncClient, **credential: str) -> dict[str, Any]:
+    """Log in, and send the half from then on, as the page does."""
+    answer = await page.post(LOGIN, json=credential)
+    assert answer.status_code == 201, answer.text
+    page.headers["Interlock-Browser"] = answer.json()["half"]
+    return answer.json()
+
+
+async def works(page: httpx2.AsyncClient, **headers: str) -> bool:
+    answer = await page.get("/v1/whoami", headers=headers)
+    if answer.status_code == 200:
+        return True
+    refused(answer, "Unauthorized")
+    return False
+
+
+async def waited(gateway: Gateway, ms: int) -> None:
+    """Let time pass, so that nothing that was accepted is remembered."""
+    gateway.desk.at_ms += ms + CACHE_MS
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1", "K-2", "J-10", "J-15")
+async def test_a_code_opens_one_session_that_is_cookie_and_header_together(gateway: Gateway) -> None:
+    code = await coded(gateway)
+    async with browser(gateway) as page:
+        answer = await page.post(LOGIN, json={"code": code.lower().replace("-", " ")})
+        assert answer.status_code == 201, answer.text
+        opened = answer.json()
+        cookie = answer.headers["Set-Cookie"]
+        assert cookie.startswith("interlock_browser_")
+        assert cookie.endswith("; HttpOnly; SameSite=Strict; Path=/")
+        assert opened["principal"]["principal"] == {"type": "user", "id": "owner"}
+        assert answer.headers["Cache-Control"] == "no-store"
+        page.headers["Interlock-Browser"] = opened["half"]
+        assert (await page.get("/v1/whoami")).json() == opened["principal"]
+        submitted = await page.post("/v1/commands", json={"type": "execute", "target": {"agent_id": "shell"}},
+                                    headers={"Idempotency-Key": "from-the-browser-1"})
+        assert submitted.status_code == 202, submitted.text
+        kept = repr(gateway.desk.ledger.__dict__)
+        for secret in (code.replace("-", ""), opened["half"].partition(".")[2], cookie.partition("=")[2].split(";")[0]):
+            assert secret not in kept
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-2")
+async def test_either_half_alone_is_nothing_and_so_is_another_sessions_half(gateway: Gateway) -> None:
+    async with browser(gateway) as page, browser(gateway) as thief, browser(gateway) as other:
+        opened = await logged_in(page, code=await coded(gateway))
+        assert await works(page)
+        thief.cookies = page.cookies
+        assert not await works(thief), "a server on another port is sent the cookie"
+        thief.cookies = httpx2.Cookies()
+        assert not await works(thief, **{"Interlock-Browser": opened["half"]}), "the header alone"
+        foreign = await logged_in(other, key="ilk_default_viewer")
+        for half in (foreign["half"], opened["half"] + "x", opened["half"].replace(".", ".x"), "", ".", "a.b",
+                     opened["half"].partition(".")[0] + "."):
+            thief.cookies = page.cookies
+            assert not await works(thief, **{"Interlock-Browser": half}), half
+        joined = "ilb_" + ".".join((opened["half"].partition(".")[0], next(iter(page.cookies.values())),
+                                    opened["half"].partition(".")[2]))
+        bearer = httpx2.AsyncClient(base_url=gateway.base, headers={"Authorization": f"Bearer {joined}"})
+        async with bearer:
+            assert not await works(bearer), "both halves as a bearer key pass by Sec-Fetch-Site"
+            refused(await bearer.get("/v1/commands?x=" + joined), "Unauthorized")
+        assert not await works(page, Authorization="Bearer ilk_default_viewer"), "which of the two would it be"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-2")
+@pytest.mark.parametrize("site", ["same-site", "cross-site", "none", "", None])
+async def test_a_request_of_another_page_is_refused_with_both_halves(gateway: Gateway, site: str | None) -> None:
+    async with browser(gateway) as page:
+        await logged_in(page, code=await coded(gateway))
+        if site is None:
+            del page.headers["Sec-Fetch-Site"]
+        else:
+            page.headers["Sec-Fetch-Site"] = site
+        assert not await works(page)
+        if site is not None:
+            refused(await page.post(LOGIN, json={"key": "ilk_default_viewer"}), "Unauthorized")
+        page.headers["Sec-Fetch-Site"] = "same-origin"
+        assert await works(page)
+        refused(await page.get("/v1/whoami", headers={"Origin": "http://127.0.0.1:3000"}), "Forbidden")
+        refused(await page.post(LOGIN, json={"key": "ilk_default_viewer"}, headers={"Origin": "http://localhost:1"}),
+                "Forbidden")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-2")
+async def test_a_code_is_good_once_and_for_five_minutes(gateway: Gateway) -> None:
+    code, late = await coded(gateway), await coded(gateway)
+    async with browser(gateway) as page:
+        answers = await asyncio.gather(*(page.post(LOGIN, json={"code": code}) for _ in range(5)))
+        assert sorted(answer.status_code for answer in answers) == [201, 401, 401, 401, 401]
+        refused(await page.post(LOGIN, json={"code": code}), "Unauthorized")
+        gateway.desk.at_ms += BROWSER_CODE_LIFE_MS
+        refused(await page.post(LOGIN, json={"code": late}), "Unauthorized")
+        refused(await page.post(LOGIN, json={"code": "0000-0000-0000-0000"}), "Unauthorized")
+        for body in ({}, {"code": code, "key": "ilk_x"}, {"code": ""}, {"code": "x" * 65}):
+            refused(await page.post(LOGIN, json=body), "InvalidPayload")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1", "K-3")
+async def test_wrong_logins_of_an_address_are_slowed_down_and_a_good_one_is_let_in(gateway: Gateway) -> None:
+    good = await coded(gateway)
+    async with browser(gateway) as page:
+        for _ in range(60):
+            refused(await page.post(LOGIN, json={"key": "ilk_guess"}), "Unauthorized")
+        limited = await page.post(LOGIN, json={"code": "GUESS"})
+        refused(limited, "RateLimited")
+        assert int(limited.headers["Retry-After"]) >= 1
+        await logged_in(page, code=good)
+        assert await works(page)
+    records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 0, 20)]
+    assert [record["action"] for record in records].count("auth_denied") >= 1
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1")
+async def test_a_session_ends_with_its_key(gateway: Gateway) -> None:
+    made = (await gateway.post("/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["operator"]})).json()
+    for change in ("rotate", "revoke"):
+        async with browser(gateway) as page:
+            await logged_in(page, key=made["key"])
+            assert await works(page)
+            answer = await gateway.post(f"/v1/keys/{made['key_id']}/{change}")
+            assert answer.status_code == 200, answer.text
+            assert not await works(page), change
+            made |= {"key": answer.json().get("key", "")}
+            mine = (await gateway.http.get(LOGIN)).json()["items"]
+            assert mine == [], "what has ended is not listed"
+    made = (await gateway.post("/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["operator"],
+                                            "ttl_ms": 5000})).json()
+    async with browser(gateway) as page:
+        opened = await logged_in(page, key=made["key"])
+        assert opened["expires_at"] == made["expires_at"]
+        await waited(gateway, 5_000)
+        assert not await works(page)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1")
+async def test_a_session_ends_with_its_tenant(gateway: Gateway) -> None:
+    async with browser(gateway) as page, gateway.as_role("admin", "other") as admin:
+        await logged_in(page, key="ilk_other_admin")
+        headers = {"Idempotency-Key": "before-the-end-01"}
+        code = (await admin.post("/v1/browser-codes", headers=headers)).json()["code"]
+        assert (await gateway.post("/v1/tenants/other/suspend")).status_code == 200
+        assert not await works(page)
+        refused(await page.post(LOGIN, json={"code": code}), "Unauthorized")
+        refused(await page.post(LOGIN, json={"key": "ilk_other_admin"}), "Unauthorized")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1")
+async def test_a_code_of_a_key_that_was_revoked_meanwhile_opens_nothing(gateway: Gateway) -> None:
+    made = (await gateway.post("/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["operator"]})).json()
+    async with httpx2.AsyncClient(base_url=gateway.base, headers={"Authorization": f"Bearer {made['key']}"}) as ann:
+        code = (await ann.post("/v1/browser-codes", headers={"Idempotency-Key": "a-code-for-ann-01"})).json()["code"]
+    await gateway.post(f"/v1/keys/{made['key_id']}/revoke")
+    async with browser(gateway) as page:
+        refused(await page.post(LOGIN, json={"code": code}), "Unauthorized")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1")
+async def test_a_session_has_at_most_the_roles_of_its_giver_then_and_now(gateway: Gateway) -> None:
+    async with gateway.as_role("operator") as operator, gateway.as_role("approver") as approver:
+        async def asked(who: httpx2.AsyncClient, roles: list[str], number: int) -> httpx2.Response:
+            return await who.post("/v1/browser-codes", json={"roles": roles},
+                                  headers={"Idempotency-Key": f"a-code-of-this-test-{number}"})
+
+        refused(await asked(operator, ["approver"], 1), "Forbidden")
+        refused(await asked(operator, ["operator", "approver"], 2), "Forbidden")
+        refused(await asked(approver, ["owner"], 3), "Forbidden")
+        refused(await asked(operator, ["runner"], 4), "InvalidPayload")
+        code = (await asked(operator, ["viewer"], 5)).json()["code"]
+    async with browser(gateway) as page:
+        assert (await logged_in(page, code=code))["principal"]["roles"] == ["viewer"]
+        refused(await page.post("/v1/commands", json={"type": "execute", "target": {"agent_id": "shell"}},
+                                headers={"Idempotency-Key": "as-a-viewer-only"}), "Forbidden")
+        refused(await page.post("/v1/browser-codes", json={"roles": ["operator"]},
+                                headers={"Idempotency-Key": "up-the-ladder-1"}), "Forbidden")
+    async with browser(gateway) as page:
+        await logged_in(page, code=await coded(gateway, roles=["admin"]))
+        assert (await page.get("/v1/whoami")).json()["roles"] == ["admin"]
+        owner = await gateway.desk.ledger.key(digest("ilk_default_owner"))
+        assert owner is not None
+        demoted = msgspec.structs.replace(owner, role="approver")
+        await gateway.desk.ledger.commit(WriteBatch([PutKey(demoted)]))
+        await waited(gateway, 0)
+        assert (await page.get("/v1/whoami")).json()["roles"] == ["approver"]
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1")
+async def test_a_session_ends_when_it_is_idle_and_after_fourteen_days_however_it_is_used(gateway: Gateway) -> None:
+    async with browser(gateway) as page, browser(gateway) as idle, browser(gateway) as phone:
+        await logged_in(idle, code=await coded(gateway))
+        opened = await logged_in(page, code=await coded(gateway))
+        steps = BROWSER_LIFE_MS // (BROWSER_IDLE_MS - 60_000)
+        await waited(gateway, BROWSER_IDLE_MS - 60_000)
+        for _ in range(1, steps):
+            assert await works(page)
+            await waited(gateway, BROWSER_IDLE_MS - 60_000)
+        assert not await works(idle)
+        assert await works(page)
+        code = (await page.post("/v1/browser-codes", headers={"Idempotency-Key": "for-my-phone-001"})).json()["code"]
+        assert (await logged_in(phone, code=code))["expires_at"] == opened["expires_at"]
+        await waited(gateway, BROWSER_IDLE_MS - 60_000)
+        assert not await works(page)
+        assert not await works(phone), "a code does not make a session live for ever"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1", "S-1")
+async def test_a_stream_opened_by_ticket_is_the_sessions_and_ends_with_it(gateway: Gateway) -> None:
+    await gateway.desk.feed(b'{"a":1}')
+    async with browser(gateway) as page:
+        opened = await logged_in(page, code=await coded(gateway))
+        ticket = (await page.post("/v1/stream-tickets", json={"path": "/v1/stream"},
+                                  headers={"Idempotency-Key": "a-ticket-for-a-tab"})).json()["ticket"]
+        address = f"ws://127.0.0.1:{gateway.port}/v1/stream"
+        with pytest.raises(InvalidStatus):
+            async with connect(address, additional_headers={"Cookie": "; ".join(
+                    f"{name}={value}" for name, value in page.cookies.items())}):
+                pass
+        async with connect(f"{address}?ticket={ticket}", origin=Origin(gateway.base)) as stream:
+            await stream.send('{"op":"subscribe","ref":"a","path":"/v1/events"}')
+            assert json.loads(await stream.recv())["events"][0]["data"] == {"a": 1}
+            ended = await gateway.http.delete(f"{LOGIN}/{opened['id']}", headers={"Idempotency-Key": "end-the-tab-01"})
+            assert ended.status_code == 200, ended.text
+            async with asyncio.timeout(10):
+                await stream.wait_closed()
+        assert not await works(page)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1")
+async def test_sessions_are_listed_and_ended_by_their_owner_and_by_admins(gateway: Gateway) -> None:
+    async with browser(gateway) as ann, browser(gateway) as boss, browser(gateway) as second:
+        mine = await logged_in(ann, key="ilk_default_viewer")
+        owners = await logged_in(boss, code=await coded(gateway))
+        listed = (await ann.get(LOGIN)).json()["items"]
+        assert [(one["id"], one["current"], one["roles"]) for one in listed] == [(mine["id"], True, ["viewer"])]
+        refused(await ann.delete(f"{LOGIN}/{owners['id']}", headers={"Idempotency-Key": "not-mine-to-end-1"}),
+                "NotFound")
+        async with gateway.as_role("admin") as admin, gateway.as_role("admin", "other") as stranger:
+            assert {one["id"] for one in (await admin.get(LOGIN)).json()["items"]} == {mine["id"], owners["id"]}
+            assert (await stranger.get(LOGIN)).json()["items"] == []
+            refused(await admin.delete(f"{LOGIN}/{owners['id']}", headers={"Idempotency-Key": "end-the-owners-01"}),
+                    "Forbidden")
+            refused(await admin.delete(f"{LOGIN}/me", headers={"Idempotency-Key": "a-key-has-no-tab-1"}), "NotFound")
+            refused(await stranger.delete(f"{LOGIN}/{mine['id']}", headers={"Idempotency-Key": "other-house-0001"}),
+                    "NotFound")
+        second.cookies = ann.cookies
+        again = await logged_in(second, key="ilk_default_viewer")
+        assert await works(ann), "a second tab shares the cookie, and leaves the first logged in"
+        ended = await second.delete(f"{LOGIN}/me", headers={"Idempotency-Key": "log-me-out-00001"})
+        assert (ended.json()["id"], "Set-Cookie" in ended.headers) == (again["id"], False)
+        assert not await works(second)
+        assert await works(ann)
+        last = await ann.delete(f"{LOGIN}/me", headers={"Idempotency-Key": "log-me-out-00002"})
+        assert "Max-Age=0" in last.headers["Set-Cookie"]
+        assert not await works(ann)
+    records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 0, 50)]
+    steps = [(one["action"], one["meta"]["step"]) for one in records if one["action"] in ("login", "logout")]
+    assert steps == [("login", "opened"), ("login", "code"), ("login", "opened"), ("login", "opened"),
+                     ("logout", "ended"), ("logout", "ended")]
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-2")
+async def test_a_planted_cookie_never_becomes_half_of_another_persons_session(gateway: Gateway) -> None:
+    async with browser(gateway) as attacker, browser(gateway) as victim:
+        await logged_in(attacker, key="ilk_default_viewer")
+        planted = dict(attacker.cookies)
+        victim.cookies = attacker.cookies
+        await logged_in(victim, code=await coded(gateway))
+        assert dict(victim.cookies) != planted
+        assert await works(victim)
+        victim.cookies = httpx2.Cookies()
+        name, value = next(iter(planted.items()))
+        assert not await works(victim, Cookie=f"{name}={value}; {name}=other"), "two of one name are none"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("H-5", "K-1")
+async def test_a_session_that_was_written_into_the_database_is_refused(gateway: Gateway) -> None:
+    await gateway.access.credentials.rows.adopt()
+    async with browser(gateway) as page:
+        opened = await logged_in(page, key="ilk_default_viewer")
+        cookie, half = next(iter(page.cookies.values())), opened["half"].partition(".")[2]
+        real = await gateway.desk.ledger.browser_login(opened["id"])
+        assert real is not None
+        forged = msgspec.structs.replace(real, id="brs_" + "A" * 26, role="owner",
+                                         key_sha256=digest("ilk_default_owner"), key_id="default-owner")
+        longer = msgspec.structs.replace(real, expires_ms=real.expires_ms * 2)
+        await gateway.desk.ledger.commit(WriteBatch([PutBrowserLogin(forged)]))
+        assert (cookie, half) != ("", "")
+        assert not await works(page, **{"Interlock-Browser": "A" * 26 + "." + half}), "no record speaks of it"
+        assert await works(page)
+        await gateway.desk.ledger.commit(WriteBatch([SpendBrowserLogin(real.id, gateway.desk.at_ms),
+                                                     PutBrowserLogin(longer)]))
+        await waited(gateway, 0)
+        assert not await works(page), "it is not the one on record"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-3")
+async def test_codes_and_sessions_are_bounded(gateway: Gateway) -> None:
+    for _ in range(MAX_BROWSER_CODES):
+        await coded(gateway)
+    refused(await gateway.post("/v1/browser-codes"), "QuotaExceeded")
+    gateway.desk.at_ms += BROWSER_CODE_LIFE_MS
+    async with browser(gateway) as first, browser(gateway) as later:
+        await logged_in(first, code=await coded(gateway))
+        for _ in range(MAX_KEY_BROWSER_SESSIONS):
+            gateway.desk.at_ms += 1
+            later.headers.pop("Interlock-Browser", None)
+            await logged_in(later, key="ilk_default_owner")
+        assert await works(later)
+        await waited(gateway, 0)
+        assert not await works(first), "the one that was not used for longest gave way"
+        assert len((await gateway.http.get(LOGIN)).json()["items"]) == MAX_KEY_BROWSER_SESSIONS
+
+
+class Corp:
+    """An issuer whose every token is Ann's."""
+
+    async def principal(self, token: str) -> Principal:
+        return Principal(tenant_id="default", actor=Actor(type="user", id="corp:ann"), role="admin", key_id="corp")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1", "L-3")
+async def test_only_keys_open_browser_sessions(gateway: Gateway) -> None:
+    gateway.access.credentials.trust(Corp())
+    async with asking(gateway, "a.token.ofanissuer") as ann, browser(gateway) as page:
+        assert (await ann.get("/v1/whoami")).json()["key_id"] == "corp"
+        refused(await ann.post("/v1/browser-codes", headers={"Idempotency-Key": "by-a-token-00001"}),
+                "UnsupportedCapability")
+        await gateway.desk.ledger.commit(WriteBatch([PutRunner(RunnerRecord(
+            runner_id="rnr_1", tenant_id="default", token_sha256=digest("ilr_1"), device_name="", created_ms=1,
+            last_seen_ms=1))]))
+        for key in ("a.token.ofanissuer", "ilr_1", "ilk_\u00e4", "ilb_x.y.z"):
+            refused(await page.post(LOGIN, json={"key": key}), "Unauthorized")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("C-4", "K-2")
+async def test_a_request_that_goes_to_another_gateway_carries_one_credential_and_no_cookie() -> None:
+    sent: list[bytes] = []
+
+    async def ask(_instance: str, _what: str, raw: bytes, _wait_ms: int) -> bytes:
+        sent.append(raw)
+        return msgspec.msgpack.encode(Answered(200, [], b"{}"))
+
+    async def elsewhere(_guess: bool) -> ASGIApp:
+        raise Elsewhere("gw_2")
+
+    scope = {"method": "POST", "path": "/v1/commands", "query_string": b"", CREDENTIAL: "ilb_a.b.c", "client": None,
+             "headers": [(b"cookie", b"interlock_browser_1=b"), (b"interlock-browser", b"a.c"),
+                         (b"content-type", b"application/json"), (b"sec-fetch-site", b"same-origin")]}
+    await Forwarding(ask).answer(scope, b"{}", elsewhere)
+    headers = msgspec.msgpack.decode(sent[0], type=ForwardedRequest).headers
+    assert [name for name, _ in headers] == [b"content-type", b"sec-fetch-site", b"authorization"]
+    assert headers[-1][1] == b"Bearer ilb_a.b.c"
+
+
+@pytest.mark.req("K-1")
+def test_a_covered_role_allows_nothing_that_the_other_does_not() -> None:
+    for role, covered in COVERED_ROLES.items():
+        for lesser in covered:
+            assert [one.name for one in OPERATIONS if lesser in one.roles and role not in one.roles] == [], lesser
+    assert lesser_roles({"admin"}, {"approver"}) == lesser_roles({"approver"}, {"admin"}) == {"approver"}
+    assert lesser_roles({"operator"}, {"approver"}) == set()
+    assert lesser_roles({"operator", "approver"}, {"admin"}) == {"operator", "approver"}

@@ -1,0 +1,68 @@
+"""Over REST: a page registers a passkey, which is listed and revoked like any key for votes (J-17)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from authenticator import SoftAuthenticator
+from gateway.rest.test_routes import refused
+from interlock.protocol.clock import iso
+from interlock.protocol.resources import PasskeyBody
+from small_gateway.desk import NOW
+from small_gateway.running import Gateway
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("J-17")]
+PAGE = "https://ok.example"
+
+
+async def register(gateway: Gateway, body: PasskeyBody, origin: str | None = PAGE) -> httpx2.Response:
+    headers = {"Origin": origin} if origin is not None else {}
+    fields: dict[str, Any] = msgspec.to_builtins(body)
+    return await gateway.post("/v1/passkeys", {name: one for name, one in fields.items() if one is not None},
+                              headers=headers)
+
+
+async def test_a_passkey_is_registered_for_who_asks_listed_audited_and_revoked(gateway: Gateway) -> None:
+    soft = SoftAuthenticator(origin=PAGE)
+    answer = await register(gateway, soft.registration("user:owner", iso(NOW)))
+    assert answer.status_code == 201, answer.text
+    key = answer.json()
+    assert (key["owner"]["id"], key["label"]) == ("owner", "phone")
+    assert key["passkey"] == {"credential_id": soft.credential_id, "origin": PAGE}
+    refused(await register(gateway, soft.registration("user:owner", iso(NOW))), "Conflict")
+    listed = (await gateway.http.get("/v1/signing-keys")).json()["signing_keys"]
+    assert [one["key_id"] for one in listed] == [key["key_id"]]
+    records = [msgspec.json.decode(one.body) for one in await gateway.desk.ledger.audit("default", 0, 100)]
+    (meta,) = [one["meta"] for one in records if one["action"] == "key_rotate"]
+    assert (meta["change"], meta["origin"], meta["signing_key"]) == ("registered", PAGE, key["key_id"])
+    revoked = await gateway.post(f"/v1/signing-keys/{key['key_id']}/revoke", {})
+    assert revoked.json()["revoked_at"] is not None
+
+
+@pytest.mark.parametrize("how", [
+    {"owner": "user:mallory"}, {"flags": 0x01}, {"host": "evil.example"}, {"at": iso(NOW - 6 * 60_000)},
+    {"origin": "https://evil.example"},
+])
+async def test_a_registration_that_its_person_did_not_confirm_here_and_now_is_refused(
+    gateway: Gateway, how: dict[str, Any]
+) -> None:
+    body = SoftAuthenticator(origin=PAGE).registration(**{"owner": "user:owner", "at": iso(NOW), **how})
+    refused(await register(gateway, body), "Forbidden")
+
+
+@pytest.mark.parametrize("origin", [None, "http://127.0.0.1:1"])
+async def test_no_program_and_no_other_page_registers_one(gateway: Gateway, origin: str | None) -> None:
+    soft = SoftAuthenticator(origin=PAGE)
+    refused(await register(gateway, soft.registration("user:owner", iso(NOW)), origin),
+            "Forbidden")
+
+
+@pytest.mark.parametrize("changes", [{"public_key": "aGk="}, {"credential_id": "a b"}, {"at": "noon"}])
+async def test_what_cannot_be_read_is_refused_by_its_place(gateway: Gateway, changes: dict[str, Any]) -> None:
+    soft = SoftAuthenticator(origin=PAGE)
+    body = soft.registration("user:owner", iso(NOW))
+    refused(await register(gateway, msgspec.structs.replace(body, **changes)), "InvalidPayload")
