@@ -27,6 +27,7 @@ from interlock.cli.terminal import one_line, print_json, print_table, result, sa
 from interlock.cli.verb_error import Trouble
 from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
+from interlock.protocol.api.gateway import LIST_NODES
 from interlock.protocol.hold import MEANINGS, Holding, phrase
 from interlock.protocol.resources import Node
 
@@ -85,7 +86,7 @@ async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
     """What the runners offer, and why it could not be asked where it could not."""
     try:
         async with GatewayLink(where) as link:
-            nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+            nodes = (await link.read(LIST_NODES.at(), dict[str, list[Node]])).get("nodes", [])
     except Trouble as trouble:
         return [], trouble.line()
     offered = [{"runner_id": node.node_id, "status": node.status, **agent} for node in nodes for agent in node.agents]

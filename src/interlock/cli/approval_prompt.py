@@ -20,7 +20,10 @@ from interlock.cli.values import rule_line, until
 from interlock.cli.verb_error import Trouble
 from interlock.command.card.permission_request import not_of_its_digest, title_of_approval
 from interlock.protocol.access import Whoami
+from interlock.protocol.api.access import WHOAMI
+from interlock.protocol.api.approvals import ANSWER_QUESTION, PROPOSE_RULE, VOTE
 from interlock.protocol.api.operation import APPROVERS
+from interlock.protocol.api.policy import LIST_REMEMBERED_RULES
 from interlock.protocol.resources import Approval, Decision, RememberedRule
 
 Answering = Literal["ask", "yes", "elsewhere"]
@@ -102,7 +105,7 @@ async def say_remembered(link: GatewayLink, approval: Approval) -> None:
     """Show the rule that a vote left behind, and how it is taken back (A-9)."""
     if approval.remembered is None:
         return
-    answer = msgspec.json.decode(await link.get("/v1/policy/rules"), type=_Remembered)
+    answer = msgspec.json.decode(await link.get(LIST_REMEMBERED_RULES.at()), type=_Remembered)
     rule = next((one.rule for one in answer.rules if one.id == approval.remembered), dict[str, Any]())
     say(f"remembered as {approval.remembered}: {rule_line(rule)}; take it back with: interlock policy forget "
         f"{approval.remembered}", "dim")
@@ -153,7 +156,7 @@ _DECIDED = {"granted": "granted", "consumed": "granted", "denied": "denied", "ex
 
 async def check_may_vote(link: GatewayLink) -> None:
     """Check before anything is submitted that `--yes` can answer: that this login may vote. Raises Trouble."""
-    me = await link.read("/v1/whoami", Whoami)
+    me = await link.read(WHOAMI.at(), Whoami)
     if APPROVERS.isdisjoint(me.roles):
         raise Trouble("Forbidden", f"{me.principal.id} ({', '.join(me.roles)}) may not approve, and --yes would.",
                       f"Leave --yes out, and somebody with one of the roles {', '.join(sorted(APPROVERS))} "
@@ -179,7 +182,7 @@ async def vote(
     members: dict[str, Any] = {"decision": decision, "method": "acl", "digest": approval.digest, **(more or {})}
     if comment:
         members["comment"] = comment
-    path = f"/v1/approvals/{approval.id}/grants"
+    path = VOTE.at(approval.id)
     try:
         return msgspec.json.decode(await link.send(path, members), type=Approval)
     except Trouble as trouble:
@@ -191,7 +194,7 @@ async def vote(
 
 async def answer_question(link: GatewayLink, asked: Approval, text: str | None) -> Approval:
     """Answer an agent's question, or decline with None. Raises Trouble."""
-    path = f"/v1/approvals/{asked.id}/answers"
+    path = ANSWER_QUESTION.at(asked.id)
     return msgspec.json.decode(await link.send(path, {"text": text}), type=Approval)
 
 
@@ -294,7 +297,7 @@ class ApprovalPrompt:
     async def _agreed(self, approval: Approval, scope: str, answers: Answers) -> dict[str, Any] | None:
         """Show the rule before it is saved, in each width that fits the call; None if the person goes back."""
         try:
-            shown = await self._link.read(f"/v1/approvals/{approval.id}/rule", _Proposal, {"scope": scope})
+            shown = await self._link.read(PROPOSE_RULE.at(approval.id), _Proposal, {"scope": scope})
         except Trouble as trouble:
             if trouble.code == "Unreachable":
                 raise

@@ -14,6 +14,7 @@ from interlock.cli.place import NOWHERE, Here
 from interlock.cli.run import CommandRun
 from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
 from interlock.protocol.resources import Command
 
 
@@ -70,7 +71,7 @@ async def _command_of(link: GatewayLink, text: str) -> Command:
             raise
         raise Trouble("NotFound", f"There is no task or session {text!r}.",
                       "List them with: interlock tasks, interlock sessions") from None
-    found = [one for one in await link.list("/v1/commands", Command, {"session": session.session_id})
+    found = [one for one in await link.list(LIST_COMMANDS.at(), Command, {"session": session.session_id})
              if one.type == "execute"]
     if not found:
         raise Trouble("NotFound", f"Session {session.session_id} has had no task.",
@@ -81,5 +82,5 @@ async def _command_of(link: GatewayLink, text: str) -> Command:
 async def _execute(link: GatewayLink, command: Command) -> Command:
     """What a cancel aims at is what is followed."""
     if command.type != "execute" and command.target.command_id is not None:
-        return await link.read(f"/v1/commands/{command.target.command_id}", Command)
+        return await link.read(GET_COMMAND.at(command.target.command_id), Command)
     return command

@@ -22,10 +22,12 @@ from interlock.cli.values import ago, milliseconds
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.permission_request import title_of_approval
 from interlock.protocol.answers import AuditLine, AuditPage
+from interlock.protocol.api.approvals import GET_APPROVAL
+from interlock.protocol.api.audit import GET_AUDIT_RECORD, READ_AUDIT
 from interlock.protocol.clock import iso, parse_iso
 from interlock.protocol.resources import Approval
 
-PATH = "/v1/audit"
+PATH = READ_AUDIT.at()
 SHOWN = 50
 LIST_MAX = 10_000
 """The most that one call shows."""
@@ -121,13 +123,13 @@ async def _acts(link: GatewayLink, records: list[dict[str, Any]]) -> dict[str, s
     found = dict[str, str]()
     for approval_id in [*named][:ACTS_MAX]:
         with suppress(Trouble):  # It is gone, or an auditor may not read it: the record itself says the rest.
-            found[approval_id] = title_of_approval(await link.read(f"/v1/approvals/{approval_id}", Approval))
+            found[approval_id] = title_of_approval(await link.read(GET_APPROVAL.at(approval_id), Approval))
     return found
 
 
 async def _show(seq: int, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.get(f"{PATH}/records/{seq}")
+        raw = await link.get(GET_AUDIT_RECORD.at(str(seq)))
     if json:
         print_json(raw)
         return ExitStatus.DONE

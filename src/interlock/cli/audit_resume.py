@@ -15,8 +15,9 @@ from interlock.cli.terminal import is_terminal, one_line, print_sentence, say
 from interlock.cli.values import count
 from interlock.cli.verb_error import usage
 from interlock.protocol.answers import Resumed, SigningState
+from interlock.protocol.api.audit import RESUME_SIGNING, SHOW_SIGNING
 
-STATE, RESUME = "/v1/audit/signing", "/v1/audit/resume"
+STATE, RESUME = SHOW_SIGNING.at(), RESUME_SIGNING.at()
 
 
 def resume(

@@ -20,6 +20,7 @@ from interlock.cli.progress import so_far
 from interlock.cli.terminal import is_terminal, print_json, print_sentence, say, transient
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.audit import ERASE_AUDIT, EXPORT_AUDIT
 from interlock.protocol.extras import install
 
 ERASED_AT_ONCE = 500
@@ -130,7 +131,7 @@ async def _erase(records: tuple[int, ...], who: str | None, where: Where) -> int
             has_more = True
             while has_more:
                 body = {"who": who} if who else {"records": records[first : first + ERASED_AT_ONCE]}
-                told = decoded(await link.send("/v1/audit/erasures", body), _Erased, "/v1/audit/erasures")
+                told = decoded(await link.send(ERASE_AUDIT.at(), body), _Erased, ERASE_AUDIT.at())
                 erased, has_more = erased + len(told.erased), told.has_more and bool(told.erased)
     print_sentence(f"personal data of {count(erased, 'record')} erased")
     return ExitStatus.DONE
@@ -164,7 +165,7 @@ async def _export(file: Path | None, where: Where) -> int:
         try:
             sink: Any = part.open("wb") if part is not None else sys.stdout.buffer
             try:
-                async for chunk in link.download("/v1/audit/export"):
+                async for chunk in link.download(EXPORT_AUDIT.at()):
                     if part is None:
                         transient(None)
                     sink.write(chunk)

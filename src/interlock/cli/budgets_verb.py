@@ -14,6 +14,7 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, say
 from interlock.cli.values import until
 from interlock.protocol.answers import BudgetList
+from interlock.protocol.api.webhooks import LIST_BUDGETS
 from interlock.protocol.resources import Budget
 
 COLUMNS = ("BUDGET", "COVERS", "POT", "USED TODAY", "OF", "TOKENS A TURN", "RESETS")
@@ -27,7 +28,7 @@ def budgets(*, json: Json = False, where: Here = NOWHERE) -> int:
 
 async def _budgets(where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.get("/v1/budgets")
+        raw = await link.get(LIST_BUDGETS.at())
     if json:
         print_json(raw)
         return ExitStatus.DONE

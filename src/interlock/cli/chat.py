@@ -27,6 +27,8 @@ from interlock.cli.terminal import is_terminal, one_line, printable, result, say
 from interlock.cli.unfold_key import HINT
 from interlock.cli.values import span
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS, SUBMIT_COMMAND
+from interlock.protocol.api.messages import RECEIVE_MESSAGE
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.inbound import Received
 from interlock.protocol.resources import Command, CommandState
@@ -244,7 +246,7 @@ class _Talk:
                 raise
             return
         lists = await asyncio.gather(*(
-            link.list("/v1/commands", Command, {"session": session.session_id, "state": state}) for state in _LIVE))
+            link.list(LIST_COMMANDS.at(), Command, {"session": session.session_id, "state": state}) for state in _LIVE))
         live = sorted((one for some in lists for one in some if one.type == "execute"), key=lambda one: one.created_at)
         for one in live[:MAX_WAITING]:
             self._commands.put_nowait(one.id)
@@ -290,7 +292,7 @@ class _Talk:
                 continue
             body = {"type": "cancel", "target": {"command_id": command_id}}
             with self._refusals():
-                await link.send("/v1/commands", body)
+                await link.send(SUBMIT_COMMAND.at(), body)
 
     def _refusals(self) -> AbstractContextManager[None]:
         return _Shown() if self._is_person else nullcontext()
@@ -301,7 +303,7 @@ class _Talk:
         if self._key is not None:
             body["session_key"] = self._key
         with self._refusals():
-            received = decoded(await link.send("/v1/inbound", body), Received, "/v1/inbound")
+            received = decoded(await link.send(RECEIVE_MESSAGE.at(), body), Received, RECEIVE_MESSAGE.at())
             if received.reply is not None:
                 result(printable(received.reply))
             elif received.denied:
@@ -314,7 +316,7 @@ class _Talk:
     async def _show_all(self, link: GatewayLink) -> None:
         """Show commands one after another, as their session runs them."""
         while (command_id := await self._commands.get()) is not None:
-            command = await link.read(f"/v1/commands/{command_id}", Command)
+            command = await link.read(GET_COMMAND.at(command_id), Command)
             detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "on")
             screen = Screen(command.target.agent_id or "", detail=detail)
             if self._is_edited:

@@ -17,6 +17,12 @@ from interlock.cli.place import Where, write_private
 from interlock.cli.short_ids import LAST
 from interlock.cli.terminal import result, say
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.access import LIST_KEYS
+from interlock.protocol.api.approvals import LIST_APPROVALS
+from interlock.protocol.api.commands import LIST_COMMANDS
+from interlock.protocol.api.gateway import LIST_NODES
+from interlock.protocol.api.runners import LIST_RUNNERS
+from interlock.protocol.api.sessions import LIST_SESSIONS
 
 ASK_S = 1.0
 """A Tab that finds no gateway within this gets no ids, and no one hears of it."""
@@ -80,18 +86,18 @@ class Ids(NamedTuple):
     fits: Callable[[Row], bool] = _any
 
 
-_COMMANDS = Ids("/v1/commands", "id")
-_SESSIONS = Ids("/v1/sessions", "session_id")
-_PENDING = Ids("/v1/approvals", "id", _pending)
-_RUNNERS = Ids("/v1/runners", "runner_id", _accepted)
+_COMMANDS = Ids(LIST_COMMANDS.at(), "id")
+_SESSIONS = Ids(LIST_SESSIONS.at(), "session_id")
+_PENDING = Ids(LIST_APPROVALS.at(), "id", _pending)
+_RUNNERS = Ids(LIST_RUNNERS.at(), "runner_id", _accepted)
 TAKES: dict[str, tuple[Ids, ...]] = {
     "attach": (_COMMANDS, _SESSIONS), "tasks": (_COMMANDS,), "sessions": (_SESSIONS,),
-    "cancel": (Ids("/v1/commands", "id", _at_work),),
+    "cancel": (Ids(LIST_COMMANDS.at(), "id", _at_work),),
     "approve": (_PENDING,), "deny": (_PENDING,), "answer": (_PENDING,), "withdraw": (_PENDING,),
-    "approvals": (Ids("/v1/approvals", "id"),),
+    "approvals": (Ids(LIST_APPROVALS.at(), "id"),),
     "sessions compact": (_SESSIONS,), "sessions files": (_SESSIONS,), "sessions save": (_SESSIONS,),
     "runner take": (_SESSIONS,), "runners rotate": (_RUNNERS,), "runners revoke": (_RUNNERS,),
-    "keys revoke": (Ids("/v1/keys", "key_id"),), "keys rotate": (Ids("/v1/keys", "key_id"),),
+    "keys revoke": (Ids(LIST_KEYS.at(), "key_id"),), "keys rotate": (Ids(LIST_KEYS.at(), "key_id"),),
 }
 
 
@@ -206,5 +212,5 @@ async def _ids(taken: tuple[Ids, ...]) -> list[str]:
 
 async def _agents() -> list[str]:
     async with asyncio.timeout(ASK_S), GatewayLink(Where()) as link:
-        told = await link.read("/v1/edge/nodes", dict[str, list[dict[str, Any]]])
+        told = await link.read(LIST_NODES.at(), dict[str, list[dict[str, Any]]])
     return sorted({str(agent.get("agent_id")) for node in told.get("nodes", []) for agent in node.get("agents", [])})

@@ -22,8 +22,9 @@ from interlock.cli.terminal import is_terminal, one_line, print_json, print_sent
 from interlock.cli.values import ago, until
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
+from interlock.protocol.api.access import END_BROWSER_SESSION, LIST_BROWSER_SESSIONS
 
-SESSIONS = "/v1/browser-sessions"
+SESSIONS = LIST_BROWSER_SESSIONS.at()
 COLUMNS = Layout(text=("BROWSER", "FOR"), extra=("ROLES",), drop=("LAST USED", "TIME LEFT"))
 BROWSER_SESSION = short_ids.IdKind("console session", SESSIONS, "brs_", "console sessions")
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
@@ -113,7 +114,7 @@ async def _end(id_: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         known = (await link.read(SESSIONS, dict[str, list[BrowserSession]]))["items"]
         found = short_ids.pick(id_, known, BROWSER_SESSION, lambda one: one.id, lambda one: one.created_at)
-        raw = await link.send(f"{SESSIONS}/{found.id}", {}, method="DELETE")
+        raw = await link.send(END_BROWSER_SESSION.at(found.id), {}, method="DELETE")
     if json:
         print_json(raw)
     else:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 from urllib.parse import urlsplit, urlunsplit
 
+from interlock.protocol.api.access import MAKE_BROWSER_CODE
 from interlock.sdk.place import LOOPBACK
 
-CODES = "/v1/browser-codes"
+CODES = MAKE_BROWSER_CODE.at()
 CONSOLE = "/console/"
 QR_BORDER = 2
 

@@ -16,6 +16,7 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
 from interlock.cli.values import ago, until
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.api.messages import LIST_CRON_JOBS, RUN_CRON_JOB
 from interlock.protocol.inbound import CronJobs, CronJobShown, Received
 
 COLUMNS = Layout(text=("COMMAND OR WHY NOT",), extra=("ZONE", "MISSED", "LAST"), drop=("AGENT", "SCHEDULE"))
@@ -34,11 +35,11 @@ def run(job: Annotated[str, Parameter(name="JOB", help="The job's id, or a uniqu
 
 async def _jobs(where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.get("/v1/cron")
+        raw = await link.get(LIST_CRON_JOBS.at())
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    found = decoded(raw, CronJobs, "/v1/cron").items
+    found = decoded(raw, CronJobs, LIST_CRON_JOBS.at()).items
     if not found:
         say("no cron jobs; give some as [cron.ID] in the gateway's config", "dim")
         return ExitStatus.DONE
@@ -55,12 +56,12 @@ def _row(job: CronJobShown) -> list[str]:
 
 async def _run(named: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        known = [one.id for one in (await link.read("/v1/cron", CronJobs)).items]
+        known = [one.id for one in (await link.read(LIST_CRON_JOBS.at(), CronJobs)).items]
         hits = [one for one in known if one == named] or [one for one in known if named and one.startswith(named)]
         if len(hits) != 1:
             raise Trouble("NotFound", f"{one_line(named)!r} names {len(hits) or 'no'} cron job{'s' if hits else ''}.",
                           f"Known: {', '.join(known) or 'none; give some as [cron.ID] in the config'}.")
-        path = f"/v1/cron/{hits[0]}/run"
+        path = RUN_CRON_JOB.at(hits[0])
         raw = await link.send(path, {})
     told = decoded(raw, Received, path)
     if json:

@@ -29,6 +29,8 @@ from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.signing_keys import Signer
 from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.approvals import WITHDRAW_VOTE
+from interlock.protocol.api.commands import GET_COMMAND, SUBMIT_COMMAND
 from interlock.protocol.resources import Approval, Command, Decision
 
 Always = Annotated[
@@ -300,7 +302,7 @@ async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:
         found = [await short_ids.approval(link, text) for text in ids]
         after: list[Approval] = []
         for approval in found:
-            path = f"/v1/approvals/{approval.id}/withdrawals"
+            path = WITHDRAW_VOTE.at(approval.id)
             after.append(decoded(await link.send(path, {}), Approval, path))
             if not json:
                 print_sentence(f"approval {approval.id}: your vote is taken back, {grants(after[-1])} of "
@@ -323,9 +325,9 @@ async def _cancel(ids: tuple[str, ...], reason: str | None, where: Where, *, jso
         for command in found:
             target = {"command_id": command.id}
             body = {"type": "cancel", "target": target, **({"reason": reason} if reason else {})}
-            after.append(decoded(await link.send("/v1/commands", body), Command, "/v1/commands"))
+            after.append(decoded(await link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at()))
             if not json:
-                now = await link.read(f"/v1/commands/{command.id}", Command)
+                now = await link.read(GET_COMMAND.at(command.id), Command)
                 print_sentence(f"{command.id} is {now.state.replace('_', ' ')}")
         if json:
             print_json(msgspec.json.encode({"commands": after}))

@@ -35,6 +35,8 @@ from interlock.cli.verb_error import Trouble
 from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
 from interlock.protocol.answers import ClusterHealth, RestoredLedger, WebhookList
+from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
+from interlock.protocol.api.webhooks import LIST_WEBHOOKS
 from interlock.protocol.box import phrase
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import MIB
@@ -166,7 +168,7 @@ def _key(state: Path) -> HostFinding:
 async def _gateway(where: Where) -> list[HostFinding]:
     try:
         async with GatewayLink(where, patient=False) as link:
-            standing = await link.read("/v1/status", _Standing)
+            standing = await link.read(GET_STATUS_OF_GATEWAY.at(), _Standing)
             url, nodes, gateway_id = link.address.url, standing.runners, standing.gateway_id
             ways = await ways_to_approvers(link)
     except Trouble as trouble:
@@ -197,7 +199,7 @@ async def _gateway(where: Where) -> list[HostFinding]:
 async def ways_to_approvers(link: GatewayLink) -> list[HostFinding]:
     """Check that every webhook and notice delivers; [] for a key that may not see them. Raises Trouble."""
     try:
-        ways = (await link.read("/v1/webhooks", WebhookList)).webhooks
+        ways = (await link.read(LIST_WEBHOOKS.at(), WebhookList)).webhooks
     except Trouble as trouble:
         if trouble.status is not ExitStatus.NOT_AUTHORISED:
             raise

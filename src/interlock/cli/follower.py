@@ -19,6 +19,9 @@ from interlock.cli.sse import CursorForgotten, SseEvent, SseStream, StreamLost, 
 from interlock.cli.terminal import write
 from interlock.cli.values import count, span
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.api.approvals import GET_APPROVAL, LIST_APPROVALS
+from interlock.protocol.api.commands import GET_COMMAND, GET_STATUS
+from interlock.protocol.api.sessions import GET_FRAMES
 from interlock.protocol.resources import Approval, Command, Notice
 
 DRAIN_S = 5.0
@@ -64,7 +67,7 @@ class Follower:
                 frames = group.create_task(self._follow_frames())
                 await self._follow_status(group)
                 self._approvals.leave()
-                ended = await self._link.read(f"/v1/commands/{self._command_id}", Command)
+                ended = await self._link.read(GET_COMMAND.at(self._command_id), Command)
                 if ended.turn_id is not None or ended.started_at is not None:
                     await asyncio.wait([frames], timeout=DRAIN_S)
                 frames.cancel()
@@ -86,7 +89,7 @@ class Follower:
     async def _follow_frames(self) -> None:
         if self._part.is_over:
             return
-        stream = SseStream(self._link, f"/v1/sessions/{self._session_id}/frames", self._cursor)
+        stream = SseStream(self._link, GET_FRAMES.at(self._session_id), self._cursor)
         away = False
         async for heard in stream:
             if not isinstance(heard, SseEvent):
@@ -112,10 +115,10 @@ class Follower:
     async def _follow_status(self, group: asyncio.TaskGroup) -> None:
         if self._status_cursor is not None:
             # What was asked before this terminal left off, and is still open, is asked again.
-            for approval in await self._link.list("/v1/approvals", Approval, {"state": "pending"}):
+            for approval in await self._link.list(LIST_APPROVALS.at(), Approval, {"state": "pending"}):
                 if approval.command_id == self._command_id:
                     await self._approvals.told(approval.id, "pending", group)
-        stream = SseStream(self._link, f"/v1/commands/{self._command_id}/status", self._status_cursor)
+        stream = SseStream(self._link, GET_STATUS.at(self._command_id), self._status_cursor)
         async for heard in stream:
             self._status_cursor = stream.cursor
             if not isinstance(heard, SseEvent):
@@ -160,7 +163,7 @@ class _Approvals:
             await asyncio.wait([asked])
             said = False
         if not said:
-            approval = await self._link.read(f"/v1/approvals/{approval_id}", Approval)
+            approval = await self._link.read(GET_APPROVAL.at(approval_id), Approval)
             self._screen.remark(decided(approval), *decision_style(approval))
 
     def leave(self) -> None:
@@ -172,7 +175,7 @@ class _Approvals:
         """Ask, one question at a time; whether the decision was said."""
         async with self._one_at_a_time:
             try:
-                approval = await self._link.read(f"/v1/approvals/{approval_id}", Approval)
+                approval = await self._link.read(GET_APPROVAL.at(approval_id), Approval)
                 if approval.state != "pending":
                     return False
                 with self._screen.asking():

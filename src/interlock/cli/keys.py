@@ -17,6 +17,7 @@ from interlock.cli.terminal import one_line, print_json, print_sentence, print_t
 from interlock.cli.values import ago, milliseconds, until
 from interlock.cli.verb_error import usage
 from interlock.protocol.access import GIVEN_ROLES, Key, MadeKey, Whoami
+from interlock.protocol.api.access import LIST_KEYS, MAKE_KEY, REVOKE_KEY, ROTATE_KEY, WHOAMI
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 COLUMNS = Layout(text=("FOR", "LABEL"), extra=("MADE", "LAST USED"), drop=("LABEL", "ROLES"))
@@ -82,11 +83,11 @@ def _made(key: Key) -> str:
 
 async def _list(tenant: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.get("/v1/keys", _of(tenant))
+        raw = await link.get(LIST_KEYS.at(), _of(tenant))
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    found = decoded(raw, dict[str, list[Key]], "/v1/keys")["keys"]
+    found = decoded(raw, dict[str, list[Key]], LIST_KEYS.at())["keys"]
     if not found:
         say("there is no key; make one with: interlock keys create WHO --role operator", "dim")
         return ExitStatus.DONE
@@ -99,23 +100,24 @@ async def _list(tenant: str | None, where: Where, *, json: bool) -> int:
 
 async def _create(body: dict[str, Any], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.send("/v1/keys", body)
-    _show_once(raw, "/v1/keys", json=json)
+        raw = await link.send(MAKE_KEY.at(), body)
+    _show_once(raw, LIST_KEYS.at(), json=json)
     return ExitStatus.DONE
 
 
 async def _rotate(id_: str, tenant: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         key = await _named(link, id_, tenant)
-        raw = await link.send(f"/v1/keys/{key.key_id}/rotate", {})
-    _show_once(raw, "/v1/keys/rotate", json=json)
+        path = ROTATE_KEY.at(key.key_id)
+        raw = await link.send(path, {})
+    _show_once(raw, path, json=json)
     return ExitStatus.DONE
 
 
 async def _revoke(id_: str, tenant: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         key = await _named(link, id_, tenant)
-        raw = await link.send(f"/v1/keys/{key.key_id}/revoke", {})
+        raw = await link.send(REVOKE_KEY.at(key.key_id), {})
     if json:
         print_json(raw)
     else:
@@ -125,11 +127,11 @@ async def _revoke(id_: str, tenant: str | None, where: Where, *, json: bool) -> 
 
 async def _whoami(where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.get("/v1/whoami")
+        raw = await link.get(WHOAMI.at())
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    told = decoded(raw, Whoami, "/v1/whoami")
+    told = decoded(raw, Whoami, WHOAMI.at())
     print_sentence(f"{told.principal.type}:{one_line(told.principal.id)} · tenant {told.tenant_id} · "
                    f"{', '.join(told.roles)} · {told.key_id}")
     return ExitStatus.DONE
@@ -159,6 +161,6 @@ def _of(tenant: str | None) -> dict[str, str] | None:
 
 
 async def _named(link: GatewayLink, text: str, tenant: str | None) -> Key:
-    found: dict[str, Any] = await link.read("/v1/keys", dict[str, Any], _of(tenant))
+    found: dict[str, Any] = await link.read(LIST_KEYS.at(), dict[str, Any], _of(tenant))
     known = [msgspec.convert(one, Key) for one in found.get("keys", [])]
     return short_ids.pick(text, known, short_ids.KEY, lambda one: one.key_id, lambda one: one.created_at)

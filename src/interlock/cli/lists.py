@@ -40,6 +40,10 @@ from interlock.cli.values import ago, between, count, until
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.permission_request import title_of_approval
 from interlock.protocol.answers import ClusterHealth, RestoredLedger
+from interlock.protocol.api.approvals import GET_APPROVAL, GET_APPROVAL_INPUT, LIST_APPROVALS
+from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
+from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
+from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
@@ -148,14 +152,14 @@ def status(*, json: Json = False, where: Here = NOWHERE) -> int:
 async def _tasks(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         if id_ is not None:
-            path = f"/v1/commands/{(await short_ids.command(link, id_)).id}"
+            path = GET_COMMAND.at((await short_ids.command(link, id_)).id)
             if json:
                 return await _show(link, path, json=True)
             _print_members(task_members(msgspec.json.decode(await link.get(path))))
             return ExitStatus.DONE
-        raw = await link.pages("/v1/commands", await _of_session(link, asked), limit)
+        raw = await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked), limit)
         titles = {} if json else {one.session_id: one.title for one in await link.list(
-            "/v1/sessions", Session, most=PAGE_MAX)}
+            LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
     if json:
         return _document("commands", raw)
     found = [msgspec.json.decode(one, type=Command) for one in raw]
@@ -177,7 +181,7 @@ async def _tasks(id_: str | None, asked: dict[str, str], limit: int, where: Wher
 async def _voted_bytes(id_: str, where: Where) -> int:
     async with GatewayLink(where) as link:
         approval = await short_ids.approval(link, id_)
-        raw = await link.get(f"/v1/approvals/{approval.id}/input")
+        raw = await link.get(GET_APPROVAL_INPUT.at(approval.id))
     if hashlib.sha256(raw).hexdigest() != approval.digest:
         raise Trouble("UpstreamError", f"The bytes of {approval.id} that came are not those of its digest.",
                       "Do not vote on it; see: interlock audit verify")
@@ -192,12 +196,12 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
         if id_ is not None:
             approval = await short_ids.approval(link, id_)
             if json:
-                return await _show(link, f"/v1/approvals/{approval.id}", json=True)
+                return await _show(link, GET_APPROVAL.at(approval.id), json=True)
             show_result(CardReading(approval).all_rows())
             SeenApprovals(where.directory()).add([approval.id])
             say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
             return ExitStatus.DONE
-        raw = await link.pages("/v1/approvals", await _of_session(link, asked), limit)
+        raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
     if json:
         return _document("approvals", raw)
     found = [msgspec.json.decode(one, type=Approval) for one in raw]
@@ -229,10 +233,10 @@ def _given(**filters: str | None) -> dict[str, str]:
 async def _sessions(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         if id_ is not None:
-            return await _show(link, f"/v1/sessions/{(await short_ids.session(link, id_)).session_id}", json=json)
+            return await _show(link, GET_SESSION.at((await short_ids.session(link, id_)).session_id), json=json)
         if "runner" in asked:
             asked = {**asked, "runner": await short_ids.runner_id(link, asked["runner"])}
-        raw = await link.pages("/v1/sessions", asked, limit)
+        raw = await link.pages(LIST_SESSIONS.at(), asked, limit)
     if json:
         return _document("sessions", raw)
     found = [msgspec.json.decode(one, type=Session) for one in raw]
@@ -272,8 +276,8 @@ class _Status(msgspec.Struct):
 
 async def _status(where: Where, *, json: bool) -> int:
     async with GatewayLink(where, patient=False) as link:
-        raw = await link.get("/v1/status")
-        newest = await link.list("/v1/sessions", Session, most=1)
+        raw = await link.get(GET_STATUS_OF_GATEWAY.at())
+        newest = await link.list(LIST_SESSIONS.at(), Session, most=1)
         address, starting = link.address, link.is_local and up_is_starting(where.directory())
     if json:
         print_json(raw)

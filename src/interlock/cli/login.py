@@ -30,14 +30,14 @@ from interlock.cli.terminal import is_terminal, one_line, print_sentence, result
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.access import LoginIssuer, OpenedBrowserSession, Whoami
 from interlock.protocol.answers import LoginIssuerList
+from interlock.protocol.api.access import END_BROWSER_SESSION, LIST_BROWSER_SESSIONS, LIST_LOGIN_ISSUERS, WHOAMI
 from interlock.protocol.clock import parse_iso
 from interlock.sdk.credential import LOGIN_PREFIX, credential_headers, login_credential
 from interlock.sdk.exchange import CONNECT_TIMEOUT_S
 from interlock.sdk.place import LOOPBACK
 
-ISSUERS = "/v1/login-issuers"
-SESSIONS = "/v1/browser-sessions"
-WHOAMI = "/v1/whoami"
+ISSUERS = LIST_LOGIN_ISSUERS.at()
+SESSIONS = LIST_BROWSER_SESSIONS.at()
 ANSWER_TIMEOUT_S = 30.0
 MAX_KEY_CHARS = 4_096
 """A key that is piped in is no longer."""
@@ -161,7 +161,8 @@ class _Gateway:
 
     def whoami(self, credential: str) -> Whoami:
         """Read whom a credential stands for. Raises Trouble."""
-        return decoded(self._ask("GET", WHOAMI, credential=credential).content, Whoami, WHOAMI)
+        return decoded(self._ask("GET", WHOAMI.at(), credential=credential).content, Whoami,
+                       WHOAMI.at())
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None, credential: str | None = None
              ) -> httpx2.Response:
@@ -296,7 +297,7 @@ def _ended(context: Context, state: Path) -> str:
 
 async def _end_session(where: Where) -> None:
     async with GatewayLink(where) as link:
-        await link.send(f"{SESSIONS}/me", {}, method="DELETE")
+        await link.send(END_BROWSER_SESSION.at("me"), {}, method="DELETE")
 
 
 def _revoked(context: Context, renewal: LoginRenewal, state: Path) -> str:

@@ -23,11 +23,12 @@ from interlock.cli.gateway_reply import decoded, refusal
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.access import BrowserCode
 from interlock.protocol.answers import NodeList
+from interlock.protocol.api.gateway import LIST_NODES
 from interlock.protocol.resources import Node
 
 T = TypeVar("T")
 
-NODES = "/v1/edge/nodes"
+NODES = LIST_NODES.at()
 TIMEOUT_S = 30.0
 REPLY_BYTES = 4 * 1024 * 1024
 """A longer reply is not read to its end."""

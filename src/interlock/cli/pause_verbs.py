@@ -16,6 +16,7 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_sentence, say
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.commands import DRAIN, GET_COMMAND, GET_STATUS, SUBMIT_COMMAND, UNDRAIN
 from interlock.protocol.drains import Drain, DrainScope
 from interlock.protocol.resources import Command
 
@@ -78,9 +79,9 @@ async def _order(kind: str, text: str, reason: str | None, where: Where, *, json
     async with GatewayLink(where) as link:
         about = await short_ids.live_command(link, text)
         body = {"type": kind, "target": {"command_id": about.id}, **({"reason": reason} if reason else {})}
-        order = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
+        order = decoded(await link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at())
         order = await _ended(link, order)
-        about = await link.read(f"/v1/commands/{about.id}", Command)
+        about = await link.read(GET_COMMAND.at(about.id), Command)
     if json:
         print_json(msgspec.json.encode({"order": order, "command": about}))
     if order.error is not None:
@@ -96,10 +97,10 @@ async def _order(kind: str, text: str, reason: str | None, where: Where, *, json
 
 async def _ended(link: GatewayLink, order: Command) -> Command:
     """The order as it ends, or as it is when nothing more is waited for."""
-    path, until = f"/v1/commands/{order.id}", time.monotonic() + OBEYED_S
+    path, until = GET_COMMAND.at(order.id), time.monotonic() + OBEYED_S
     asked: dict[str, str] = {}
     while order.ended_at is None and (left_s := int(until - time.monotonic())) > 0:
-        page = await link.read(f"{path}/status", dict[str, Any], {**asked, "wait": str(left_s)})
+        page = await link.read(GET_STATUS.at(order.id), dict[str, Any], {**asked, "wait": str(left_s)})
         asked = {"since": page["next_cursor"]}
         order = await link.read(path, Command)
     return order
@@ -109,15 +110,16 @@ async def _drain(verb: str, scope: str, id_: str | None, reason: str | None, whe
     if (scope == "gateway") != (id_ is None):
         raise usage(f"{verb} {scope} " + ("needs the id of one." if id_ is None else "takes no id."),
                     f"Write: interlock {verb} {scope}" + ("" if scope == "gateway" else " ID"))
+    path = (DRAIN if verb == "drain" else UNDRAIN).at()
     async with GatewayLink(where) as link:
         if scope == "session" and id_ is not None:
             id_ = (await short_ids.session(link, id_)).session_id
         body = {"scope": scope, **({"id": id_} if id_ else {}), **({"reason": reason} if reason else {})}
-        raw = await link.send(f"/v1/{verb}", body)
+        raw = await link.send(path, body)
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    drains = decoded(raw, dict[str, list[Drain]], f"/v1/{verb}")["drains"]
+    drains = decoded(raw, dict[str, list[Drain]], path)["drains"]
     for one in drains:
         print_sentence(drained(one))
     if not drains:

@@ -20,13 +20,16 @@ from interlock.cli.terminal import one_line, print_json, print_sentence, print_t
 from interlock.cli.values import ago, count, rule_line
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.policy import RuleSet
+from interlock.protocol.api.approvals import EXPLAIN_APPROVAL
+from interlock.protocol.api.policy import DECIDE, GET_POLICY, LIST_REMEMBERED_RULES, REVOKE_REMEMBERED_RULE
+from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import RememberedRule, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 IN_FORCE = Layout(text=("SAYS", "RULE"), drop=("FROM",))
 REMEMBERED = Layout(text=("SAYS",), drop=("SAID", "BY"))
-RULE = short_ids.IdKind("remembered rule", "/v1/policy/rules", "rul_", "policy")
+RULE = short_ids.IdKind("remembered rule", LIST_REMEMBERED_RULES.at(), "rul_", "policy")
 NOT_KNOWN = {
     "command": "the command is not on record, so its person, its origin and the tools that it named are not known",
     "driver": "an agent gave the command, and who drives that agent is not on record",
@@ -84,7 +87,7 @@ def try_(
     if input_ is not None and (command_line is not None or path is not None):
         raise usage("--input is the whole input.", "Give it, or a command line and --path.")
     params = {name: value for name, value in asked.items() if value is not None}
-    return asyncio.run(_explain(where, "/v1/policy/decision", params, json=json))
+    return asyncio.run(_explain(where, DECIDE.at(), params, json=json))
 
 
 def explain(
@@ -143,11 +146,11 @@ def forget(
 
 async def _show(where: Where, *, flushes: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.get("/v1/policy")
+        raw = await link.get(GET_POLICY.at())
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    found = decoded(raw, dict[str, list[dict[str, Any]]], "/v1/policy").get("rules", [])
+    found = decoded(raw, dict[str, list[dict[str, Any]]], GET_POLICY.at()).get("rules", [])
     shown = [(number, rule) for number, rule in enumerate(found, 1) if flushes or rule.get("origin") != "flush"]
     print_table([[str(number), str(rule.get("source")), str(rule.get("name")), rule_line(rule, None)]
                  for number, rule in shown], ("", "FROM", "RULE", "SAYS"), IN_FORCE)
@@ -164,7 +167,7 @@ async def _explain(where: Where, path: str, params: dict[str, str], *, json: boo
 async def _explain_approval(id_: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         approval = await short_ids.approval(link, id_)
-        path = f"/v1/approvals/{approval.id}/explain"
+        path = EXPLAIN_APPROVAL.at(approval.id)
         raw = await link.get(path)
         if not json:
             say(f"approval {approval.id} was opened by the rule: {one_line(approval.rule)}", "dim")
@@ -203,7 +206,7 @@ async def _replay(
         if session is not None:
             chosen = [await short_ids.session(link, session)]
         else:
-            chosen = await link.list("/v1/sessions", Session, None, limit)
+            chosen = await link.list(LIST_SESSIONS.at(), Session, None, limit)
         calls: list[ReplayedCall] = []
         async for call in replay_sessions(link, chosen, policy or await rules_in_force(link)):
             calls.append(call)
@@ -266,7 +269,7 @@ async def _forget(id_: str, where: Where, *, json: bool) -> int:
         if rule.revoked_at is not None:
             raise Trouble("Conflict", f"{rule.id} was revoked already, by {rule.revoked_by}.",
                           "See: interlock policy rules")
-        raw = await link.send(f"{RULE.path}/{rule.id}/revoke", {})
+        raw = await link.send(REVOKE_REMEMBERED_RULE.at(rule.id), {})
     if json:
         print_json(raw)
     else:

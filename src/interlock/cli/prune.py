@@ -14,6 +14,7 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, say
 from interlock.cli.verb_error import usage
 from interlock.protocol.answers import Pruned
+from interlock.protocol.api.upkeep import PRUNE
 from interlock.protocol.limits import PRUNE_MAX_MS, PRUNE_MIN_MS
 
 COLUMNS = Layout(drop=("DELIVERIES", "FILES"))
@@ -46,11 +47,11 @@ def span_ms(text: str) -> int:
 
 async def _prune(older_than_ms: int, where: Where, *, dry_run: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.send("/v1/prune", {"older_than_ms": older_than_ms, "dry_run": dry_run})
+        raw = await link.send(PRUNE.at(), {"older_than_ms": older_than_ms, "dry_run": dry_run})
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    pruned = decoded(raw, Pruned, "/v1/prune")
+    pruned = decoded(raw, Pruned, PRUNE.at())
     print_table([[one.tenant_id, str(one.sessions), str(one.events + one.feed), str(one.files), str(one.deliveries)]
                  for one in pruned.tenants], ("TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"), COLUMNS)
     did = "would be forgotten" if dry_run else "forgotten"

@@ -11,6 +11,10 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine import recorded_calls
 from interlock.engine.recorded_calls import COMMANDS_READ, RecordedFrame, trusted_kinds
+from interlock.protocol.api.commands import LIST_COMMANDS
+from interlock.protocol.api.gateway import LIST_NODES
+from interlock.protocol.api.policy import GET_POLICY
+from interlock.protocol.api.sessions import GET_FRAMES
 from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import Command, Node, Session
 
@@ -34,7 +38,7 @@ class _Rules(msgspec.Struct):
 
 async def rules_in_force(link: GatewayLink) -> RuleSet:
     """Read the gateway's rules, the remembered ones among them. Raises Trouble."""
-    listed = decoded(await link.get("/v1/policy"), _Rules, "/v1/policy").rules
+    listed = decoded(await link.get(GET_POLICY.at()), _Rules, GET_POLICY.at()).rules
     read = {source: [msgspec.convert({name: value for name, value in one.items() if name != "source"}, Rule)
                      for one in listed if one["source"] == source] for source in ("config", "remembered")}
     return RuleSet(read["config"], read["remembered"], remember_described=True)  # It lists what is in force.
@@ -43,7 +47,7 @@ async def rules_in_force(link: GatewayLink) -> RuleSet:
 async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy: RuleSet
                           ) -> AsyncIterator[ReplayedCall]:
     """Judge the calls of recorded sessions by these rules. Raises Trouble."""
-    nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+    nodes = (await link.read(LIST_NODES.at(), dict[str, list[Node]])).get("nodes", [])
     async for call in recorded_calls.replay_sessions(_OverRest(link), sessions, policy, trusted_kinds(nodes)):
         yield call
 
@@ -53,13 +57,13 @@ class _OverRest:
         self._link = link
 
     async def commands(self, session_id: str) -> list[Command]:
-        return await self._link.list("/v1/commands", Command, {"session": session_id}, COMMANDS_READ)
+        return await self._link.list(LIST_COMMANDS.at(), Command, {"session": session_id}, COMMANDS_READ)
 
     async def frames(self, session_id: str) -> AsyncIterator[tuple[str, RecordedFrame]]:
         since: str | None = None
         while True:
             params = {"limit": FRAMES_A_PAGE, **({"since": since} if since else {})}
-            path = f"/v1/sessions/{session_id}/frames"
+            path = GET_FRAMES.at(session_id)
             page = decoded(await self._link.get(path, params), _Page, path)
             for event in page.events:
                 if event.kind != "refused" and event.frame is not None:

@@ -32,6 +32,9 @@ from interlock.cli.unfold_key import unfold_key
 from interlock.cli.values import milliseconds
 from interlock.cli.verb_error import Trouble, usage
 from interlock.cli.worktree import Worktree
+from interlock.protocol.api.commands import SUBMIT_COMMAND
+from interlock.protocol.api.gateway import LIST_NODES
+from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import MAX_BODY_BYTES, MIB
 from interlock.protocol.resources import Command, Node, OnBusy, Session, WorkspaceAccess
@@ -215,7 +218,7 @@ class CommandRun:
         if tree is not None:
             worktrees.make(tree)
         try:
-            command = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
+            command = decoded(await link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at())
         except Trouble as trouble:
             if tree is not None and trouble.code != "Unreachable":  # Else it may have been taken.
                 worktrees.unmake(tree)
@@ -253,8 +256,10 @@ class CommandRun:
 
 async def entry_of(link: GatewayLink, command: Command) -> dict[str, Any]:
     """What the command's session carries (I-4); {} where it cannot be read: the work matters more than its looks."""
+    if command.target.session_id is None:
+        return {}
     try:
-        return (await link.read(f"/v1/sessions/{command.target.session_id}", Session)).entry
+        return (await link.read(GET_SESSION.at(command.target.session_id), Session)).entry
     except Trouble:
         return {}
 
@@ -293,7 +298,7 @@ async def check_roots(link: GatewayLink, target: Mapping[str, Any], here: str) -
     if not link.is_local:
         return
     wanted = target.get("runner_id")
-    nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+    nodes = (await link.read(LIST_NODES.at(), dict[str, list[Node]])).get("nodes", [])
     roots = [list[str](offer.get("roots") or node.roots) for node in nodes for offer in node.agents
              if offer.get("agent_id") == target["agent_id"] and node.status != "offline"
              and wanted in (None, node.node_id)]
@@ -312,12 +317,12 @@ def lies_within(here: str, roots: Sequence[str]) -> bool:
 
 async def has_session(link: GatewayLink, key: str) -> bool:
     """Whether there is a session of this canonical key."""
-    return any(one.session_key == key for one in await link.list("/v1/sessions", Session))
+    return any(one.session_key == key for one in await link.list(LIST_SESSIONS.at(), Session))
 
 
 async def newest_session(link: GatewayLink, agent_id: str, workspace: str) -> Session:
     """Find the agent's newest session in a directory. Raises Trouble."""
-    found = [one for one in await link.list("/v1/sessions", Session)
+    found = [one for one in await link.list(LIST_SESSIONS.at(), Session)
              if one.agent_id == agent_id and one.workspace == workspace and one.state != "terminated"]
     if not found:
         raise Trouble("NotFound", f"{agent_id} has no session in {workspace} to continue.",

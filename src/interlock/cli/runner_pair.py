@@ -20,10 +20,11 @@ from interlock.cli.pairings import Paired, keep, pairings
 from interlock.cli.place import state_directory, writable
 from interlock.cli.terminal import result, say
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.runners import PAIR_RUNNER
 from interlock.protocol.resources import RunnerToken
 from interlock.sdk.exchange import CONNECT_TIMEOUT_S
 
-PAIR_PATH = "/v1/runners/pair"
+PAIR_PATH = PAIR_RUNNER.at()
 ANSWER_TIMEOUT_S = 30.0
 
 

@@ -16,6 +16,7 @@ from interlock.cli.pairings import PAIRED_TOKEN_FILE, pairings
 from interlock.cli.place import NOWHERE, Here, Where, write_private
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, result, say
 from interlock.cli.values import ago, until
+from interlock.protocol.api.runners import LIST_RUNNERS, OFFER_PAIRING, REVOKE_RUNNER, ROTATE_RUNNER
 from interlock.protocol.resources import PairingCode, Runner, RunnerToken
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -51,11 +52,11 @@ def revoke(id_: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
 
 async def _list(where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.get("/v1/runners")
+        raw = await link.get(LIST_RUNNERS.at())
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    found = decoded(raw, dict[str, list[Runner]], "/v1/runners").get("runners", [])
+    found = decoded(raw, dict[str, list[Runner]], LIST_RUNNERS.at()).get("runners", [])
     if not found:
         say("no runner is paired; pair one with: interlock runners code", "dim")
         return ExitStatus.DONE
@@ -68,12 +69,12 @@ async def _list(where: Where, *, json: bool) -> int:
 
 async def _code(name: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.send("/v1/runners/pairings", {"device_name": name})
+        raw = await link.send(OFFER_PAIRING.at(), {"device_name": name})
         url = link.address.url
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    made = decoded(raw, PairingCode, "/v1/runners/pairings")
+    made = decoded(raw, PairingCode, OFFER_PAIRING.at())
     result(made.code)
     say(f"good once, for {until(made.expires_at)}. On the host to pair: interlock runner pair {made.code} --url {url}")
     if link.is_local:
@@ -84,8 +85,9 @@ async def _code(name: str, where: Where, *, json: bool) -> int:
 async def _rotate(id_: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         runner = await _named(link, id_)
-        raw = await link.send(f"/v1/runners/{runner.runner_id}/rotate", {})
-    told = decoded(raw, RunnerToken, "/v1/runners/rotate")
+        path = ROTATE_RUNNER.at(runner.runner_id)
+        raw = await link.send(path, {})
+    told = decoded(raw, RunnerToken, path)
     state = where.directory()
     here = next((one for one in pairings(state) if one.paired.runner_id == told.runner_id), None)
     if here is not None:
@@ -104,7 +106,7 @@ async def _rotate(id_: str, where: Where, *, json: bool) -> int:
 async def _revoke(id_: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         runner = await _named(link, id_)
-        raw = await link.send(f"/v1/runners/{runner.runner_id}/revoke", {})
+        raw = await link.send(REVOKE_RUNNER.at(runner.runner_id), {})
     if json:
         print_json(raw)
     else:
@@ -113,6 +115,6 @@ async def _revoke(id_: str, where: Where, *, json: bool) -> int:
 
 
 async def _named(link: GatewayLink, text: str) -> Runner:
-    found: dict[str, Any] = await link.read("/v1/runners", dict[str, Any])
+    found: dict[str, Any] = await link.read(LIST_RUNNERS.at(), dict[str, Any])
     known = [msgspec.convert(one, Runner) for one in found.get("runners", [])]
     return short_ids.pick(text, known, short_ids.RUNNER, lambda one: one.runner_id, lambda one: one.created_at)

@@ -15,6 +15,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_sentence, printable, result, say
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.api.sessions import COMPACT_SESSION, GET_FRAMES
 from interlock.protocol.codes import Code
 from interlock.protocol.resources import Compaction, Notice
 
@@ -45,7 +46,7 @@ def compact(
 async def _compact(named: str, instructions: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         session = await short_ids.session(link, named)
-        path = f"/v1/sessions/{session.session_id}/compact"
+        path = COMPACT_SESSION.at(session.session_id)
         body = {"instructions": instructions} if instructions else {}
         asked = decoded(await link.send(path, body), Compaction, path)
         say("the agent compacts its context …", "dim")
@@ -83,7 +84,7 @@ async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, An
     it. A report alone settles nothing: the gateway may drop it. Raises Trouble where it failed, or is not answered."""
     until, cursor, report, waits = time.monotonic() + PATIENCE_S, asked.cursor, dict[str, Any](), False
     while time.monotonic() < until:
-        page = await link.read(f"/v1/sessions/{asked.session_id}/frames", _Page, {"since": cursor, "wait": POLL_S})
+        page = await link.read(GET_FRAMES.at(asked.session_id), _Page, {"since": cursor, "wait": POLL_S})
         cursor = page.next_cursor
         for event in page.events:
             if event.notice is not None and event.notice.code == "Compacted" and (report or not asked.message_id):

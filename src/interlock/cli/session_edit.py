@@ -21,6 +21,8 @@ from interlock.cli.place import NOWHERE, Here
 from interlock.cli.progress import suspended
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.session_entries import ARCHIVE_SESSION, PATCH_SESSION
+from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.resources import Session
 from interlock.session.entry import is_known
 from interlock.session.store_view import BadView, Differences, EntryEdit, View, differences, read_view, view_of, written
@@ -54,7 +56,7 @@ def _editor() -> list[str]:
 
 async def _edit(link: GatewayLink, agent: str | None, editor: list[str], *, json: bool) -> int:
     async with link:
-        sessions = await link.list("/v1/sessions", Session)
+        sessions = await link.list(LIST_SESSIONS.at(), Session)
         if len(sessions) >= LIST_MAX:
             say(f"only the {LIST_MAX} sessions that changed last are shown; those that are not shown stay", "bold",
                 "only")
@@ -111,7 +113,7 @@ async def _apply(link: GatewayLink, agent_id: str, found: Differences) -> tuple[
     refused = [*found.refused]
     if not found.edits:
         return taken, refused
-    sessions = await link.list("/v1/sessions", Session)
+    sessions = await link.list(LIST_SESSIONS.at(), Session)
     view = view_of(sessions, agent_id)
     states = {one.session_id: one.state for one in sessions}
     for edit in found.edits:
@@ -132,9 +134,9 @@ async def _apply(link: GatewayLink, agent_id: str, found: Differences) -> tuple[
 
 async def _send(link: GatewayLink, session_id: str, edit: EntryEdit) -> None:
     if edit.deleted:
-        await link.send(f"/v1/sessions/{session_id}/archive", {"reason": "its entry was deleted"})
+        await link.send(ARCHIVE_SESSION.at(session_id), {"reason": "its entry was deleted"})
         return
     body: dict[str, Any] = {name: value for name, value in edit.wanted.items() if is_known(name)}
     others = {name: value for name, value in edit.wanted.items() if not is_known(name)}
-    await link.send(f"/v1/sessions/{session_id}", {**body, **({"unknownFields": others} if others else {})},
+    await link.send(PATCH_SESSION.at(session_id), {**body, **({"unknownFields": others} if others else {})},
                     method="PATCH")

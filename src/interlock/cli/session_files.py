@@ -19,6 +19,7 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, say
 from interlock.cli.values import ago, size
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.sessions import GET_FILE, LIST_FILES
 from interlock.protocol.resources import SessionFile
 
 COLUMNS = Layout(text=("NAME", "TYPE"), extra=("FOR", "TYPE"), drop=("WHEN", "SIZE"), shorten=cut_middle)
@@ -51,7 +52,7 @@ def save(
 
 
 async def _list(link: GatewayLink, session_id: str) -> list[SessionFile]:
-    return await link.list(f"/v1/sessions/{session_id}/files", SessionFile)
+    return await link.list(LIST_FILES.at(session_id), SessionFile)
 
 
 async def _files(session: str, where: Where, *, json: bool) -> int:
@@ -90,7 +91,7 @@ async def _fetch(link: GatewayLink, session_id: str, file: SessionFile, place: P
     digest = hashlib.sha256()
     try:
         with draft.open("xb") as out:
-            async for piece in link.download(f"/v1/sessions/{session_id}/files/{file.transfer_id}"):
+            async for piece in link.download(GET_FILE.at(session_id, file.transfer_id)):
                 digest.update(piece)
                 out.write(piece)
         if digest.hexdigest() != file.sha256:

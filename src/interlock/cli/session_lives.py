@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
@@ -17,6 +17,14 @@ from interlock.cli.terminal import one_line, print_json, print_sentence, print_t
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.answers import SessionHistory
+from interlock.protocol.api.operation import Operation
+from interlock.protocol.api.session_entries import (
+    ARCHIVE_SESSION,
+    LIST_SESSION_HISTORY,
+    PATCH_SESSION,
+    RESET_SESSION,
+    RESTORE_SESSION,
+)
 from interlock.protocol.resources import Session
 from interlock.session.entry import EDITABLE
 
@@ -35,7 +43,7 @@ def reset(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     session
         The session: its id, a unique beginning of it, its key, or @last.
     """
-    return asyncio.run(_change(session, "reset", "began", where, json=json))
+    return asyncio.run(_change(session, RESET_SESSION, "began", where, json=json))
 
 
 def set_(session: str, /, *fields: str, json: Json = False, where: Here = NOWHERE) -> int:
@@ -75,7 +83,7 @@ def archive(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> in
     session
         The session: its id, a unique beginning of it, its key, or @last.
     """
-    return asyncio.run(_change(session, "archive", "archived", where, json=json))
+    return asyncio.run(_change(session, ARCHIVE_SESSION, "archived", where, json=json))
 
 
 def restore(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
@@ -86,7 +94,7 @@ def restore(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> in
     session
         The session: its id, a unique beginning of it, its key, or @last.
     """
-    return asyncio.run(_change(session, "restore", "restored", where, json=json))
+    return asyncio.run(_change(session, RESTORE_SESSION, "restored", where, json=json))
 
 
 def history(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
@@ -110,7 +118,7 @@ def _field(text: str) -> tuple[str, str | None]:
 
 async def _set(named: str, wanted: dict[str, str | None], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        path = f"/v1/sessions/{(await short_ids.session(link, named)).session_id}"
+        path = PATCH_SESSION.at((await short_ids.session(link, named)).session_id)
         told = decoded(await link.send(path, wanted, method="PATCH"), Session, path)
     unset = [name for name, value in wanted.items() if told.entry.get(name) != (value and value.strip())]
     if unset:
@@ -120,18 +128,18 @@ async def _set(named: str, wanted: dict[str, str | None], where: Where, *, json:
 
 async def _rename(named: str, title: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        path = f"/v1/sessions/{(await short_ids.session(link, named)).session_id}"
+        path = PATCH_SESSION.at((await short_ids.session(link, named)).session_id)
         renamed = decoded(await link.send(path, {"label": title.strip() or None}, method="PATCH"), Session, path)
     shown = one_line(renamed.title or renamed.session_key, None)
     return _told(renamed, f"{renamed.session_id} is called {shown}", json=json)
 
 
-async def _change(named: str, verb: str, done: str, where: Where, *, json: bool) -> int:
+async def _change(named: str, operation: Operation[Any], done: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         session = await short_ids.session(link, named)
-        path = f"/v1/sessions/{session.session_id}/{verb}"
+        path = operation.at(session.session_id)
         told = decoded(await link.send(path, {}), Session, path)
-    if verb == "reset" and told.session_id == session.session_id:
+    if operation is RESET_SESSION and told.session_id == session.session_id:
         raise Trouble("InternalError", "The gateway took it, and the session is the same.")
     return _told(told, f"{done} {told.session_id} ({told.session_key})", json=json)
 
@@ -146,7 +154,7 @@ def _told(session: Session, line: str, *, json: bool) -> int:
 
 async def _history(named: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        path = f"/v1/sessions/{(await short_ids.session(link, named)).session_id}/history"
+        path = LIST_SESSION_HISTORY.at((await short_ids.session(link, named)).session_id)
         found = await link.read(path, SessionHistory, {})
     if json:
         print_json(msgspec.json.encode(found))

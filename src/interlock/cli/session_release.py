@@ -15,6 +15,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, result, say
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.api.sessions import GET_SESSION, RELEASE_SESSION
 from interlock.protocol.resources import Session
 
 PATIENCE_S = 10.0
@@ -43,8 +44,8 @@ def release(
 async def _release(named: str, to: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         session = await short_ids.session(link, named)
-        path = f"/v1/sessions/{session.session_id}"
-        after = decoded(await link.send(f"{path}/release", {"to": to}), Session, path)
+        path = RELEASE_SESSION.at(session.session_id)
+        after = decoded(await link.send(path, {"to": to}), Session, path)
         until = time.monotonic() + PATIENCE_S
         while after.controller != to:
             if time.monotonic() > until:
@@ -52,7 +53,7 @@ async def _release(named: str, to: str, where: Where, *, json: bool) -> int:
                               "It does so only for a gateway that it is attached to; without it being online it waits. "
                               f"Look at it with: interlock sessions {session.session_id}")
             await asyncio.sleep(POLL_S)
-            after = await link.read(path, Session)
+            after = await link.read(GET_SESSION.at(session.session_id), Session)
     if json:
         print_json(msgspec.json.encode(after))
         return ExitStatus.DONE

@@ -11,6 +11,12 @@ from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.terminal import one_line
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.answers import NodeList
+from interlock.protocol.api.access import LIST_KEYS
+from interlock.protocol.api.approvals import LIST_APPROVALS
+from interlock.protocol.api.commands import LIST_COMMANDS
+from interlock.protocol.api.gateway import LIST_NODES
+from interlock.protocol.api.runners import LIST_RUNNERS
+from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.resources import Approval, Command, Node, Session
 from interlock.sdk.runner_names import runners_named
 
@@ -36,11 +42,11 @@ class IdKind(NamedTuple):
         return f"interlock {self.verb or self.noun + 's'}"
 
 
-COMMAND = IdKind("task", "/v1/commands", "cmd_")
-APPROVAL = IdKind("approval", "/v1/approvals", "apr_")
-SESSION = IdKind("session", "/v1/sessions", "")
-RUNNER = IdKind("runner", "/v1/runners", "rnr_")
-KEY = IdKind("key", "/v1/keys", "key_")
+COMMAND = IdKind("task", LIST_COMMANDS.at(), "cmd_")
+APPROVAL = IdKind("approval", LIST_APPROVALS.at(), "apr_")
+SESSION = IdKind("session", LIST_SESSIONS.at(), "")
+RUNNER = IdKind("runner", LIST_RUNNERS.at(), "rnr_")
+KEY = IdKind("key", LIST_KEYS.at(), "key_")
 
 
 async def command(link: GatewayLink, text: str) -> Command:
@@ -101,7 +107,7 @@ async def runner_id(link: GatewayLink, text: str) -> str:
     Raises Trouble."""
     if WHOLE_ID.fullmatch(text):
         return text  # What it names may be revoked, and its sessions are there still.
-    nodes = (await link.read("/v1/edge/nodes", NodeList)).nodes
+    nodes = (await link.read(LIST_NODES.at(), NodeList)).nodes
     return pick_runner(text, nodes).node_id
 
 

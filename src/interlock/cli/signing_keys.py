@@ -21,11 +21,12 @@ from interlock.cli.terminal import print_json, print_sentence, print_table, resu
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.signature import Statement, key_id_of
+from interlock.protocol.api.access import LIST_SIGNING_KEYS, REVOKE_SIGNING_KEY
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Approval, Decision, SigningKey
 
 SIGNING_KEY_FILE = "signing.key"
-PATH = "/v1/signing-keys"
+PATH = LIST_SIGNING_KEYS.at()
 COLUMNS = Layout(text=("OF", "LABEL"), drop=("REGISTERED", "LABEL"))
 KEY = short_ids.IdKind("signing key", PATH, "sgk_", "signing-keys")
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -120,7 +121,7 @@ async def _revoke(id_: str, where: Where, *, json: bool) -> int:
         found = await _keys(link)
         usable = [one for one in found if one.revoked_at is None] if id_ == short_ids.LAST else found
         key = short_ids.pick(id_, usable, KEY, lambda one: one.key_id, lambda one: one.created_at)
-        raw = await link.send(f"{PATH}/{key.key_id}/revoke", {})
+        raw = await link.send(REVOKE_SIGNING_KEY.at(key.key_id), {})
     if json:
         print_json(raw)
     else:

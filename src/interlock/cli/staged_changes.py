@@ -21,6 +21,9 @@ from interlock.command.card.landing_request import UNASKED_LATER
 from interlock.command.card.permission_request import lines_of_approval
 from interlock.command.staged_choice import chosen_input
 from interlock.protocol.answers import StagedChanges
+from interlock.protocol.api.approvals import GET_APPROVAL
+from interlock.protocol.api.commands import GET_COMMAND, SUBMIT_COMMAND
+from interlock.protocol.api.session_entries import DISCARD_CHANGES, GET_STAGED_CHANGES
 from interlock.protocol.payloads import StagedFile
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Approval, Command, Session
@@ -98,7 +101,7 @@ def discard(
 async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
         session = await short_ids.session(link, named)
-        found = await link.read(f"/v1/sessions/{session.session_id}/changes", StagedChanges)
+        found = await link.read(GET_STAGED_CHANGES.at(session.session_id), StagedChanges)
         if json:
             print_json(msgspec.json.encode(found))
             return ExitStatus.DONE
@@ -115,7 +118,7 @@ async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
             say(f"not asked about now; to have it asked about: interlock land {session.session_id}")
             return ExitStatus.DONE
         if diff:
-            approval = await link.read(f"/v1/approvals/{found.approval_id}", Approval)
+            approval = await link.read(GET_APPROVAL.at(found.approval_id), Approval)
             for line in lines_of_approval(approval):
                 result(line.text)
         say(f"waits for a yes: interlock land {session.session_id} [FILES]", "bold", "waits for a yes:")
@@ -131,7 +134,7 @@ def _note(file: StagedFile) -> str:
 async def _land(named: str, files: tuple[str, ...], comment: str | None, where: Where, *, yes: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
         session = await short_ids.session(link, named)
-        found = await link.read(f"/v1/sessions/{session.session_id}/changes", StagedChanges)
+        found = await link.read(GET_STAGED_CHANGES.at(session.session_id), StagedChanges)
         if found.approval_id is None:
             found = await _asked(link, session.session_id, found)
         if found.approval_id is None:
@@ -139,7 +142,7 @@ async def _land(named: str, files: tuple[str, ...], comment: str | None, where: 
             return ExitStatus.DONE
         more: dict[str, Any] = {}
         if files:
-            approval = await link.read(f"/v1/approvals/{found.approval_id}", Approval)
+            approval = await link.read(GET_APPROVAL.at(found.approval_id), Approval)
             try:
                 more = {"updated_input": msgspec.json.decode(chosen_input(approval, files))}
             except Problem as problem:
@@ -155,30 +158,30 @@ async def _asked(link: GatewayLink, session_id: str, found: StagedChanges) -> St
                       f"{session_id}")
     body: dict[str, Any] = {"type": "execute", "target": {"session_id": session_id},
                             "payload": {"messages": [], "land": True}}
-    command = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
+    command = decoded(await link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at())
     say("the question is asked again; the agent starts, but gets no prompt", "dim")
     end = time.monotonic() + QUESTION_S
     while not command.ended_at:
-        found = await link.read(f"/v1/sessions/{session_id}/changes", StagedChanges)
+        found = await link.read(GET_STAGED_CHANGES.at(session_id), StagedChanges)
         if found.approval_id is not None:
             return found
         if time.monotonic() > end:
             raise Trouble("Timeout", f"The question did not come within {QUESTION_S:g} s.",
                           f"Follow it with: interlock attach {command.id}")
         await asyncio.sleep(LOOK_S)
-        command = await link.read(f"/v1/commands/{command.id}", Command)
+        command = await link.read(GET_COMMAND.at(command.id), Command)
     if command.error is not None:
         raise Trouble(command.error.code, command.error.message, "The changes stay staged. See them with: interlock "
                       f"changes {session_id}")
-    return await link.read(f"/v1/sessions/{session_id}/changes", StagedChanges)
+    return await link.read(GET_STAGED_CHANGES.at(session_id), StagedChanges)
 
 
 async def _discard(named: str, files: tuple[str, ...], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         session = await short_ids.session(link, named)
-        path = f"/v1/sessions/{session.session_id}"
+        path = DISCARD_CHANGES.at(session.session_id)
         body = {"files": [name.removeprefix("./") for name in files]} if files else {}
-        after = decoded(await link.send(f"{path}/discard", body), Session, path)
+        after = decoded(await link.send(path, body), Session, path)
         if json:
             print_json(msgspec.json.encode(after))
             return ExitStatus.DONE

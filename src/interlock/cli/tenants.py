@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
-from urllib.parse import quote
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,6 +14,8 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
 from interlock.cli.values import ago
 from interlock.protocol.access import Tenant
+from interlock.protocol.api.access import LIST_TENANTS, MAKE_TENANT, RESTORE_TENANT, SUSPEND_TENANT
+from interlock.protocol.api.operation import Operation
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 COLUMNS = Layout(text=("NAME",), drop=("MADE",))
@@ -40,22 +41,22 @@ def create(
 
 def suspend(tenant: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     """Refuse every credential of a tenant."""
-    return asyncio.run(_change(tenant, "suspend", where, json=json))
+    return asyncio.run(_change(tenant, SUSPEND_TENANT, "suspended", where, json=json))
 
 
 def restore(tenant: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     """Accept a tenant's credentials again."""
-    return asyncio.run(_change(tenant, "restore", where, json=json))
+    return asyncio.run(_change(tenant, RESTORE_TENANT, "restored", where, json=json))
 
 
 async def _list(where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.get("/v1/tenants")
+        raw = await link.get(LIST_TENANTS.at())
     if json:
         print_json(raw)
         return ExitStatus.DONE
     print_table([[one.tenant_id, one.name, _standing(one), ago(one.created_at)]
-                 for one in decoded(raw, dict[str, list[Tenant]], "/v1/tenants")["tenants"]],
+                 for one in decoded(raw, dict[str, list[Tenant]], LIST_TENANTS.at())["tenants"]],
                 ("TENANT", "NAME", "STATE", "MADE"), COLUMNS)
     return ExitStatus.DONE
 
@@ -68,7 +69,7 @@ def _standing(tenant: Tenant) -> str:
 
 async def _create(tenant: str, name: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.send("/v1/tenants", {"tenant_id": tenant, "name": name})
+        raw = await link.send(MAKE_TENANT.at(), {"tenant_id": tenant, "name": name})
     if json:
         print_json(raw)
     else:
@@ -77,11 +78,11 @@ async def _create(tenant: str, name: str, where: Where, *, json: bool) -> int:
     return ExitStatus.DONE
 
 
-async def _change(tenant: str, verb: str, where: Where, *, json: bool) -> int:
+async def _change(tenant: str, operation: Operation[Any], done: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.send(f"/v1/tenants/{quote(tenant, safe='')}/{verb}", {})
+        raw = await link.send(operation.at(tenant), {})
     if json:
         print_json(raw)
     else:
-        print_sentence(f"{tenant} is {'suspended' if verb == 'suspend' else 'restored'}")
+        print_sentence(f"{tenant} is {done}")
     return ExitStatus.DONE

@@ -16,6 +16,8 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_sentence, say
 from interlock.cli.transcript_sources import file_size
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.operation import Operation
+from interlock.protocol.api.transcripts import BRANCH_TRANSCRIPT, FORK_SESSION, GET_TRANSCRIPT_TREE, LABEL_ENTRY
 from interlock.protocol.limits import MAX_IMPORT_BYTES
 from interlock.protocol.resources import Session
 from interlock.protocol.transcripts import Report
@@ -59,14 +61,14 @@ def label(session: Named, entry: Entry, text: Annotated[str | None, Parameter(na
     """Label an entry, or take its label away."""
     if none == (text is not None):
         raise usage("Give a label, or --none to take it away.", 'See: interlock sessions label --help')
-    return asyncio.run(_entry(session, entry, "labels", {"label": text}, where, json=json))
+    return asyncio.run(_entry(session, entry, LABEL_ENTRY, {"label": text}, where, json=json))
 
 
 def branch(session: Named, entry: Entry, /, *, summary: Annotated[str | None, Parameter(help="What is left behind, in "
                                                                   "a few words; the model is told.")] = None,
            json: Json = False, where: Here = NOWHERE) -> int:
     """Go on from an earlier entry: what comes next hangs below it, and nothing is lost."""
-    return asyncio.run(_entry(session, entry, "branches", {"summary": summary}, where, json=json))
+    return asyncio.run(_entry(session, entry, BRANCH_TRANSCRIPT, {"summary": summary}, where, json=json))
 
 
 def import_(file: Annotated[Path, Parameter(name="FILE", help="A transcript: JSONL of version 1, 2 or 3.")], /, *,
@@ -87,7 +89,7 @@ async def _fork(named: str, at: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         session_id = (await short_ids.session(link, named)).session_id
         body = {"entry_id": await _entry_id(link, session_id, at)} if at is not None else {}
-        raw = await link.send(f"/v1/sessions/{session_id}/fork", body)
+        raw = await link.send(FORK_SESSION.at(session_id), body)
     _begun(raw, "fork", json=json)
     return ExitStatus.DONE
 
@@ -101,17 +103,18 @@ async def _import(file: Path, agent: str, runner: str | None, workspace: str | N
     return ExitStatus.DONE
 
 
-async def _entry(named: str, entry: str, what: str, body: dict[str, Any], where: Where, *, json: bool) -> int:
+async def _entry(named: str, entry: str, operation: Operation[Any], body: dict[str, Any], where: Where, *,
+                 json: bool) -> int:
     async with GatewayLink(where) as link:
         session_id = (await short_ids.session(link, named)).session_id
-        path = f"/v1/sessions/{session_id}/{what}"
+        path = operation.at(session_id)
         entry_id = await _entry_id(link, session_id, entry)
         raw = await link.send(path, {"entry_id": entry_id, **body})
     if json:
         print_json(raw)
         return ExitStatus.DONE
     added = decoded(raw, _Added, path)
-    if what == "branches":
+    if operation is BRANCH_TRANSCRIPT:
         print_sentence(f"{added.entry_id}: what comes next hangs below {one_line(entry_id)}")
         say("an agent that keeps its own context does not see this; see the how-to on transcripts", "dim")
     elif body["label"] is None:
@@ -123,7 +126,7 @@ async def _entry(named: str, entry: str, what: str, body: dict[str, Any], where:
 
 async def _entry_id(link: GatewayLink, session_id: str, text: str) -> str:
     """Find an entry by its id, a unique beginning of it, or its label. Raises Trouble."""
-    found = await link.read(f"/v1/sessions/{session_id}/tree", _Tree)
+    found = await link.read(GET_TRANSCRIPT_TREE.at(session_id), _Tree)
     exact = [node.id for node in found.nodes if text in (node.id, node.label)]
     hits = exact or [node.id for node in found.nodes if text and node.id.startswith(text)]
     if len(set(hits)) == 1:

@@ -13,6 +13,7 @@ from interlock.cli import short_ids
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.transcripts import EXPORT_TRANSCRIPT
 
 MAX_FILE_BYTES = 1024 * 1024 * 1024
 """A larger file is not read into memory."""
@@ -73,7 +74,7 @@ async def transcript_of(text: str, where: Where, *, raw: bool = False) -> bytes:
         return read_file(path)
     async with GatewayLink(where) as link:
         session_id = (await short_ids.session(link, text)).session_id
-        return await link.get(f"/v1/sessions/{session_id}/export" + ("?view=raw" if raw else ""))
+        return await link.get(EXPORT_TRANSCRIPT.at(session_id) + ("?view=raw" if raw else ""))
 
 
 def write_new(path: Path, data: bytes) -> None:

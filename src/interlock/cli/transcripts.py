@@ -18,6 +18,7 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, printable, result, say
 from interlock.cli.transcript_sources import Source, file_named, read_file, transcript_of, write_new
 from interlock.cli.verb_error import Trouble, usage
+from interlock.protocol.api.transcripts import EXAMINE_TRANSCRIPT, REPAIR_TRANSCRIPT
 from interlock.protocol.clock import iso
 from interlock.protocol.transcripts import Report
 from interlock.session.doctor import examine, mend
@@ -140,10 +141,10 @@ class _Repaired(msgspec.Struct):
 async def _of_session(named: str, where: Where, *, repair: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
         session_id = (await short_ids.session(link, named)).session_id
-        path = f"/v1/sessions/{session_id}"
-        report, kept = await link.read(f"{path}/doctor", Report), None
+        report, kept = await link.read(EXAMINE_TRANSCRIPT.at(session_id), Report), None
         if repair and not report.sound:
-            repaired = decoded(await link.send(f"{path}/repair", {}), _Repaired, f"{path}/repair")
+            path = REPAIR_TRANSCRIPT.at(session_id)
+            repaired = decoded(await link.send(path, {}), _Repaired, path)
             report, kept = repaired.report, repaired.kept
             say(f"repaired; the damaged file is kept as {kept}")
     _reported(report, kept, json=json)

@@ -17,6 +17,7 @@ from interlock.cli.policy_verbs import RULE, Json, state_of
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.api.policy import REVOKE_REMEMBERED_RULE
 from interlock.protocol.resources import RememberedRule
 
 COLUMNS = Layout(text=("DIRECTORY",), extra=("SHA256", "SAID", "BY"), drop=("RUNNER", "AGENT"), shorten=cut_middle)
@@ -65,7 +66,7 @@ async def forgotten(what: str, where: Where, *, json: bool) -> int:
         if what.startswith("/") and not chosen:
             raise Trouble("NotFound", f"No yes holds for the directory {what}.", "See: interlock trust")
         chosen = chosen or [short_ids.pick(what, found, RULE, lambda one: one.id, lambda one: one.created_at)]
-        raws = [await link.send(f"{RULE.path}/{one.id}/revoke", {}) for one in chosen]
+        raws = [await link.send(REVOKE_REMEMBERED_RULE.at(one.id), {}) for one in chosen]
     for one, raw in zip(chosen, raws, strict=True):
         if json:
             print_json(raw)

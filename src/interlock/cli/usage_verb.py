@@ -19,10 +19,11 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.values import count
 from interlock.cli.verb_error import usage
+from interlock.protocol.api.webhooks import GET_USAGE
 from interlock.protocol.limits import PAGE_DEFAULT, USAGE_ITEMS_MAX
 from interlock.protocol.resources import UsageDimension, UsageFigures, UsageItem, UsageReport
 
-PATH = "/v1/usage"
+PATH = GET_USAGE.at()
 FIELDS: dict[UsageDimension, str] = {"day": "day", "agent": "agent_id", "model": "model", "session": "session_id",
                                      "person": "person"}
 FIGURES = ("TURNS", "TOKENS IN", "OUT", "FROM CACHE", "COST")

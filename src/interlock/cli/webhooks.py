@@ -16,12 +16,13 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.values import ago
+from interlock.protocol.api.webhooks import LIST_DELIVERIES, LIST_WEBHOOKS, RETRY_DELIVERY, TEST_WEBHOOK
 from interlock.protocol.resources import Delivery, Webhook
 
-PATH = "/v1/webhooks"
+PATH = LIST_WEBHOOKS.at()
 COLUMNS = Layout(text=("HOST",), drop=("KIND",))
 DEAD = Layout(text=("WHY NOT",), extra=("TRIES",), drop=("ASKED", "APPROVAL"))
-DELIVERY = short_ids.IdKind("delivery", f"{PATH}/deliveries", "dlv_", "webhooks dead")
+DELIVERY = short_ids.IdKind("delivery", LIST_DELIVERIES.at(), "dlv_", "webhooks dead")
 SECRET_BYTES = 32
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
@@ -81,7 +82,7 @@ async def _list(where: Where, *, json: bool) -> int:
 
 async def _test(name: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.send(f"{PATH}/{name}/test", {})
+        raw = await link.send(TEST_WEBHOOK.at(name), {})
     if json:
         print_json(raw)
     else:
@@ -110,7 +111,7 @@ async def _retry(id_: str, where: Where, *, json: bool) -> int:
         raw = await link.get(DELIVERY.path, {"state": "dead"})
         found = decoded(raw, dict[str, list[Delivery]], DELIVERY.path).get("deliveries", [])
         delivery = short_ids.pick(id_, found, DELIVERY, lambda one: one.id, lambda one: one.created_at)
-        raw = await link.send(f"{DELIVERY.path}/{delivery.id}/retry", {})
+        raw = await link.send(RETRY_DELIVERY.at(delivery.id), {})
     if json:
         print_json(raw)
     else:

@@ -28,6 +28,7 @@ from interlock.command.note import (
 )
 from interlock.command.witness import CosignRefused, check_growth, needs_proof
 from interlock.gateway.signing_key import KeyUnusable, load_or_make_key, load_public_key, write_durably
+from interlock.protocol.api.audit import AUDIT_CHECKPOINT, PROVE_CONSISTENCY
 
 LOOK_EVERY_S = 60
 VKEY_NAME = "witness.vkey"
@@ -132,7 +133,7 @@ async def _watch(witness_: _Witness, where: Where, every: int, *, once: bool) ->
 
 
 async def _look(witness_: _Witness, link: GatewayLink) -> Checkpoint:
-    raw = b"".join([piece async for piece in link.download("/v1/audit/checkpoint")])
+    raw = b"".join([piece async for piece in link.download(AUDIT_CHECKPOINT.at())])
     try:
         shown = parse_checkpoint(raw.decode())
     except (NotANote, UnicodeError) as error:
@@ -141,7 +142,7 @@ async def _look(witness_: _Witness, link: GatewayLink) -> Checkpoint:
     proof: list[bytes] = []
     if known is not None and needs_proof(known, shown):
         asked = {"first": str(known.size), "second": str(shown.size)}
-        told = await link.read("/v1/audit/proof/consistency", _Proof, asked)
+        told = await link.read(PROVE_CONSISTENCY.at(), _Proof, asked)
         try:
             proof = [bytes.fromhex(one) for one in told.proof]
         except ValueError:

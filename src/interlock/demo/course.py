@@ -20,6 +20,10 @@ from interlock.demo.outbox_file import OutboxState, look, look_until
 from interlock.demo.proxy import Proxy
 from interlock.demo.stream_view import StreamView
 from interlock.demo.viewer import DemoViewer
+from interlock.protocol.api.approvals import GET_APPROVAL, LIST_APPROVALS, VOTE
+from interlock.protocol.api.audit import EXPORT_AUDIT
+from interlock.protocol.api.commands import GET_COMMAND, GET_STATUS, SUBMIT_COMMAND
+from interlock.protocol.api.sessions import GET_SESSION
 from interlock.protocol.resources import Approval, Command, Session
 
 T = TypeVar("T")
@@ -95,7 +99,7 @@ class Course:
         target = {"agent_id": self._chosen.agent_id, "workspace": str(self._base / "work")}
         message = {"role": "user", "content": [{"contentType": "text", "value": self._chosen.prompt}]}
         body = {"type": "execute", "target": target, "payload": {"messages": [message]}}
-        command = decoded(await self._link.send("/v1/commands", body), Command, "/v1/commands")
+        command = decoded(await self._link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at())
         if command.state != "pending_approval" or command.approval_id is None:
             raise Noticed(f"The command was to be held by the config's rule, and is {command.state}.")
         what = "three shell commands" if self._chosen.spec is None else "a question"
@@ -118,13 +122,13 @@ class Course:
             ended.cancel()
 
     async def _until_ended(self, command_id: str) -> None:
-        async for heard in SseStream(self._link, f"/v1/commands/{command_id}/status"):
+        async for heard in SseStream(self._link, GET_STATUS.at(command_id)):
             if isinstance(heard,
                           SseEvent) and heard.data.get("event") == "state" and heard.data.get("state") in BY_STATE:
                 return
 
     async def _ended(self, command_id: str) -> Command:
-        command = await self._link.read(f"/v1/commands/{command_id}", Command)
+        command = await self._link.read(GET_COMMAND.at(command_id), Command)
         self._figures.command_state = command.state
         return command
 
@@ -133,11 +137,11 @@ class Course:
         return f"The command ended as {command.state}{why}"
 
     async def _vote(self, approval_id: str, decision: str) -> Approval:
-        approval = await self._link.read(f"/v1/approvals/{approval_id}", Approval)
+        approval = await self._link.read(GET_APPROVAL.at(approval_id), Approval)
         if approval.state != "pending":
             return approval
         body = {"decision": decision, "digest": approval.digest}
-        path = f"/v1/approvals/{approval_id}/grants"
+        path = VOTE.at(approval_id)
         return decoded(await self._link.send(path, body), Approval, path)
 
     # --- shell ---
@@ -223,7 +227,7 @@ class Course:
         outbox = await self._settled(viewer, session_id)
         history = await viewer.fetch()
         await _at_most(viewer.until(lambda seen: seen.last_n >= history.last_n))
-        session = await self._link.read(f"/v1/sessions/{session_id}", Session)
+        session = await self._link.read(GET_SESSION.at(session_id), Session)
         count_frames(figures, outbox, history, session)
         figures.history_frames = proxy.history_frames
         if not proxy.history_frames:
@@ -231,7 +235,8 @@ class Course:
         compare_text(figures, viewer.reading, history,
                      files.expected(self._base / "work") if self._chosen.spec is None else None)
         await self._export(export)
-        approvals = [one for one in await self._link.list("/v1/approvals", Approval) if one.command_id == command_id]
+        approvals = [one for one in await self._link.list(LIST_APPROVALS.at(), Approval)
+                     if one.command_id == command_id]
         check_permissions(figures, history, approvals, audit.approved(export))
         self._check_doors()
         self._tell_figures(viewer.reading)
@@ -245,7 +250,7 @@ class Course:
 
     async def _export(self, export: Path) -> None:
         with export.open("wb") as file:
-            async for chunk in self._link.download("/v1/audit/export"):
+            async for chunk in self._link.download(EXPORT_AUDIT.at()):
                 file.write(chunk)
 
     def _check_doors(self) -> None:

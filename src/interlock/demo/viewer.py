@@ -11,6 +11,7 @@ import msgspec
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.sse import SseEvent, SseStream, StreamResumed
 from interlock.demo.stream_view import StreamView
+from interlock.protocol.api.sessions import GET_FRAMES
 
 PAGE = 500
 
@@ -20,7 +21,7 @@ class DemoViewer:
 
     def __init__(self, link: GatewayLink, session_id: str) -> None:
         self._link = link
-        self._path = f"/v1/sessions/{session_id}/frames"
+        self._path = GET_FRAMES.at(session_id)
         self._changed = asyncio.Condition()
         self.reading = StreamView()
         self.resumed = 0

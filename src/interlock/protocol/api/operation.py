@@ -3,7 +3,9 @@ the reference are made from it."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -68,6 +70,11 @@ class Operation(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
     no_verb: str = ""
     no_method: str = ""
     """Why the library has no method for it, if it has none."""
+
+    def at(self, *ids: str) -> str:
+        """Write the path of a request, with each id as one segment, whatever stands in it."""
+        rest = iter(ids)
+        return "/v1" + re.sub(r"\{\w+\}", lambda _: quote(next(rest), safe=""), self.path)
 
     @property
     def streams(self) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
@@ -26,12 +24,6 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def path_of(operation: Operation[Any], *ids: str) -> str:
-    """Write an operation's path, with an id as one segment, whatever stands in it."""
-    rest = iter(ids)
-    return "/v1" + re.sub(r"\{\w+\}", lambda _: quote(next(rest), safe=""), operation.path)
-
-
 def plain(operation: Operation[T], text: str) -> Callable[[], RequestSpec[T]]:
     """Make the request of an operation that takes no arguments; `text` is the docstring of its method."""
     def ask() -> RequestSpec[T]:
@@ -45,11 +37,11 @@ def plain(operation: Operation[T], text: str) -> Callable[[], RequestSpec[T]]:
 def read(operation: Operation[T], /, *ids: str, **query: object) -> RequestSpec[T]:
     """Ask for a resource; parameters that are None are left out."""
     if operation.answers is not None:
-        return RequestSpec(operation.method, path_of(operation, *ids), decoder(operation.answers).decode,
+        return RequestSpec(operation.method, operation.at(*ids), decoder(operation.answers).decode,
                            query=written(query))
     accept = operation.media[0] if len(operation.media) == 1 else "*/*"
     plain: Any = bytes
-    return RequestSpec(operation.method, path_of(operation, *ids), plain, query=written(query), accept=accept)
+    return RequestSpec(operation.method, operation.at(*ids), plain, query=written(query), accept=accept)
 
 
 def document(path: str, kind: type[T]) -> RequestSpec[T]:
@@ -63,7 +55,7 @@ def change(operation: Operation[T], /, *ids: str, body: msgspec.Struct | None = 
     `query` beside it."""
     content = _encoder.encode(body or EmptyBody()) if uploaded is None else uploaded
     return RequestSpec(
-        operation.method, path_of(operation, *ids), decoder(operation.answers).decode, query=written(query),
+        operation.method, operation.at(*ids), decoder(operation.answers).decode, query=written(query),
         body=content if isinstance(content, bytes) else None, file=content if isinstance(content, Path) else None,
         content_type=JSON if uploaded is None else operation.upload, key=key, keyed=operation.keyed)
 

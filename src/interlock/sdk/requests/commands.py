@@ -26,7 +26,7 @@ from interlock.protocol.resources import (
 )
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
-from interlock.sdk.requests.base import change, path_of, read, written
+from interlock.sdk.requests.base import change, read, written
 
 _event = msgspec.json.Decoder(StatusEvent)
 _heartbeat = msgspec.json.Decoder(Heartbeat)
@@ -122,7 +122,7 @@ def status(command_id: str, *, since: str | None = None, last: int | None = None
 
 def follow(command_id: str, *, since: str | None = None) -> Following[StatusEvent | Heartbeat]:
     """A command's status events until it has ended, from behind the cursor `since`."""
-    return Following(path_of(GET_STATUS, command_id), _read, written({}), since)
+    return Following(GET_STATUS.at(command_id), _read, written({}), since)
 
 
 def _read(event: str, data: bytes) -> StatusEvent | Heartbeat:

@@ -53,7 +53,7 @@ from interlock.protocol.bodies import (
 from interlock.protocol.resources import Approval, Compaction, FeedEvent, Session
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
-from interlock.sdk.requests.base import change, path_of, read, written
+from interlock.sdk.requests.base import change, read, written
 
 View = Literal["delivered", "raw"]
 
@@ -150,7 +150,7 @@ def frames(session_id: str, *, since: str | None = None, last: int | None = None
 
 def follow(session_id: str, *, since: str | None = None, view: View | None = None) -> Following[FrameEvent]:
     """The session's stream as it grows, deltas included; it has no end of its own."""
-    return Following(path_of(GET_FRAMES, session_id), lambda _event, data: _frame.decode(data), written({"view": view}),
+    return Following(GET_FRAMES.at(session_id), lambda _event, data: _frame.decode(data), written({"view": view}),
                      since)
 
 
@@ -172,7 +172,7 @@ def events(*, since: str | None = None, last: int | None = None, limit: int | No
 
 def follow_events(*, since: str | None = None) -> Following[FeedEvent]:
     """The tenant's feed as it grows; it has no end of its own."""
-    return Following(path_of(GET_FEED), lambda _event, data: _feed.decode(data), written({}), since)
+    return Following(GET_FEED.at(), lambda _event, data: _feed.decode(data), written({}), since)
 
 
 def ticket(path: str, *, idempotency_key: str | None = None) -> RequestSpec[StreamTicket]:
