@@ -37,7 +37,7 @@ def test_a_key_is_made_shown_once_and_revoked(browser: Any, house: House) -> Non
         page.goto(f"{origin(house)}/console/access")
         page.get_by_text("this browser").wait_for()
         page.locator("summary", has_text="Make a key").click()
-        page.get_by_label("Name").fill("of a test")
+        page.get_by_label("Name", exact=True).fill("of a test")
         page.get_by_label("Role").select_option("viewer")
         page.get_by_label("Valid for, days").fill("1")
         page.get_by_role("button", name="Make a key").click()
