@@ -1,0 +1,80 @@
+/** Words of a request that ask for a second look. They help the eye and judge nothing: a request that has none of them can
+ * do as much harm, and one that has some can be what was wanted. */
+import {words} from '../language.svelte';
+import type {Part} from '../request';
+
+const english = {
+  deletes: 'deletes',
+  elsewhere: 'Also in a terminal',
+  fetches: 'runs what it fetches or decodes',
+  look: 'Look twice:',
+  more: 'and {0} more',
+  publishes: 'changes what others use',
+  rewrites: 'overwrites history, or passes by checks',
+  rights: 'takes or gives rights',
+  secrets: 'names a place of secrets',
+  sentTo: 'sent to {0}',
+  system: 'changes the machine',
+};
+
+const korean: Record<keyof typeof english, string> = {
+  deletes: '삭제합니다',
+  elsewhere: '터미널에서도',
+  fetches: '내려받거나 디코딩한 것을 실행합니다',
+  look: '한 번 더 살펴보세요:',
+  more: '그 밖에 {0}개',
+  publishes: '다른 사람이 쓰는 것을 바꿉니다',
+  rewrites: '기록을 덮어쓰거나 검사를 건너뜁니다',
+  rights: '권한을 얻거나 줍니다',
+  secrets: '비밀이 있는 곳을 가리킵니다',
+  sentTo: '보낸 곳: {0}',
+  system: '기기를 바꿉니다',
+};
+
+/** The sentence, with a value put in for {0}. */
+export function say(word: keyof typeof english, value: string | number = ''): string {
+  return (words.language === 'ko' ? korean : english)[word].replace('{0}', () => String(value));
+}
+
+type Kind = 'deletes' | 'fetches' | 'publishes' | 'rewrites' | 'rights' | 'secrets' | 'system';
+
+/** Each stops within a few hundred characters of where it begins: an agent chooses the text. */
+const RISKS: readonly (readonly [Kind, RegExp])[] = [
+  ['deletes', /\b(?:rm\s{1,9}(?:-[\w-]{1,40}\s{1,9}){0,5}(?:-\w{0,9}[rRf]\w{0,9}|--recursive|--force)|shred|mkfs(?:\.\w+)?|wipefs|dd\s[^\n]{0,200}?\bof=|find\s[^\n]{0,200}?\s-delete|git\s+clean\s+-\w{0,9}f)/g],
+  ['deletes', /\b(?:drop\s+(?:table|database|schema)|truncate\s+table|delete\s+from)\b/gi],
+  ['fetches', /\b(?:curl|wget)\b[^\n|]{0,300}\|\s{0,9}(?:sudo\s+)?(?:(?:ba|z|da|k)?sh|python3?|node|perl|ruby)\b/g],
+  ['fetches', /\bbase64\s+(?:-d|-D|--decode)\b[^\n|]{0,200}\|\s{0,9}(?:sudo\s+)?(?:ba|z|da)?sh\b|\beval\s{1,9}["'$`(]/g],
+  ['rights', /\b(?:sudo|doas|setcap|visudo)\b|\bsu\s+-|\bchmod\s{1,9}(?:-\w+\s+)?(?:[0-7]?777|[ugoa]{0,4}\+\w{0,3}s)|\bchown\s+-\w{0,9}R/g],
+  ['rewrites', /\bgit\s+push\b[^\n;&|]{0,200}?\s(?:--force(?:-with-lease)?|-f)\b|\bgit\s+(?:reset\s+--hard|filter-branch|filter-repo)\b|\s--no-verify\b/g],
+  ['publishes', /\b(?:npm\s+publish|twine\s+upload|cargo\s+publish|docker\s+push|gh\s+release\s+create|terraform\s+(?:apply|destroy)|kubectl\s+(?:apply|delete|drain)|helm\s+(?:upgrade|uninstall))\b/g],
+  ['secrets', /(?:\.ssh\/|\.gnupg\/|\.aws\/|\.kube\/config|\.netrc\b|\.git-credentials\b|\bid_(?:rsa|ed25519|ecdsa)\b|\/etc\/shadow\b|\bowner\.key\b|(?:^|[\s"'=/])\.env(?:\.\w+)?\b)/gm],
+  ['system', /\b(?:shutdown|reboot|crontab|iptables|nft|systemctl\s+(?:stop|disable|mask|enable|start|restart)|launchctl|kill\s+-9|killall|pkill)\b|(?:>|\btee\b[^\n]{0,80}?)\s{0,9}\/(?:etc|dev\/(?:sd|nvme|disk))/g],
+];
+
+/** So much of a request is searched: a longer one is read by its person anyway. */
+const SEARCHED_CHARS = 200_000;
+const SHOWN = 6;
+const WORD_CHARS = 60;
+
+export interface Risk {
+  kind: Kind;
+  word: string;
+}
+
+function text(part: Part): string {
+  return part.lines === undefined ? part.text
+    : part.lines.rows.filter((row) => row.kind === 'added' || row.kind === 'note').map((row) => row.text).join('\n');
+}
+
+/** Find them in a request: each once, as it is written there, and how many more there are than are named. */
+export function risksIn(parts: readonly Part[]): {named: Risk[]; more: number} {
+  const searched = parts.map(text).join('\n').slice(0, SEARCHED_CHARS);
+  const found = new Map<string, Risk>();
+  for (const [kind, pattern] of RISKS) {
+    for (const [word] of searched.matchAll(pattern)) {
+      const short = word.trim();
+      found.set(short, {kind, word: short.length > WORD_CHARS ? `${short.slice(0, WORD_CHARS)}…` : short});
+    }
+  }
+  return {named: [...found.values()].slice(0, SHOWN), more: Math.max(found.size - SHOWN, 0)};
+}
