@@ -44,11 +44,6 @@ class Reads(NamedTuple):
     by_args: bool = False
     """It ignores them with SOURCES in its words, as the adapter starts it."""
 
-    @property
-    def can_ignore(self) -> bool:
-        """Whether there is a way to have it ignore them."""
-        return bool(self.env or self.session_meta or self.by_args)
-
 
 _ALL: tuple[Effect, ...] = (RUNS, SERVES, ALLOWS, REDIRECTS)
 _MCP = FilePlace(".mcp.json", (SERVES,))

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
-from interlock.protocol.problems import PROBLEMS, Place
+from interlock.protocol.problems import Place
 
 
 class InterlockError(Exception):
@@ -240,8 +240,3 @@ def refusal(status: int, body: bytes, retry_after: str | None, location: str | N
 def seconds(retry_after: str | None) -> float | None:
     """Read `Retry-After` in its form of seconds; None for any other."""
     return float(retry_after) if retry_after is not None and retry_after.isdigit() else None
-
-
-def known_codes() -> frozenset[str]:
-    """Every code that a gateway of this version answers."""
-    return frozenset(PROBLEMS)

@@ -36,7 +36,6 @@ WHERE audit_head.tenant_id = given.tenant_id AND audit_head.count = given.old_co
   AND audit_head.last_hash = given.old_hash AND NOT audit_head.frozen
 RETURNING 1
 """
-NO_STREAM = "SELECT ''::text AS name, 0::bigint AS head WHERE false"
 _NUMBER = re.compile(r"\$(\d+)")
 
 

@@ -26,7 +26,6 @@ KINDS = frozenset({"read", "edit", "delete", "move", "search", "execute", "think
 _STATUS = {"ok": "completed"}
 _CHUNKS = {"text": "agent_message_chunk", "thinking": "agent_thought_chunk"}
 _SUBJECT = msgspec.json.Decoder(p.InteractionSubject)
-_MEMBERS = msgspec.json.Decoder(dict[str, Any])
 
 
 class _Frame(msgspec.Struct):

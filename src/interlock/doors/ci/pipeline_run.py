@@ -12,7 +12,6 @@ from interlock.doors.ci.log_lines import LogStyle
 
 ATTEMPTS_LOOKED_AT = 20
 """Earlier attempts of a job whose commands are looked for; those before are left alone."""
-RUN_KEY_CHARS = 512
 
 
 class PipelineRun(NamedTuple):

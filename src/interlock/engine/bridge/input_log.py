@@ -131,17 +131,6 @@ def _read(kind: type[Any], value: Any) -> Any:
 _encoder = msgspec.json.Encoder(enc_hook=_plain)  # In the order that names have: a state's row is written in it.
 _canonical = msgspec.json.Encoder(enc_hook=_plain, order="deterministic")
 _decoder = msgspec.json.Decoder(AnyLine, dec_hook=_read)
-_input_decoder = msgspec.json.Decoder(AnyInput, dec_hook=_read)
-
-
-def encode_input(given: AnyInput) -> bytes:
-    """Return an input as JSON."""
-    return _encoder.encode(given)
-
-
-def decode_input(raw: bytes) -> AnyInput:
-    """Read an input from JSON. Raises msgspec.ValidationError."""
-    return _input_decoder.decode(raw)
 
 
 def write_log(lines: Sequence[AnyLine]) -> bytes:
