@@ -292,13 +292,14 @@ async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_n
 async def test_the_newest_link_of_a_runner_counts(store: Store) -> None:
     await store.leases.attach(link("a", "l1"))
     await store.leases.attach(link("b", "l2"))
-    assert not await store.leases.detach("r1", "l1")
+    assert not await store.leases.detach("t1", "r1", "l1")
+    assert not await store.leases.detach("t2", "r1", "l2"), "it is of another tenant"
     assert not await store.leases.update(link("a", "l1", present=b"old"))
     assert await store.leases.update(link("b", "l2", present=b"new"))
     await store.leases.attach(link("a", "l3", "r0", "t2"))
     assert await store.leases.links() == [link("a", "l3", "r0", "t2"), link("b", "l2", present=b"new")]
     assert await store.leases.links("t1") == [link("b", "l2", present=b"new")]
-    assert await store.leases.detach("r1", "l2")
+    assert await store.leases.detach("t1", "r1", "l2")
     assert await store.leases.links("t1") == []
 
 
@@ -311,8 +312,8 @@ async def test_a_hello_that_is_heard_late_does_not_take_the_runner_back(store: S
         assert told.value.newest == 2
     assert await store.leases.links() == [link("b", "l2")]
     assert (await store.leases.take("s/1", "a", "r1")).instance_id == "b"
-    assert await store.leases.detach("r1", "l2")
-    assert not await store.leases.detach("r1", "l2")
+    assert await store.leases.detach("t1", "r1", "l2")
+    assert not await store.leases.detach("t1", "r1", "l2")
     assert not await store.leases.update(link("b", "l2"))
     assert await store.leases.links() == []
     with pytest.raises(Overtaken):
@@ -340,8 +341,8 @@ async def test_who_looks_again_is_given_what_has_changed_since(store: Store) -> 
     first = await store.leases.links_since(0)
     assert {one.runner_id for one in first.links} == {"r0", "r1", "r2", "r3"}
     await store.leases.attach(link("b", "l9", "r1"))
-    await store.leases.detach("r2", "l2")
-    await store.leases.detach("r3", "an older one")
+    await store.leases.detach("t1", "r2", "l2")
+    await store.leases.detach("t1", "r3", "an older one")
     second = await store.leases.links_since(first.upto)
     found = {one.runner_id: one.instance_id for one in second.links}
     assert (found["r1"], found["r2"]) == ("b", "")
@@ -349,7 +350,7 @@ async def test_who_looks_again_is_given_what_has_changed_since(store: Store) -> 
     await store.leases.leave("b")
     assert {one.runner_id for one in (await store.leases.links_since(0)).links} == {"r0", "r1", "r3"}, (
         "of a dead instance too, which the reader knows to be dead")
-    assert not await store.leases.detach("r2", "l2"), "it is gone already"
+    assert not await store.leases.detach("t1", "r2", "l2"), "it is gone already"
     assert not await store.leases.update(link("a", "l2", "r2", present=b"new"))
     third = await store.leases.links_since(second.upto)
     while "r0" in {one.runner_id for one in third.links}:

@@ -654,7 +654,7 @@ async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
 @pytest.mark.req("L-3", "L-6")
 async def test_that_a_runner_was_seen_changes_nothing_else_of_it(ledger: Ledger) -> None:
     await put(ledger, PutRunner(runner("r1", "h1")), PutRunner(runner("r1", "h2", revoked=True)))
-    await put(ledger, SeeRunner("r1", 77), SeeRunner("nobody", 78))
+    await put(ledger, SeeRunner("t1", "r1", 77), SeeRunner("t1", "nobody", 78))
     assert await ledger.runner("r1") == runner("r1", "h2", revoked=True, last_seen_ms=77)
     assert await ledger.runners("t1") == [runner("r1", "h2", revoked=True, last_seen_ms=77)]
     assert await ledger.runner("nobody") is None
@@ -671,13 +671,13 @@ def browser_login(login_id: str = "brs_1", expires_ms: int = 20, tenant_id: str 
 @pytest.mark.req("J-18")
 async def test_a_browser_login_is_changed_while_it_is_there_and_keeps_when_it_was_used(ledger: Ledger) -> None:
     target = PushTarget(id="psh_1", endpoint="https://push.example/1", p256dh="p", auth="a", created_ms=12)
-    await put(ledger, PutBrowserLogin(browser_login()), UseBrowserLogin("brs_1", 15))
+    await put(ledger, PutBrowserLogin(browser_login()), UseBrowserLogin("t1", "brs_1", 15))
     await put(ledger, ChangeBrowserLogin(browser_login(push=target)))
     assert await ledger.browser_login("brs_1") == browser_login(push=target, last_used_ms=15)
     with pytest.raises(Spent):
         await put(ledger, ChangeBrowserLogin(browser_login(push=None)), ChangeBrowserLogin(browser_login("brs_2")))
     assert [one.push for one in await ledger.browser_logins("t1")] == [target], "a batch is whole"
-    await put(ledger, SpendBrowserLogin("brs_1", 19))
+    await put(ledger, SpendBrowserLogin("t1", "brs_1", 19))
     with pytest.raises(Spent):
         await put(ledger, ChangeBrowserLogin(browser_login(push=target)))
 
@@ -690,16 +690,16 @@ async def test_a_browser_login_is_spent_once_and_with_its_whole_batch(ledger: Le
         await put(ledger, PutBrowserLogin(browser_login()))
     assert await ledger.browser_login("brs_1") == browser_login()
     assert [one.id for one in await ledger.browser_logins("t1")] == ["0code", "brs_1", "brs_2"]
-    await put(ledger, UseBrowserLogin("brs_1", 15), UseBrowserLogin("nothing", 15))
+    await put(ledger, UseBrowserLogin("t1", "brs_1", 15), UseBrowserLogin("t1", "nothing", 15))
     assert await ledger.browser_login("brs_1") == browser_login(last_used_ms=15)
-    outcomes = await asyncio.gather(*(put(ledger, SpendBrowserLogin("0code", 19),
+    outcomes = await asyncio.gather(*(put(ledger, SpendBrowserLogin("t1", "0code", 19),
                                           PutBrowserLogin(browser_login(f"brs_9{i}", 40))) for i in range(5)),
                                     return_exceptions=True)
     assert sorted(type(one).__name__ for one in outcomes if isinstance(one, Exception)) == ["Spent"] * 4
     assert sum(one.id.startswith("brs_9") for one in await ledger.browser_logins("t1")) == 1
     for login_id, now_ms in (("0code", 19), ("nothing", 19), ("brs_2", 30)):
         with pytest.raises(Spent):
-            await put(ledger, SpendBrowserLogin(login_id, now_ms))
+            await put(ledger, SpendBrowserLogin("t1", login_id, now_ms))
     await put(ledger, DropBrowserLogins(29))
     assert [await ledger.browser_login(one) for one in ("brs_1", "brs_2", "brs_3")] == [
         None, browser_login("brs_2", 30), None]
@@ -718,15 +718,15 @@ async def test_a_code_is_spent_once_and_with_its_whole_batch(ledger: Ledger) -> 
     assert await ledger.pairing("c1") == pairing()
     assert (await ledger.pairings("t1", 10), await ledger.pairings("t1", 20)) == (2, 1)
     with pytest.raises(NameTaken):
-        await put(ledger, SpendPairing("c1", 19), PutRunner(runner("r1", "h")), PutRunner(runner("r2", "h")))
+        await put(ledger, SpendPairing("t1", "c1", 19), PutRunner(runner("r1", "h")), PutRunner(runner("r2", "h")))
     assert await ledger.pairing("c1") == pairing()
-    outcomes = await asyncio.gather(*(put(ledger, SpendPairing("c1", 19), PutRunner(runner(f"r{i}", f"h{i}")))
+    outcomes = await asyncio.gather(*(put(ledger, SpendPairing("t1", "c1", 19), PutRunner(runner(f"r{i}", f"h{i}")))
                                       for i in range(5)), return_exceptions=True)
     assert sorted(type(one).__name__ for one in outcomes if isinstance(one, Exception)) == ["Spent"] * 4
     assert len(await ledger.runners("t1")) == 1
     for code, now_ms in (("c1", 19), ("nothing", 19), ("c2", 30)):
         with pytest.raises(Spent):
-            await put(ledger, SpendPairing(code, now_ms))
+            await put(ledger, SpendPairing("t1", code, now_ms))
     await put(ledger, DropPairings(29))
     assert [await ledger.pairing(code) for code in ("c1", "c2", "c3")] == [None, pairing("c2", 30), None]
 
@@ -745,12 +745,27 @@ async def test_keys_are_found_by_their_hash(ledger: Ledger) -> None:
 async def test_keys_are_listed_by_tenant_and_their_use_is_written_alone(ledger: Ledger) -> None:
     await put(ledger, PutKey(key("k2", "h2")), PutKey(key("k1", "h1", label="laptop", expires_ms=9, origin="made")),
               PutKey(key("k3", "h3", tenant_id="t2")))
-    await put(ledger, UseKey("k1", 77), UseKey("nothing", 78))
+    await put(ledger, UseKey("t1", "k1", 77), UseKey("t1", "nothing", 78))
     assert [(one.key_id, one.last_used_ms) for one in await ledger.keys("t1")] == [("k1", 77), ("k2", None)]
     assert await ledger.key_by_id("k1", "t1") == key("k1", "h1", label="laptop", expires_ms=9, origin="made",
                                                      last_used_ms=77)
     assert await ledger.key_by_id("k3") is not None
     assert await ledger.key_by_id("k3", "t1") is None
+
+
+@pytest.mark.req("K-1")
+async def test_no_write_of_one_tenant_reaches_a_credential_of_another(ledger: Ledger) -> None:
+    await put(ledger, PutKey(key()), PutRunner(runner("r1", "h1")), PutPairing(pairing()),
+              PutBrowserLogin(browser_login()))
+    await put(ledger, UseKey("t2", "k1", 77), SeeRunner("t2", "r1", 77), UseBrowserLogin("t2", "brs_1", 77))
+    for write in (SpendPairing("t2", "c1", 19), SpendBrowserLogin("t2", "brs_1", 19),
+                  ChangeBrowserLogin(browser_login(tenant_id="t2"))):
+        with pytest.raises(Spent):
+            await put(ledger, write)
+    assert await ledger.key("h1") == key()
+    assert await ledger.runner("r1") == runner("r1", "h1")
+    assert await ledger.pairing("c1") == pairing()
+    assert await ledger.browser_login("brs_1") == browser_login()
 
 
 @pytest.mark.req("K-1")

@@ -231,7 +231,7 @@ def browser_login_row(record: BrowserLoginRecord) -> Row:
 
 def changed_browser_login_row(record: BrowserLoginRecord) -> Row:
     """Columns of CHANGE_BROWSER_LOGIN."""
-    return record.id, _encode(record)
+    return record.tenant_id, record.id, _encode(record)
 
 
 def browser_login_of(row: Row) -> BrowserLoginRecord:

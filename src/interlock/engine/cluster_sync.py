@@ -131,7 +131,7 @@ class Neighbours(Holder):
         """Its link is gone. Raises LedgerError."""
         record = present.record
         self._beats.left(record.runner_id, present.link_id)
-        await self.cluster.detach(record.runner_id, present.link_id)
+        await self.cluster.detach(record.tenant_id, record.runner_id, present.link_id)
         self._hint(RunnerLocation(record.runner_id, record.tenant_id, "", present.link_id, b""))
 
     def vouched(self, present: Present, heartbeat: Heartbeat) -> None:

@@ -312,10 +312,10 @@ class Engine:
         await self._router.look()
         return [self.presence.node(record) for record in await self.ledger.runners(tenant_id) if not record.revoked]
 
-    async def seen(self, runner_id: str) -> None:
+    async def seen(self, tenant_id: str, runner_id: str) -> None:
         """Note that a runner came or went (L-6). What cannot be noted is only a listing's detail."""
         with contextlib.suppress(LedgerError):
-            await self.ledger.commit(WriteBatch([SeeRunner(runner_id, self.clock.now_ms())]))
+            await self.ledger.commit(WriteBatch([SeeRunner(tenant_id, runner_id, self.clock.now_ms())]))
 
     @property
     def up(self) -> bool:

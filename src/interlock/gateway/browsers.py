@@ -125,7 +125,7 @@ class BrowserSessions:
             if record is None or key is None or record.form != "code" or record.expires_ms <= now:
                 raise self._wrong(source)
             principal = await self._principal(key, record.role, source)
-        spend: list[LedgerWrite] = [SpendBrowserLogin(record.id, now)]
+        spend: list[LedgerWrite] = [SpendBrowserLogin(record.tenant_id, record.id, now)]
         try:
             return await self._open(principal, key, cookie, label, personal, record.ends_ms, spend)
         except Spent:
@@ -167,7 +167,7 @@ class BrowserSessions:
         self._credentials.forget()
         return found
 
-    async def note_use(self, token: str) -> None:
+    async def note_use(self, tenant_id: str, token: str) -> None:
         """Write that a session was used, once in USED_INTERVAL_MS."""
         login_id, now = id_of(token), self._clock.now_ms()
         if now - self._noted.get(login_id, 0) < USED_INTERVAL_MS:
@@ -178,7 +178,7 @@ class BrowserSessions:
             self._noted.popitem(last=False)
         # A store that cannot take it (a full disk) must not shut out the person who would mend it.
         with contextlib.suppress(LedgerError):
-            await self._ledger.commit(WriteBatch([UseBrowserLogin(login_id, now)]))
+            await self._ledger.commit(WriteBatch([UseBrowserLogin(tenant_id, login_id, now)]))
 
     async def _open(self, principal: Principal, key: KeyRecord, cookie: str, label: str, personal: Mapping[str, str],
                     ends_ms: int | None, spend: list[LedgerWrite]) -> NewBrowserSession:
@@ -212,7 +212,8 @@ class BrowserSessions:
 
     def _ending(self, record: BrowserLoginRecord, principal: Principal, step: str) -> list[LedgerWrite]:
         meta = {"step": step, "browser_session": record.id, "key_id": record.key_id, **ended(row_of(record))}
-        return [SpendBrowserLogin(record.id, self._clock.now_ms()), AuditAppend(self._draft(principal, "logout", meta))]
+        return [SpendBrowserLogin(record.tenant_id, record.id, self._clock.now_ms()),
+                AuditAppend(self._draft(principal, "logout", meta))]
 
     async def _sessions(self, tenant_id: str) -> list[BrowserLoginRecord]:
         """Give the open sessions of a tenant; those that are idle for too long, or whose key is gone, have ended."""

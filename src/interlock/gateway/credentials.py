@@ -322,7 +322,7 @@ class Credentials:
         if record.last_used_ms is None or now - record.last_used_ms >= USED_INTERVAL_MS:
             # A store that cannot take it (a full disk) must not shut out who would mend it.
             with contextlib.suppress(LedgerError):
-                await self._ledger.commit(WriteBatch([UseKey(record.key_id, now)]))
+                await self._ledger.commit(WriteBatch([UseKey(record.tenant_id, record.key_id, now)]))
         return _principal(record, record.role)
 
     async def _runner(self, hashed: str) -> Principal:

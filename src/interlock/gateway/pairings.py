@@ -133,7 +133,8 @@ class Pairings:
         audit = self._draft(record.tenant_id, record.by, "pair",
                             {"step": "paired", "runner_id": runner.runner_id, **bound(runner)}, runner.device_name)
         try:
-            await self._ledger.commit(WriteBatch([SpendPairing(hashed, now), PutRunner(runner), AuditAppend(audit)]))
+            await self._ledger.commit(WriteBatch([SpendPairing(record.tenant_id, hashed, now), PutRunner(runner),
+                                                  AuditAppend(audit)]))
         except Spent:
             raise self._wrong(source) from None
         return RunnerToken(runner_id=runner.runner_id, token=token)

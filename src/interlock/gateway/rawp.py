@@ -222,7 +222,7 @@ class RawpEndpoint:
             # A token that was revoked or changed since it was looked at must not slip through (L-3).
             if await self._accepted(runner.token_sha256) is None:
                 raise refused(Code.UNAUTHORIZED, "the runner's token is no longer accepted")
-            await self._engine.seen(runner.runner_id)
+            await self._engine.seen(runner.tenant_id, runner.runner_id)
             intake = Intake(self._engine, present, inflow, partial(self._observe, present),
                             partial(self._take_refused, runner.runner_id))
             if self._neighbours is not None:
@@ -240,7 +240,7 @@ class RawpEndpoint:
                 with suppress(LedgerError):  # Then it is seen to be gone when this gateway is.
                     await self._neighbours.detach(present)
             log.info("runner detached", runner_id=runner.runner_id)
-            await self._engine.seen(runner.runner_id)
+            await self._engine.seen(runner.tenant_id, runner.runner_id)
 
     async def _claim(self, present: Present) -> None:
         """Have the runner attached here, and nowhere else any more. Raises LedgerError, and Closing for a hello that is

@@ -180,7 +180,7 @@ class Leases(Protocol):
         """Keep what has changed of a link; False where a newer one has taken its place."""
         ...
 
-    async def detach(self, runner_id: str, link_id: str) -> bool:
+    async def detach(self, tenant_id: str, runner_id: str, link_id: str) -> bool:
         """A link is gone; False where a newer one has taken its place."""
         ...
 

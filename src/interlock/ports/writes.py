@@ -104,6 +104,7 @@ class PutRunner(LedgerWrite, frozen=True):
 class SeeRunner(LedgerWrite, frozen=True):
     """Note when a runner was last seen, and nothing else of it; one that is not there is passed over."""
 
+    tenant_id: str
     runner_id: str
     at_ms: int
 
@@ -117,6 +118,7 @@ class PutPairing(LedgerWrite, frozen=True):
 class SpendPairing(LedgerWrite, frozen=True):
     """Forget a code that is there and has not expired at `now_ms`; else the whole batch fails with `Spent`."""
 
+    tenant_id: str
     code_sha256: str
     now_ms: int
 
@@ -143,13 +145,14 @@ class SpendBrowserLogin(LedgerWrite, frozen=True):
     """Forget a session or a code that is there and has not expired at `now_ms`; else the whole batch fails with
     `Spent`."""
 
+    tenant_id: str
     id: str
     now_ms: int
 
 
 class ChangeBrowserLogin(LedgerWrite, frozen=True):
-    """Replace a session that is there by its id, without when it was last used; else the whole batch fails with
-    `Spent`."""
+    """Replace a session of this tenant that is there by its id, without when it was last used; else the whole batch
+    fails with `Spent`."""
 
     record: BrowserLoginRecord
 
@@ -157,6 +160,7 @@ class ChangeBrowserLogin(LedgerWrite, frozen=True):
 class UseBrowserLogin(LedgerWrite, frozen=True):
     """Note when a session was last used, and nothing else of it; one that is not there is passed over."""
 
+    tenant_id: str
     id: str
     at_ms: int
 
@@ -220,6 +224,7 @@ class DropUsage(LedgerWrite, frozen=True):
 class UseKey(LedgerWrite, frozen=True):
     """Note when a key was last used, and nothing else of it; one that is not there is passed over."""
 
+    tenant_id: str
     key_id: str
     at_ms: int
 

@@ -123,15 +123,12 @@ def test_a_table_that_the_page_does_not_name_is_refused() -> None:
 
 # --- statements ---
 BY_KEY = {
-    "entries.HEADERS", "leases.ATTACH", "leases.BEGIN_LANE", "leases.DETACH", "leases.UPDATE",
-    "leases.WHY_NOT_ATTACHED", "queries.APPROVAL", "queries.BALLOT", "queries.COMMAND", "queries.DELIVERY",
-    "queries.KEY_BY_ID", "queries.LANE_PARTS", "queries.LIVE_APPROVALS", "queries.LIVE_COMMANDS", "queries.RULE",
-    "queries.RUNNER", "queries.RUNNERS_NAMED", "queries.RUNNER_SESSIONS", "queries.SESSION", "queries.SESSIONS_NAMED",
-    "queries.SESSION_CLOCKS", "queries.SIGNING_KEY", "statements.CHANGE_BROWSER_LOGIN", "statements.PUT_APPROVAL",
+    "entries.HEADERS", "leases.ATTACH", "leases.BEGIN_LANE", "queries.APPROVAL", "queries.BALLOT", "queries.COMMAND",
+    "queries.DELIVERY", "queries.KEY_BY_ID", "queries.LANE_PARTS", "queries.LIVE_APPROVALS", "queries.LIVE_COMMANDS",
+    "queries.RULE", "queries.RUNNER", "queries.RUNNERS_NAMED", "queries.RUNNER_SESSIONS", "queries.SESSION",
+    "queries.SESSIONS_NAMED", "queries.SESSION_CLOCKS", "queries.SIGNING_KEY", "statements.PUT_APPROVAL",
     "statements.PUT_COMMAND", "statements.PUT_DELIVERY", "statements.PUT_KEY", "statements.PUT_RULE",
-    "statements.PUT_RUNNER", "statements.PUT_SESSION", "statements.PUT_SIGNING_KEY", "statements.SEE_RUNNER",
-    "statements.SPEND_BROWSER_LOGIN", "statements.SPEND_PAIRING", "statements.USE_BROWSER_LOGIN",
-    "statements.USE_KEY",
+    "statements.PUT_RUNNER", "statements.PUT_SESSION", "statements.PUT_SIGNING_KEY",
 }
 """Statements that find a tenant's row by a key without its tenant. What a distributed form still needs: the list may
 only get shorter."""

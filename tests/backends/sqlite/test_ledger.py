@@ -174,7 +174,7 @@ async def test_a_runner_from_before_its_last_sight_had_a_column_is_read_as_it_wa
     monkeypatch.undo()
     ledger = await open_ledger(path, CLOCK)
     assert await ledger.runner_by_token("h") == old
-    await ledger.commit(WriteBatch([SeeRunner("local", 9)]))
+    await ledger.commit(WriteBatch([SeeRunner("default", "local", 9)]))
     assert await ledger.runner("local") == msgspec.structs.replace(old, last_seen_ms=9)
     await ledger.close()
 

@@ -358,7 +358,7 @@ async def test_a_session_that_was_written_into_the_database_is_refused(gateway: 
         assert (cookie, half) != ("", "")
         assert not await works(page, **{"Interlock-Browser": "A" * 26 + "." + half}), "no record speaks of it"
         assert await works(page)
-        await gateway.desk.ledger.commit(WriteBatch([SpendBrowserLogin(real.id, gateway.desk.at_ms),
+        await gateway.desk.ledger.commit(WriteBatch([SpendBrowserLogin(real.tenant_id, real.id, gateway.desk.at_ms),
                                                      PutBrowserLogin(longer)]))
         await waited(gateway, 0)
         assert not await works(page), "it is not the one on record"

@@ -119,7 +119,7 @@ async def test_a_new_token_shuts_the_old_one_out(gateway: Gateway) -> None:
 @pytest.mark.req("L-6")
 async def test_a_revoked_runner_stays_in_the_list_and_out_of_the_house(gateway: Gateway) -> None:
     told = (await pair(gateway, await code_of(gateway), device_name="desk")).json()
-    await gateway.desk.ledger.commit(WriteBatch([SeeRunner(told["runner_id"], NOW + 5)]))
+    await gateway.desk.ledger.commit(WriteBatch([SeeRunner("default", told["runner_id"], NOW + 5)]))
     answer = await gateway.post(f"/v1/runners/{told['runner_id']}/revoke", {})
     expected = {"runner_id": told["runner_id"], "device_name": "desk", "status": "offline", "created_at": iso(NOW),
                 "last_seen": iso(NOW + 5), "revoked": True}

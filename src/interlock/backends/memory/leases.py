@@ -117,13 +117,13 @@ class MemoryLeases(Leases):
         self._put(link)
 
     async def update(self, link: RunnerLocation) -> bool:
-        if not self._is_newest(link.runner_id, link.link_id):
+        if not self._is_newest(link.tenant_id, link.runner_id, link.link_id):
             return False
         self._put(link)
         return True
 
-    async def detach(self, runner_id: str, link_id: str) -> bool:
-        if not self._is_newest(runner_id, link_id):
+    async def detach(self, tenant_id: str, runner_id: str, link_id: str) -> bool:
+        if not self._is_newest(tenant_id, runner_id, link_id):
             return False
         self._put(self._links[runner_id]._replace(instance_id=""))
         return True
@@ -149,9 +149,10 @@ class MemoryLeases(Leases):
         self._changed.pop(link.runner_id, None)
         self._changed[link.runner_id] = self._changes
 
-    def _is_newest(self, runner_id: str, link_id: str) -> bool:
+    def _is_newest(self, tenant_id: str, runner_id: str, link_id: str) -> bool:
         known = self._links.get(runner_id)
-        return known is not None and known.link_id == link_id and known.instance_id != ""
+        return (known is not None and known.tenant_id == tenant_id and known.link_id == link_id
+                and known.instance_id != "")
 
     def _alive(self, instance_id: str) -> bool:
         found = self._instances.get(instance_id)

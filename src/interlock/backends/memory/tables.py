@@ -188,16 +188,16 @@ class MemoryTables:
                        for other in self._runners.values()):
                     raise NameTaken("Another runner has this token.")
                 put(self._runners, record.runner_id, record, undo)
-            case SeeRunner(runner_id, at_ms):
-                if (seen := self._runners.get(runner_id)) is not None:
+            case SeeRunner(tenant_id, runner_id, at_ms):
+                if (seen := self._runners.get(runner_id)) is not None and seen.tenant_id == tenant_id:
                     put(self._runners, runner_id, msgspec.structs.replace(seen, last_seen_ms=at_ms), undo)
             case PutPairing(record):
                 if record.code_sha256 in self._pairings:
                     raise NameTaken("This code is given out already.")
                 put(self._pairings, record.code_sha256, record, undo)
-            case SpendPairing(code_sha256, now_ms):
+            case SpendPairing(tenant_id, code_sha256, now_ms):
                 good = self._pairings.get(code_sha256)
-                if good is None or good.expires_ms <= now_ms:
+                if good is None or good.tenant_id != tenant_id or good.expires_ms <= now_ms:
                     raise Spent("This code is not known, or no longer good.")
                 drop(self._pairings, [code_sha256], undo)
             case DropPairings(now_ms):
@@ -206,18 +206,19 @@ class MemoryTables:
                 if record.id in self._browser_logins:
                     raise NameTaken("This browser session or code exists already.")
                 put(self._browser_logins, record.id, record, undo)
-            case SpendBrowserLogin(login_id, now_ms):
+            case SpendBrowserLogin(tenant_id, login_id, now_ms):
                 there = self._browser_logins.get(login_id)
-                if there is None or there.expires_ms <= now_ms:
+                if there is None or there.tenant_id != tenant_id or there.expires_ms <= now_ms:
                     raise Spent("This browser session or code is not known, or no longer good.")
                 drop(self._browser_logins, [login_id], undo)
             case ChangeBrowserLogin(record):
-                if (login := self._browser_logins.get(record.id)) is None:
+                login = self._browser_logins.get(record.id)
+                if login is None or login.tenant_id != record.tenant_id:
                     raise Spent("This browser session is not known, or no longer good.")
                 put(self._browser_logins, record.id,
                     msgspec.structs.replace(record, last_used_ms=login.last_used_ms), undo)
-            case UseBrowserLogin(login_id, at_ms):
-                if (login := self._browser_logins.get(login_id)) is not None:
+            case UseBrowserLogin(tenant_id, login_id, at_ms):
+                if (login := self._browser_logins.get(login_id)) is not None and login.tenant_id == tenant_id:
                     put(self._browser_logins, login_id, msgspec.structs.replace(login, last_used_ms=at_ms), undo)
             case DropBrowserLogins(now_ms):
                 drop(self._browser_logins,
@@ -227,8 +228,8 @@ class MemoryTables:
                        for other in self._keys.values()):
                     raise NameTaken("Another key has this secret.")
                 put(self._keys, record.key_id, record, undo)
-            case UseKey(key_id, at_ms):
-                if (used := self._keys.get(key_id)) is not None:
+            case UseKey(tenant_id, key_id, at_ms):
+                if (used := self._keys.get(key_id)) is not None and used.tenant_id == tenant_id:
                     put(self._keys, key_id, msgspec.structs.replace(used, last_used_ms=at_ms), undo)
             case PutTenant(record):
                 put(self._tenants, record.tenant_id, record, undo)

@@ -89,14 +89,15 @@ WHERE excluded.number = 0 OR excluded.number > known.number RETURNING 1
 """The instance's row is locked: it cannot leave before the statement has ended."""
 WHY_NOT_ATTACHED = """
 SELECT EXISTS (SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms()),
-    coalesce((SELECT number FROM runner_link WHERE runner_id = $2), 0)
+    coalesce((SELECT number FROM runner_link WHERE tenant_id = $2 AND runner_id = $3), 0)
 """
 UPDATE = """
-UPDATE runner_link SET present = $3 WHERE runner_id = $1 AND link_id = $2 AND instance_id <> '' RETURNING 1
+UPDATE runner_link SET present = $4
+WHERE tenant_id = $1 AND runner_id = $2 AND link_id = $3 AND instance_id <> '' RETURNING 1
 """
 DETACH = """
 UPDATE runner_link SET instance_id = '', present = ''
-WHERE runner_id = $1 AND link_id = $2 AND instance_id <> '' RETURNING 1
+WHERE tenant_id = $1 AND runner_id = $2 AND link_id = $3 AND instance_id <> '' RETURNING 1
 """
 UPTO = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 """The oldest transaction that is open still: what those before it changed is to be seen from now on."""
@@ -188,7 +189,7 @@ class PostgresLeases(Leases):
     async def attach(self, link: RunnerLocation, number: int = 0) -> None:
         if await self._writer.change(ATTACH, *_held(link), number):
             return
-        found = await self._readers.row(WHY_NOT_ATTACHED, link.instance_id, link.runner_id)
+        found = await self._readers.row(WHY_NOT_ATTACHED, link.instance_id, link.tenant_id, link.runner_id)
         assert found is not None, "values give a row"
         alive, newest = found
         if not alive:
@@ -196,10 +197,10 @@ class PostgresLeases(Leases):
         raise Overtaken(link.runner_id, int(newest))
 
     async def update(self, link: RunnerLocation) -> bool:
-        return await self._found(UPDATE, link.runner_id, link.link_id, link.present)
+        return await self._found(UPDATE, link.tenant_id, link.runner_id, link.link_id, link.present)
 
-    async def detach(self, runner_id: str, link_id: str) -> bool:
-        return await self._found(DETACH, runner_id, link_id)
+    async def detach(self, tenant_id: str, runner_id: str, link_id: str) -> bool:
+        return await self._found(DETACH, tenant_id, runner_id, link_id)
 
     async def links(self, tenant_id: str | None = None) -> list[RunnerLocation]:
         return [RunnerLocation(*row) for row in await self._readers.rows(LINKS, tenant_id)]

@@ -157,16 +157,18 @@ ON CONFLICT (runner_id) DO UPDATE SET
     body = excluded.body
 """
 SEE_RUNNER = """
-UPDATE runner SET last_seen_ms = seen.at_ms FROM unnest($1::text[], $2::bigint[]) AS seen (runner_id, at_ms)
-WHERE runner.runner_id = seen.runner_id
+UPDATE runner SET last_seen_ms = seen.at_ms
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS seen (tenant_id, runner_id, at_ms)
+WHERE runner.tenant_id = seen.tenant_id AND runner.runner_id = seen.runner_id
 """
 ADD_PAIRING = """
 INSERT INTO pairing (code_sha256, tenant_id, expires_ms, body)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])
 """
 SPEND_PAIRING = """
-DELETE FROM pairing USING unnest($1::text[], $2::bigint[]) AS spent (code_sha256, now_ms)
-WHERE pairing.code_sha256 = spent.code_sha256 AND pairing.expires_ms > spent.now_ms RETURNING 1
+DELETE FROM pairing USING unnest($1::text[], $2::text[], $3::bigint[]) AS spent (tenant_id, code_sha256, now_ms)
+WHERE pairing.tenant_id = spent.tenant_id AND pairing.code_sha256 = spent.code_sha256
+  AND pairing.expires_ms > spent.now_ms RETURNING 1
 """
 DROP_PAIRINGS = "DELETE FROM pairing WHERE expires_ms <= (SELECT max(at_ms) FROM unnest($1::bigint[]) AS at_ms)"
 ADD_BROWSER_LOGIN = """
@@ -174,16 +176,19 @@ INSERT INTO browser_login (id, tenant_id, expires_ms, last_used_ms, body)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[])
 """
 SPEND_BROWSER_LOGIN = """
-DELETE FROM browser_login USING unnest($1::text[], $2::bigint[]) AS spent (id, now_ms)
-WHERE browser_login.id = spent.id AND browser_login.expires_ms > spent.now_ms RETURNING 1
+DELETE FROM browser_login USING unnest($1::text[], $2::text[], $3::bigint[]) AS spent (tenant_id, id, now_ms)
+WHERE browser_login.tenant_id = spent.tenant_id AND browser_login.id = spent.id
+  AND browser_login.expires_ms > spent.now_ms RETURNING 1
 """
 CHANGE_BROWSER_LOGIN = """
-UPDATE browser_login SET body = changed.body FROM unnest($1::text[], $2::bytea[]) AS changed (id, body)
-WHERE browser_login.id = changed.id RETURNING 1
+UPDATE browser_login SET body = changed.body
+FROM unnest($1::text[], $2::text[], $3::bytea[]) AS changed (tenant_id, id, body)
+WHERE browser_login.tenant_id = changed.tenant_id AND browser_login.id = changed.id RETURNING 1
 """
 USE_BROWSER_LOGIN = """
-UPDATE browser_login SET last_used_ms = used.at_ms FROM unnest($1::text[], $2::bigint[]) AS used (id, at_ms)
-WHERE browser_login.id = used.id
+UPDATE browser_login SET last_used_ms = used.at_ms
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS used (tenant_id, id, at_ms)
+WHERE browser_login.tenant_id = used.tenant_id AND browser_login.id = used.id
 """
 DROP_BROWSER_LOGINS = """
 DELETE FROM browser_login WHERE expires_ms <= (SELECT max(at_ms) FROM unnest($1::bigint[]) AS at_ms)
@@ -196,8 +201,9 @@ ON CONFLICT (key_id) DO UPDATE SET
     body = excluded.body
 """
 USE_KEY = """
-UPDATE api_key SET last_used_ms = used.at_ms FROM unnest($1::text[], $2::bigint[]) AS used (key_id, at_ms)
-WHERE api_key.key_id = used.key_id
+UPDATE api_key SET last_used_ms = used.at_ms
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS used (tenant_id, key_id, at_ms)
+WHERE api_key.tenant_id = used.tenant_id AND api_key.key_id = used.key_id
 """
 PUT_TENANT = """
 INSERT INTO tenant (tenant_id, body) SELECT * FROM unnest($1::text[], $2::bytea[])

@@ -62,11 +62,11 @@ WHERE excluded.number = 0 OR excluded.number > number RETURNING 1
 _NEWEST = "SELECT number FROM runner_link WHERE runner_id = ?"
 _UPDATE = """
 UPDATE runner_link SET present = ?, changed = 1 + (SELECT max(changed) FROM runner_link)
-WHERE runner_id = ? AND link_id = ? AND instance_id <> '' RETURNING 1
+WHERE tenant_id = ? AND runner_id = ? AND link_id = ? AND instance_id <> '' RETURNING 1
 """
 _DETACH = """
 UPDATE runner_link SET instance_id = '', present = x'', changed = 1 + (SELECT max(changed) FROM runner_link)
-WHERE runner_id = ? AND link_id = ? AND instance_id <> '' RETURNING 1
+WHERE tenant_id = ? AND runner_id = ? AND link_id = ? AND instance_id <> '' RETURNING 1
 """
 _UPTO = "SELECT coalesce(max(changed), 0) FROM runner_link"
 _SINCE = """
@@ -166,11 +166,11 @@ class SqliteLeases(Leases):
         await self._do(attach)
 
     async def update(self, link: RunnerLocation) -> bool:
-        given = (link.present, link.runner_id, link.link_id)
+        given = (link.present, link.tenant_id, link.runner_id, link.link_id)
         return await self._do(lambda store: store.execute(_UPDATE, given).get) is not None
 
-    async def detach(self, runner_id: str, link_id: str) -> bool:
-        return await self._do(lambda store: store.execute(_DETACH, (runner_id, link_id)).get) is not None
+    async def detach(self, tenant_id: str, runner_id: str, link_id: str) -> bool:
+        return await self._do(lambda store: store.execute(_DETACH, (tenant_id, runner_id, link_id)).get) is not None
 
     async def links(self, tenant_id: str | None = None) -> list[RunnerLocation]:
         given = (self._clock.now_ms(), tenant_id, tenant_id)

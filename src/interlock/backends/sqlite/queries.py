@@ -253,7 +253,7 @@ ON CONFLICT (runner_id) DO UPDATE SET
     tenant_id = excluded.tenant_id, token_sha256 = excluded.token_sha256, last_seen_ms = excluded.last_seen_ms,
     body = excluded.body
 """
-SEE_RUNNER = "UPDATE runner SET last_seen_ms = ?2 WHERE runner_id = ?1"
+SEE_RUNNER = "UPDATE runner SET last_seen_ms = ?3 WHERE tenant_id = ?1 AND runner_id = ?2"
 RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 RUNNER_BY_TOKEN = "SELECT body, last_seen_ms FROM runner WHERE token_sha256 = ?"
 RUNNERS_NAMED = "SELECT body, last_seen_ms FROM runner WHERE runner_id IN (SELECT value FROM json_each(?))"
@@ -264,14 +264,14 @@ INSERT INTO file (session_id, transfer_id, body) VALUES (?,?,?) ON CONFLICT (ses
 FILE = "SELECT body FROM file WHERE session_id = ? AND transfer_id = ?"
 FILES = "SELECT place, body FROM file WHERE session_id = ? AND place > ? ORDER BY place LIMIT ?"
 ADD_BROWSER_LOGIN = "INSERT INTO browser_login (id, tenant_id, expires_ms, last_used_ms, body) VALUES (?,?,?,?,?)"
-SPEND_BROWSER_LOGIN = "DELETE FROM browser_login WHERE id = ? AND expires_ms > ?"
-CHANGE_BROWSER_LOGIN = "UPDATE browser_login SET body = ?2 WHERE id = ?1"
-USE_BROWSER_LOGIN = "UPDATE browser_login SET last_used_ms = ?2 WHERE id = ?1"
+SPEND_BROWSER_LOGIN = "DELETE FROM browser_login WHERE tenant_id = ? AND id = ? AND expires_ms > ?"
+CHANGE_BROWSER_LOGIN = "UPDATE browser_login SET body = ?3 WHERE tenant_id = ?1 AND id = ?2"
+USE_BROWSER_LOGIN = "UPDATE browser_login SET last_used_ms = ?3 WHERE tenant_id = ?1 AND id = ?2"
 DROP_BROWSER_LOGINS = "DELETE FROM browser_login WHERE expires_ms <= ?"
 BROWSER_LOGIN = "SELECT body, last_used_ms FROM browser_login WHERE id = ?"
 BROWSER_LOGINS = "SELECT body, last_used_ms FROM browser_login WHERE tenant_id = ? ORDER BY id"
 ADD_PAIRING = "INSERT INTO pairing (code_sha256, tenant_id, expires_ms, body) VALUES (?,?,?,?)"
-SPEND_PAIRING = "DELETE FROM pairing WHERE code_sha256 = ? AND expires_ms > ?"
+SPEND_PAIRING = "DELETE FROM pairing WHERE tenant_id = ? AND code_sha256 = ? AND expires_ms > ?"
 DROP_PAIRINGS = "DELETE FROM pairing WHERE expires_ms <= ?"
 PAIRING = "SELECT body FROM pairing WHERE code_sha256 = ?"
 PAIRINGS = "SELECT count(*) FROM pairing WHERE tenant_id = ? AND expires_ms > ?"
@@ -281,7 +281,7 @@ ON CONFLICT (key_id) DO UPDATE SET
     key_sha256 = excluded.key_sha256, tenant_id = excluded.tenant_id, last_used_ms = excluded.last_used_ms,
     body = excluded.body
 """
-USE_KEY = "UPDATE api_key SET last_used_ms = ?2 WHERE key_id = ?1"
+USE_KEY = "UPDATE api_key SET last_used_ms = ?3 WHERE tenant_id = ?1 AND key_id = ?2"
 KEY = "SELECT body, last_used_ms FROM api_key WHERE key_sha256 = ?"
 KEY_BY_ID = "SELECT body, last_used_ms FROM api_key WHERE key_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 KEYS = "SELECT body, last_used_ms FROM api_key WHERE tenant_id = ? ORDER BY key_id"

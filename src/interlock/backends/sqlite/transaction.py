@@ -313,7 +313,7 @@ class Transaction:
             raise NameTaken("Another runner has this token.") from error
 
     def see_runner(self, write: SeeRunner) -> None:
-        self._execute(queries.SEE_RUNNER, (write.runner_id, write.at_ms))
+        self._execute(queries.SEE_RUNNER, (write.tenant_id, write.runner_id, write.at_ms))
 
     def put_pairing(self, write: PutPairing) -> None:
         try:
@@ -322,7 +322,7 @@ class Transaction:
             raise NameTaken("This code is given out already.") from error
 
     def spend_pairing(self, write: SpendPairing) -> None:
-        self._execute(queries.SPEND_PAIRING, (write.code_sha256, write.now_ms))
+        self._execute(queries.SPEND_PAIRING, (write.tenant_id, write.code_sha256, write.now_ms))
         if not self._connection.changes():
             raise Spent("This code is not known, or no longer good.")
 
@@ -336,7 +336,7 @@ class Transaction:
             raise NameTaken("This browser session or code exists already.") from error
 
     def spend_browser_login(self, write: SpendBrowserLogin) -> None:
-        self._execute(queries.SPEND_BROWSER_LOGIN, (write.id, write.now_ms))
+        self._execute(queries.SPEND_BROWSER_LOGIN, (write.tenant_id, write.id, write.now_ms))
         if not self._connection.changes():
             raise Spent("This browser session or code is not known, or no longer good.")
 
@@ -346,7 +346,7 @@ class Transaction:
             raise Spent("This browser session is not known, or no longer good.")
 
     def use_browser_login(self, write: UseBrowserLogin) -> None:
-        self._execute(queries.USE_BROWSER_LOGIN, (write.id, write.at_ms))
+        self._execute(queries.USE_BROWSER_LOGIN, (write.tenant_id, write.id, write.at_ms))
 
     def drop_browser_logins(self, write: DropBrowserLogins) -> None:
         self._execute(queries.DROP_BROWSER_LOGINS, (write.now_ms,))
@@ -364,7 +364,7 @@ class Transaction:
             raise NameTaken("Another key has this secret.") from error
 
     def use_key(self, write: UseKey) -> None:
-        self._execute(queries.USE_KEY, (write.key_id, write.at_ms))
+        self._execute(queries.USE_KEY, (write.tenant_id, write.key_id, write.at_ms))
 
     def put_tenant(self, write: PutTenant) -> None:
         self._execute(queries.PUT_TENANT, rows.tenant_row(write.record))

@@ -300,9 +300,9 @@ class Cluster(Room):
         """What is known of an attached runner has changed."""
         await self._leases.update(RunnerLocation(runner_id, tenant_id, self.instance_id, link_id, present))
 
-    async def detach(self, runner_id: str, link_id: str) -> None:
+    async def detach(self, tenant_id: str, runner_id: str, link_id: str) -> None:
         """A link is gone."""
-        await self._leases.detach(runner_id, link_id)
+        await self._leases.detach(tenant_id, runner_id, link_id)
 
     # --- asking each other ---
     def answer(self, what: str, answer: Answer) -> None:

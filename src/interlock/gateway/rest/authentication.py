@@ -90,7 +90,7 @@ class Authentication:
             async with self._looking(source):
                 principal = await self._access.credentials.principal(token)
         if BROWSER_HEADER in headers:
-            await self._access.browsers.note_use(token)
+            await self._access.browsers.note_use(principal.tenant_id, token)
         return principal
 
     async def _admitted(self, scope: Scope) -> Principal:
@@ -98,7 +98,7 @@ class Authentication:
         scope[CREDENTIAL] = token
         principal = await self._access.credentials.principal(token)
         if token.startswith(BROWSER_PREFIX):
-            await self._access.browsers.note_use(token)
+            await self._access.browsers.note_use(principal.tenant_id, token)
         return principal
 
     @asynccontextmanager
