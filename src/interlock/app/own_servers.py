@@ -27,6 +27,8 @@ from interlock.protocol.extras import install
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 POLL_S = 0.02
+OLD_CHILDREN = "pre-existing shared memory block"
+"""PostgreSQL logs this while processes of the one before still have its memory."""
 OWNER = "interlock"
 """The database's owner, and its only user: who reaches the socket is on this machine and may."""
 SOCKET = ".s.PGSQL.5432"
@@ -54,18 +56,22 @@ class OwnServer:
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        """Start it, and wait until it is ready."""
-        process = self._spawn()
-        child_cleanup.leave(process.pid, signal.SIGINT)
+        """Start it, and wait until it is ready. Children of a PostgreSQL that was killed may live a moment longer than
+        it, and no other starts beside them: then it is started again."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not self._is_ready():
-            if process.poll() is not None or time.monotonic() > deadline:
-                _end(process, signal.SIGKILL)
-                child_cleanup.take_back(process.pid)
-                raise ServerMissing(f"A server did not start; see {self.log}: "
-                                    f"{self.log.read_text(errors='replace').strip()[-500:]}")
+        while True:
+            process = self._spawn()
+            child_cleanup.leave(process.pid, signal.SIGINT)
+            while not (ready := self._is_ready()) and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+            if ready:
+                return process
+            _end(process, signal.SIGKILL)
+            child_cleanup.take_back(process.pid)
+            said = self.log.read_text(errors="replace").strip()[-500:] if self.log.exists() else ""
+            if OLD_CHILDREN not in said or time.monotonic() > deadline:
+                raise ServerMissing(f"A server did not start; see {self.log}: {said}")
             time.sleep(POLL_S)
-        return process
 
     @property
     def pid(self) -> int:
