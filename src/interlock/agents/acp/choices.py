@@ -78,6 +78,8 @@ class Choices:
                             {"configId": option.id})
         self._session: dict[str, str] = {}
         self._now = dict(self._opened)
+        self._shown: AgentSettings | None = None
+        self._shown_of: tuple[dict[str, str], dict[str, str]] = ({}, {})
 
     def _slot_of(self, option: wire.ConfigOption) -> str | None:
         """What an option sets, if that is read: the options that decide whether the agent asks are."""
@@ -114,9 +116,13 @@ class Choices:
 
     @property
     def settings(self) -> AgentSettings:
-        """What can be chosen, and what is set now (J-14)."""
-        return AgentSettings(mode=self._setting("mode"), model=self._setting("model"),
-                             thinking=self._setting("thinking"))
+        """What can be chosen, and what is set now (J-14); the same object until that changes, since it is looked at
+        after each of the agent's messages."""
+        if self._shown is None or self._shown_of != (self._now, self._opened):
+            self._shown_of = (dict(self._now), dict(self._opened))
+            self._shown = AgentSettings(mode=self._setting("mode"), model=self._setting("model"),
+                                        thinking=self._setting("thinking"))
+        return self._shown
 
     def _setting(self, name: str) -> AgentSetting | None:
         if name not in self._slots:

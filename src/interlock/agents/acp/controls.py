@@ -90,7 +90,7 @@ class Controls:
     async def _report_settings(self) -> None:
         """Report what it is set to now, where that is another than was reported (J-14)."""
         settings = self.choices.settings
-        if settings != self._reported_settings:
+        if settings is not self._reported_settings and settings != self._reported_settings:
             self._reported_settings = settings
             if self._opening.relay is not None:
                 await self._opening.relay("x-interlock.settings.changed", settings, {})
