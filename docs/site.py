@@ -1,15 +1,20 @@
-"""`python docs/site.py [--into DIRECTORY]`: the pages as a static site with a search, which asks no other host (Y-16).
+"""`python docs/site.py [--into DIRECTORY] [--pictures] [--version VERSION]`: the pages as a static site with a search,
+which asks no other host (Y-16).
 
 MkDocs with the theme Material builds it (`pip install '.[docs]'`). Pages stay as they read in the repository: they are
-staged in their own places, with every file that they link to, and a link that leads nowhere fails the build.
+staged in their own places, with every file that they link to, and a link that leads nowhere fails the build. Pictures
+are made while it is built, by this version at work, and none is kept in the repository. With a version the site goes
+into a directory of its own beside those of other versions, and each page has a menu of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +28,18 @@ SECTIONS = {"How to": "docs/how-to", "How it holds": "docs/explanation", "Refere
             "Decisions": "docs/decisions"}
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\[[^\]]*\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+VERSION = re.compile(r"\d+(?:\.\d+){1,3}(?:[a-z]+\d+)?")
+VERSIONS = "versions.json"
+"""What the theme's menu of versions reads: a list that is kept beside the versions."""
+PICTURES, PICTURES_PAGE = "docs/pictures", "docs/pictures.md"
+TERMINAL_COLUMNS = 80
+CAPTIONS = {
+    "help": "The verbs", "status": "What waits, runs and is connected", "run": "A tool call that you allow",
+    "deny": "A no with its reason", "tasks": "Tasks", "approvals": "Approvals, with what became of each",
+    "sessions": "Sessions", "policy": "The rules in force", "audit": "The audit log", "doctor": "What must be right",
+    "agents": "Agents, and how each is held", "error": "An error, and what to do",
+}
+"""Recordings of the terminal that the page of pictures shows, in this order."""
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
@@ -58,7 +75,57 @@ def stage(repository: Path, into: Path) -> list[tuple[str, str | list[tuple[str,
     return _navigation(repository, into)
 
 
-def build(pages: Path, navigation: list[Any], into: Path) -> None:
+def add_pictures(repository: Path, pages: Path, navigation: list[Any]) -> None:
+    """Record the terminal of this version at work, and add a page of the recordings. Raises Broken."""
+    place = pages / PICTURES
+    words = [sys.executable, "-m", "proof.recording", str(place), "--columns", str(TERMINAL_COLUMNS)]
+    done = subprocess.run(words, cwd=repository, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Broken(f"No pictures could be made: {done.stderr.strip()}")
+    add_page_of_pictures(pages, navigation)
+
+
+def add_page_of_pictures(pages: Path, navigation: list[Any]) -> None:
+    """Add the page of the pictures that are staged, behind the tutorials. Raises Broken if one is not there."""
+    lines = ["# Pictures of the terminal", "",
+             f"Made when this site was built, at {TERMINAL_COLUMNS} columns: what each verb printed."]
+    for name, caption in CAPTIONS.items():
+        picture = f"{name}-{TERMINAL_COLUMNS}.svg"
+        if not (pages / PICTURES / picture).is_file():
+            raise Broken(f"There is no picture {picture}.")
+        lines += ["", f"## {caption}", "", f"![{caption}]({Path(PICTURES).name}/{picture})"]
+    (pages / PICTURES_PAGE).write_text("\n".join(lines) + "\n", "utf-8")
+    for text in (pages / PICTURES).glob("*.txt"):
+        text.unlink()
+    navigation.insert(3, {"Pictures": PICTURES_PAGE})
+
+
+def place_of_version(root: Path, version: str) -> Path:
+    """Return the directory of a version's site below `root`. Raises Broken if it is none."""
+    if not VERSION.fullmatch(version):
+        raise Broken(f"{version!r} is not a version such as 0.1.0.")
+    return root / version
+
+
+def add_version(root: Path, version: str) -> None:
+    """List the version among those that are at `root`, and lead from there to the newest one."""
+    built = (one.parent.name for one in root.glob("*/index.html"))
+    there = sorted(filter(VERSION.fullmatch, built), key=_order, reverse=True)
+    assert version in there
+    listed = [{"version": one, "title": one, "aliases": ["latest"] if one == there[0] else []} for one in there]
+    (root / VERSIONS).write_text(json.dumps(listed, indent=2) + "\n", "utf-8")
+    (root / "index.html").write_text(
+        f'<!doctype html><meta charset="utf-8"><title>Interlock</title><meta http-equiv="refresh" content="0; '
+        f'url={there[0]}/index.html"><a href="{there[0]}/index.html">Interlock {there[0]}</a>\n', "utf-8")
+
+
+def _order(version: str) -> tuple[list[int], bool, str]:
+    """Numbers count as numbers, and a version comes behind its own release candidates."""
+    numbers, _, rest = re.sub(r"([a-z])", r" \1", version, count=1).partition(" ")
+    return [int(one) for one in numbers.split(".")], not rest, rest
+
+
+def build(pages: Path, navigation: list[Any], into: Path, *, versioned: bool = False) -> None:
     """Build the site of staged pages. Raises Broken for whatever MkDocs warns of."""
     from mkdocs.commands.build import build as build_pages
     from mkdocs.config import load_config
@@ -68,7 +135,8 @@ def build(pages: Path, navigation: list[Any], into: Path) -> None:
     logging.getLogger("mkdocs").addHandler(warned)
     try:
         config = load_config(
-            config_file=_config_file(pages.parent), docs_dir=str(pages), site_dir=str(into), nav=navigation,
+            config_file=_config_file(pages.parent, versioned=versioned), docs_dir=str(pages), site_dir=str(into),
+            nav=navigation,
             markdown_extensions=["admonition", "tables", "attr_list", "pymdownx.superfences", "pymdownx.highlight",
                                  {"toc": {"slugify": anchor, "permalink": True}}],
             validation={"nav": {"omitted_files": "ignore"},
@@ -100,14 +168,16 @@ class _Warnings(logging.Handler):
         self.sentences.append(record.getMessage())
 
 
-def _config_file(place: Path) -> str:
-    """Write what is fixed: without fonts and icons of another host."""
+def _config_file(place: Path, *, versioned: bool) -> str:
+    """Write what is fixed: without fonts and icons of another host. The menu of versions is read from beside them."""
+    extra = "{generator: false, version: {provider: mike}}" if versioned else "{generator: false}"
     path = place / "mkdocs.yml"
     path.write_text("site_name: Interlock\nuse_directory_urls: false\nplugins: [search]\n"
                     "theme:\n  name: material\n  font: false\n  features: [navigation.indexes, navigation.tabs,"
                     " search.highlight, search.suggest, content.code.copy, toc.follow]\n  palette:\n"
                     "    - {media: '(prefers-color-scheme: light)', scheme: default}\n"
-                    "    - {media: '(prefers-color-scheme: dark)', scheme: slate}\nextra: {generator: false}\n")
+                    "    - {media: '(prefers-color-scheme: dark)', scheme: slate}\n"
+                    f"extra: {extra}\n")
     return str(path)
 
 
@@ -168,11 +238,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python docs/site.py", description=__doc__)
     parser.add_argument("--into", type=Path, default=REPOSITORY / "build/site", metavar="DIRECTORY",
                         help="where the site is written; what was there is replaced (default: build/site)")
-    into = parser.parse_args().into.absolute()
+    parser.add_argument("--pictures", action="store_true",
+                        help="add a page of pictures of the terminal, which are made now, by `interlock up` at work")
+    parser.add_argument("--version", metavar="VERSION",
+                        help="write into DIRECTORY/VERSION, beside other versions, with a menu of them on each page")
+    asked = parser.parse_args()
+    root = asked.into.absolute()
     try:
+        into = place_of_version(root, asked.version) if asked.version else root
         with tempfile.TemporaryDirectory(prefix="interlock-site-") as place:
             pages = Path(place, "pages")
-            build(pages, stage(REPOSITORY, pages), into)
+            navigation = stage(REPOSITORY, pages)
+            if asked.pictures:
+                add_pictures(REPOSITORY, pages, navigation)
+            build(pages, navigation, into, versioned=asked.version is not None)
+        if asked.version:
+            add_version(root, asked.version)
     except ModuleNotFoundError as error:
         print(f"What builds the site is not installed ({error.name}). Install it: pip install '.[docs]'",
               file=sys.stderr)
@@ -180,7 +261,7 @@ def main() -> int:
     except Broken as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{into / 'index.html'}; read it with: python -m http.server --bind 127.0.0.1 --directory {into}")
+    print(f"{root / 'index.html'}; read it with: python -m http.server --bind 127.0.0.1 --directory {root}")
     return 0
 
 

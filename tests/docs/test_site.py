@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from proof import recording
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = REPOSITORY / "docs/site.py"
@@ -65,6 +66,42 @@ def test_anchors_are_those_of_the_repository() -> None:
     assert SITE.anchor("What a `yes` covers, and what not") == "what-a-yes-covers-and-what-not"
 
 
+def test_pictures_get_a_page_behind_the_tutorials(repository: Path, tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    navigation = SITE.stage(repository, pages)
+    (pages / SITE.PICTURES).mkdir()
+    for name in SITE.CAPTIONS:
+        (pages / SITE.PICTURES / f"{name}-80.svg").write_text("<svg/>")
+        (pages / SITE.PICTURES / f"{name}-80.txt").write_text("text")
+    SITE.add_page_of_pictures(pages, navigation)
+    assert navigation[2:4] == [{"Tutorials": [{"The page docs/tutorial.md": "docs/tutorial.md"},
+                                              {"The page docs/sdk-tutorial.md": "docs/sdk-tutorial.md"}]},
+                               {"Pictures": "docs/pictures.md"}]
+    assert "![Tasks](pictures/tasks-80.svg)" in (pages / "docs/pictures.md").read_text()
+    assert {path.suffix for path in (pages / SITE.PICTURES).iterdir()} == {".svg"}
+    (pages / SITE.PICTURES / "tasks-80.svg").unlink()
+    with pytest.raises(SITE.Broken, match=r"tasks-80\.svg"):
+        SITE.add_page_of_pictures(pages, navigation)
+
+
+def test_the_pictures_are_those_that_the_tour_of_the_terminal_records() -> None:
+    assert {verb.name for verb in recording.TOUR} >= SITE.CAPTIONS.keys()
+
+
+def test_versions_are_listed_newest_first_and_the_root_leads_to_the_newest(tmp_path: Path) -> None:
+    for name in ("0.2.0", "0.10.0", "0.10.0rc1", "assets", "0.11.0"):
+        (tmp_path / name).mkdir()
+    for name in ("0.2.0", "0.10.0", "0.10.0rc1", "assets"):
+        (tmp_path / name / "index.html").write_text("page")
+    SITE.add_version(tmp_path, "0.2.0")
+    assert [one["version"] for one in json.loads((tmp_path / "versions.json").read_text())] == [
+        "0.10.0", "0.10.0rc1", "0.2.0"]
+    assert "url=0.10.0/index.html" in (tmp_path / "index.html").read_text()
+    for name in ("..", "latest", "1/2", ""):
+        with pytest.raises(SITE.Broken, match="is not a version"):
+            SITE.place_of_version(tmp_path, name)
+
+
 @pytest.mark.long
 @pytest.mark.needs("mkdocs")
 @pytest.mark.parametrize("link", ["nowhere.md", "tutorial.md#nowhere", "nowhere/"])
@@ -95,3 +132,17 @@ def test_the_site_is_built_with_a_search_and_loads_nothing_from_elsewhere(tmp_pa
         assert 'class="mermaid"' not in text, "its theme would load what draws it from another host"
     index = json.loads((tmp_path / "site/search/search_index.json").read_text("utf-8"))
     assert any("RUNNER_RESTARTED" in one["text"] for one in index["docs"])
+
+
+@pytest.mark.long
+@pytest.mark.needs("mkdocs")
+def test_a_version_with_pictures_has_a_menu_that_reads_the_list_beside_it(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(PROGRAM), "--into", str(tmp_path), "--version", "0.1.0", "--pictures"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "versions.json").read_text())[0]["version"] == "0.1.0"
+    page = (tmp_path / "0.1.0/docs/pictures.html").read_text("utf-8")
+    assert '"provider": "mike"' in page
+    assert not LOADED.search(page)
+    assert page.count("<img") == len(SITE.CAPTIONS)
+    assert "interlock status" in (tmp_path / "0.1.0/docs/pictures/status-80.svg").read_text("utf-8")
