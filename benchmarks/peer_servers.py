@@ -34,6 +34,7 @@ LINE_BYTES = 64 * 1024 * 1024
 
 
 GOOSE_PACKAGE, OPENCODE_PACKAGE = "npm's @aaif/goose-binary-*", "npm's opencode-ai"
+LANGGRAPH_PACKAGE = "PyPI's langgraph-cli[inmem]"
 OPENCODE_VARIABLES = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1",
                       "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
 
@@ -545,6 +546,94 @@ class GoosePeer:
             await self._rpc.close()
 
 
+LANGGRAPH_GRAPH = '''"""One node, which asks a model and streams what comes, as an agent's node does."""
+import json
+import os
+
+import httpx
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+
+async def answer(state: MessagesState) -> dict:
+    send, text = get_stream_writer(), ""
+    asked = {"role": "user", "content": state["messages"][-1].content}
+    body = {"model": "fake-model", "stream": True, "messages": [asked]}
+    async with httpx.AsyncClient(timeout=None) as http:
+        async with http.stream("POST", os.environ["MODEL_URL"] + "/v1/chat/completions", json=body) as reply:
+            async for line in reply.aiter_lines():
+                if line.startswith("data: {"):
+                    for choice in json.loads(line[6:])["choices"]:
+                        piece = choice["delta"].get("content") or ""
+                        if piece:
+                            text += piece
+                            send({"text": piece})
+    return {"messages": [("ai", text)]}
+
+
+builder = StateGraph(MessagesState)
+builder.add_node("answer", answer)
+builder.add_edge(START, "answer")
+builder.add_edge("answer", END)
+graph = builder.compile()
+'''
+
+
+class LangGraphPeer:
+    """`langgraph dev`: the server that PyPI has without a licence, which keeps threads in memory and writes them to a
+    file; a graph of one node asks the model."""
+
+    name: ClassVar[str] = "langgraph dev"
+    interface: ClassVar[str] = "REST, server-sent events"
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._url = f"http://127.0.0.1:{place.port}"
+        self._http = httpx2.AsyncClient(timeout=ANSWER_S)
+        place.write("workspace/graph.py", LANGGRAPH_GRAPH)
+        place.write("workspace/langgraph.json", json.dumps({"dependencies": ["."], "graphs": {"agent": "./graph.py:graph"}}))
+
+    def command(self) -> list[str]:
+        return [program("langgraph", LANGGRAPH_PACKAGE), "dev", "--host", "127.0.0.1", "--port", str(self._place.port),
+                "--no-browser", "--no-reload"]
+
+    def environment(self) -> dict[str, str]:
+        return {"MODEL_URL": self._place.model_url, "LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+
+    def version(self) -> str:
+        return version_of(self.command()[:1], {"HOME": str(self._place.home)})
+
+    async def connected(self) -> None:
+        try:
+            (await self._http.get(f"{self._url}/ok", timeout=TRY_S)).raise_for_status()
+        except httpx2.HTTPError as error:
+            raise ConnectionRefusedError from error
+
+    async def session(self) -> str:
+        made = (await self._http.post(f"{self._url}/threads", json={})).raise_for_status().json()
+        return str(made["thread_id"])
+
+    async def prompt(self, session: str, text: str) -> None:
+        (await self._http.post(f"{self._url}/threads/{session}/runs", json={
+            "assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]},
+            "stream_mode": ["custom"], "stream_resumable": True})).raise_for_status()
+
+    async def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
+        async for event in events_of(f"{self._url}/threads/{session}/stream"):
+            if event is None:
+                yield ""
+            elif isinstance(event, dict) and "text" in event:
+                yield str(event["text"])
+
+    async def kept(self, session: str) -> str:
+        state = (await self._http.get(f"{self._url}/threads/{session}/state")).raise_for_status().json()
+        messages = (state.get("values") or {}).get("messages", [])
+        return "".join(str(message["content"]) for message in messages if message["type"] == "ai")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
 def _text_of(received: Any, session: str) -> str:
     if received["method"] != "session/update" or received["params"]["sessionId"] != session:
         return ""
@@ -552,11 +641,11 @@ def _text_of(received: Any, session: str) -> str:
     return str(update["content"].get("text", "")) if update["sessionUpdate"] == "agent_message_chunk" else ""
 
 
-PEERS: tuple[type[InterlockPeer | OpencodePeer | CodexPeer | GoosePeer], ...] = (
-    InterlockPeer, BehindGoose, BehindOpencode, OpencodePeer, CodexPeer, GoosePeer)
+PEERS: tuple[type[InterlockPeer | OpencodePeer | CodexPeer | GoosePeer | LangGraphPeer], ...] = (
+    InterlockPeer, BehindGoose, BehindOpencode, OpencodePeer, CodexPeer, GoosePeer, LangGraphPeer)
 ABSENT = {
-    "OpenHands agent-server": "no driver for it is written yet",
-    "LangGraph's server": "no driver for it is written yet",
+    "OpenHands agent-server": "no driver for it is written yet; it needs Python 3.12",
+    "Omnigent": "no driver for it is written yet",
     "ACP's SDK over a WebSocket": "no driver for it is written yet; `python -m benchmarks acp` has the SDK over stdio",
 }
 """Servers that are not measured, with the reason."""

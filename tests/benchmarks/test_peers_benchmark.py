@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import json
 import os
 from pathlib import Path
 
 import pytest
-from benchmarks.peer_servers import OpencodePeer, Place, events_of
+from benchmarks.peer_servers import LangGraphPeer, OpencodePeer, Place, events_of
 from benchmarks.peers import BEGIN, END, PeerResult, PeersReport, run, shown_in, table
 
 from benchmarks import peers
@@ -74,6 +76,15 @@ def test_settings_are_written_into_a_home_of_its_own(tmp_path: Path) -> None:
     peer = OpencodePeer(Place(tmp_path / "home", 1, "http://127.0.0.1:2"))
     asyncio.run(peer.close())
     assert "http://127.0.0.1:2/v1" in (tmp_path / "home/.config/opencode/opencode.json").read_text()
+
+
+def test_the_graph_of_langgraph_lies_where_its_server_is_started(tmp_path: Path) -> None:
+    peer = LangGraphPeer(Place(tmp_path / "home", 1, "http://127.0.0.1:2"))
+    asyncio.run(peer.close())
+    named = json.loads((tmp_path / "home/workspace/langgraph.json").read_text())["graphs"]["agent"]
+    path, _, name = named.partition(":")
+    assert name in ast.unparse(ast.parse((tmp_path / "home/workspace" / path).read_text())), "it is Python, and has it"
+    assert peer.environment()["MODEL_URL"] == "http://127.0.0.1:2"
 
 
 @pytest.mark.long
