@@ -591,7 +591,8 @@ class LangGraphPeer:
         self._url = f"http://127.0.0.1:{place.port}"
         self._http = httpx2.AsyncClient(timeout=ANSWER_S)
         place.write("workspace/graph.py", LANGGRAPH_GRAPH)
-        place.write("workspace/langgraph.json", json.dumps({"dependencies": ["."], "graphs": {"agent": "./graph.py:graph"}}))
+        place.write("workspace/langgraph.json", json.dumps({"dependencies": ["."],
+                                                            "graphs": {"agent": "./graph.py:graph"}}))
 
     def command(self) -> list[str]:
         return [program("langgraph", LANGGRAPH_PACKAGE), "dev", "--host", "127.0.0.1", "--port", str(self._place.port),

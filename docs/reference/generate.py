@@ -197,8 +197,8 @@ MEANING = {
     "gateway.hosts": "host names it answers for beside loopback, as a proxy in front sends them",
     "gateway.origins": "origins of other sites whose pages may use it; its own console needs none",
     "gateway.buffer_policy": "what a runner gives up of a session while the link is down and its 64 MiB are full: "
-    "`RING` the "
-                             "oldest content, `DROP` the newest; `NONE` keeps none; what is lost is counted and told",
+    "`RING` the oldest content, `DROP` the newest; `NONE` keeps none; what is lost is counted and "
+    "reported",
     "policy.use": "ready-made rules that come behind those of the file: `readonly`, `edits`, `ci`, `boxed`; "
                   "`interlock policy use` sets it",
     "policy.remember_described": "whether a yes may be remembered for every call of one kind that an agent only "
@@ -274,7 +274,7 @@ MEANING = {
     "floor.memoryFlush": "the silent turn before a compaction; see below",
     "flush.enabled": "whether the agent is asked to write down what must last before its conversation is compacted",
     "flush.softThresholdTokens": "so many tokens before the compaction",
-    "flush.prompt": "what it is told; `{date}` is the day. A hint at `NO_REPLY` is added where it has none",
+    "flush.prompt": "what it is sent; `{date}` is the day. A hint at `NO_REPLY` is added where it has none",
     "flush.systemPrompt": "what its instructions say in addition, for this turn",
     "session.dmScope": "how far direct messages are kept apart: all in the agent's main session, or one for each peer",
     "session.identityLinks": "people by name, each with their `channel:peer`: one session for all of them",
@@ -297,12 +297,12 @@ MEANING = {
     "binding.peer": "with this peer",
     "reset.mode": "`daily` at the hour, and when idle too if `idleMinutes` says so; `idle`; or `none`",
     "reset.atHour": "the hour of the daily reset, local time; 4 where nothing is said",
-    "reset.idleMinutes": "how long nobody has said anything; 60 in mode `idle` where nothing is said",
+    "reset.idleMinutes": "how long nothing was sent; 60 in mode `idle` where nothing is said",
     "send.default": "what holds where no rule fits and the session says nothing itself",
     "send.rules": "`action` allow or deny, and for what: `channel`, `chatType`, `keyPrefix`; the first one decides",
     "outgoing.allow": "networks inside that the gateway itself may ask, in clear too: an issuer or a webhook of the "
     "house; all else is asked over https at public addresses alone",
-    "audit.s3_bucket": "a bucket with Object Lock; each signed checkpoint goes there too, for nobody to take back",
+    "audit.s3_bucket": "a bucket with Object Lock; each signed checkpoint goes there too, and cannot be removed there",
     "audit.s3_prefix": "what its objects' names begin with",
     "audit.s3_endpoint": "the store's URL, where it is not AWS",
     "audit.s3_region": "its region; credentials are those of the environment, as for every S3 program",
@@ -370,11 +370,11 @@ MEANING = {
     "oidc.login_client": "the public client of `interlock login`, to which the issuer allows the device grant",
     "oidc.login_scopes": "what that client asks for; `offline_access` has most issuers give a refresh token",
     "agents": "`[agents.ID]`, see below",
-    "hooks.agent": "who is told; without it `session.defaultAgent`",
+    "hooks.agent": "the agent that receives it; without it `session.defaultAgent`",
     "hooks.key": "the session key; without it each delivery has a session of its own",
     "hooks.workspace": "absolute on the runner",
     "hooks.tenant": "whose it is",
-    "cron.agent": "who is told; without it `session.defaultAgent`",
+    "cron.agent": "the agent that receives it; without it `session.defaultAgent`",
     "cron.key": "the session key; without it the job's own, `agent:AGENT:cron:ID`",
     "cron.workspace": "absolute on the runner",
     "cron.tenant": "whose it is",
@@ -385,11 +385,11 @@ MEANING = {
     "hooks.token_header": "where `token` is shown; without it `Authorization: Bearer`",
     "hooks.delivery_header": "what the sender numbers its deliveries with; without it a body counts once in ten "
     "minutes",
-    "hooks.message": "what the agent is told: `{name}`, `{delivery}`, `{body}`, and `{/a/b}` for a value in JSON",
+    "hooks.message": "what the agent is sent: `{name}`, `{delivery}`, `{body}`, and `{/a/b}` for a value in JSON",
     "cron.schedule": "minute, hour, day, month, weekday",
-    "cron.message": "what the agent is told",
+    "cron.message": "what the agent is sent",
     "cron.time_zone": "where the schedule is meant; without it `session.timeZone`, else the host's own",
-    "cron.enabled": "false keeps it from being told",
+    "cron.enabled": "false keeps it from being sent",
     "rule.name": "shown to everyone who is asked, and written into the audit log",
     "rule.effect": "what happens when every match field that is set holds",
     "rule.tenant": "the tenant; all of them without",
@@ -437,7 +437,7 @@ MEANING = {
     "rule.groups": "roles of which at least `min` must say yes, all of them needed",
     "rule.deny_threshold": "how many must say no",
     "rule.ttl": "how long an approval of this rule may be answered: \"90s\", \"15m\", \"24h\", \"2d\"",
-    "rule.reason": "told with a denial",
+    "rule.reason": "sent with a denial",
     "rule.self": "whether the yes of the person who gave the command counts",
     "agent.adapter": "`acp`: an Agent Client Protocol agent; `exec`: any program, one process a turn",
     "agent.command": "the program, by path or found on PATH",
@@ -455,7 +455,7 @@ MEANING = {
     "agent.mode": "the mode that an `acp` agent is put into when it opens, in place of its own",
     "agent.workspace_files": "files of a workspace that configure the agent: `ignore` has it ignore them if it can be "
                              "made to, and else asks before it starts; `ask` has it read them after a yes; `trust` "
-                             "asks nobody",
+                             "asks no one",
     "agent.modes": "modes that `--mode` may choose although they are not known to ask before each tool; in one of them "
                    "a command waits for an approval as a whole",
     "agent.asking_modes": "ids of modes in which the agent asks before each tool, beside those that Interlock knows of "
@@ -501,7 +501,7 @@ def config_page() -> str:
         "`[cron]`, `[oidc]`, `[rates]`,",
         "`[redaction]`, `[webhooks]`, `[ntfy]`, `[apprise]`, `[push]`, the TLS certificate and",
         "`[outgoing]` for what asks then again; the runner",
-        "`[agents.ID]` and `runner.roots`, which its gateways are told of by another hello. Everything else needs `up`",
+        "`[agents.ID]` and `runner.roots`, which its gateways receive in another hello. Everything else needs `up`",
         "to start anew. A file with an error changes nothing, and the verb and both logs say what is wrong.")
     for section in msgspec.structs.fields(config.Config):
         if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "ntfy", "apprise",
@@ -537,7 +537,7 @@ def config_page() -> str:
         "[How to connect an issuer](../how-to/oidc.md)."), *_keys("oidc", config.OidcSection), "",
               "## [webhooks.NAME]", "", *paragraph(
         "Where approvers are asked, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. "
-        "[How to be told](../how-to/notifications.md)."), *_keys("webhooks", config.WebhookSection), "",
+        "[How to notify people](../how-to/notifications.md)."), *_keys("webhooks", config.WebhookSection), "",
               "## [ntfy.NAME]", "", *paragraph(
         "Where approvers are notified on their phones. [How to connect a topic](../how-to/ntfy.md)."),
               *_keys("ntfy", config.NtfySection), "",
@@ -570,7 +570,7 @@ def config_page() -> str:
               "## [hooks.NAME]", "", *paragraph(
         "What another program may say at `POST /v1/hooks/NAME`. [How to use them](../how-to/sessions.md)."),
               *_keys("hooks", config.HookSection), "", "## [cron.ID]", "", *paragraph(
-        "What an agent is told again and again. [How to use them](../how-to/sessions.md)."),
+        "What is sent to an agent again and again. [How to use them](../how-to/sessions.md)."),
               *_keys("cron", config.CronSection), "",
               "## [agents.ID]", "", *paragraph(
         "[How to connect one](../how-to/agents.md). `shell` and `builtin` are there, unless the file names others."),
@@ -709,7 +709,7 @@ def sdk() -> str:
                   (f"`watch.{one.__name__}({_arguments(one).removeprefix('self, ')})`", _first(one))
                   for one in watched)), ""]
     lines += ["## Exceptions", "", *paragraph(
-        "`InterlockError` is the root. `Unreachable`: nobody answered. `NotAGateway`: what answered is none.",
+        "`InterlockError` is the root. `Unreachable`: no answer came. `NotAGateway`: what answered is none.",
         "`StillRunning`: a wait ran out. `Refused`: the gateway said no, with `problem`, `status`, `detail`, `hint`,",
         "`retryable`, `errors` and `retry_after_s`; each code has a class of its own in `interlock.sdk.problems`:",
         ", ".join(f"`{code}`" for code in problems.BY_CODE) + ". [Each by its code](../how-to/errors.md).")]

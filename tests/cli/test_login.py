@@ -135,7 +135,7 @@ async def test_a_refusal_is_short_for_the_person_and_named_in_the_gateways_log(o
 @pytest.mark.req("Y-11")
 @pytest.mark.parametrize(("refusals", "status", "says"), [
     (["access_denied"], 8, "The login was refused at the issuer."),
-    (["expired_token"], 5, "Nobody confirmed the login in time."),
+    (["expired_token"], 5, "The login was not confirmed in time."),
     (["unauthorized_client"], 8, "ended the login (unauthorized_client)"),
 ])
 async def test_what_the_issuer_says_instead_of_yes_ends_the_login(

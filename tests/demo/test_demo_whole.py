@@ -91,7 +91,7 @@ NOTICED = {
     "double-frame": ("text_equal", False, "The viewer's text"),
     "flip-audit": ("audit_ok", False, "audit log in the database was changed at record"),
     "auto-allow": ("approvals", [{"door": "command", "decision": "grant"}, {"door": "tool", "decision": "void"}],
-                   "A tool ran that nobody had allowed: sh ./read-aloud"),
+                   "A tool ran that no one had allowed: sh ./read-aloud"),
 }
 
 

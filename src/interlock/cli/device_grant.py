@@ -149,7 +149,7 @@ class IssuerClient:
                     break
                 case _:
                     raise self._refused(answer, "ended the login")
-        raise Trouble("Timeout", "Nobody confirmed the login in time.", "Start it again with: interlock login")
+        raise Trouble("Timeout", "The login was not confirmed in time.", "Start it again with: interlock login")
 
     def renew(self, endpoint: str, client_id: str, refresh_token: str) -> IssuedTokens:
         """Trade a refresh token for another token. Raises Trouble, `Unauthorized` if the issuer has ended the login."""

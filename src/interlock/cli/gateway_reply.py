@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class _Problem(msgspec.Struct):
-    """problem+json, as far as a person is told (F-1)."""
+    """problem+json, as far as it is shown (F-1)."""
 
     title: str = ""
     detail: str = ""

@@ -68,7 +68,7 @@ def service_install(
         if root:
             raise usage("--root is for a runner; a gateway has no workspaces.", "Leave it out.")
     else:
-        # The config's are read by the runner itself, and again when it is told to (G-1).
+        # The config's are read by the runner itself, and again at `config reload` (G-1).
         roots = checked_roots(root) or ([] if config.runner.roots else [str(Path.cwd())])
         words += [word for one in roots for word in ("--root", one)]
     grace_s = (0 if part == "gateway" else config.runner.drain_ms // 1000) + STOP_SLACK_S

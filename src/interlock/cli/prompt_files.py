@@ -15,7 +15,7 @@ from interlock.protocol.limits import MAX_COMMAND_BINARY_BYTES, MAX_INLINE_BINAR
 IMAGES = {
     b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF87a": "image/gif", b"GIF89a": "image/gif",
 }
-"""How a file of a kind begins; WebP is told by two marks."""
+"""How a file of a kind begins; WebP is recognised by two marks."""
 
 
 def attached(images: Sequence[Path], files: Sequence[Path]) -> list[dict[str, Any]]:

@@ -290,7 +290,7 @@ WEBHOOK_VERBS: tuple[CliVerb, ...] = (
     CliVerb("retry", "interlock.cli.webhooks:retry", "Send again what never arrived.",
             ("interlock webhooks retry @last",)),
 )
-CRON = CliVerb("cron", "interlock.cli.groups:cron", "List cron jobs, or tell one to its agent now.",
+CRON = CliVerb("cron", "interlock.cli.groups:cron", "List cron jobs, or run one now.",
                ("interlock cron", "interlock cron run report"))
 CRON_VERBS: tuple[CliVerb, ...] = (
     CliVerb("list", "interlock.cli.cron_verbs:jobs", "List cron jobs, and when they are due.",

@@ -101,14 +101,14 @@ class Course:
         body = {"type": "execute", "target": target, "payload": {"messages": [message]}}
         command = decoded(await self._link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at())
         if command.state != "pending_approval" or command.approval_id is None:
-            raise Noticed(f"The command was to be held by the config's rule, and is {command.state}.")
+            raise Noticed(f"The task was to be held by the config's rule, and is {command.state}.")
         what = "three shell commands" if self._chosen.spec is None else "a question"
-        self._tell(f"A command for {self._chosen.agent_id} ({what}) is held by a rule, before anything starts.")
+        self._tell(f"A task for {self._chosen.agent_id} ({what}) is held by a rule, before anything starts.")
         return command
 
     async def _grant_command(self, command: Command) -> None:
         await self._vote(command.approval_id or "", "grant")
-        self._tell("The command is granted, and starts.")
+        self._tell("The task is allowed, and starts.")
 
     async def _until_over(self, command_id: str, following: asyncio.Future[None]) -> None:
         """Wait for the command's end; a viewer that cannot go on ends the waiting, too. Raises Trouble."""
@@ -134,7 +134,7 @@ class Course:
 
     def _how_it_ended(self, command: Command) -> str:
         why = f" ({command.error.code}: {command.error.message})" if command.error is not None else ""
-        return f"The command ended as {command.state}{why}"
+        return f"The task ended as {command.state}{why}"
 
     async def _vote(self, approval_id: str, decision: str) -> Approval:
         approval = await self._link.read(GET_APPROVAL.at(approval_id), Approval)
@@ -157,7 +157,7 @@ class Course:
         voted = await self._vote(approval_id, "grant")
         await _sooner(viewer.until(lambda seen: len(seen.shown(invocation_id)) >= files.seen_chars()), ended,
                       "a viewer saw output")
-        self._tell(f"{'It is granted' if voted.votes else 'Nobody granted it'}, and it runs; a viewer has read "
+        self._tell(f"{'It is allowed' if voted.votes else 'No one allowed it'}, and it runs; a viewer has read "
                    f"{len(reading.shown(invocation_id)):,} characters of its output.")
         (marks / files.SEEN).touch()
         await _sooner(proxy.cut.wait(), ended, "the link was cut")
@@ -264,7 +264,7 @@ class Course:
         figures = self._figures
         if figures.noticed:
             return
-        self._tell(f"The command has {figures.command_state}. Frames: {figures.frames_made} made by the runner, "
+        self._tell(f"The task has {figures.command_state}. Frames: {figures.frames_made} made by the runner, "
                    f"{figures.frames_applied} applied by the gateway, {figures.frames_lost} lost; "
                    f"{figures.history_frames} of them came in the history after the reattach.")
         against = "the files say" if self._chosen.spec is None else "the history says"

@@ -83,7 +83,7 @@ def check_permissions(figures: DemoFigures, history: StreamView, approvals: list
         for approval in sorted(approvals, key=lambda one: one.created_at)
     ]
     for title in history.unpermitted:
-        figures.noticed.append(f"A tool ran that nobody had allowed: {title}")
+        figures.noticed.append(f"A tool ran that no one had allowed: {title}")
     for approval in approvals:
         if any(vote.decision == "grant" for vote in approval.votes) and approval.id not in on_record:
             figures.noticed.append(f"The audit log has no record of the yes to: {title_of_approval(approval)}")

@@ -118,7 +118,7 @@ class _Stage:
                 # A second interruption must not leave processes behind.
                 await asyncio.shield(asyncio.ensure_future(self._clean_up()))
         if not self._figures.noticed:
-            verdict = "All of it was so" if self._sabotage is None else "The sabotage was not noticed"
+            verdict = "Every check passed" if self._sabotage is None else "The sabotage was not noticed"
             self._tell(f"{verdict}. Everything is cleaned up, after {time.monotonic() - self._started:.1f} s.")
 
     async def _play(self, base: Path) -> None:
@@ -142,7 +142,7 @@ class _Stage:
 
     async def _set_up(self, base: Path, state: Path, workspace: Path) -> str:
         await asyncio.to_thread(self._lay_out, base, state, workspace)
-        self._tell(f"In {base} lie {len(files.NAMES)} files with {files.LINES} lines each.")
+        self._tell(f"{base} has {len(files.NAMES)} files with {files.LINES} lines each.")
         if self._sabotage is not None:
             self._tell(f"The sabotage is {self._sabotage}: {SABOTAGES[self._sabotage]}. It must be noticed.")
         gateway = await self._start("gateway", ["--state", str(state)], base)
