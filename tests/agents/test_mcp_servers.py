@@ -1,7 +1,8 @@
-"""MCP servers of the config: what may be written, what an ACP agent is given of them, and what is not shown (Y-13)."""
+"""MCP servers of the config: what may be written, what an agent gets of them, and what is not shown (Y-13)."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from agents.scripted_acp import HELLO, SESSION, Scripted
 from interlock import config
 from interlock.agents.acp.agent import AcpAgent
+from interlock.agents.claude.launch import launch
 from interlock.agents.mcp_servers import servers_of
 from interlock.cli.doctor import mcp_servers
 from interlock.ports.agent import AgentSpec, AgentStart, AgentStartFailed
@@ -59,6 +61,27 @@ async def test_an_agent_that_takes_no_server_over_http_is_not_started_without_it
 
 
 @pytest.mark.req("Y-13")
+def test_claude_code_gets_them_by_its_words_and_their_secrets_by_its_environment(tmp_path: Path) -> None:
+    given = msgspec.convert({"adapter": "claude", "mcp": {"files": FILES, "docs": DOCS}}, AgentSpec)
+    servers = servers_of("claude", given, SECRETS, "/usr/bin:/bin")
+    start = launch(AgentStart("s", "claude", given, "/", {"HOME": str(tmp_path)}, servers=servers), tmp_path / "none")
+    assert not [word for word in start.argv if "sesame" in word]
+    word = next(word for word in start.argv if word.startswith("--mcp-config="))
+    added = json.loads(word.partition("=")[2])["mcpServers"]
+
+    def filled(values: dict[str, str]) -> dict[str, str]:
+        return {name: start.environment[value.removeprefix("${").removesuffix("}")] for name, value in values.items()}
+
+    assert added["files"]["type"] == "stdio"
+    assert added["files"]["args"] == ["-c", "true"]
+    assert filled(added["files"]["env"]) == {"LEVEL": "info", "FILES_TOKEN": "sesame"}
+    assert (added["docs"]["type"], added["docs"]["url"]) == ("http", "https://docs.example/mcp")
+    assert filled(added["docs"]["headers"]) == {"X-Team": "a", "Authorization": "Bearer sesame"}
+    assert "--mcp-config" not in str(launch(AgentStart("s", "claude", given, "/", {"HOME": str(tmp_path)}),
+                                            tmp_path / "none").argv)
+
+
+@pytest.mark.req("Y-13")
 def test_what_cannot_be_had_is_named_before_the_agent_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AgentStartFailed, match=r"The MCP server docs needs DOCS_TOKEN, .*\[agents\.x\.mcp\.docs\]"):
         servers_of("x", spec(docs=DOCS), {}, None)
@@ -100,7 +123,7 @@ def test_a_wrong_table_is_refused_with_its_reason(wrong: dict[str, Any], why: st
 
 @pytest.mark.req("Y-13", "G-1")
 def test_other_adapters_and_odd_names_are_refused() -> None:
-    with pytest.raises(msgspec.ValidationError, match="only agents of the adapter acp"):
+    with pytest.raises(msgspec.ValidationError, match="only agents of the adapters acp and claude"):
         msgspec.convert({"adapter": "exec", "command": "x", "mcp": {"a": {"command": "b"}}}, AgentSpec)
     with pytest.raises(msgspec.ValidationError, match="is no name"):
         spec(**{"a b": {"command": "c"}})

@@ -35,6 +35,8 @@ _VARIABLES = {
     # A task that outlives its turn would start a turn that no one asked for.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
 }
+SERVER_VALUE = "MCP_SERVER_VALUE_"
+"""How variables begin that hold values for MCP servers."""
 
 
 class Launch(NamedTuple):
@@ -57,7 +59,8 @@ def launch(opening: AgentStart, bundled: Path) -> Launch:
                 f"The agent's args hold {word}, which would take its tool calls out of Interlock's hands; remove it."
             )
     program = spec.command or (str(bundled) if bundled.is_file() else "claude")
-    environment = {**opening.environment, **_VARIABLES, "PWD": opening.workspace}
+    servers, secrets = _servers(opening.servers)
+    environment = {**opening.environment, **_VARIABLES, **secrets, "PWD": opening.workspace}
     named = opening.agent_session or opening.session_id
     kept = transcript(named, environment)
     resumes = kept and opening.resume
@@ -69,17 +72,30 @@ def launch(opening: AgentStart, bundled: Path) -> Launch:
         words = [f"--session-id={named}"]
     # Settings are the user's own: a repository's could run programs and redirect the model without a question (H-13).
     sources = ignoring_args(spec)
-    argv = [program, *_WORDS, *sources, f"--disallowedTools={','.join(DISALLOWED)}", *_servers(opening.servers), *words,
-            *spec.args]
+    argv = [program, *_WORDS, *sources, f"--disallowedTools={','.join(DISALLOWED)}", *servers, *words, *spec.args]
     return Launch(argv, environment, resumes, named)
 
 
-def _servers(servers: tuple[McpServer, ...]) -> list[str]:
-    """The words that add MCP servers to this conversation."""
+def _servers(servers: tuple[McpServer, ...]) -> tuple[list[str], dict[str, str]]:
+    """Return the words that add MCP servers to this conversation, and the variables that those words name. Every user
+    of the host can read a program's words, so each value of a variable or a header is passed in the environment, from
+    which Claude Code fills it in."""
     if not servers:
-        return []
-    added = {one.name: {"type": "stdio", "command": one.command, "args": list(one.args)} for one in servers}
-    return [f"--mcp-config={json.dumps({'mcpServers': added})}"]
+        return [], {}
+    variables = dict[str, str]()
+
+    def named(values: Mapping[str, str]) -> dict[str, str]:
+        found = dict[str, str]()
+        for name, value in values.items():
+            variable = f"{SERVER_VALUE}{len(variables)}"
+            variables[variable] = value
+            found[name] = f"${{{variable}}}"
+        return found
+
+    added: dict[str, dict[str, object]] = {
+        one.name: {"type": "http", "url": one.url, "headers": named(one.headers)} if one.url else
+        {"type": "stdio", "command": one.command, "args": list(one.args), "env": named(one.env)} for one in servers}
+    return [f"--mcp-config={json.dumps({'mcpServers': added})}"], variables
 
 
 def transcript(session_id: str, environment: Mapping[str, str]) -> bool:
