@@ -61,7 +61,7 @@ PATH = "/home/ann/a-directory-that-is-longer-than-a-row"
     ("fits", ["fits"]), ("", [""]), ("ends in a blank ", ["ends in a blank"]),
     ("There is no task 'cmd_gone'. List them.", ["There is no task", "  'cmd_gone'. List", "  them."]),
     ("  rule: it is asked for", ["  rule: it is", "    asked for"]),
-    (f"state  {PATH} (0700).", ["state", f"  {PATH}", "  (0700)."]),
+    (f"state  {PATH} (0700).", [f"state  {PATH}", "  (0700)."]),
     ("漢字漢字漢字 漢字漢字漢字", ["漢字漢字漢字", "  漢字漢字漢字"]),
     (PATH, [PATH]),
 ])

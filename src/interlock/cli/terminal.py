@@ -130,8 +130,8 @@ def _rows(text: str, stream: TextIO, indent: str = HANGING) -> list[str]:
 
 def word_rows(text: str, width: int, indent: str = HANGING) -> list[str]:
     """Cut one line into rows of at most `width` cells between its words; all but the first are indented, on top of
-    what the line itself is. A word of ASCII that is wider than a row, such as a path, stays whole and has a row of its
-    own: the terminal breaks it, and it can still be copied. Text that has no blanks between words is cut."""
+    what the line itself is. A word of ASCII that is wider than a row, such as a path, stays whole where it is: the
+    terminal breaks it, and it can still be copied. Text that has no blanks between words is cut."""
     from rich.cells import cell_len
 
     if cell_len(text) <= width:
@@ -140,7 +140,8 @@ def word_rows(text: str, width: int, indent: str = HANGING) -> list[str]:
     rows, row, used = list[str](), own, len(own)
     for blank, word in _words(text[len(own):], width - len(own + indent)):
         more = cell_len(blank) + cell_len(word)
-        if row.strip() and used + more > width:
+        fits_a_row = cell_len(word) <= width - len(own + indent)
+        if row.strip() and used + more > width and (fits_a_row or used >= width):
             rows.append(row)
             row, used, blank = own + indent, len(own + indent), ""
             more = cell_len(word)
