@@ -15,6 +15,7 @@ import interlock
 from interlock.cli.progress import LASTING, so_far, suspended, working
 from interlock.cli.terminal import (
     has_colour,
+    in_rows,
     one_line,
     print_sentence,
     printable,
@@ -83,6 +84,17 @@ def test_a_sentence_has_the_rows_of_its_terminal_and_one_line_in_a_pipe(monkeypa
     assert screen.getvalue() == "error[NotFound]: There is no\n  such task.\nList them with: interlock\n  tasks\n"
     assert terminal.getvalue() == "ok       state directory: /s\n         \\x1b[2J\n"
     assert pipe.getvalue() == "one line, however long it may be in a pipe\n"
+
+
+@pytest.mark.req("Y-8")
+def test_a_question_breaks_between_its_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    question = "Allow it this once? y = yes, s = always in this session, a = always, n = no, ? = as JSON: "
+    assert in_rows(question).split("\n") == [
+        "Allow it this once? y = yes,", "  s = always in this session,", "  a = always, n = no, ? = as JSON: "]
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert in_rows(question) == question
 
 
 @pytest.mark.req("G-7")

@@ -22,6 +22,8 @@ _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "cyan": "36"}
 """Green: it went well. Red: it failed, or did not run. Bold: a person should look. Cyan: a tool, a file, a place. Dim:
 what can be passed over. Yellow is not among them: it cannot be read on a light ground."""
 _WORDS = re.compile(r"(\s*)(\S+)")
+_CHOICES = re.compile(r"(\s*)((?:(?<![,.])(?<!\w\?)\s|\S)+)")
+"""What stays on one row of a question: up to a comma, the end of a sentence, or a question mark behind a word."""
 HANGING = "  "
 MIN_COLUMNS = 20
 """Rows are not made narrower than that."""
@@ -114,21 +116,23 @@ def notice(mark: str, text: str, style: str | None = None) -> None:
 
 
 def in_rows(question: str) -> str:
-    """Write a question for the terminal of standard error: its rows break between words, and its last blank stays."""
-    return "\n".join(_rows(question, sys.stderr)) + question[len(question.rstrip()):]
+    """Write a question for the terminal of standard error: its rows break between its choices, and its last blank
+    stays."""
+    asked = question.rstrip()
+    return "\n".join(_rows(asked, sys.stderr, words=_CHOICES)) + question[len(asked):]
 
 
-def _rows(text: str, stream: TextIO, indent: str = HANGING) -> list[str]:
+def _rows(text: str, stream: TextIO, indent: str = HANGING, words: re.Pattern[str] = _WORDS) -> list[str]:
     """Cut lines into the rows of the terminal that this stream is; a stream that is none gets them as they are."""
     if not is_terminal(stream):
         return [text]
     width = _width(stream)
     if width - len(indent) < MIN_COLUMNS:
         indent = HANGING
-    return [row for line in printable(text).split("\n") for row in word_rows(line, width, indent)]
+    return [row for line in printable(text).split("\n") for row in word_rows(line, width, indent, words)]
 
 
-def word_rows(text: str, width: int, indent: str = HANGING) -> list[str]:
+def word_rows(text: str, width: int, indent: str = HANGING, words: re.Pattern[str] = _WORDS) -> list[str]:
     """Cut one line into rows of at most `width` cells between its words; all but the first are indented, on top of
     what the line itself is. A word of ASCII that is wider than a row, such as a path, stays whole where it is: the
     terminal breaks it, and it can still be copied. Text that has no blanks between words is cut."""
@@ -138,7 +142,7 @@ def word_rows(text: str, width: int, indent: str = HANGING) -> list[str]:
         return [text.rstrip()]
     own = text[:len(text) - len(text.lstrip(" "))]
     rows, row, used = list[str](), own, len(own)
-    for blank, word in _words(text[len(own):], width - len(own + indent)):
+    for blank, word in _words(text[len(own):], width - len(own + indent), words):
         more = cell_len(blank) + cell_len(word)
         fits_a_row = cell_len(word) <= width - len(own + indent)
         if row.strip() and used + more > width and (fits_a_row or used >= width):
@@ -149,9 +153,9 @@ def word_rows(text: str, width: int, indent: str = HANGING) -> list[str]:
     return [*rows, row] if row.strip() else rows
 
 
-def _words(text: str, width: int) -> Iterator[tuple[str, str]]:
+def _words(text: str, width: int, words: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """Give each word with the blanks before it, and one that is not ASCII in pieces that fit so many cells."""
-    for blank, word in _WORDS.findall(text):
+    for blank, word in words.findall(text):
         first, *more = [word] if word.isascii() else cut(word, width)
         yield blank, first
         yield from (("", piece) for piece in more)
