@@ -67,7 +67,7 @@ def _answered(screen: _Screen, approval: Approval) -> Seen:
         return _seen(shown + more, at_once=True)
     shown += more
     for _ in range(MAX_PAGES):
-        whole = "Enter = next page" not in shown.rsplit("\n", 1)[-1]
+        whole = shown.rfind("Allow it") > shown.rfind("Enter = next page")  # The question is what was printed last.
         screen.type("y" if whole else "")
         shown += screen.until(_MORE, _AGREED, _OPEN)
         if shown.endswith((_AGREED, _OPEN)):

@@ -92,7 +92,7 @@ def test_a_question_breaks_between_its_choices(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stderr", Terminal())
     question = "Allow it this once? y = yes, s = always in this session, a = always, n = no, ? = as JSON: "
     assert in_rows(question).split("\n") == [
-        "Allow it this once? y = yes,", "  s = always in this session,", "  a = always, n = no, ? = as JSON: "]
+        "Allow it this once? y = yes,", "s = always in this session, a = always,", "n = no, ? = as JSON: "]
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert in_rows(question) == question
 

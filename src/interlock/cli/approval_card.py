@@ -138,7 +138,7 @@ class CardReading:
 
     def _ours(self, text: str, style: Style = "plain") -> list[CardRow]:
         # A word that is wider than a row is cut, since its tail would stand at the margin as if we had written it.
-        first, *more = (piece for row in word_rows(text, self._width, "") for piece in cut(row, self._width))
+        first, *more = (piece for row in word_rows(text, self._width - 2, "") for piece in cut(row, self._width - 2))
         return [CardRow(first, style, ours=True), *(CardRow(f"  {row.lstrip()}", style, ours=True) for row in more)]
 
 

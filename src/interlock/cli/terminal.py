@@ -116,10 +116,10 @@ def notice(mark: str, text: str, style: str | None = None) -> None:
 
 
 def in_rows(question: str) -> str:
-    """Write a question for the terminal of standard error: its rows break between its choices, and its last blank
-    stays."""
+    """Write a question for the terminal of standard error: its rows break between its choices, all at the
+    margin, and its last blank stays."""
     asked = question.rstrip()
-    return "\n".join(_rows(asked, sys.stderr, words=_CHOICES)) + question[len(asked):]
+    return "\n".join(_rows(asked, sys.stderr, "", _CHOICES)) + question[len(asked):]
 
 
 def _rows(text: str, stream: TextIO, indent: str = HANGING, words: re.Pattern[str] = _WORDS) -> list[str]:
