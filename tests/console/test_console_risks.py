@@ -64,3 +64,12 @@ def test_only_what_an_edit_puts_in_is_searched(browser: Any, house: House) -> No
         page.goto(f"{origin(house)}/a/{approval}")
         page.locator("#risks li").first.wait_for()
         assert page.locator("#risks code").all_text_contents() == ["rm -rf", 'eval "']
+
+
+def test_no_other_place_is_named_for_what_takes_a_passkey(browser: Any, house: House) -> None:
+    approval = asked(house, "touch signed", "signed")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/a/{approval}")
+        page.get_by_text("It counts votes with a passkey alone").wait_for()
+        page.wait_for_load_state("networkidle")
+        assert page.get_by_text(f"interlock approve {approval}").count() == 0
