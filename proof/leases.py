@@ -68,7 +68,7 @@ class Findings(NamedTuple):
     @property
     def passed(self) -> bool:
         """Whether all of it is as it must be."""
-        return (not self.lost and max(self.started, default=0) <= 1 and set(self.ends) <= {1}
+        return (bool(self.states) and not self.lost and max(self.started, default=0) <= 1 and set(self.ends) <= {1}
                 and self.states.keys() <= TERMINAL and self.audit[0])
 
     def table(self) -> str:
@@ -279,7 +279,8 @@ def prove(row: Row, seed: int, commands: int) -> Findings:
     random_.shuffle(faults)
     chaos = Chaos(row, random_, faults)
     acknowledged: list[str] = []
-    writers = [threading.Thread(target=_writer, args=(row, chaos, runner_id, commands // RUNNERS, acknowledged))
+    each = -(-commands // RUNNERS)
+    writers = [threading.Thread(target=_writer, args=(row, chaos, runner_id, each, acknowledged))
                for runner_id in row.runner_ids()]
     chaos.thread.start()
     for writer in writers:
@@ -299,7 +300,7 @@ def prove(row: Row, seed: int, commands: int) -> Findings:
         started[len(file.read_text().splitlines()) if file.exists() else 0] += 1
         told = row.get(f"/v1/commands/{command_id}/status", limit=500)["events"]
         ends[sum(event.get("state") in TERMINAL for event in told if event["event"] == "state")] += 1
-    if len(acknowledged) != commands // RUNNERS * RUNNERS:
+    if len(acknowledged) != each * RUNNERS:
         lost.append("a writer gave up")
     export = row.http.get(row.url + "/v1/audit/export").content.splitlines(keepends=True)
     logs = row.logs()
@@ -308,7 +309,7 @@ def prove(row: Row, seed: int, commands: int) -> Findings:
 
 
 def run(seed: int, rounds: int | None) -> bool:
-    """`rounds` is the number of commands; prints what was counted."""
+    """`rounds` is the number of commands, which is rounded up to as many for each runner; prints what was counted."""
     with tempfile.TemporaryDirectory(prefix="interlock-leases-") as name:
         row = Row(Path(name))
         try:
