@@ -124,7 +124,6 @@ def test_a_folded_change_cannot_be_allowed_before_all_of_it_was_shown(page: Any,
     assert len(rows(diff)) == LONG + 2
     page.get_by_text("Scroll to its end").wait_for()
     assert allow.is_disabled(), "its end was not on the screen"
-    page.get_by_role("button", name="Show less").scroll_into_view_if_needed()
     page.mouse.wheel(0, 50_000)
     page.get_by_role("button", name="Allow once", disabled=False).wait_for()
     interlock(house, "deny", approval, "--yes")

@@ -68,9 +68,31 @@ def test_a_long_request_is_allowed_only_after_its_end_was_shown(browser: Any, ho
         allow = page.get_by_role("button", name="Allow once")
         page.get_by_text("More waits below").wait_for()
         assert allow.is_disabled()
-        page.locator("dl").scroll_into_view_if_needed()
+        page.mouse.wheel(0, 200)
+        page.wait_for_function("scrollY > 100")
+        assert allow.is_disabled()
         page.mouse.wheel(0, 50_000)
         page.get_by_role("button", name="Allow once", disabled=False).wait_for()
+    interlock(house, "deny", approval, "--yes")
+
+
+@pytest.mark.req("J-5")
+@pytest.mark.parametrize("jump", ["() => scrollTo(0, document.body.scrollHeight)", "End"])
+def test_a_jump_stops_at_the_end_that_it_would_pass(browser: Any, house: House, jump: str) -> None:
+    """What follows the request is taller than the screen, so that the end of the page does not show the request's."""
+    approval = asked(house, "echo " + "long " * 900, f"jumped-{len(jump)}")
+    with page_of(browser, house) as page:
+        page.set_viewport_size({"width": 360, "height": 420})
+        page.goto(f"{origin(house)}/a/{approval}")
+        allow = page.get_by_role("button", name="Allow once")
+        page.get_by_text("More waits below").wait_for()
+        assert allow.is_disabled()
+        page.keyboard.press(jump) if jump == "End" else page.evaluate(jump)
+        page.get_by_role("button", name="Allow once", disabled=False).wait_for()
+        end, bar = (page.locator(one).bounding_box() for one in (".end", ".answer"))
+        assert 0 <= end["y"] < bar["y"], "its end is on the screen, above the buttons"
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        page.wait_for_function("document.querySelector('.end').getBoundingClientRect().top < 0")
     interlock(house, "deny", approval, "--yes")
 
 
