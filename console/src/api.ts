@@ -23,8 +23,9 @@ export type Sign = (decision: 'grant' | 'deny') => Promise<Answer>;
 type Opened = components['schemas']['OpenedBrowserSession'];
 type Problem = components['schemas']['Problem'];
 
-const HALF = 'interlock.half';
-const WHO = 'interlock.who';
+/** Under these names a tab, or a browser that is notified, keeps its login. */
+export const HALF = 'interlock.half';
+export const WHO = 'interlock.who';
 
 export class Refused extends Error {
   constructor(readonly status: number, readonly code: string, detail: string) {
@@ -36,17 +37,6 @@ export class Refused extends Error {
  * the page is closed: a notice opens a new one. */
 export function half(): string | null {
   return sessionStorage.getItem(HALF) ?? localStorage.getItem(HALF);
-}
-
-/** Keep this login when the page is closed, or no longer. */
-export function keepLogin(keep = true): void {
-  for (const name of [HALF, WHO]) {
-    const value = sessionStorage.getItem(name) ?? localStorage.getItem(name);
-    if (value === null) continue;
-    sessionStorage.setItem(name, value);
-    if (keep) localStorage.setItem(name, value);
-    else localStorage.removeItem(name);
-  }
 }
 
 export function isLoggedIn(): boolean {

@@ -1,5 +1,5 @@
 /** Web push on this device: the browser's own subscription, and the gateway's record of it (J-18). */
-import {change, keepLogin, read, remove, who} from '../api';
+import {change, HALF, read, remove, WHO, who} from '../api';
 import type {components} from '../api.generated';
 
 type Listed = components['schemas']['PushSubscriptionList'];
@@ -12,6 +12,17 @@ const PATH = '/v1/push-subscriptions';
 export type State =
   | {is: 'unsupported'} | {is: 'unconfigured'} | {is: 'blocked'}
   | {is: 'off'; key: string} | {is: 'on'; key: string; id: string};
+
+/** Keep this login when the page is closed, or no longer. */
+function keepLogin(keep = true): void {
+  for (const name of [HALF, WHO]) {
+    const value = sessionStorage.getItem(name) ?? localStorage.getItem(name);
+    if (value === null) continue;
+    sessionStorage.setItem(name, value);
+    if (keep) localStorage.setItem(name, value);
+    else localStorage.removeItem(name);
+  }
+}
 
 function person(): string {
   const principal = who()?.principal;
