@@ -76,15 +76,21 @@ class Place:
         self.keys = KeyStore(self.ledger, self.clock, self.entropy, self.credentials)
         self.tenants = TenantStore(self.ledger, self.clock, self.credentials)
 
-    def sql(self, statement: str, *values: Any) -> None:
+    def connected(self) -> apsw.Connection:
+        """Connect as an outsider, who waits while a gateway writes."""
         connection = apsw.Connection(str(self.file))
+        connection.set_busy_timeout(20_000)
+        return connection
+
+    def sql(self, statement: str, *values: Any) -> None:
+        connection = self.connected()
         connection.execute(statement, values)
         assert connection.changes() == 1
         connection.close()
 
     def edit(self, table: str, where: str, change: Callable[[dict[str, Any]], None]) -> None:
         """Change the body of a row."""
-        connection = apsw.Connection(str(self.file))
+        connection = self.connected()
         (body,) = connection.execute(f"SELECT body FROM {table} WHERE {where}").fetchone()
         connection.close()
         found = msgspec.json.decode(body)

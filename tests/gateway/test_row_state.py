@@ -19,6 +19,7 @@ from interlock.backends.sqlite.ledger import open_ledger
 from interlock.gateway.row_state import compare_rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "U-5")]
+BUSY_MS = 20_000
 Edit = Callable[[dict[str, Any]], Any]
 
 
@@ -42,8 +43,15 @@ def differing(base: Stored) -> list[str]:
         return compare_rows(rows)
 
 
-def edit(base: Stored, table: str, column: str, where: str, change: Edit) -> None:
+def connected(base: Stored) -> apsw.Connection:
+    """Connect as an outsider, who waits while a gateway writes."""
     connection = apsw.Connection(str(base.file))
+    connection.set_busy_timeout(BUSY_MS)
+    return connection
+
+
+def edit(base: Stored, table: str, column: str, where: str, change: Edit) -> None:
+    connection = connected(base)
     (raw,) = connection.execute(f"SELECT {column} FROM {table} WHERE {where}").fetchone() or (b"",)
     document = json.loads(raw)
     change(document)
@@ -53,7 +61,7 @@ def edit(base: Stored, table: str, column: str, where: str, change: Edit) -> Non
 
 def waiting(base: Stored) -> tuple[str, int]:
     """A session, and the number of its prompt, which no runner has."""
-    connection = apsw.Connection(str(base.file))
+    connection = connected(base)
     found = connection.execute("SELECT session_id, max(seq) FROM control WHERE session_id = ?",
                                (base.sessions[-1],)).fetchone()
     connection.close()
@@ -81,7 +89,7 @@ async def test_a_changed_a_removed_and_an_inserted_frame_are_named(base: Stored)
     edit(base, "control", "body", where, lambda frame: frame["payload"].update(text="rm -rf /"))
     named = f"the stored row of the session {session_id} differs from its audit record: control frame "
     assert differing(base) == [f"{named}{seq} was changed or removed"]
-    connection = apsw.Connection(str(base.file))
+    connection = connected(base)
     connection.execute(f"INSERT INTO control SELECT session_id, seq + 7, message_id || 'x', body FROM control "
                        f"WHERE {where}")
     connection.execute(f"DELETE FROM control WHERE {where}")
@@ -102,7 +110,7 @@ async def test_a_changed_state_is_named(base: Stored, change: Edit) -> None:
 
 async def test_another_sessions_state_and_one_that_cannot_be_read_are_named(base: Stored) -> None:
     first, second, *_ = base.sessions
-    connection = apsw.Connection(str(base.file))
+    connection = connected(base)
     connection.execute("UPDATE session SET machine = (SELECT machine FROM session WHERE session_id = ?) "
                        "WHERE session_id = ?", (first, second))
     connection.execute("UPDATE session SET machine = 'no' WHERE session_id = ?", (base.sessions[2],))
@@ -119,7 +127,7 @@ async def test_another_sessions_state_and_one_that_cannot_be_read_are_named(base
 async def test_a_column_that_differs_from_the_state_is_named(base: Stored, column: str, value: object, named: str
                                                              ) -> None:
     session_id = base.sessions[0]
-    connection = apsw.Connection(str(base.file))
+    connection = connected(base)
     connection.execute(f"UPDATE session SET {column} = ? WHERE session_id = ?", (value, session_id))
     connection.close()
     assert differing(base) == [f"the stored row of the session {session_id} differs from its own state: {named}"]
@@ -128,7 +136,7 @@ async def test_a_column_that_differs_from_the_state_is_named(base: Stored, colum
 @pytest.mark.parametrize("live", [True, False])
 async def test_counts_that_cannot_be_read_stop_nothing(base: Stored, tmp_path: Path, live: bool) -> None:
     """They are a copy: the session is read, votes count, and its next write puts them right."""
-    connection = apsw.Connection(str(base.file))
+    connection = connected(base)
     if not live:
         connection.execute("UPDATE session SET usage = 2")
     gateway = Gateway(await open_ledger(base.file, SetClock()), random.Random(7).randbytes)

@@ -316,9 +316,14 @@ async def test_the_key_is_the_agents_alone(model_server: ModelServer, tmp_path: 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient(monkeypatch, 300.0, 180.0)
+
+
+def patient(monkeypatch: pytest.MonkeyPatch, first_event_s: float, idle_s: float) -> None:
+    """Ask again soon, and wait so long for a model."""
     usual = asking.ModelTimeouts
     monkeypatch.setattr("interlock.agents.builtin.model_request.ModelTimeouts",
-                        lambda: usual(first_event_s=0.25, idle_s=0.25, again_s=0.01))
+                        lambda: usual(first_event_s=first_event_s, idle_s=idle_s, again_s=0.01))
 
 
 @pytest.mark.usefixtures("quick")
@@ -337,23 +342,41 @@ async def test_what_passes_is_asked_again_and_said(model_server: ModelServer, fo
         assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
 
 
+def ended_with(scene: Stage, sentence_part: str) -> bool:
+    code, sentence = errors(scene)[-1][1:]
+    return code == "UPSTREAM_ERROR" and sentence_part in sentence and "\n" not in sentence
+
+
 @pytest.mark.usefixtures("quick")
-async def test_a_server_that_hangs_or_cuts_ends_the_turn_with_one_sentence(
+async def test_a_server_that_cuts_or_refuses_ends_the_turn_with_one_sentence(
     model_server: ModelServer, form: str, tmp_path: Path
 ) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)
-        for words, said, told in (
-            ("[[say:one]] [[cut]]", "one", "cannot be reached"), ("[[say:two]] [[hang]]", "onetwo", "in the middle"),
-            ("[[hang]]", "onetwo", "did not answer in time"), ("[[fail:400]]", "onetwo", "refused the request (400)"),
-            ("[[fail:404]]", "onetwo", "is not known"),
+        for words, sentence_part in (
+            ("[[say:one]] [[cut]]", "cannot be reached"), ("[[fail:400]]", "refused the request (400)"),
+            ("[[fail:404]]", "is not known"),
         ):
             async with asyncio.timeout(20):
                 assert await allowed(scene, f"\n\n{words}") == "error"
-            assert scene.text() == said
-            code, sentence = errors(scene)[-1][1:]
-            assert (code, told in sentence, "\n" in sentence) == ("UPSTREAM_ERROR", True, False), sentence
+            assert scene.text() == "one"
+            assert ended_with(scene, sentence_part), errors(scene)
         assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
+
+
+@pytest.mark.parametrize(("words", "said", "sentence_part", "first_event_s"), [
+    ("[[say:two]] [[hang]]", "two", "in the middle", 60.0), ("[[hang]]", "", "did not answer in time", 0.25)])
+async def test_a_server_that_hangs_ends_the_turn_with_one_sentence(
+    model_server: ModelServer, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str,
+    sentence_part: str, first_event_s: float,
+) -> None:
+    patient(monkeypatch, first_event_s, 0.25)
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        async with asyncio.timeout(20):
+            assert await allowed(scene, words) == "error"
+        assert scene.text() == said
+        assert ended_with(scene, sentence_part), errors(scene)
 
 
 @pytest.mark.usefixtures("quick")
