@@ -101,11 +101,13 @@ class FrameEvent(Resource, frozen=True, kw_only=True):
 
 
 class FramePage(msgspec.Struct, frozen=True):
-    """A page of a session's stream."""
+    """A page of a session's stream. `previous_cursor` is `before` of the page in front of it; null if none is kept
+    there."""
 
     events: Annotated[list[msgspec.Raw], msgspec.Meta(extra_json_schema=_of("FrameEvent"))]
     next_cursor: str
     has_more: bool
+    previous_cursor: str | None = None
 
 
 class FeedPage(msgspec.Struct, frozen=True):

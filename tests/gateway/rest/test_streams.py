@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from typing import Any
 
 import httpx2
 import pytest
 
+from interlock.gateway.rest import cursors
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import session_stream
@@ -78,6 +80,77 @@ async def test_frames_by_poll_with_the_text_so_far_at_the_end(gateway: Gateway) 
     await gateway.desk.frame(done(4, "Hello!"))
     events = (await waiting).json()["events"]
     assert [event.get("n") for event in events] == [4]
+
+
+def numbers(page: dict[str, Any]) -> list[int | None]:
+    return [event.get("n") for event in page["events"]]
+
+
+@pytest.mark.req("S-1", "J-3")
+async def test_frames_are_read_backwards_page_by_page_from_where_a_page_begins(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    for number in range(7):
+        await gateway.desk.frame(end(number + 1))
+    tell(gateway, delta(0, "Hello"))
+    newest = (await gateway.http.get(FRAMES, params={"last": "2"})).json()
+    assert numbers(newest) == [6, 7, None]
+    page = newest
+    read: list[list[int | None]] = []
+    while page["previous_cursor"] is not None:
+        page = (await gateway.http.get(FRAMES, params={"before": page["previous_cursor"], "limit": "2"})).json()
+        assert page["has_more"] is True
+        read.append(numbers(page))
+    assert read == [[4, 5], [2, 3], [1]], "each event once, without the text that is not there yet"
+    behind = (await gateway.http.get(FRAMES, params={"since": page["next_cursor"], "limit": "1"})).json()
+    assert numbers(behind) == [2], "its two cursors are the places around it"
+    whole = (await gateway.http.get(FRAMES, params={"before": newest["next_cursor"], "limit": "7"})).json()
+    assert (numbers(whole), whole["has_more"], whole["previous_cursor"]) == ([*range(1, 8)], False, None)
+
+
+@pytest.mark.req("S-1", "F-1")
+async def test_what_no_page_before_a_cursor_can_be_is_refused_with_its_parameter(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    await gateway.desk.frame(end(1))
+    cursor = (await gateway.http.get(FRAMES)).json()["next_cursor"]
+    past = cursors.stream_cursor(session_stream("s1"), 9)
+    for params in ({"before": cursor, "since": cursor}, {"before": cursor, "last": "1"}, {"before": past},
+                   {"before": ""}, {"before": "odd"}, {"before": cursors.stream_cursor(session_stream("s2"), 1)}):
+        answer = await gateway.http.get(FRAMES, params=params)
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "before"), params
+    answer = await gateway.http.get(FRAMES, params={"before": cursor}, headers={"Accept": "text/event-stream"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "InvalidPayload")
+
+
+@pytest.mark.req("S-1", "S-2")
+async def test_reading_backwards_ends_where_nothing_older_is_kept(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    for number in range(6):
+        await gateway.desk.frame(end(number + 1))
+    whole = gateway.desk.ledger.events
+
+    async def pruned(stream: str, after: int, limit: int) -> list[object]:
+        return [*(await whole(stream, max(after, 3), limit))]
+
+    gateway.desk.ledger.events = pruned  # type: ignore[method-assign, assignment]
+    page = (await gateway.http.get(FRAMES, params={"last": "1"})).json()
+    page = (await gateway.http.get(FRAMES, params={"before": page["previous_cursor"], "limit": "4"})).json()
+    assert (numbers(page), page["previous_cursor"]) == ([4, 5], None)
+    gone = cursors.stream_cursor(session_stream("s1"), 2)
+    page = (await gateway.http.get(FRAMES, params={"before": gone, "limit": "4"})).json()
+    assert (numbers(page), page["previous_cursor"], page["has_more"]) == ([], None, True)
+
+
+@pytest.mark.req("S-6", "Q-1")
+async def test_a_page_before_a_cursor_is_as_silent_as_the_stream(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    await gateway.desk.frame(done(1, "NO_REPLY"))
+    await gateway.desk.frame(end(2))
+    before = (await gateway.http.get(FRAMES)).json()["next_cursor"]
+    shown = (await gateway.http.get(FRAMES, params={"before": before})).json()["events"]
+    assert shown == (await gateway.http.get(FRAMES)).json()["events"]
+    assert shown[0]["frame"]["payload"]["text"] == ""
+    raw = (await gateway.http.get(FRAMES, params={"before": before, "view": "raw"})).json()["events"]
+    assert raw[0]["frame"]["payload"]["text"] == "NO_REPLY"
 
 
 @pytest.mark.req("S-6", "Q-1", "Q-2")

@@ -134,14 +134,26 @@ async def frames(call: ApiRequest) -> ASGIApp:
     if view == "raw":
         allow(call.principal, RAW_VIEWERS)
     session_id = (await find_session(call)).session_id
+    if call.query("before") is not None:
+        return await _frames_before(call, session_stream(session_id), view)
     wanted = await streams.asked(call, session_stream(session_id), f"/v1/sessions/{session_id}")
     see = await streams.primed(call, deliver(view, wanted.stream), wanted)
     render = frames_rendering(wanted.stream, see)
     if wanted.sse:
         return _open(call, wanted, render)
-    page = await streams.page(call, wanted)
+    return _frame_page(await streams.page(call, wanted), see)
+
+
+async def _frames_before(call: ApiRequest, stream: str, view: str) -> ASGIApp:
+    wanted = await streams.asked_before(call, stream)
+    see = await streams.primed(call, deliver(view, stream), wanted.start)
+    return _frame_page(await streams.page_before(call, wanted), see)
+
+
+def _frame_page(page: streams.StreamPage, see: StreamViewFilter) -> ASGIApp:
     seen = [shown for item in page.items if (shown := see(item)) is not None]
-    return json_answer(FramePage([msgspec.Raw(frame_event(item)) for item in seen], page.next_cursor, page.has_more))
+    return json_answer(FramePage([msgspec.Raw(frame_event(item)) for item in seen], page.next_cursor, page.has_more,
+                                 page.previous_cursor))
 
 
 def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:

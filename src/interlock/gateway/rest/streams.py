@@ -95,11 +95,13 @@ async def primed(call: ApiRequest, view: StreamViewFilter, wanted: StreamQuery) 
 
 
 class StreamPage(NamedTuple):
-    """A page by poll: transient items stand only at the end of the last page."""
+    """A page by poll: transient items stand only at the end of the last page. `previous_cursor` is where it begins,
+    None if nothing is kept in front of it."""
 
     items: Sequence[Item]
     next_cursor: str
     has_more: bool
+    previous_cursor: str | None
 
 
 async def page(call: ApiRequest, wanted: StreamQuery, *, wait: bool = True) -> StreamPage:
@@ -113,7 +115,47 @@ async def page(call: ApiRequest, wanted: StreamQuery, *, wait: bool = True) -> S
     if has_more:
         items = durables[:wanted.limit]
     last = max((item.n for item in _durables(items)), default=wanted.after)
-    return StreamPage(items, cursors.stream_cursor(wanted.stream, last), has_more)
+    return StreamPage(items, cursors.stream_cursor(wanted.stream, last), has_more, _in_front(wanted, _durables(items)))
+
+
+class EarlierQuery(NamedTuple):
+    """The page that ends with the event `end`, where a reader asks for that."""
+
+    start: StreamQuery
+    end: int
+    head: int
+
+
+async def asked_before(call: ApiRequest, stream: str) -> EarlierQuery:
+    """Read which page a request with `before` is about. Raises Problem InvalidPayload."""
+    if SSE in media_ranges(call.request.headers.getlist("accept")):
+        raise Problem("InvalidPayload", "`before` reads a page backwards, which no stream does; leave it out, or ask "
+                      "for JSON.", errors=(Place("before", "not of a stream"),))
+    if both := [name for name in ("since", "last") if call.query(name) is not None]:
+        raise Problem("InvalidPayload", f"`before` is where a page ends, `{both[0]}` where one begins; send only one.",
+                      errors=(Place("before", f"not with `{both[0]}`"),))
+    end = cursors.number(stream, call.query("before") or "", "before")
+    head = await call.front.desk.ledger.head(stream)
+    if end > head:
+        raise Problem("InvalidPayload", "The cursor lies past the end of the stream.",
+                      errors=(Place("before", "past the end"),))
+    limit = call.number("limit")
+    return EarlierQuery(StreamQuery(stream, max(0, end - limit), limit, 0, sse=False), end, head)
+
+
+async def page_before(call: ApiRequest, wanted: EarlierQuery) -> StreamPage:
+    """Read the page that ends at a cursor: what of it is kept, which may be nothing."""
+    stream, after = wanted.start.stream, wanted.start.after
+    events = await call.front.desk.ledger.events(stream, after, wanted.end - after) if wanted.end > after else []
+    items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events if event.n <= wanted.end]
+    return StreamPage(items, cursors.stream_cursor(stream, wanted.end), wanted.end < wanted.head,
+                      _in_front(wanted.start, items) if items else None)
+
+
+def _in_front(wanted: StreamQuery, durables: Sequence[Durable]) -> str | None:
+    """Write where a page begins, if anything is kept in front of it: numbers have no gap but what was taken away."""
+    is_first = not wanted.after or (durables and durables[0].n > wanted.after + 1)
+    return None if is_first else cursors.stream_cursor(wanted.stream, wanted.after)
 
 
 async def _gather(call: ApiRequest, wanted: StreamQuery) -> list[Item]:

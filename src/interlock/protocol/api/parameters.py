@@ -59,6 +59,8 @@ PARAMETERS: dict[str, Parameter] = {
     "since": Parameter(_CURSOR, "A cursor, exclusive; left out, it begins at the start. `Last-Event-ID` beats it."),
     "last": Parameter(_whole(0, LAST_EVENTS_MAX), "Begin so many events before the end, with 0 at the end; not with "
                       "`since`. `Last-Event-ID` beats it."),
+    "before": Parameter(_CURSOR, "A cursor, such as `previous_cursor`: the page ends there; not with `since`, `last` "
+                        "or a stream."),
     "wait": Parameter(_whole(0, WAIT_MAX_S, 0), "Seconds that a poll waits for something to come."),
     "view": Parameter(_one_of("delivered", "raw"), "What silence leaves, or all; `raw` is for operators, auditors and "
                       "admins."),

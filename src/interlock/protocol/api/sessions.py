@@ -50,8 +50,9 @@ RELEASE_SESSION = Operation(
     verb="sessions release")
 GET_FRAMES = Operation(
     "getFrames", "GET", "/sessions/{session_id}/frames",
-    "Both directions, notices and deltas, in the delivered or the raw view (S-1, S-6).",
-    roles=READERS, query=(*STREAM_QUERY, "view"), answers=FramePage, media=STREAMED,
+    "Both directions, notices and deltas, in the delivered or the raw view (S-1, S-6). `before` reads backwards, a "
+    "page at a time.",
+    roles=READERS, query=(*STREAM_QUERY, "before", "view"), answers=FramePage, media=STREAMED,
     events="Server-sent events: `frame`, `refused` and `notice` carry a FrameEvent and an id, which is the cursor; "
            "`delta` carries one without `n`, and no id. `behind` ends a stream that was read too slowly.",
     verb="attach")

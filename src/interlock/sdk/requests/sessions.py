@@ -142,10 +142,11 @@ def history(session_id: str, *, limit: int | None = None) -> RequestSpec[Session
     return read(LIST_SESSION_HISTORY, session_id, limit=limit)
 
 
-def frames(session_id: str, *, since: str | None = None, last: int | None = None, view: View | None = None,
-           limit: int | None = None, wait: int | None = None) -> RequestSpec[FramePage]:
-    """A page of the session's stream: frames of both directions and notices."""
-    return read(GET_FRAMES, session_id, since=since, last=last, view=view, limit=limit, wait=wait)
+def frames(session_id: str, *, since: str | None = None, last: int | None = None, before: str | None = None,
+           view: View | None = None, limit: int | None = None, wait: int | None = None) -> RequestSpec[FramePage]:
+    """A page of the session's stream: frames of both directions and notices. `before` reads it backwards, by
+    `previous_cursor`."""
+    return read(GET_FRAMES, session_id, since=since, last=last, before=before, view=view, limit=limit, wait=wait)
 
 
 def follow(session_id: str, *, since: str | None = None, view: View | None = None) -> Following[FrameEvent]:
