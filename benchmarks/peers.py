@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -23,6 +22,7 @@ import msgspec
 from benchmarks.peer_servers import ABSENT, PEERS, NotThere, Peer, Place
 from benchmarks.processes import listening
 from benchmarks.weight import memory
+from interlock.app.own_servers import free_port
 
 EVENTS = 10_000
 EVENT_BYTES = 100
@@ -78,7 +78,7 @@ def run(names: tuple[str, ...] = (), events: int = EVENTS) -> PeersReport:
             if names and kind.name not in names:
                 continue
             with tempfile.TemporaryDirectory(prefix="interlock-peers-", ignore_cleanup_errors=True) as home:
-                place = Place(Path(home), _free_port(), f"http://127.0.0.1:{model.port}")
+                place = Place(Path(home), free_port(), f"http://127.0.0.1:{model.port}")
                 trial = _Trial(kind, place)
                 try:
                     results.append(asyncio.run(trial.measure(events)))
@@ -277,12 +277,6 @@ def _below(pid: int) -> list[int]:
         with contextlib.suppress(OSError):
             found += [int(one) for one in task.read_text("ascii").split()]
     return [*found, *(deeper for one in found for deeper in _below(one))]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def shown_in(page: str, report: PeersReport) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import httpx2
 
 from interlock.app import child_cleanup
+from interlock.app.own_servers import free_port
 from interlock.cli.place import gateway_file
 from proof.swift import Forked, Swift
 
@@ -45,7 +46,7 @@ class House:
         self.place = place
         self.state = place / "state"
         self.workspace = place / "workspace"
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.runner_url = self.url
         """Where the runner dials; another one where something stands between the two."""
@@ -262,11 +263,3 @@ class House:
 def _asking(keep: int) -> httpx2.Client:
     # A connection for each request while parts are killed: one that is kept would be found broken behind each.
     return httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=keep), timeout=30)
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

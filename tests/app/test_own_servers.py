@@ -1,13 +1,15 @@
-"""A server that is started again where the processes of one that was killed still end."""
+"""A server that is started again where the processes of one that was killed still end; the port that it gets."""
 
 from __future__ import annotations
 
+import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from interlock.app.own_servers import OLD_CHILDREN, OwnServer, ServerMissing
+from interlock.app.own_servers import LISTENING_PORTS, OLD_CHILDREN, OwnServer, ServerMissing, free_port
 
 
 class Programs:
@@ -44,3 +46,15 @@ def test_a_server_that_fails_otherwise_is_not_tried_again_and_says_why(tmp_path:
     with pytest.raises(ServerMissing, match=r"did not start; see .*: FATAL: no space left on device"):
         OwnServer(programs.spawn, programs.stays, "postgresql://here", programs.log)
     assert programs.started == 1
+
+
+def test_a_free_port_is_none_that_connections_get_and_is_not_found_twice() -> None:
+    found = [free_port() for _ in range(50)]
+    following = found[-1] + 1 if found[-1] + 1 in LISTENING_PORTS else LISTENING_PORTS[0]
+    with socket.socket() as other:
+        with suppress(OSError):  # Another process has it: as good.
+            other.bind(("127.0.0.1", following))
+        found.append(free_port())
+    assert following not in found
+    assert len(set(found)) == 51
+    assert set(found) <= set(LISTENING_PORTS)

@@ -22,7 +22,7 @@ PORT_LINE, SOCKETS_LINE, STATUS_LINE = 3, 4, 7
 
 def database_place(state: Path) -> Path:
     """Return where the database of a state directory lies, or would: in the state, but for root outside it, because
-    PostgreSQL then runs as `no one`, who may not enter a state directory."""
+    PostgreSQL then runs as `nobody`, who may not enter a state directory."""
     if os.geteuid() != 0:
         return state / DIRECTORY
     name = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]

@@ -1,13 +1,15 @@
 """PostgreSQL and NATS as programs that pip installs: for a cluster on one machine, for benchmarks, and for tests.
 
-Both listen on a Unix socket or on loopback alone. PostgreSQL refuses to run as root; then it runs as the user `no one`.
+Both listen on a Unix socket or on loopback alone. PostgreSQL refuses to run as root; then it runs as the user `nobody`.
 They end with their starter, also with one that is killed: where a server still runs, no other starts on its data.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import importlib.util
+import itertools
 import os
 import pwd
 import shutil
@@ -32,6 +34,11 @@ OLD_CHILDREN = "pre-existing shared memory block"
 OWNER = "interlock"
 """The database's owner, and its only user: who reaches the socket is on this machine and may."""
 SOCKET = ".s.PGSQL.5432"
+LISTENING_PORTS = range(20_000, 32_768)
+"""Below those that systems give to connections: Linux from 32768 on, others from 49152."""
+_STRIDE = 4_099
+"""Processes that started one after the other begin so far apart."""
+_tried = itertools.count()
 
 
 class ServerMissing(Exception):
@@ -161,10 +168,17 @@ def start_nats(directory: Path, *, port: int | None = None, options: Sequence[st
 
 
 def free_port() -> int:
-    """Find a port of loopback that no one has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Find a port of loopback that is not in use, and that the system does not assign to a connection before a server
+    listens on it, now and after each restart. Processes take their ports in a row, each from a beginning of its own.
+
+    Raises OSError if all are in use.
+    """
+    for _ in range(len(LISTENING_PORTS)):
+        port = LISTENING_PORTS[(os.getpid() * _STRIDE + next(_tried)) % len(LISTENING_PORTS)]
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError(errno.EADDRINUSE, f"all ports from {LISTENING_PORTS[0]} to {LISTENING_PORTS[-1]} are in use")
 
 
 def postgres_programs() -> Path:
@@ -179,7 +193,7 @@ def postgres_programs() -> Path:
 
 
 def _readable(programs: Path) -> Path:
-    """Give the programs where the user `no one` may read them: a copy, where they are in root's own home."""
+    """Give the programs where the user `nobody` may read them: a copy, where they are in root's own home."""
     if all(parent.stat().st_mode & 0o005 == 0o005 for parent in (programs, *programs.parents)):
         return programs
     version, package = programs.parent, programs.parent.parent
