@@ -69,6 +69,8 @@ x-interlock.control.changed     C    durable    gateway_id
 x-interlock.asking.changed      C    durable    asks message
 x-interlock.changes.discard      M    durable
 x-interlock.changes.report       C    durable    event digest count
+x-interlock.workspace.look      M    link       request_id session_id
+x-interlock.workspace.changes   C    link       request_id session_id
 x-interlock.plan.changed        C    durable    turn_id steps
 x-interlock.settings.changed    C    durable
 x-interlock.progress            C    durable    turn_id percent

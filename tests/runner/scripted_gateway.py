@@ -164,7 +164,7 @@ class Runner:
         self.link = GatewayConnector(url=url, token=TOKEN, outbox=outbox, objects=MemoryObjects(), outflow=self.outflow,
                                      hello=self._hello, control=self._control, vouch=self._vouch, clock=self.clock,
                                      entropy=entropy,
-                                     on_state=self.states.put_nowait, pace=pace)
+                                     on_state=self.states.put_nowait, pace=pace, look=self._look)
         self.running: asyncio.Task[None] | None = None
 
     async def _hello(self, gateway_id: str) -> p.Hello:
@@ -178,6 +178,10 @@ class Runner:
             raise self.failure
         self.controls.put_nowait((frame, raw))
         await self.hold.wait()
+
+    async def _look(self, asked: p.WorkspaceLook) -> p.WorkspaceChanges:
+        await self.hold.wait()
+        return p.WorkspaceChanges(request_id=asked.request_id, session_id=asked.session_id, branch="work")
 
     def _vouch(self) -> list[p.LiveAgent]:
         return [p.LiveAgent(session_id=SESSION, agent_id="shell", state="running")]

@@ -22,10 +22,11 @@ from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.limits import LARGEST_SEQ, LINK_JUMP, MAX_FRAME_BYTES
 from interlock.protocol.refusals import LinkRefusal, outdated, problem
+from interlock.runner.attachment import LOOKS_WAITING
 from interlock.runner.link import TokenRefused
 from interlock.runner.outflow import Outflow
 from ports.outbox_words import OTHER, SESSION, changed, delta, done, output
-from runner.scripted_gateway import PATIENCE_S, QUICK, TOKEN, conversation, inner
+from runner.scripted_gateway import PATIENCE_S, QUICK, TOKEN, Peer, conversation, inner
 
 pytestmark = pytest.mark.anyio
 
@@ -711,3 +712,26 @@ async def test_control_frames_of_one_message_are_stored_by_one_write_and_a_fault
         assert disk.stores == [[1, 2], [3], [4]]
         hello = await (await gateway.peer()).welcome(s=0)
         assert hello.payload.sessions[0].control_seq == 4
+
+
+async def looked(peer: Peer) -> Frame:
+    """The next answer to a look, whatever else the runner says meanwhile."""
+    while (frame := await peer.receive()).type != "x-interlock.workspace.changes":
+        pass
+    return frame
+
+
+@pytest.mark.req("J-4")
+async def test_a_look_at_a_workspace_is_answered_beside_the_rest_and_too_many_at_once() -> None:
+    async with conversation() as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.welcome(s=0)
+        runner.hold.clear()
+        for number in range(LOOKS_WAITING + 1):
+            await peer.send("x-interlock.workspace.look", p.WorkspaceLook(request_id=f"r{number}", session_id=SESSION))
+        refused = await looked(peer)
+        assert (refused.payload.request_id, bool(refused.payload.why_not)) == (f"r{LOOKS_WAITING}", True)
+        runner.hold.set()
+        answers = [await looked(peer) for _ in range(LOOKS_WAITING)]
+        assert {one.payload.request_id: one.payload.branch for one in answers} == {
+            f"r{number}": "work" for number in range(LOOKS_WAITING)}

@@ -41,6 +41,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream
+from interlock.protocol.payloads import WorkspaceChanges
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, AuditDraft, CommandRecord, Event, Principal, SessionRecord
 from interlock.protocol.resources import (
@@ -129,6 +130,13 @@ class SmallSessions:
         )
 
 
+class NoLooks:
+    """Runners that find nothing, and are asked nothing."""
+
+    async def look(self, session: SessionRecord) -> WorkspaceChanges:
+        return WorkspaceChanges(request_id="r", session_id=session.session_id, branch="work", commit="c" * 40)
+
+
 class SmallDesk:
     """Commands become queued at once, votes decide at once."""
 
@@ -158,6 +166,7 @@ class SmallDesk:
         self.up = True
         self.shut_out: list[tuple[str, str]] = []
         self.transcripts: TranscriptDesk | None = None
+        self.looks: Any = NoLooks()
 
     def now_ms(self) -> int:
         return self.at_ms

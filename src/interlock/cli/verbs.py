@@ -60,6 +60,8 @@ THING_VERBS: tuple[CliVerb, ...] = (
              "interlock approvals @last --bytes | sha256sum")),
     CliVerb("changes", "interlock.cli.staged_changes:changes", "List what an agent staged and what has not landed.",
             ("interlock changes", "interlock changes 3f2a --diff")),
+    CliVerb("diff", "interlock.cli.git_changes:diff", "Show what git finds changed in a session's workspace.",
+            ("interlock diff", "interlock diff 3f2a --stat")),
     CliVerb("land", "interlock.cli.staged_changes:land", "Allow what is staged, all or the named files, to land.",
             ("interlock land @last", "interlock land 3f2a src/main.py docs")),
     CliVerb("discard", "interlock.cli.staged_changes:discard", "Throw away what is staged, all or the named files.",

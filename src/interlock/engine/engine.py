@@ -47,6 +47,7 @@ from interlock.engine.spend import read_spending, shown
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
+from interlock.engine.workspace_looks import WorkspaceLooks
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, LedgerError, SeeRunner, StoredBallot, WriteBatch
 from interlock.ports.objects import Objects
@@ -94,6 +95,8 @@ class Engine:
         self.presence = RunnerPresence()
         self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects, decide, wall=self.clock,
                            rows=self.rows, link_of=self.presence.link_of, conditions=self._conditions)
+        self.looks = WorkspaceLooks(self.presence, self.clock, entropy)
+        """Asks runners what git finds changed in workspaces (J-4)."""
         self.drains = Drains(ledger, clock, self.rows)
         self.drains.on_undrained.connect(self.lanes.look_again)
         self.drains.permit = self._permit_drain

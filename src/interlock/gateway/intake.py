@@ -149,6 +149,8 @@ class Intake:
                 await self._history(frame, frame.payload)
             case p.RefusedControl():
                 await self._refused(frame.session_id or "", [frame.payload])
+            case p.WorkspaceChanges():
+                self._engine.looks.answer(self._runner_id, frame.payload)
             case _:
                 pass
 

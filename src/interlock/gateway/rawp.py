@@ -234,7 +234,8 @@ class RawpEndpoint:
             present.arrived()
             if self._links.get(runner.runner_id) is outflow:
                 del self._links[runner.runner_id], self._tokens[runner.runner_id]
-            self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms())
+            if self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms()):
+                self._engine.looks.lose(runner.runner_id)
             self._detach_lanes(runner.runner_id, outflow)
             if self._neighbours is not None:
                 with suppress(LedgerError):  # Then it is seen to be gone when this gateway is.

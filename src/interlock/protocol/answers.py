@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.protocol.access import BrowserSession, Key, LoginIssuer, PushSubscription, Tenant
 from interlock.protocol.drains import Drain
-from interlock.protocol.payloads import StagedFile
+from interlock.protocol.payloads import ChangedFile, StagedFile
 from interlock.protocol.resources import (
     Approval,
     Budget,
@@ -88,6 +88,21 @@ class StagedChanges(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     files: list[StagedFile]
     refused: list[StagedFile]
+
+
+class GitChanges(Resource, frozen=True, kw_only=True):
+    """What git finds changed in a session's workspace since the last commit, read by the runner for this answer (J-4).
+    `why_not` is one sentence if nothing could be read, as without a repository; `partly` is one if not all was. `count`
+    counts every path, of which `files` names the first."""
+
+    session_id: str
+    workspace: str | None
+    why_not: str | None
+    partly: str | None
+    branch: str | None
+    commit: str | None
+    count: int
+    files: list[ChangedFile]
 
 
 class FrameEvent(Resource, frozen=True, kw_only=True):

@@ -120,6 +120,8 @@ FRAMES: dict[str, FrameType] = {
         FrameType("x-interlock.asking.changed", _C, _DURABLE, p.AskingChanged),
         FrameType("x-interlock.changes.discard", _M, _DURABLE, p.ChangesDiscard),
         FrameType("x-interlock.changes.report", _C, _DURABLE, p.ChangesReport),
+        FrameType("x-interlock.workspace.look", _M, _LINK, p.WorkspaceLook),
+        FrameType("x-interlock.workspace.changes", _C, _LINK, p.WorkspaceChanges),
         FrameType("x-interlock.plan.changed", _C, _DURABLE, p.PlanChanged),
         FrameType("x-interlock.settings.changed", _C, _DURABLE, p.AgentSettings),
         FrameType("x-interlock.progress", _C, _DURABLE, p.Progress),

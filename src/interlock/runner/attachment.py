@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, cast
 
 from websockets.asyncio.client import ClientConnection
@@ -18,7 +18,16 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import ACK_FRAMES, MAX_MESSAGE_BYTES
-from interlock.protocol.payloads import Ack, Heartbeat, LiveAgent, Payload, RefusedControl, Welcome
+from interlock.protocol.payloads import (
+    Ack,
+    Heartbeat,
+    LiveAgent,
+    Payload,
+    RefusedControl,
+    Welcome,
+    WorkspaceChanges,
+    WorkspaceLook,
+)
 from interlock.runner.history import encode_part, merged_deltas, plan_history
 from interlock.runner.inbound import ControlGap, Inbound, Overrun, StoredControl
 from interlock.runner.outflow import Outflow
@@ -29,6 +38,19 @@ PAGE_BYTES = MAX_MESSAGE_BYTES
 
 TRY_AGAIN_LATER = 1013
 """Close code for a gateway that sends faster than the runner acts (RFC 6455 registry)."""
+
+
+LOOKS_WAITING = 16
+"""Looks at workspaces that one gateway waits for; one more is answered at once, with nothing."""
+
+Look = Callable[[WorkspaceLook], Awaitable[WorkspaceChanges]]
+"""Looks at a session's workspace (J-4); it raises nothing that a look is at fault for."""
+
+
+async def no_look(asked: WorkspaceLook) -> WorkspaceChanges:
+    """Look at nothing, for a runner that does not offer it."""
+    return WorkspaceChanges(request_id=asked.request_id, session_id=asked.session_id,
+                            why_not="This runner does not look at workspaces.")
 
 
 class LinkBroken(Exception):
@@ -44,7 +66,7 @@ class LinkSession:
 
     def __init__(self, socket: ClientConnection, *, gateway_id: str, outbox: Outbox, outflow: Outflow, inbound: Inbound,
                  vouch: Callable[[], list[LiveAgent]], clock: Clock, entropy: Entropy, heartbeat_s: float,
-                 ack_delay_s: float, note: Callable[[str], None], batch: bool = False) -> None:
+                 ack_delay_s: float, note: Callable[[str], None], batch: bool = False, look: Look = no_look) -> None:
         self._socket = socket
         self._gateway_id = gateway_id
         self._outbox = outbox
@@ -57,6 +79,8 @@ class LinkSession:
         self._ack_delay_s = ack_delay_s
         self._note = note
         self._batch = batch
+        self._look = look
+        self._looks: set[asyncio.Task[None]] = set()
         self._to_send = asyncio.Event()
         self._to_read = asyncio.Event()
         self._sending = Sending(self._wake)
@@ -85,6 +109,9 @@ class LinkSession:
                         self._heartbeat())
         finally:
             self._outflow.detach(self._gateway_id)
+            for look in self._looks:
+                look.cancel()
+            await asyncio.gather(*self._looks, return_exceptions=True)
 
     def _wake(self) -> None:
         self._to_send.set()
@@ -184,8 +211,28 @@ class LinkSession:
                     self._note(taken)
                 case Frame(type="x-interlock.ack"):
                     self._take_ack(cast("Ack", taken.payload))
+                case Frame(payload=WorkspaceLook() as asked):
+                    self._begin_look(asked)
                 case Frame():
                     self._note(f"The gateway sent {taken.type} at a time that it has no meaning; it was ignored.")
+
+    def _begin_look(self, asked: WorkspaceLook) -> None:
+        """Look beside what else the link does, and answer."""
+        if len(self._looks) >= LOOKS_WAITING:
+            self._answer_look(WorkspaceChanges(
+                request_id=asked.request_id, session_id=asked.session_id,
+                why_not=f"The runner looks at {LOOKS_WAITING} workspaces already; try again in a moment."))
+            return
+
+        async def look() -> None:
+            self._answer_look(await self._look(asked))
+
+        task = asyncio.create_task(look(), name="workspace look")
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+
+    def _answer_look(self, changes: WorkspaceChanges) -> None:
+        self._sending.urge(self._link_frame("x-interlock.workspace.changes", changes))
 
     def refused(self, session_id: str, refusal: RefusedControl) -> None:
         """Tell that a control frame of this gateway was stored and refused; hello repeats it until it is confirmed."""

@@ -13,7 +13,7 @@ from interlock.ports.clock import Clock, Entropy
 from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.payloads import Hello, RefusedControl
-from interlock.runner.attachment import first
+from interlock.runner.attachment import Look, first, no_look
 from interlock.runner.interactions import LivePresence
 from interlock.runner.link import NORMAL_PACE, GatewayConnector, LinkIntervals, LinkState, TokenRefused
 from interlock.runner.outflow import Outflow
@@ -46,7 +46,7 @@ class Gateways:
 
     def __init__(self, pairings: list[PairedGateway], *, outbox: Outbox, objects: Objects, outflow: Outflow,
                  sessions: RunnerSessions, presence: LivePresence, hello: HelloTo, clock: Clock, entropy: Entropy,
-                 pace: LinkIntervals = NORMAL_PACE) -> None:
+                 pace: LinkIntervals = NORMAL_PACE, look: Look = no_look) -> None:
         self._pairings = pairings
         self._outbox = outbox
         self._objects = objects
@@ -57,6 +57,7 @@ class Gateways:
         self._clock = clock
         self._entropy = entropy
         self._pace = pace
+        self._look = look
         self._links: list[GatewayConnector] = []
         sessions.on_refused(self._refused)
 
@@ -97,7 +98,7 @@ class Gateways:
             hello=lambda known: self._hello(pairing, known), control=self._sessions.control,
             vouch=self._sessions.vouch, clock=self._clock, entropy=self._entropy,
             on_state=lambda state: self._changed(pairing, state), tls=pairing.tls, name=pairing.runner_id,
-            gateway_id=gateway_id, primary=primary, pace=self._pace,
+            gateway_id=gateway_id, primary=primary, pace=self._pace, look=self._look,
             taken=lambda named: any(one.attached and one.gateway_id == named for one in self._links if one is not link),
         )
         return link

@@ -37,7 +37,7 @@ from interlock.protocol.limits import (
 )
 from interlock.protocol.payloads import Hello, LiveAgent, RefusedControl, Welcome
 from interlock.protocol.refusals import LinkRefusal, read_moved, read_outdated, read_problem, read_reason
-from interlock.runner.attachment import LinkBroken, LinkSession, first
+from interlock.runner.attachment import LinkBroken, LinkSession, Look, first, no_look
 from interlock.runner.inbound import Control, Inbound
 from interlock.runner.outflow import Outflow
 from interlock.runner.reconnect import Backoff, UnsafeUrl, check_url, is_loopback, moved_url
@@ -101,7 +101,8 @@ class GatewayConnector:
                  hello: Callable[[str], Awaitable[Hello]], control: Control, vouch: Callable[[], list[LiveAgent]],
                  clock: Clock, entropy: Entropy, on_state: Callable[[LinkState], None] | None = None,
                  pace: LinkIntervals = NORMAL_PACE, tls: ssl.SSLContext | None = None, name: str = "",
-                 gateway_id: str = "", primary: bool = True, taken: Callable[[str], bool] = lambda _: False) -> None:
+                 gateway_id: str = "", primary: bool = True, taken: Callable[[str], bool] = lambda _: False,
+                 look: Look = no_look) -> None:
         self._host = check_url(url)
         self._url = url
         self._token = token
@@ -129,6 +130,7 @@ class GatewayConnector:
         self.gateway_id: str = gateway_id
         self._primary = primary
         self._taken = taken
+        self._look = look
         self._attachment: LinkSession | None = None
         self._stale = asyncio.Event()
 
@@ -232,7 +234,7 @@ class GatewayConnector:
             vouch=self._vouch, clock=self._clock, entropy=self._entropy, heartbeat_s=self._pace.heartbeat_s,
             ack_delay_s=self._pace.ack_delay_s,
             note=lambda sentence: self._tell("notice", sentence),
-            batch=BATCH in hello.features and BATCH in welcome.features,
+            batch=BATCH in hello.features and BATCH in welcome.features, look=self._look,
         )
         try:
             await first(attachment.run(welcome, [session.session_id for session in hello.sessions]),

@@ -28,7 +28,7 @@ from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.hold import Holding
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
-from interlock.protocol.payloads import Hello
+from interlock.protocol.payloads import WORKSPACE_CHANGES, Hello
 from interlock.runner.agent_catalog import Offered, Offering, OfferingRefused, ReadOffering
 from interlock.runner.gateways import Gateways, PairedGateway
 from interlock.runner.interactions import LivePresence
@@ -116,7 +116,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
             versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id=boot_id,
             agents=[config.boxing.offered(offer, offered.agents.get(offer.agent_id))
                     for offer in offers(offered.agents, os.environ, offered.holdings)],
-            features=[BATCH],
+            features=[BATCH, WORKSPACE_CHANGES],
             sessions=await sessions.hello_sessions(gateway_id), device_name=config.device_name,
             roots=offered.roots, forgotten=await sessions.hello_forgotten(gateway_id),
             software=f"interlock {__version__}",
@@ -125,7 +125,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
 
     gateways = Gateways(config.gateways, outbox=outbox, objects=objects, outflow=outflow, sessions=sessions,
                         presence=presence, hello=hello, clock=clock, entropy=secrets.token_bytes,
-                        pace=config.pace)
+                        pace=config.pace, look=sessions.look)
 
     def reload() -> list[str]:
         return reread(offered, read_offering, gateways.greet_again)

@@ -18,6 +18,7 @@ from interlock.runner.session_context import Surroundings
 from interlock.runner.session_control import ControllerRule, TakeRefused, TellRefused
 from interlock.runner.state import SessionState, decode_state, encode_state
 from interlock.runner.uploads import held_by
+from interlock.runner.workspace_changes import WorkspaceReader
 
 log = structlog.get_logger()
 
@@ -33,6 +34,7 @@ class RunnerSessions:
         self._around = around
         self._outbox = outbox
         self._control = ControllerRule(outbox)
+        self._reader = WorkspaceReader(around.spawn, around.offered, around.boxing, around.environment)
         self.all: dict[str, RunnerSession] = {}
         """By session_id, those that the outbox still holds."""
         self._stopping = False
@@ -189,6 +191,11 @@ class RunnerSessions:
             await self._outbox.write([PutState(session_id, encode_state(state))])
             for name in held:
                 await self._around.objects.drop(name)
+
+    async def look(self, asked: p.WorkspaceLook) -> p.WorkspaceChanges:
+        """Return what git finds changed in a session's workspace (J-4)."""
+        session = self.all.get(asked.session_id)
+        return await self._reader.look(asked, session.state if session is not None else None)
 
     def vouch(self) -> list[p.LiveAgent]:
         """Every agent that is up (L-5)."""

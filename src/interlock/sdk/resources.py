@@ -76,6 +76,7 @@ class SessionMethods:
     compact = SingleRequest(sessions.compact)
     release = SingleRequest(sessions.release)
     changes = SingleRequest(sessions.changes)
+    diff = SingleRequest(sessions.diff)
     land = SingleRequest(sessions.land)
     discard = SingleRequest(sessions.discard)
     frames = SingleRequest(sessions.frames)

@@ -242,7 +242,10 @@ class RestApp:
             if operation.body is not None:
                 return await self._changing(request, principal, path, found)
             call = ApiRequest(self._front, operation, principal, found.path, request)
-            return await HANDLERS[operation.name].answer(call)
+            handler = HANDLERS[operation.name]
+            if operation.at_runner and not self._forwarding.alone:
+                return await self._forwarding.answer(scope, b"", lambda _guess: handler.answer(call))
+            return await handler.answer(call)
         except Problem as problem:
             if problem.code == "Forbidden":
                 await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code,

@@ -17,6 +17,7 @@ from interlock.engine.router import Route
 from interlock.engine.setbacks import Setbacks
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
+from interlock.engine.workspace_looks import WorkspaceLooks
 from interlock.gateway.access import Access
 from interlock.gateway.checkpoints import CheckpointSigner
 from interlock.gateway.cluster_health import ClusterWatch
@@ -85,6 +86,9 @@ class Desk(Protocol):
     def sessions(self) -> SessionService: ...
 
     def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Awaitable[Route] | None: ...
+
+    @property
+    def looks(self) -> WorkspaceLooks: ...
 
     def submit(self, principal: Principal, body: CommandBody, remember: Remember, route: Route | None = None
                ) -> Awaitable[Command]: ...

@@ -1,4 +1,5 @@
-"""Operations on what an agent staged: seen, landed by a vote, thrown away (H-17)."""
+"""Operations on what an agent changed: staged changes are seen, landed by a vote, thrown away (H-17), and what
+git finds in the workspace is seen (J-4)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from interlock.command.staged_choice import chosen_input
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.sessions import change, find_session
-from interlock.protocol.answers import StagedChanges
+from interlock.protocol.answers import GitChanges, StagedChanges
 from interlock.protocol.api import session_entries as api
 from interlock.protocol.bodies import DiscardBody, LandBody
 from interlock.protocol.box import LANDING
@@ -40,6 +41,15 @@ async def show(call: ApiRequest) -> ASGIApp:
         approval_id=approval.id if approval is not None else None,
         digest=report.digest if report is not None else "", count=report.count if report is not None else 0,
         files=report.files if report is not None else [], refused=report.refused if report is not None else []))
+
+
+async def git(call: ApiRequest) -> ASGIApp:
+    """GET /sessions/{session_id}/changes/git."""
+    session = await find_session(call)
+    found = await call.front.desk.looks.look(session)
+    return json_answer(GitChanges(
+        session_id=session.session_id, workspace=session.workspace or None, why_not=found.why_not or None,
+        partly=found.partly or None, branch=found.branch, commit=found.commit, count=found.count, files=found.files))
 
 
 async def land(call: ApiRequest) -> ASGIApp:
@@ -93,6 +103,7 @@ async def _question(call: ApiRequest, session: SessionRecord) -> Approval | None
 
 HANDLERS: tuple[Handler, ...] = (
     Handler(api.GET_STAGED_CHANGES, show),
+    Handler(api.GET_GIT_CHANGES, git),
     Handler(api.LAND_CHANGES, land),
     Handler(api.DISCARD_CHANGES, discard),
 )

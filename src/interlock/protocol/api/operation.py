@@ -55,6 +55,8 @@ class Operation(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
     status: int = 200
     also: tuple[tuple[int, str], ...] = ()
     """Further statuses of the same answer, and when."""
+    at_runner: bool = False
+    """A read that the runner answers, and so the gateway that it is attached to (C-4)."""
     public: bool = False
     """It asks for no key: the body is the credential."""
     secret: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.protocol.answers import SessionHistory, StagedChanges
+from interlock.protocol.answers import GitChanges, SessionHistory, StagedChanges
 from interlock.protocol.api.operation import APPROVERS, OPERATORS, READERS, Operation
 from interlock.protocol.bodies import ArchiveBody, DiscardBody, EntryBody, LandBody, RestoreBody, StartOverBody
 from interlock.protocol.resources import Approval, Session
@@ -12,6 +12,11 @@ GET_STAGED_CHANGES = Operation(
     "What is staged, as the runner reported it last.",
     roles=READERS, answers=StagedChanges,
     verb="changes")
+GET_GIT_CHANGES = Operation(
+    "getGitChanges", "GET", "/sessions/{session_id}/changes/git",
+    "What git finds changed in its workspace since the last commit: the runner looks now, within limits.",
+    roles=READERS, answers=GitChanges, codes=("UnsupportedCapability",), at_runner=True,
+    verb="diff")
 LAND_CHANGES = Operation(
     "landChanges", "POST", "/sessions/{session_id}/land",
     "Vote that what is staged lands, all of it or the named files.",

@@ -49,8 +49,10 @@ from interlock.protocol.payloads.control import (
     TurnResume,
 )
 from interlock.protocol.payloads.link import (
+    WORKSPACE_CHANGES,
     Ack,
     AgentOffer,
+    ChangedFile,
     ControlChanged,
     ForgottenSession,
     Heartbeat,
@@ -62,6 +64,8 @@ from interlock.protocol.payloads.link import (
     RefusedControl,
     Welcome,
     WelcomeSession,
+    WorkspaceChanges,
+    WorkspaceLook,
 )
 from interlock.protocol.payloads.session import (
     AgentIdentity,
@@ -92,6 +96,7 @@ from interlock.protocol.payloads.tool import (
 )
 
 __all__ = [
+    "WORKSPACE_CHANGES",
     "Ack",
     "AgentError",
     "AgentIdentity",
@@ -102,6 +107,7 @@ __all__ = [
     "AskingChanged",
     "BufferStatus",
     "Capabilities",
+    "ChangedFile",
     "ChangesDiscard",
     "ChangesReport",
     "Channel",
@@ -166,6 +172,8 @@ __all__ = [
     "Usage",
     "Welcome",
     "WelcomeSession",
+    "WorkspaceChanges",
     "WorkspaceFile",
     "WorkspaceFiles",
+    "WorkspaceLook",
 ]

@@ -8,6 +8,9 @@ from interlock.protocol.box import Box
 from interlock.protocol.hold import Holding
 from interlock.protocol.payloads.base import AgentState, Count, Outcome, Payload
 
+WORKSPACE_CHANGES = "workspace_changes"
+"""The feature's name in hello: the runner answers `x-interlock.workspace.look` (J-4)."""
+
 
 class AgentOffer(Payload, frozen=True, kw_only=True):
     """One agent in hello (L-4)."""
@@ -157,3 +160,39 @@ class ControlChanged(Payload, frozen=True, kw_only=True):
     gateway_id: str
     agent_id: str = ""
     workspace: str = ""
+
+
+class WorkspaceLook(Payload, frozen=True, kw_only=True):
+    """`x-interlock.workspace.look` (J-4): what git finds changed in a session's workspace; only to a runner whose hello
+    offers `workspace_changes`."""
+
+    request_id: str
+    session_id: str
+
+
+class ChangedFile(Payload, frozen=True, kw_only=True):
+    """One path that differs from the last commit, from the workspace. `added` and `removed` count lines; absent where
+    git compares no lines, as of a binary file. `diff` is unified, and cut at a line's end if `cut`."""
+
+    path: str
+    change: Literal["added", "modified", "deleted", "retyped", "unmerged"]
+    untracked: bool = False
+    added: Count | None = None
+    removed: Count | None = None
+    diff: str = ""
+    cut: bool = False
+
+
+class WorkspaceChanges(Payload, frozen=True, kw_only=True):
+    """`x-interlock.workspace.changes` (J-4): the answer. `why_not` is one sentence if nothing could be read; `partly`
+    is one if not all was. `count` counts every path that was found, of which `files` names the first; `commit` is what
+    is compared with, absent before the first one."""
+
+    request_id: str
+    session_id: str
+    why_not: str = ""
+    partly: str = ""
+    branch: str | None = None
+    commit: str | None = None
+    count: Count = 0
+    files: list[ChangedFile] = []

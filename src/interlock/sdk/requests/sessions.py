@@ -12,6 +12,7 @@ from interlock.protocol.answers import (
     FilePage,
     FrameEvent,
     FramePage,
+    GitChanges,
     SessionHistory,
     SessionPage,
     StagedChanges,
@@ -21,6 +22,7 @@ from interlock.protocol.api.session_entries import (
     ARCHIVE_SESSION,
     DELETE_SESSION,
     DISCARD_CHANGES,
+    GET_GIT_CHANGES,
     GET_STAGED_CHANGES,
     LAND_CHANGES,
     LIST_SESSION_HISTORY,
@@ -90,6 +92,11 @@ def compact(session_id: str, *, instructions: str | None = None, idempotency_key
 def release(session_id: str, to: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
     """Ask the runner to hand control of the session to another gateway."""
     return change(RELEASE_SESSION, session_id, body=ReleaseBody(to=to), key=idempotency_key)
+
+
+def diff(session_id: str) -> RequestSpec[GitChanges]:
+    """What git finds changed in the session's workspace; the runner looks for this answer."""
+    return read(GET_GIT_CHANGES, session_id)
 
 
 def changes(session_id: str) -> RequestSpec[StagedChanges]:

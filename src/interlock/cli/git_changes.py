@@ -1,0 +1,79 @@
+"""`interlock diff`: what git finds changed in a session's workspace (J-4)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import short_ids
+from interlock.cli.columns import Layout, cut_middle
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.verb_error import Trouble
+from interlock.protocol.answers import GitChanges
+from interlock.protocol.api.session_entries import GET_GIT_CHANGES
+from interlock.protocol.payloads import ChangedFile
+
+COLUMNS = Layout(text=("PATH",), shorten=cut_middle)
+COMMIT_CHARS = 12
+
+
+def diff(
+    session: str = short_ids.LAST,
+    /,
+    *,
+    stat: Annotated[bool, Parameter(negative=(), help="List the files with their counts, without the lines.")] = False,
+    json: Annotated[bool, Parameter(help="Print it as one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Show what git finds changed in a session's workspace since the last commit. The runner looks now.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    """
+    return asyncio.run(_diff(session, where, stat=stat, json=json))
+
+
+async def _diff(named: str, where: Where, *, stat: bool, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        session = await short_ids.session(link, named)
+        found = await link.read(GET_GIT_CHANGES.at(session.session_id), GitChanges)
+    if json:
+        print_json(msgspec.json.encode(found))
+        return ExitStatus.DONE
+    if found.why_not:
+        raise Trouble("Conflict", one_line(found.why_not, None))
+    if not found.files:
+        say(f"git finds no changes in {found.workspace}")
+    elif stat:
+        print_table([(file.change, file.path, _count(file.added), _count(file.removed)) for file in found.files],
+                    ("CHANGE", "PATH", "ADDED", "REMOVED"), COLUMNS)
+    else:
+        for file in found.files:
+            _show(file)
+    if found.count > len(found.files):
+        say(f"and {found.count - len(found.files)} more files")
+    if found.partly:
+        say(one_line(found.partly, None))
+    if found.commit:
+        branch = f" on {one_line(found.branch)}" if found.branch else ""
+        say(f"compared with commit {found.commit[:COMMIT_CHARS]}{branch}", "dim")
+    return ExitStatus.DONE
+
+
+def _show(file: ChangedFile) -> None:
+    for line in file.diff.split("\n") if file.diff else [f"{file.change}: {one_line(file.path, None)}"]:
+        result(line)
+    if file.cut:
+        say(f"the diff of {one_line(file.path, None)} is cut", "dim")
+
+
+def _count(lines: int | None) -> str:
+    return str(lines) if lines is not None else "-"

@@ -1,0 +1,93 @@
+"""What git finds changed in a session's workspace, asked of the runner that has it (J-4). Only memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from interlock.engine.membership import Elsewhere
+from interlock.engine.presence import RunnerPresence
+from interlock.ports.clock import Clock, Entropy
+from interlock.protocol.clock import iso
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.payloads import WORKSPACE_CHANGES, WorkspaceChanges, WorkspaceLook
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import SessionRecord
+
+ANSWER_S = 12.0
+"""A runner that does not answer within this is taken not to; its own look takes less."""
+MAX_ASKED = 8
+"""Workspaces of one runner that are asked for at once; one more is answered 503."""
+
+
+class _Asked(NamedTuple):
+    runner_id: str
+    session_id: str
+    answer: asyncio.Future[WorkspaceChanges | None]
+    """None if the runner has left."""
+    end: asyncio.TimerHandle
+
+
+class WorkspaceLooks:
+    """Asks runners that are attached here. All who ask for the same session meanwhile get the same answer."""
+
+    def __init__(self, presence: RunnerPresence, clock: Clock, entropy: Entropy) -> None:
+        self._presence = presence
+        self._clock = clock
+        self._entropy = entropy
+        self._asked: dict[str, _Asked] = {}
+        """By request_id."""
+
+    async def look(self, session: SessionRecord) -> WorkspaceChanges:
+        """Have a session's runner look. Raises Problem, and Elsewhere if another gateway has the runner."""
+        asked = next((one for one in self._asked.values() if one.session_id == session.session_id), None) \
+            or self._ask(session)
+        answer = await asyncio.shield(asked.answer)
+        if answer is None:
+            raise _away(session, "did not answer in time, or has left")
+        return answer
+
+    def answer(self, runner_id: str, changes: WorkspaceChanges) -> None:
+        """Take a runner's answer; one that was not asked for, or is late, changes nothing."""
+        asked = self._asked.get(changes.request_id)
+        if asked is not None and (asked.runner_id, asked.session_id) == (runner_id, changes.session_id):
+            self._end(changes.request_id, changes)
+
+    def lose(self, runner_id: str) -> None:
+        """A runner has left: end the waits for it."""
+        for request_id in [name for name, one in self._asked.items() if one.runner_id == runner_id]:
+            self._end(request_id, None)
+
+    def _ask(self, session: SessionRecord) -> _Asked:
+        present = self._presence.get(session.runner_id)
+        if present is not None and present.link is None and present.instance_id:
+            raise Elsewhere(present.instance_id)
+        if present is None or present.link is None:
+            raise _away(session, "is not connected at the moment")
+        if WORKSPACE_CHANGES not in present.hello.features:
+            raise Problem("UnsupportedCapability", f"The runner {session.runner_id} does not offer to look at "
+                          "workspaces.", hint="Update Interlock on the runner's host.")
+        if sum(one.runner_id == session.runner_id for one in self._asked.values()) >= MAX_ASKED:
+            raise Problem("Unavailable", f"The runner {session.runner_id} is asked for {MAX_ASKED} workspaces already.",
+                          hint="Try again in a moment.", headers={"Retry-After": "2"})
+        request_id, loop = uuid4(self._entropy(16)), asyncio.get_running_loop()
+        asked = self._asked[request_id] = _Asked(session.runner_id, session.session_id, loop.create_future(),
+                                                 loop.call_later(ANSWER_S, self._end, request_id, None))
+        present.link.send(encode(Frame(
+            type="x-interlock.workspace.look", message_id=uuid4(self._entropy(16)),
+            timestamp=iso(self._clock.now_ms()),
+            payload=WorkspaceLook(request_id=request_id, session_id=session.session_id))))
+        return asked
+
+    def _end(self, request_id: str, changes: WorkspaceChanges | None) -> None:
+        asked = self._asked.pop(request_id)
+        asked.end.cancel()
+        if not asked.answer.done():
+            asked.answer.set_result(changes)
+
+
+def _away(session: SessionRecord, why: str) -> Problem:
+    return Problem("Unavailable", f"The runner {session.runner_id}, which has this session's workspace, {why}.",
+                   hint="`GET /v1/runners` says whether it is connected; try again then.", headers={"Retry-After": "5"})

@@ -1,0 +1,160 @@
+"""What `git diff` printed with `--raw`, `--numstat` and `--patch`, as changed files within bounds (J-4). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from interlock.protocol.limits import KIB
+from interlock.protocol.payloads import ChangedFile
+from interlock.protocol.sizes import json_size
+from interlock.runner.blocks import fit
+
+MAX_FILES = 200
+"""Paths that are named; more are counted."""
+MAX_FILE_DIFF_BYTES = 64 * KIB
+"""One file's diff, as JSON; a longer one is cut."""
+MAX_REPORT_BYTES = 512 * KIB
+"""Paths and diffs together, as JSON, so that the answer fits in a frame; what goes beyond has no diff, or no line."""
+FILE_BYTES = 256
+"""What one file takes beside its path and its diff."""
+
+Change = Literal["added", "modified", "deleted", "retyped", "unmerged"]
+CHANGES: dict[str, Change] = {"A": "added", "M": "modified", "D": "deleted", "T": "retyped", "U": "unmerged"}
+_COUNTED = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
+_ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_LETTERS = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
+_HEADS = (b"diff --git ", b"* Unmerged path ")
+"""How a file's part of a patch begins: lines of a file's content begin with a sign or a blank."""
+
+
+class GitReport(NamedTuple):
+    """The files that are named, how many there are in all, and whether diffs or files were left out."""
+
+    files: list[ChangedFile]
+    total: int
+    cut: bool
+
+
+class Entry(NamedTuple):
+    """A path, and the letter that git has for its change."""
+
+    change: str
+    path: bytes
+
+
+def read_listing(printed: bytes, *, whole: bool) -> list[Entry]:
+    """Read what git printed with `--raw`; `whole` is False if it was stopped while it wrote."""
+    return _split(_lines(printed, whole=whole))[0]
+
+
+def read_report(listing: Sequence[Entry], printed: bytes, untracked: Container[bytes], *, whole: bool) -> GitReport:
+    """Make the report of the paths in `listing`, with what git printed of those that it compared; `whole` is False if
+    it was stopped while it wrote. `untracked` are the paths that the repository does not know."""
+    lines = _lines(printed, whole=whole)
+    compared, counts, patch = _split(lines)
+    parts = _parts(lines[patch:], compared, whole=whole)
+    files: list[ChangedFile] = []
+    left, cut = MAX_REPORT_BYTES, not whole
+    for entry in listing:
+        name = entry.path.decode("utf-8", "replace")
+        left -= json_size(name) + FILE_BYTES
+        if len(files) == MAX_FILES or left < 0:
+            cut = True
+            break
+        added, removed = counts.get(entry.path, (None, None))
+        text = parts.get(entry.path)
+        shown = _cut(text or "", min(left, MAX_FILE_DIFF_BYTES))
+        left -= json_size(shown)
+        is_cut = text is None or len(shown) < len(text)
+        cut = cut or is_cut
+        files.append(ChangedFile(path=name, change=CHANGES.get(entry.change, "modified"), added=added, removed=removed,
+                                 untracked=entry.path in untracked, diff=shown, cut=is_cut))
+    return GitReport(files, len(listing), cut)
+
+
+def unquoted(path: bytes) -> bytes:
+    """Read a path as git writes it: in quotation marks, with escapes, if it has control characters."""
+    if not (len(path) > 1 and path.startswith(b'"') and path.endswith(b'"')):
+        return path
+    return _ESCAPED.sub(lambda found: _byte(found[1]), path[1:-1])
+
+
+def _byte(escape: bytes) -> bytes:
+    return bytes([int(escape, 8) & 0xFF]) if len(escape) == 3 else _LETTERS.get(escape, escape)
+
+
+def _lines(printed: bytes, *, whole: bool) -> list[bytes]:
+    lines = printed.split(b"\n")
+    return lines if whole else lines[:-1]  # The last one may be cut.
+
+
+def _split(lines: Sequence[bytes]) -> tuple[list[Entry], dict[bytes, tuple[int | None, int | None]], int]:
+    """The entries, the lines of each path that were added and removed, and where the patch begins."""
+    entries = dict[bytes, Entry]()
+    counts = dict[bytes, tuple[int | None, int | None]]()
+    place = 0
+    while place < len(lines) and lines[place].startswith(b":"):
+        about, _, name = lines[place].partition(b"\t")
+        path = unquoted(name)
+        entries.setdefault(path, Entry(about.rpartition(b" ")[2][:1].decode("latin-1"), path))
+        place += 1
+    while place < len(lines) and (found := _COUNTED.fullmatch(lines[place])) is not None:
+        path = unquoted(found[3])
+        counts[path] = _sum(counts.get(path), _number(found[1])), _sum(counts.get(path), _number(found[2]), 1)
+        place += 1
+    return list(entries.values()), counts, place
+
+
+def _number(text: bytes) -> int | None:
+    return None if text == b"-" else int(text)
+
+
+def _sum(before: tuple[int | None, int | None] | None, more: int | None, which: int = 0) -> int | None:
+    """A path whose kind changed is counted as removed, and as added."""
+    known = before[which] if before is not None else 0
+    return None if known is None or more is None else known + more
+
+
+def _parts(lines: Sequence[bytes], entries: Sequence[Entry], *, whole: bool) -> dict[bytes, str]:
+    """Each path's part of the patch, if it is there. A path whose kind changed has two, and one that is not
+    merged may have more, so that what follows it cannot be told apart for certain and is left out."""
+    found = list(_sections(lines))
+    parts = dict[bytes, str]()
+    place = 0
+    for entry in entries:
+        taken = found[place:place + (2 if entry.change == "T" else 1)]
+        place += len(taken)
+        if taken:
+            parts[entry.path] = "\n".join(taken)
+    uncertain = any(entry.change not in "AMDT" for entry in entries)
+    if uncertain or (whole and place != len(found)):
+        return {}
+    return parts
+
+
+def _sections(lines: Sequence[bytes]) -> Iterator[str]:
+    section: list[bytes] = []
+    for line in lines:
+        if line.startswith(_HEADS):
+            if section:
+                yield _text(section)
+            section = [line]
+        elif section:
+            section.append(line)
+    if section:
+        yield _text(section)
+
+
+def _text(section: list[bytes]) -> str:
+    if section[-1] == b"":
+        section.pop()
+    return b"\n".join(section).decode("utf-8", "replace")
+
+
+def _cut(text: str, budget: int) -> str:
+    """As many whole lines as fit."""
+    if json_size(text) <= budget:
+        return text
+    return text[:fit(text, budget)].rpartition("\n")[0]

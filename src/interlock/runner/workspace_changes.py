@@ -1,0 +1,272 @@
+"""What git finds changed in a session's workspace, read when a gateway asks (J-4).
+
+The repository is taken to be hostile. git never reads its settings: it works in a directory of our own, with settings
+of our own, a copy of the index, and the repository's objects beside it; filters, text conversions, monitors, hooks and
+external diffs are names without a program there, and nothing is written into the repository. It runs behind the walls
+of the session's agent, with the workspace read-only, and within limits of time, memory and output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from interlock.box.walls import Walls
+from interlock.ports.agent import AgentStartFailed
+from interlock.ports.process import SpawnBehind
+from interlock.protocol.limits import KIB, MIB
+from interlock.protocol.payloads import WorkspaceChanges, WorkspaceLook
+from interlock.runner.agent_catalog import Offered
+from interlock.runner.blocks import sound
+from interlock.runner.git_place import PLAIN, NotReadable, Repository, find_repository
+from interlock.runner.git_report import MAX_FILES, Entry, read_listing, read_report
+from interlock.runner.session_box import Boxing, BoxRefused
+from interlock.runner.state import SessionState
+from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
+
+LOOK_S = 8.0
+"""A look takes no longer; the gateway waits a little more."""
+UNTRACKED_S = 3.0
+"""Of it, the search for files that the repository does not know: in a large tree they are left out, and that is said.
+"""
+COMPARE_S = 4.0
+"""Of it, the comparison by lines: without it the paths are named all the same."""
+MAX_PRINTED_BYTES = 2 * MIB
+"""What git prints is read so far."""
+MAX_INDEX_BYTES = 64 * MIB
+"""A larger index is not copied."""
+MAX_COMPARED_BYTES = MIB
+"""Larger files are named, and not compared."""
+MAX_LOOKS = 2
+"""Looks of one runner at once; the next ones wait for their turn within LOOK_S."""
+MEMORY_KIB = 2 * 1024 * 1024
+"""Of one git, addresses; it fails beyond."""
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+ERROR_CHARS = 200
+"""Of what git says of its failure."""
+_LIMITED = f'ulimit -v {MEMORY_KIB} 2>/dev/null; ulimit -c 0; exec "$@"'
+_SETTINGS = """[core]
+\trepositoryformatversion = {version}
+\tbare = false
+\tfsmonitor = false
+\thooksPath = /dev/null
+\tattributesFile = /dev/null
+\texcludesFile = /dev/null
+\tquotePath = false
+\tbigFileThreshold = {compared}
+[protocol]
+\tallow = never
+"""
+_DIFF = ("diff", "--raw", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty",
+         "--relative", "--src-prefix=a/", "--dst-prefix=b/", "--no-abbrev")
+
+
+class GitPlace(NamedTuple):
+    """A directory of our own in which git works."""
+
+    scratch: Path
+    repository: Repository
+    workspace: Path
+
+    def environment(self, path: str) -> dict[str, str]:
+        """All that git sees of variables: none of the runner's own but PATH."""
+        return {
+            "PATH": path, "HOME": str(self.scratch), "XDG_CONFIG_HOME": str(self.scratch), "LC_ALL": "C",
+            "GIT_DIR": str(self.scratch / "git"), "GIT_WORK_TREE": str(self.repository.top),
+            "GIT_INDEX_FILE": str(self.scratch / "git/index"), "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat",
+            "GIT_NO_LAZY_FETCH": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_ALLOW_PROTOCOL": "", "GIT_FLUSH": "0",
+        }
+
+
+class _Printed(NamedTuple):
+    output: bytes
+    whole: bool
+    """Whether it printed all, within what is read, and ended well."""
+    error: str
+    """What it said of its failure, in one line; "" if it did not fail."""
+
+
+class WorkspaceReader:
+    """Looks at the workspaces of a runner's sessions."""
+
+    def __init__(self, spawn: SpawnBehind, offered: Offered, boxing: Boxing, environment: Mapping[str, str]) -> None:
+        self._spawn = spawn
+        self._offered = offered
+        self._boxing = boxing
+        self._environment = environment
+        self._turn = asyncio.Semaphore(MAX_LOOKS)
+
+    async def look(self, asked: WorkspaceLook, state: SessionState | None) -> WorkspaceChanges:
+        """Return what git finds, or one sentence of why it finds nothing. `state` is the session's, None if the runner
+        does not have it."""
+        try:
+            async with asyncio.timeout(LOOK_S), self._turn:
+                return await self._look(asked, state)
+        except (NotReadable, WorkspaceRefused, BoxRefused, AgentStartFailed) as refused:
+            why = str(refused)
+        except TimeoutError:
+            why = f"git did not finish within {LOOK_S:.0f} s in this workspace."
+        except OSError as failed:
+            why = f"The workspace could not be read: {failed.strerror or failed}."
+        return WorkspaceChanges(request_id=asked.request_id, session_id=asked.session_id, why_not=sound(why))
+
+    async def _look(self, asked: WorkspaceLook, state: SessionState | None) -> WorkspaceChanges:
+        if state is None or not state.workspace:
+            raise NotReadable("The runner has this session no more, or never opened it, so that it has no workspace.")
+        if state.access == "none":
+            raise NotReadable("This session has no access to its workspace.")
+        spec = self._offered.agents.get(state.agent_id)
+        if spec is None:
+            raise NotReadable(f"The runner offers the agent {state.agent_id} no more, so that its walls are not known.")
+        roots = spec.roots or self._offered.roots
+        workspace = resolve_workspace(state.workspace, roots)
+        walls = self._boxing.walls(state.agent_id, spec, str(workspace), "ro", self._environment)
+        if shutil.which("git", path=self._path) is None:
+            raise NotReadable("git is not installed on the runner's host, or not on the runner's PATH.")
+        scratch = Path(tempfile.mkdtemp(prefix="interlock-changes-"))
+        try:
+            place = await asyncio.to_thread(prepare, scratch, workspace, roots)
+            # A network of its own has no ports here: the runner would have to serve them.
+            narrow = walls._replace(programs=False, network=None if walls.network is None else ())
+            return await self._report(asked, place, narrow)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+
+    async def _report(self, asked: WorkspaceLook, place: GitPlace, walls: Walls) -> WorkspaceChanges:
+        untracked, partly = await self._untracked(place, walls)
+        commit = place.repository.commit
+        listed = await self._git(place, walls, *_DIFF, commit or EMPTY_TREE, "--", ".")
+        if listed.error:
+            raise NotReadable(f"git could not compare the workspace ({listed.error}).")
+        listing = read_listing(listed.output, whole=listed.whole)
+        compared = await self._compare(place, walls, commit or EMPTY_TREE, listing)
+        if compared.error:
+            raise NotReadable(f"git could not compare the workspace ({compared.error}).")
+        report = await asyncio.to_thread(read_report, listing, compared.output, untracked,
+                                         whole=listed.whole and compared.whole)
+        if report.cut and not partly:
+            partly = "There is more than is shown: files or lines were left out, or a file is too large to be compared."
+        return WorkspaceChanges(
+            request_id=asked.request_id, session_id=asked.session_id, partly=partly, branch=_sound(
+                place.repository.branch), commit=commit, count=report.total, files=report.files)
+
+    async def _compare(self, place: GitPlace, walls: Walls, commit: str, listing: Sequence[Entry]) -> _Printed:
+        """Compare by lines the first paths that are not too large: git would read the others to their end."""
+        small = await asyncio.to_thread(lambda: [os.fsdecode(one.path) for one in listing[:MAX_FILES]
+                                                 if _size(place.workspace, one.path) <= MAX_COMPARED_BYTES])
+        if not small:
+            return _Printed(b"", whole=True, error="")
+        try:
+            async with asyncio.timeout(COMPARE_S):
+                return await self._git(place, walls, *_DIFF, "--numstat", "--patch", "-U3", commit, "--", *small)
+        except TimeoutError:
+            return _Printed(b"", whole=False, error="")
+
+    async def _untracked(self, place: GitPlace, walls: Walls) -> tuple[frozenset[bytes], str]:
+        """Have the copied index know the files that the repository does not know, so that they are compared too.
+        Returns them, and a sentence if not all were found."""
+        try:
+            async with asyncio.timeout(UNTRACKED_S):
+                listed = await self._git(place, walls, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+        except TimeoutError:
+            return frozenset(), f"New files were not looked for: that took more than {UNTRACKED_S:.0f} s."
+        names = [name for name in listed.output.split(b"\0")[:-1] if not name.endswith(b"/")]
+        if not names:
+            return frozenset(), "" if not listed.error else f"New files are left out (git: {listed.error})."
+        taken = names[:MAX_FILES]
+        listing = place.scratch / "names"
+        await asyncio.to_thread(listing.write_bytes, b"\0".join(taken) + b"\0")
+        added = await self._git(place, walls, "add", "--intent-to-add", "--force", f"--pathspec-from-file={listing}",
+                                "--pathspec-file-nul")
+        if added.error:
+            return frozenset(), f"New files are left out (git: {added.error})."
+        if len(names) > len(taken) or not listed.whole:
+            return frozenset(taken), "There are more new files than are shown."
+        inner = len(names) < listed.output.count(b"\0")
+        return frozenset(taken), "What a repository inside of this one holds is left out." if inner else ""
+
+    async def _git(self, place: GitPlace, walls: Walls, *words: str) -> _Printed:
+        argv = ["/bin/sh", "-c", _LIMITED, "sh", "git", "--no-pager", "-c", "core.fsmonitor=false",
+                "-c", "core.hooksPath=/dev/null", "-c", "diff.external=", *words]
+        process = await self._spawn(argv, place.environment(self._path), place.workspace, walls=walls)
+        output, whole = bytearray(), True
+        try:
+            process.close_input()
+            async for chunk in process.chunks():
+                output += chunk
+                if len(output) > MAX_PRINTED_BYTES:
+                    whole = False
+                    break
+            if whole:
+                ended = await process.exited()
+                if ended.code != 0:
+                    return _Printed(bytes(output), whole=False, error=_words(process.stderr_tail()) or "no word of why")
+        finally:
+            await process.terminate(0)
+        return _Printed(bytes(output[:MAX_PRINTED_BYTES]), whole, "")
+
+    @property
+    def _path(self) -> str:
+        return self._environment.get("PATH", os.defpath)
+
+
+def prepare(scratch: Path, workspace: Path, roots: Sequence[str]) -> GitPlace:
+    """Fill the directory that git works in. Blocks. Raises NotReadable and OSError."""
+    repository = find_repository(workspace, roots)
+    git = scratch / "git"
+    for name in ("objects/info", "refs/heads", "info"):
+        (git / name).mkdir(parents=True)
+    objects = os.fsencode(repository.objects)
+    if b"\n" in objects:
+        raise NotReadable("The repository lies in a directory whose name has a line end.")
+    (git / "objects/info/alternates").write_bytes(objects + b"\n")
+    (git / "HEAD").write_text(f"{repository.commit}\n" if repository.commit else "ref: refs/heads/main\n")
+    is_long = repository.commit is not None and len(repository.commit) > len(EMPTY_TREE)
+    settings = _SETTINGS.format(version=int(is_long), compared=MAX_COMPARED_BYTES)
+    (git / "config").write_text(settings + ("[extensions]\n\tobjectFormat = sha256\n" if is_long else ""))
+    (git / "info/exclude").write_bytes(repository.excluded)
+    _copy_index(repository.own / "index", git / "index")
+    return GitPlace(scratch, repository, workspace)
+
+
+def _copy_index(source: Path, target: Path) -> None:
+    """Copy the index with its time: git takes for changed what was written in the same moment as it."""
+    try:
+        descriptor = os.open(source, PLAIN)
+    except FileNotFoundError:
+        return  # Nothing was ever added.
+    except OSError as failed:
+        raise NotReadable(f"The repository's index cannot be read: {failed.strerror}.") from failed
+    with os.fdopen(descriptor, "rb") as file:
+        seen = os.fstat(file.fileno())
+        if not stat.S_ISREG(seen.st_mode) or seen.st_size > MAX_INDEX_BYTES:
+            raise NotReadable(f"The repository's index is no plain file of at most {MAX_INDEX_BYTES} bytes.")
+        with target.open("wb") as copy:
+            shutil.copyfileobj(file, copy, 256 * KIB)
+    os.utime(target, ns=(seen.st_mtime_ns, seen.st_mtime_ns))
+
+
+def _size(workspace: Path, path: bytes) -> int:
+    try:
+        return (workspace / os.fsdecode(path)).lstat().st_size
+    except OSError:
+        return 0  # It was deleted.
+
+
+def _sound(name: str | None) -> str | None:
+    return sound(name) if name is not None else None
+
+
+def _words(error: str) -> str:
+    """The last line of what git says of a failure, without control characters."""
+    lines = [line for line in error.strip().splitlines() if line.strip()]
+    last = lines[-1].removeprefix("fatal: ").removeprefix("error: ") if lines else ""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in last)[:ERROR_CHARS]

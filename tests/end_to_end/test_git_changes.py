@@ -1,0 +1,47 @@
+"""What git finds changed in a workspace, through gateway and runner, by REST and by the verb (J-4)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from proof.house import House
+
+from end_to_end.errands import PATIENCE_S, submit
+
+pytestmark = [pytest.mark.req("J-4"), pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
+
+
+def verb(house: House, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a verb against the house."""
+    return subprocess.run([sys.executable, "-m", "interlock", *words, "--state", str(house.state)], check=False,
+                          capture_output=True, text=True, timeout=PATIENCE_S,
+                          env={**os.environ, "INTERLOCK_URL": house.url})
+
+
+def test_a_session_shows_what_its_agent_changed(house: House, workspace: Path) -> None:
+    errand = submit(house, "shell", "echo hello # free", workspace=workspace)
+    errand.ended()
+    path = f"/v1/sessions/{errand.session_id}/changes/git"
+    assert house.get(path)["why_not"] == f"There is no git repository at {workspace}."
+
+    (workspace / "f").write_text("one\n")
+    subprocess.run(["git", "init", "--quiet"], cwd=workspace, check=True, env={"PATH": os.environ["PATH"], "HOME": "/"})
+    found = house.get(path)
+    assert (found["why_not"], found["commit"], found["count"]) == (None, None, 1)
+    (file,) = found["files"]
+    assert (file["path"], file["change"], file["untracked"], file["added"]) == ("f", "added", True, 1)
+    assert file["diff"].endswith("+one")
+
+    shown = verb(house, "diff", errand.session_id)
+    assert (shown.returncode, shown.stdout) == (0, file["diff"] + "\n")
+    listed = verb(house, "diff", errand.session_id, "--stat").stdout.split()
+    assert listed == ["CHANGE", "PATH", "ADDED", "REMOVED", "added", "f", "1", "0"]
+    shutil.rmtree(workspace / ".git")
+    refused = verb(house, "diff", errand.session_id)
+    assert refused.returncode != 0
+    assert "There is no git repository at" in refused.stderr
