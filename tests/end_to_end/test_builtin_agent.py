@@ -56,8 +56,9 @@ def workspace(house: House, request: pytest.FixtureRequest) -> Path:
 
 
 def entries(house: House, session_id: str) -> list[dict[str, Any]]:
-    """The transcript's entries, as they are kept."""
-    return [json.loads(line) for line in house.transcript(session_id)][1:]
+    """The transcript's entries. An export has all that is committed; the file is written after that."""
+    answer = house.ask(f"/v1/sessions/{session_id}/export", view="raw").raise_for_status()
+    return [json.loads(line) for line in answer.text.splitlines()][1:]
 
 
 def roles(found: list[dict[str, Any]]) -> list[str]:
