@@ -122,7 +122,7 @@ def test_text_that_streams_in_ends_as_its_whole_markdown(page: Any, house: House
     assert page.locator(".block.markup").last.locator("li strong").all_inner_texts() == [
         str(number) for number in range(300)]
     # It is followed to its end, whatever height the markup has.
-    page.wait_for_function("innerHeight + scrollY >= document.body.scrollHeight - 160")
+    page.wait_for_function("() => innerHeight + scrollY >= document.body.scrollHeight - 160")
 
 
 def test_both_trusted_types_policies_live_in_one_page(page: Any, house: House) -> None:

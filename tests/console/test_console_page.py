@@ -69,7 +69,7 @@ def test_a_long_request_is_allowed_only_after_its_end_was_shown(browser: Any, ho
         page.get_by_text("More waits below").wait_for()
         assert allow.is_disabled()
         page.mouse.wheel(0, 200)
-        page.wait_for_function("scrollY > 100")
+        page.wait_for_function("() => scrollY > 100")
         assert allow.is_disabled()
         page.mouse.wheel(0, 50_000)
         page.get_by_role("button", name="Allow once", disabled=False).wait_for()
@@ -91,7 +91,7 @@ def test_a_jump_stops_at_the_end_that_it_would_pass(browser: Any, house: House) 
         end, bar = (page.locator(one).bounding_box() for one in (".end", ".answer"))
         assert 0 <= end["y"] < bar["y"], "its end is on the screen, above the buttons"
         page.evaluate("scrollTo(0, document.body.scrollHeight)")
-        page.wait_for_function("document.querySelector('.end').getBoundingClientRect().top < 0")
+        page.wait_for_function("() => document.querySelector('.end').getBoundingClientRect().top < 0")
     interlock(house, "deny", approval, "--yes")
 
 

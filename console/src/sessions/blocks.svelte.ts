@@ -65,8 +65,35 @@ function sentWith(part: Record<string, unknown>): SentFile {
     transfer: text(part.transfer_id), data, isWhole: true};
 }
 
+/** The block, so that a change of it is seen. */
+function watched(block: Block): Block {
+  const kept = $state(block);
+  return kept;
+}
+
+/** Put what came of a block before into what is here of it, which is newer. */
+function complete(here: Block, older: Block): void {
+  if (here.kind === 'tool' && older.kind === 'tool') {
+    if (here.name === '') [here.name, here.title, here.input] = [older.name, older.title, older.input];
+    if (here.state === 'running') {
+      [here.state, here.duration_ms, here.truncated, here.changed] = [older.state, older.duration_ms, older.truncated, older.changed];
+    }
+    if (here.output === '') here.output = older.output;
+  } else if (here.kind === 'ask' && older.kind === 'ask') {
+    here.title ||= older.title;
+    here.approval ||= older.approval;
+    if (here.decision === '') [here.decision, here.by] = [older.decision, older.by];
+  } else if (here.kind === 'file' && older.kind === 'file') {
+    here.file.isWhole ||= older.file.isWhole;
+  }
+}
+
 export class Blocks {
-  list: Block[] = $state([]);
+  /** So many came in front of those that were there first. */
+  front = $state(0);
+  private all: Block[] = [];
+  /** Grows with each change of which blocks there are: thousands are not watched one by one. */
+  private changes = $state(0);
   /** The tool calls that edited files, and did not fail. */
   edited: (Block & {kind: 'tool'})[] = $state.raw([]);
   /** The plan and the settings that the agent reported last; null if these frames have none. */
@@ -77,6 +104,37 @@ export class Blocks {
   private byId = new Map<string, Block>();
   /** Code points that have arrived of each text. To count a long one again with every piece would take too long. */
   private lengths = new Map<string, number>();
+
+  get list(): readonly Block[] {
+    void this.changes;
+    return this.all;
+  }
+
+  /** Put in what came just before all that is here. A block that goes on here stands where it began. */
+  takeBefore(events: readonly FrameEvent[]): void {
+    const older = new Blocks();
+    for (const event of events) older.take(event);
+    const moved = new Set<Block>();
+    const before = older.all.map((block) => {
+      const here = this.byId.get(block.id);
+      if (here === undefined) {
+        this.byId.set(block.id, block);
+        return block;
+      }
+      complete(here, block);
+      moved.add(here);
+      return here;
+    });
+    for (const [name, length] of older.lengths) if (!this.lengths.has(name)) this.lengths.set(name, length);
+    this.all = [...before, ...(moved.size > 0 ? this.all.filter((block) => !moved.has(block)) : this.all)];
+    const known = new Set(this.edited);
+    const edited = before.filter((block) => block.kind === 'tool' && block.state === 'ok' && !known.has(block) && toolEdits(block).length > 0);
+    if (edited.length > 0) this.edited = [...edited as (Block & {kind: 'tool'})[], ...this.edited];
+    this.plan ??= older.plan;
+    this.settings ??= older.settings;
+    this.front += before.length - moved.size;
+    this.changes += 1;
+  }
 
   take(event: FrameEvent): void {
     if (typeof event.n === 'number') {
@@ -91,9 +149,10 @@ export class Blocks {
   }
 
   private add(block: Block): Block {
-    this.list.push(block);
-    const kept = this.list[this.list.length - 1] ?? block;  // The proxy, so that a change of it is seen.
+    const kept = watched(block);
+    this.all.push(kept);
     this.byId.set(block.id, kept);
+    this.changes += 1;
     return kept;
   }
 

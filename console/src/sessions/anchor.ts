@@ -1,0 +1,42 @@
+/** Keeps what is read at its place on the screen while something is put in above it. Browsers do so by themselves, but some
+ * not at all, and none at the very top. */
+
+/** An element that is on the screen, and how far below the top of it. */
+export interface Anchor {
+  element: Element;
+  top_px: number;
+}
+
+/** So many are remembered: one that is replaced meanwhile is of no use. */
+const ANCHORS = 8;
+
+/** Find the first of a parent's children that ends below the top of the screen. They follow each other downwards. */
+function firstShown(parent: Element): Element | undefined {
+  const children = parent.children;
+  let [low, high] = [0, children.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((children[middle]?.getBoundingClientRect().bottom ?? 0) <= 0) low = middle + 1;
+    else high = middle;
+  }
+  return children[low];
+}
+
+/** Find what is on the screen of a list, whose items are the children of its stretches. */
+export function anchors(list: Element): Anchor[] {
+  const found: Anchor[] = [];
+  const stretch = firstShown(list);
+  if (stretch === undefined) return found;
+  for (let item = firstShown(stretch); item !== null && item !== undefined && found.length < ANCHORS; item = item.nextElementSibling ?? undefined) {
+    found.push({element: item, top_px: item.getBoundingClientRect().top});
+  }
+  return [...found, {element: stretch, top_px: stretch.getBoundingClientRect().top}];
+}
+
+/** Scroll so that the first of these that is still there is where it was. */
+export function hold(kept: readonly Anchor[]): void {
+  const one = kept.find(({element}) => element.isConnected);
+  if (one === undefined) return;
+  const moved_px = one.element.getBoundingClientRect().top - one.top_px;
+  if (Math.abs(moved_px) >= 1) scrollBy(0, moved_px);
+}
