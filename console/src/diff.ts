@@ -45,6 +45,25 @@ export function changeOf(edit: Edit): Change {
   return {path: edit.path, added, removed, rows: whole, folded};
 }
 
+/** Read a file's part of what git wrote as a patch. Before a hunk everything is a head; in one, the first character says
+ * what a line is, whatever follows it. */
+export function patchOf(file: {path: string; diff?: string; added?: number | null; removed?: number | null}): Change {
+  let isHead = true;
+  const rows = (file.diff ?? '').split('\n').map((line): Row => {
+    if (line.startsWith('diff --git ')) isHead = true;
+    if (line.startsWith('@@')) isHead = false;
+    return isHead || line.startsWith('@@') ? {kind: 'at', text: line} : hunkRow(line);
+  });
+  const folded = rows.length <= FOLD_ROWS ? null : rows.slice(0, FOLD_ROWS);
+  return {path: file.path, added: file.added ?? count(rows, 'added'), removed: file.removed ?? count(rows, 'removed'), rows,
+    folded};
+}
+
+function hunkRow(line: string): Row {
+  const kind = line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : line.startsWith(' ') ? 'same' : null;
+  return kind === null ? {kind: 'note', text: line} : {kind, text: line.slice(1)};
+}
+
 function count(rows: readonly Row[], kind: Row['kind']): number {
   return rows.filter((row) => row.kind === kind).length;
 }
@@ -97,8 +116,8 @@ function span(first: number, count: number): string {
 
 function patchRow(line: string): Row {
   if (/^(?:@@|\*\*\*|diff |\+\+\+ |--- )/.test(line)) return {kind: 'at', text: line};
-  const kind = line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : line.startsWith(' ') ? 'same' : null;
-  return kind === null ? {kind: 'at', text: line} : {kind, text: line.slice(1)};
+  const row = hunkRow(line);
+  return row.kind === 'note' ? {kind: 'at', text: line} : row;
 }
 
 /** Name the end of the last line if the texts differ in it, or the whole file is written without. */

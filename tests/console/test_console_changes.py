@@ -1,0 +1,62 @@
+"""What git finds changed in a session's workspace, on its page in real Chromium (J-4, J-16)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+from proof.house import House
+from tests.console.pages import asked, interlock, origin, page_of
+
+from installed import require
+
+pytestmark = [pytest.mark.needs("chromium", "console", "axe"), pytest.mark.filterwarnings("ignore"),
+              pytest.mark.req("J-4"), pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
+HOSTILE = "<img src=x onerror=alert(1)>\u202e\n.py"
+
+
+def git(house: House, *words: str) -> None:
+    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=house.workspace, check=True,
+                   capture_output=True, env={"PATH": os.environ["PATH"], "HOME": str(house.workspace)})
+
+
+def test_the_changes_are_looked_for_when_they_are_unfolded_and_again_when_asked(browser: Any, house: House) -> None:
+    interlock(house, "approve", asked(house, "echo begun", "changed"), "--yes")
+    session = next(one["session_id"] for one in house.get("/v1/sessions")["items"]
+                   if one["session_key"] == "agent:shell:changed")
+    with page_of(browser, house) as page:
+        looks: list[str] = []
+        page.on("request", lambda one: looks.append(one.url) if one.url.endswith("/changes/git") else None)
+        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.get_by_text("What git finds changed").wait_for()
+        page.get_by_label("Output").get_by_text("begun").wait_for()
+        assert looks == []
+        page.get_by_text("What git finds changed").click()
+        page.get_by_text("There is no git repository at").wait_for()
+
+        git(house, "init", "--quiet", "--initial-branch", "work")
+        (house.workspace / "a").write_text("one\n-- two\n")
+        git(house, "add", "a")
+        git(house, "commit", "--quiet", "--message", "first")
+        (house.workspace / "a").write_text("one\n<script>alert(1)</script>\n")
+        (house.workspace / HOSTILE).write_text("x\n")
+        page.get_by_role("button", name="Look again").click()
+        page.get_by_text("(work)").wait_for()
+        files = page.locator(".edited li summary")
+        assert [" ".join(one.text_content().split()) for one in files.all()] == [
+            "<img src=x onerror=alert(1)><U+202E><U+000A>.py added · new to git +1 −0", "a changed +1 −1"]
+        files.last.click()
+        page.locator(".diff ins").wait_for()
+        assert page.locator(".diff del").all_text_contents() == ["--- two"]
+        assert page.locator(".diff ins").all_text_contents() == ["+<script>alert(1)</script>"]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert len(looks) == 2
+        page.evaluate(require("axe").read_text("utf-8"))
+        assert page.evaluate("async () => (await axe.run()).violations.map((one) => one.id)") == []
+
+        house.kill("runner")
+        page.get_by_role("button", name="Look again").click()
+        page.get_by_role("alert").get_by_text("which has this session's workspace").wait_for()
