@@ -17,6 +17,7 @@ CALL, RESULT = 1_595, 1_605
 """A tool call that begins in one page and ends in the next."""
 STRETCH, WHOLE = 50, 400
 PRESSES = 200
+SETTLED = 20
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 WATCHED = """(name) => {
   const row = [...document.querySelectorAll('.blocks code')].find((one) => one.textContent === name);
@@ -111,6 +112,15 @@ def test_what_is_read_stays_where_it_is_while_earlier_events_come(page: Any, fra
     assert page.evaluate(MOVED, seen) <= 1
     assert page.evaluate("scrollY") > 2_000
     assert frames.before == [1_600]
+
+
+def test_at_the_very_top_it_stays_too(page: Any) -> None:
+    page.evaluate(f"(name) => {{ scrollTo(0, 0); ({WATCHED})(name); }}", "N1601")
+    arrived(page, 1_101)
+    for _ in range(SETTLED):
+        page.evaluate(TWO_FRAMES)
+    assert page.evaluate(MOVED, "N1601") <= 1
+    assert page.evaluate("scrollY") > 2_000
 
 
 def test_keys_alone_lead_to_the_first_event_and_each_is_read_once(page: Any, frames: Frames) -> None:

@@ -33,10 +33,19 @@ export function anchors(list: Element): Anchor[] {
   return [...found, {element: stretch, top_px: stretch.getBoundingClientRect().top}];
 }
 
-/** Scroll so that the first of these that is still there is where it was. */
-export function hold(kept: readonly Anchor[]): void {
+/** For so many frames of the screen, what was put in gets its height. */
+const SETTLING_FRAMES = 30;
+
+/** Scroll so that the first of these that is still there is where it was, until what was put in has its height or the
+ * reader scrolls. */
+export function hold(kept: readonly Anchor[], left = SETTLING_FRAMES, at_px = scrollY): void {
   const one = kept.find(({element}) => element.isConnected);
   if (one === undefined) return;
   const moved_px = one.element.getBoundingClientRect().top - one.top_px;
-  if (Math.abs(moved_px) >= 1) scrollBy(0, moved_px);
+  if (Math.abs(moved_px) >= 1) {
+    if (left < SETTLING_FRAMES && scrollY !== at_px) return;
+    scrollBy(0, moved_px);
+  }
+  const now_px = scrollY;
+  if (left > 0) requestAnimationFrame(() => { hold(kept, left - 1, now_px); });
 }
