@@ -63,7 +63,7 @@ SCROLLED = """async ([to, limit_ms]) => {
 }"""
 
 
-GROWN = """(before) => document.body.scrollHeight > 1.5 * before
+GROWN = """(before) => document.body.scrollHeight > before
   || ![...document.querySelectorAll('main > button')].some((one) => one.textContent === 'Show earlier')"""
 """Whether earlier events have come, or there are none."""
 
