@@ -41,6 +41,12 @@ def test_a_session_shows_what_its_agent_changed(house: House, workspace: Path) -
     assert (shown.returncode, shown.stdout) == (0, file["diff"] + "\n")
     listed = verb(house, "diff", errand.session_id, "--stat").stdout.split()
     assert listed == ["CHANGE", "PATH", "ADDED", "REMOVED", "added", "f", "1", "0"]
+    # A session that is over has its workspace still, after the runner has forgotten it, too.
+    errand.close()
+    house.kill("runner")
+    house.start("runner")
+    house.ready()
+    assert [one["path"] for one in house.get(path)["files"]] == ["f"]
     shutil.rmtree(workspace / ".git")
     refused = verb(house, "diff", errand.session_id)
     assert refused.returncode != 0

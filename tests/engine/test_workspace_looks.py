@@ -37,7 +37,7 @@ def session(name: str = "s1", runner_id: str = "local") -> SessionRecord:
 
 
 def asking(house: House, name: str = "s1") -> asyncio.Task[p.WorkspaceChanges]:
-    return asyncio.create_task(house.engine.looks.look(session(name)))
+    return asyncio.create_task(house.engine.looks.look(session(name), "rw"))
 
 
 async def asked(runner: Runner) -> p.WorkspaceLook:
@@ -50,7 +50,7 @@ async def test_all_who_ask_for_a_session_at_once_get_the_answer_to_one_look(hous
     async with house.attached(features=OFFERED) as runner:
         first, second = asking(house), asking(house)
         look = await asked(runner)
-        assert look.session_id == "s1"
+        assert (look.session_id, look.agent_id, look.workspace) == ("s1", "shell", "/w")
         first.cancel()  # Who leaves takes nothing from the others.
         answer = p.WorkspaceChanges(request_id=look.request_id, session_id="s1", branch="work")
         for wrong in ({"session_id": "s2"}, {"request_id": "x"}):
@@ -71,10 +71,10 @@ async def test_a_runner_that_leaves_or_does_not_offer_it_is_a_problem_of_one_sen
         await waiting
     assert left.value.code == "Unavailable"
     with pytest.raises(Problem, match="is not connected"):
-        await house.engine.looks.look(session())
+        await house.engine.looks.look(session(), "rw")
     async with house.attached():
         with pytest.raises(Problem, match="does not offer to look at workspaces") as old:
-            await house.engine.looks.look(session())
+            await house.engine.looks.look(session(), "rw")
     assert old.value.code == "UnsupportedCapability"
 
 
@@ -84,7 +84,7 @@ async def test_a_runner_is_asked_for_few_workspaces_at_once(house: House) -> Non
         for _ in waiting:
             await asked(runner)
         with pytest.raises(Problem, match="is asked for 8 workspaces already"):
-            await house.engine.looks.look(session("one more"))
+            await house.engine.looks.look(session("one more"), "rw")
         for one in waiting:
             one.cancel()
 
@@ -97,5 +97,5 @@ async def test_a_runner_of_another_gateway_is_asked_there(house: House) -> None:
     row = RunnerLocation("local", "default", "there", "link", told(present))
     house.engine.presence.learn(Links([row], {"there"}, "here", whole=True))
     with pytest.raises(Elsewhere) as there:
-        await house.engine.looks.look(session())
+        await house.engine.looks.look(session(), "rw")
     assert there.value.instance_id == "there"

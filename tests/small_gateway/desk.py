@@ -54,6 +54,7 @@ from interlock.protocol.resources import (
     Session,
     StatusEvent,
     Vote,
+    WorkspaceAccess,
 )
 
 NOW = 1_800_000_000_000
@@ -133,7 +134,7 @@ class SmallSessions:
 class NoLooks:
     """Runners that find nothing, and are asked nothing."""
 
-    async def look(self, session: SessionRecord) -> WorkspaceChanges:
+    async def look(self, session: SessionRecord, access: WorkspaceAccess) -> WorkspaceChanges:
         return WorkspaceChanges(request_id="r", session_id=session.session_id, branch="work", commit="c" * 40)
 
 

@@ -15,6 +15,7 @@ from interlock.protocol.identifiers import uuid4
 from interlock.protocol.payloads import WORKSPACE_CHANGES, WorkspaceChanges, WorkspaceLook
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import SessionRecord
+from interlock.protocol.resources import WorkspaceAccess
 
 ANSWER_S = 12.0
 """A runner that does not answer within this is taken not to; its own look takes less."""
@@ -40,10 +41,11 @@ class WorkspaceLooks:
         self._asked: dict[str, _Asked] = {}
         """By request_id."""
 
-    async def look(self, session: SessionRecord) -> WorkspaceChanges:
-        """Have a session's runner look. Raises Problem, and Elsewhere if another gateway has the runner."""
+    async def look(self, session: SessionRecord, access: WorkspaceAccess) -> WorkspaceChanges:
+        """Have a session's runner look; `access` is the session's to its workspace. Raises Problem, and Elsewhere if
+        another gateway has the runner."""
         asked = next((one for one in self._asked.values() if one.session_id == session.session_id), None) \
-            or self._ask(session)
+            or self._ask(session, access)
         answer = await asyncio.shield(asked.answer)
         if answer is None:
             raise _away(session, "did not answer in time, or has left")
@@ -60,7 +62,7 @@ class WorkspaceLooks:
         for request_id in [name for name, one in self._asked.items() if one.runner_id == runner_id]:
             self._end(request_id, None)
 
-    def _ask(self, session: SessionRecord) -> _Asked:
+    def _ask(self, session: SessionRecord, access: WorkspaceAccess) -> _Asked:
         present = self._presence.get(session.runner_id)
         if present is not None and present.link is None and present.instance_id:
             raise Elsewhere(present.instance_id)
@@ -78,7 +80,9 @@ class WorkspaceLooks:
         present.link.send(encode(Frame(
             type="x-interlock.workspace.look", message_id=uuid4(self._entropy(16)),
             timestamp=iso(self._clock.now_ms()),
-            payload=WorkspaceLook(request_id=request_id, session_id=session.session_id))))
+            payload=WorkspaceLook(
+                request_id=request_id, session_id=session.session_id, agent_id=session.agent_id,
+                workspace=session.workspace, workspace_access=access))))
         return asked
 
     def _end(self, request_id: str, changes: WorkspaceChanges | None) -> None:

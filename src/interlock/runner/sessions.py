@@ -195,7 +195,8 @@ class RunnerSessions:
     async def look(self, asked: p.WorkspaceLook) -> p.WorkspaceChanges:
         """Return what git finds changed in a session's workspace (J-4)."""
         session = self.all.get(asked.session_id)
-        return await self._reader.look(asked, session.state if session is not None else None)
+        return await self._reader.look(asked, session.state if session is not None else SessionState(
+            agent_id=asked.agent_id, workspace=asked.workspace, access=asked.workspace_access))
 
     def vouch(self) -> list[p.LiveAgent]:
         """Every agent that is up (L-5)."""

@@ -104,9 +104,8 @@ class WorkspaceReader:
         self._environment = environment
         self._turn = asyncio.Semaphore(MAX_LOOKS)
 
-    async def look(self, asked: WorkspaceLook, state: SessionState | None) -> WorkspaceChanges:
-        """Return what git finds, or one sentence of why it finds nothing. `state` is the session's, None if the runner
-        does not have it."""
+    async def look(self, asked: WorkspaceLook, state: SessionState) -> WorkspaceChanges:
+        """Return what git finds, or one sentence of why it finds nothing. `state` is the session's."""
         try:
             async with asyncio.timeout(LOOK_S), self._turn:
                 return await self._look(asked, state)
@@ -118,9 +117,9 @@ class WorkspaceReader:
             why = f"The workspace could not be read: {failed.strerror or failed}."
         return WorkspaceChanges(request_id=asked.request_id, session_id=asked.session_id, why_not=sound(why))
 
-    async def _look(self, asked: WorkspaceLook, state: SessionState | None) -> WorkspaceChanges:
-        if state is None or not state.workspace:
-            raise NotReadable("The runner has this session no more, or never opened it, so that it has no workspace.")
+    async def _look(self, asked: WorkspaceLook, state: SessionState) -> WorkspaceChanges:
+        if not state.workspace:
+            raise NotReadable("This session has no workspace on the runner.")
         if state.access == "none":
             raise NotReadable("This session has no access to its workspace.")
         spec = self._offered.agents.get(state.agent_id)

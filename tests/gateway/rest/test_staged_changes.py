@@ -27,7 +27,7 @@ async def test_another_tenants_session_and_a_runners_refusal_are_problems(gatewa
     assert (await gateway.http.get("/v1/sessions/unknown/changes/git")).json()["code"] == "NotFound"
 
     class TooOld:
-        async def look(self, session: SessionRecord) -> None:
+        async def look(self, session: SessionRecord, access: str) -> None:
             raise Problem("UnsupportedCapability", f"The runner {session.runner_id} does not offer it.")
 
     gateway.desk.looks = TooOld()

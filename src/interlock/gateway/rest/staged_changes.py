@@ -46,7 +46,8 @@ async def show(call: ApiRequest) -> ASGIApp:
 async def git(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{session_id}/changes/git."""
     session = await find_session(call)
-    found = await call.front.desk.looks.look(session)
+    desk = call.front.desk
+    found = await desk.looks.look(session, desk.sessions.shown(session).workspace_access)
     return json_answer(GitChanges(
         session_id=session.session_id, workspace=session.workspace or None, why_not=found.why_not or None,
         partly=found.partly or None, branch=found.branch, commit=found.commit, count=found.count, files=found.files))

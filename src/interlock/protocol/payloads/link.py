@@ -164,10 +164,14 @@ class ControlChanged(Payload, frozen=True, kw_only=True):
 
 class WorkspaceLook(Payload, frozen=True, kw_only=True):
     """`x-interlock.workspace.look` (J-4): what git finds changed in a session's workspace; only to a runner whose hello
-    offers `workspace_changes`."""
+    offers `workspace_changes`. The other members are the gateway's record: a runner goes by its own state of the
+    session, and by the record if the session is over and the runner has forgotten it."""
 
     request_id: str
     session_id: str
+    agent_id: str = ""
+    workspace: str = ""
+    workspace_access: Literal["rw", "ro", "none"] = "rw"
 
 
 class ChangedFile(Payload, frozen=True, kw_only=True):
