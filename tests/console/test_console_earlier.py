@@ -114,6 +114,22 @@ def test_what_is_read_stays_where_it_is_while_earlier_events_come(page: Any, fra
     assert frames.before == [1_600]
 
 
+def test_what_grows_late_keeps_a_reader_at_the_end_and_no_other_reader(page: Any) -> None:
+    grow = """() => {
+      const panel = document.createElement('div');
+      panel.style.height = '900px';
+      document.querySelector('.blocks').after(panel);
+    }"""
+    page.evaluate(grow)
+    page.wait_for_function("() => innerHeight + scrollY >= document.body.scrollHeight - 2")
+    page.evaluate("scrollBy(0, -1500)")
+    page.get_by_role("button", name="↓").wait_for()
+    before = page.evaluate("scrollY")
+    page.evaluate(grow)
+    page.evaluate(TWO_FRAMES)
+    assert page.evaluate("scrollY") == before
+
+
 def test_at_the_very_top_it_stays_too(page: Any) -> None:
     page.evaluate(f"(name) => {{ scrollTo(0, 0); ({WATCHED})(name); }}", "N1601")
     arrived(page, 1_101)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from proof.house import House
@@ -21,6 +22,24 @@ def verb(house: House, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "interlock", *words, "--state", str(house.state)], check=False,
                           capture_output=True, text=True, timeout=PATIENCE_S,
                           env={**os.environ, "INTERLOCK_URL": house.url})
+
+
+def by_a_new_runner(house: House, path: str) -> Any:
+    """Kill the runner and return the answer of its successor. Until that is attached, the gateway answers 503."""
+    house.kill("runner")
+    house.start("runner")
+    house.until(lambda: house.ask(path).status_code == 200)
+    return house.get(path)
+
+
+def test_a_session_without_access_to_its_workspace_shows_nothing_of_it(house: House, workspace: Path) -> None:
+    errand = submit(house, "shell", "echo hello # free", workspace=workspace, workspace_access="none")
+    errand.ended()
+    path = f"/v1/sessions/{errand.session_id}/changes/git"
+    sentence = "This session has no access to its workspace."
+    assert house.get(path)["why_not"] == sentence
+    errand.close()
+    assert by_a_new_runner(house, path)["why_not"] == sentence, "by the gateway's record alone"
 
 
 def test_a_session_shows_what_its_agent_changed(house: House, workspace: Path) -> None:
@@ -43,10 +62,7 @@ def test_a_session_shows_what_its_agent_changed(house: House, workspace: Path) -
     assert listed == ["CHANGE", "PATH", "ADDED", "REMOVED", "added", "f", "1", "0"]
     # A session that is over has its workspace still, after the runner has forgotten it, too.
     errand.close()
-    house.kill("runner")
-    house.start("runner")
-    house.ready()
-    assert [one["path"] for one in house.get(path)["files"]] == ["f"]
+    assert [one["path"] for one in by_a_new_runner(house, path)["files"]] == ["f"]
     shutil.rmtree(workspace / ".git")
     refused = verb(house, "diff", errand.session_id)
     assert refused.returncode != 0

@@ -1,0 +1,21 @@
+"""What R5 counts decides whether it passed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from proof.leases import Findings
+
+WHOLE = Findings(kills=1, stops=1, states=Counter(succeeded=8), started=Counter({1: 8}), lost=[], refused=0,
+                 came_back=0, ends=Counter({1: 8}), audit=(True, 65, "whole"))
+
+
+def test_a_run_over_no_commands_has_not_passed() -> None:
+    assert WHOLE.passed
+    assert not WHOLE._replace(states=Counter(), started=Counter(), ends=Counter()).passed
+
+
+def test_what_was_lost_run_twice_or_ended_twice_fails_it() -> None:
+    for wrong in ({"lost": ["cmd f"]}, {"started": Counter({1: 7, 2: 1})}, {"ends": Counter({1: 7, 2: 1})},
+                  {"states": Counter(running=1)}, {"audit": (False, 65, "broken")}):
+        assert not WHOLE._replace(**wrong).passed
