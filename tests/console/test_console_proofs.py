@@ -1,4 +1,4 @@
-"""Proofs in the audit view in real Chromium: that the log goes on from what the browser saw, and that a record is in it
+"""Proofs in the audit view in real Chromium: that the log continues from what the browser saw, and that a record is in it
 (J-7). Trees and proofs are Python's, the checks the page's."""
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_the_gateways_own_log_goes_on_and_a_record_is_proven(page: Any, house: H
     interlock(house, "run", "shell", "true", "--detach", "--session", "proven")
     page.reload()
     assert verdict(page).state == "continued"
-    assert "goes on unchanged" in page.locator(".verdict").inner_text()
+    assert "continues unchanged" in page.locator(".verdict").inner_text()
     page.locator(".records summary").first.click()
     page.locator("[data-proven=included]").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

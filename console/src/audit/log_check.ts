@@ -1,5 +1,5 @@
 /** Check an exported audit log as `interlock audit verify` does: each record's form and hash, the chain, the Merkle root
- * and the signature of the last checkpoint, and that the log goes on from a checkpoint that was kept. */
+ * and the signature of the last checkpoint, and that the log continues from a checkpoint that was kept. */
 import {hex, isEqual, type Bytes} from './bytes';
 import {genuine, genuineLine, rootOf, type Checkpoint} from './checkpoint';
 import {numberOf, readLine, type Line} from './record';
@@ -162,7 +162,7 @@ class Log {
   }
 }
 
-/** Check that a log goes on from a checkpoint that was kept. */
+/** Check that a log continues from a checkpoint that was kept. */
 async function checkKept(kept: string, key: Bytes, signed: Checkpoint, leaves: Bytes[]): Promise<void> {
   const known = await genuine(kept, key);
   if (known?.origin !== signed.origin) throw new Bad('bad signature', null);

@@ -38,7 +38,7 @@ export class Verification {
   /** One step of the witness at a time, so that no two newer checkpoints stand unchecked against each other. */
   private step: Promise<void> | null = null;
 
-  /** Check that the log goes on from the checkpoint that this browser kept; every record of it, if there is none or
+  /** Check that the log continues from the checkpoint that this browser kept; every record of it, if there is none or
    * if `isWhole`. */
   async run(isWhole: boolean): Promise<void> {
     this.stop();

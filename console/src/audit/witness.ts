@@ -1,4 +1,4 @@
-/** What this browser keeps of a log between visits, and the proof that the log goes on from there. */
+/** What this browser keeps of a log between visits, and the proof that the log continues from there. */
 import {read} from '../api';
 import type {components} from '../api.generated';
 import type {Bytes} from './bytes';
@@ -39,7 +39,7 @@ export async function knownOf(witness: Witness, key: Bytes): Promise<Checkpoint>
   return known;
 }
 
-/** Have the newest checkpoint signed, and check that the log goes on from `known`; with the number of hashes that prove it.
+/** Have the newest checkpoint signed, and check that the log continues from `known`; with the number of hashes that prove it.
  *
  * Raises: Bad, and Refused if the gateway does not answer. */
 export async function follow(known: Checkpoint, key: Bytes): Promise<{checkpoint: Checkpoint; hashes: number}> {

@@ -20,7 +20,7 @@ const english = {
   none: 'None.',
   pass: 'passkey',
   proves: 'A vote with a passkey shows that the device or vault that holds it was unlocked by its person, and was asked for exactly this request and decision. It does not show who made the passkey: a program with your API key can register one of its own, which stands in this list and in the audit log. The browser asks twice: to make it, and to confirm whose it is.',
-  refused: 'The browser was not allowed to, or nobody answered in time. Try again.',
+  refused: 'The browser was not allowed to, or no answer came in time. Try again.',
   register: 'Register one under Keys & devices',
   revoke: 'Revoke',
   revoked: 'revoked',

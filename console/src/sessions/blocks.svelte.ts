@@ -110,7 +110,7 @@ export class Blocks {
     return this.all;
   }
 
-  /** Put in what came just before all that is here. A block that goes on here stands where it began. */
+  /** Put in what came just before all that is here. A block that continues here stands where it began. */
   takeBefore(events: readonly FrameEvent[]): void {
     const older = new Blocks();
     for (const event of events) older.take(event);

@@ -24,7 +24,7 @@ async def merge_text(response: httpx2.Response) -> None:
 
 class AnswerStream(httpx2.AsyncByteStream):
     """The body of a response. A task of its own reads, and never waits for more while something has come; so a lone
-    event goes on at once, and what piled up while the reader was busy is one piece."""
+    event is passed on at once, and what piled up while the reader was busy is one piece."""
 
     def __init__(self, body: httpx2.AsyncByteStream) -> None:
         self._body = body
@@ -37,7 +37,7 @@ class AnswerStream(httpx2.AsyncByteStream):
         self._reading: asyncio.Task[None] | None = None
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        """Read it to its end. A second reader goes on after what the first one had: OpenAI's library reads on so behind
+        """Read it to its end. A second reader continues after what the first one had: OpenAI's library reads on so behind
         the last event, to have the connection back. Raises what reading the body raises, after all that came before."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())

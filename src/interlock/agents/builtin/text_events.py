@@ -59,8 +59,8 @@ def _chat_place(event: Json) -> _TextPlace | None:
     if choice.get("finish_reason") or choice.get("logprobs"):
         return None
     delta = _object(choice.get("delta"))
-    told = [key for key, value in delta.items() if value and key != "role"]
-    return _TextPlace(delta, told[0]) if len(told) == 1 and told[0] in _CHAT_TEXTS else None
+    found = [key for key, value in delta.items() if value and key != "role"]
+    return _TextPlace(delta, found[0]) if len(found) == 1 and found[0] in _CHAT_TEXTS else None
 
 
 def _object(value: Any) -> Json:
@@ -122,7 +122,7 @@ class _TextRun:
 
 
 class TextEvents:
-    """A stream of events on its way: what comes in, and what of it goes on."""
+    """A stream of events on its way: what comes in, and what of it is passed on."""
 
     def __init__(self) -> None:
         self._held = b""

@@ -116,7 +116,7 @@ def _plain(value: Any) -> Any:
         return [raw.decode() for _, raw in value.entries]
     if isinstance(value, tzinfo):
         return str(value)
-    raise NotImplementedError(f"{type(value).__name__} is in no log")
+    raise TypeError(f"{type(value).__name__} is in no log")
 
 
 def _read(kind: type[Any], value: Any) -> Any:
@@ -125,7 +125,7 @@ def _read(kind: type[Any], value: Any) -> Any:
         return FrameRun([(understand(decode_wire(raw), Direction.C), raw) for raw in raws])
     if kind is tzinfo:
         return UTC if value == "UTC" else ZoneInfo(value)
-    raise NotImplementedError(f"{kind.__name__} is in no log")
+    raise TypeError(f"{kind.__name__} is in no log")
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_plain)  # In the order that names have: a state's row is written in it.
