@@ -1,5 +1,5 @@
-"""Proofs in the audit view in real Chromium: that the log continues from what the browser saw, and that a record is in it
-(J-7). Trees and proofs are Python's, the checks the page's."""
+"""Proofs in the audit view in real Chromium: that the log continues from what the browser saw, and that a record is in
+it (J-7). Trees and proofs are Python's, the checks the page's."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated
 
 import msgspec
@@ -10,17 +11,21 @@ from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout, cut_middle
+from interlock.cli.diff_colours import painted, spans_of
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.terminal import has_colour, one_line, print_json, print_table, printable, result, say, write
 from interlock.cli.verb_error import Trouble
+from interlock.command.card.lines import CardLine, Style
 from interlock.protocol.answers import GitChanges
 from interlock.protocol.api.session_entries import GET_GIT_CHANGES
 from interlock.protocol.payloads import ChangedFile
 
 COLUMNS = Layout(text=("PATH",), shorten=cut_middle)
 COMMIT_CHARS = 12
+STYLES: dict[str, Style] = {"+": "added", "-": "removed", " ": "plain"}
+"""By the first character of a line below a diff's head; the others name places."""
 
 
 def diff(
@@ -69,10 +74,26 @@ async def _diff(named: str, where: Where, *, stat: bool, json: bool) -> int:
 
 
 def _show(file: ChangedFile) -> None:
-    for line in file.diff.split("\n") if file.diff else [f"{file.change}: {one_line(file.path, None)}"]:
-        result(line)
+    if not file.diff:
+        result(f"{file.change}: {one_line(file.path, None)}")
+    elif has_colour(sys.stdout):
+        write(sys.stdout, coloured(file.diff) + "\n", safe=True)
+    else:
+        result(file.diff)
     if file.cut:
         say(f"the diff of {one_line(file.path, None)} is cut", "dim")
+
+
+def coloured(diff: str) -> str:
+    """Colour one file's diff as an approval's (Y-2), its control characters written as their escapes."""
+    lines, is_head = list[CardLine](), True
+    for text in printable(diff).split("\n"):
+        is_head = is_head and not text.startswith("@@")
+        style = STYLES.get(text[:1], "place")
+        if is_head:
+            style = "place" if text.startswith(("--- ", "+++ ")) else "note"
+        lines.append(CardLine(text, style))
+    return "\n".join(painted(line.text, spans) for line, spans in zip(lines, spans_of(lines), strict=True))
 
 
 def _count(lines: int | None) -> str:

@@ -37,8 +37,9 @@ class AnswerStream(httpx2.AsyncByteStream):
         self._reading: asyncio.Task[None] | None = None
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        """Read it to its end. A second reader continues after what the first one had: OpenAI's library reads on so behind
-        the last event, to have the connection back. Raises what reading the body raises, after all that came before."""
+        """Read it to its end. A second reader continues after what the first one had: so OpenAI's library reads on
+        behind the last event, to have the connection back. Raises what reading the body raises, after all that
+        came before."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
         try:
