@@ -29,7 +29,7 @@ def test_the_gateways_own_log_is_verified_and_its_checkpoint_kept(browser: Any, 
         assert "Verified: records 1 to " in page.locator(".verdict").inner_text()
         assert "had no checkpoint" in page.locator(".verdict").inner_text()
         page.get_by_role("button", name="Verify again").click()
-        page.get_by_text("goes on from the checkpoint").wait_for()
+        page.get_by_text("continues from the checkpoint").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
