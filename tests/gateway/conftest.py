@@ -1,10 +1,11 @@
-"""A gateway's end of the link, with a runner that is paired, for each test."""
+"""What the tests of the gateway share: its end of the link with a runner that is paired, and a gateway with its API."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
 from gateway.raw_runner import House
+from small_gateway.running import Gateway, running
 
 
 @pytest.fixture
@@ -13,3 +14,14 @@ async def house(anyio_backend: str) -> AsyncIterator[House]:
     await made.pair()
     yield made
     await made.engine.stop()
+
+
+@pytest.fixture
+def heartbeat_s() -> float:
+    return 30.0
+
+
+@pytest.fixture
+async def gateway(anyio_backend: str, heartbeat_s: float) -> AsyncIterator[Gateway]:
+    async with running(heartbeat_s) as there:
+        yield there

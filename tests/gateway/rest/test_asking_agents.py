@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gateway.rest.conftest import Gateway
+from small_gateway.running import Gateway
 
 pytestmark = pytest.mark.anyio
 KEY = {"Idempotency-Key": "a-key-of-sixteen-characters"}

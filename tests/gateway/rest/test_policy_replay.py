@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.rest.conftest import Gateway
 from interlock.gateway.rest import policy_replay
 from interlock.ports.ledger import Append
 from interlock.protocol.identifiers import session_stream
+from small_gateway.running import Gateway
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("J-13")]
 AT = "2026-01-01T00:00:00.000Z"

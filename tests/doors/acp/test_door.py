@@ -1,13 +1,14 @@
-"""The runner that an editor's settings name: by an id, a name or a unique beginning (Y-10)."""
+"""What the door reads for an editor: the runner that its settings name, and the names in its list of sessions."""
 
 from __future__ import annotations
 
 import pytest
 
-from interlock.doors.acp.door import RUNNERS_SHOWN, DoorError, runner_of
-from interlock.protocol.resources import Node
+from interlock.doors.acp.door import RUNNERS_SHOWN, DoorError, _listed, runner_of
+from interlock.protocol.resources import Node, Session
 
 pytestmark = pytest.mark.req("Y-10")
+AT = "2026-11-21T10:00:00.000Z"
 
 
 def node(runner_id: str, name: str) -> Node:
@@ -38,3 +39,13 @@ def test_an_error_lists_a_few_runners_at_most() -> None:
     with pytest.raises(DoorError) as refused:
         runner_of("x", [node(f"rnr_{number}", "host") for number in range(100)])
     assert str(refused.value).count("rnr_") == RUNNERS_SHOWN
+
+
+@pytest.mark.req("Y-8")
+@pytest.mark.parametrize(("title", "shown"), [
+    ("Make the tests faster", "Make the tests faster"), (None, "claude · agent:claude:main"),
+])
+def test_a_session_is_called_by_its_title_and_else_by_agent_and_key(title: str | None, shown: str) -> None:
+    listed = _listed(Session(session_id="s1", session_key="agent:claude:main", tenant_id="default", agent_id="claude",
+                             title=title, workspace="/w", state="idle", created_at=AT, updated_at=AT))
+    assert listed == {"sessionId": "agent:claude:main", "cwd": "/w", "updatedAt": AT, "title": shown}
