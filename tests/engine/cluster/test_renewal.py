@@ -6,10 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from clusters.street import House, Street, street
 from interlock.engine import due_sessions
 from interlock.engine.bridge.tenant_lane import house_id
+from interlock.engine.cluster import renewal
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import LedgerError
 
@@ -80,6 +82,38 @@ async def test_what_is_left_of_a_lease_is_shown_with_each_renewal() -> None:
         await a.cluster.renewal.once()
         assert figure(a, "instance_deaths_total") == 1
         await a.cluster.settled()
+
+
+async def test_a_lease_that_is_not_renewed_is_logged_once_and_its_return_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renewal, "RENEW_EVERY_MS", 0)
+    monkeypatch.setattr(renewal, "RETRY_S", 0.0)
+    async with street(1) as town:
+        (a,) = town.houses
+        back = asyncio.Event()
+
+        class Away(Slow):
+            failures = 0
+
+            def __getattr__(self, name: str) -> Any:
+                async def renew(*values: Any) -> Any:
+                    self.failures += 1
+                    if self.failures <= 20:
+                        raise LedgerError("PostgreSQL does not answer.")
+                    back.set()
+                    return await getattr(self.leases, name)(*values)
+
+                return renew
+
+        monkeypatch.setattr(a.cluster.renewal, "_leases", Away(town.leases, ""))
+        with capture_logs() as lines:
+            renewing = asyncio.create_task(a.cluster.renewal.run())
+            await back.wait()
+            while not any(line["event"] == "lease_renewed_again" for line in lines):
+                await asyncio.sleep(0)
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+        assert [(line["event"], line.get("reason"), line.get("failures")) for line in lines] == [
+            ("lease_not_renewed", "PostgreSQL does not answer.", None), ("lease_renewed_again", None, 20)]
 
 
 async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has_not_read(

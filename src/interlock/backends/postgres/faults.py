@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from typing import Literal, get_args
+
 import asyncpg
 
 from interlock.ports.ledger import Full, LedgerError, NameTaken, OutcomeUnknown
+
+AwayEvent = Literal["postgres_is_away", "postgres_cancelled_statement"]
+AWAY_EVENTS: tuple[AwayEvent, ...] = get_args(AwayEvent)
+"""Events of the log while the server does not do what it is asked."""
 
 
 class NotReached(LedgerError):
@@ -74,14 +81,26 @@ def is_answered(error: BaseException) -> bool:
     return isinstance(error, asyncpg.ReadOnlySQLTransactionError | asyncpg.QueryCanceledError)
 
 
-def why_away(error: BaseException) -> tuple[str, str]:
-    """Return the log's event for a fault that `is_away` knows, and a sentence with the remedy if there is one."""
-    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+def why_away(error: BaseException, where: str = "") -> tuple[AwayEvent, str]:
+    """Return the log's event for a fault that `is_away` knows, and one sentence with the place and the remedy."""
+    at = f" at {where}" if where else ""
     if isinstance(error, asyncpg.QueryCanceledError):
         return "postgres_cancelled_statement", (
-            f"PostgreSQL cancelled a statement of the ledger ({said}). If its statement_timeout did it, set it to "
-            "20s or more for Interlock's user: ALTER ROLE … SET statement_timeout = '20s'.")
-    return "postgres_is_away", said
+            f"PostgreSQL{at} cancelled a statement of the ledger ({in_words(error)}). If its statement_timeout did it, "
+            "set it to 20s or more for Interlock's user: ALTER ROLE … SET statement_timeout = '20s'.")
+    return "postgres_is_away", (
+        f"PostgreSQL{at} does not answer ({in_words(error)}), so nothing is taken until it does: start it, or mend "
+        "this gateway's way to it.")
+
+
+def in_words(error: BaseException) -> str:
+    """Return what went wrong, in words without a number and without a full stop."""
+    if isinstance(error, FileNotFoundError):
+        return "no server listens at its socket"
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno)
+    said = " ".join(str(error).split()).rstrip(".")
+    return said or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
 def translate(error: BaseException) -> LedgerError:
@@ -97,7 +116,7 @@ def translate(error: BaseException) -> LedgerError:
         return DatabaseUnavailable(f"Nothing of this batch was kept: {why_away(error)[1]}")
     if is_away(error):
         return DatabaseUnavailable(f"PostgreSQL does not answer, so nothing of this batch was kept: "
-                                   f"{error or type(error).__name__}.")
+                                   f"{in_words(error)}.")
     if isinstance(error, _CANNOT_TAKE):
         return Full(f"PostgreSQL could not take it, so nothing of this batch was kept: {error}.")
     return LedgerError(f"The batch could not be written: {error}")

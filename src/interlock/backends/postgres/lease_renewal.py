@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeAlias
 
-from interlock.backends.postgres.database import PostgresConnection, PostgresSettings, close_quietly, connect
-from interlock.backends.postgres.faults import LINK_FAULTS, translate
+from interlock.backends.postgres.database import PostgresConnection, PostgresSettings, close_quietly, connect, shown
+from interlock.backends.postgres.faults import LINK_FAULTS, DatabaseUnavailable, is_away, translate, why_away
 from interlock.backends.postgres.texts import held
 from interlock.ports.leases import INSTANCE_LIFE_MS
 
@@ -50,6 +50,8 @@ class Renewing:
                     return await self._alone(self._connected(instance_id, life_ms))
                 return await self._hedged(connection, instance_id, life_ms)
             except (*LINK_FAULTS, TimeoutError) as error:
+                if is_away(error):
+                    raise DatabaseUnavailable(why_away(error, shown(self._settings.dsn))[1]) from error
                 raise translate(error) from error
 
     async def _alone(self, renewing: Awaitable[Renewed]) -> bool:

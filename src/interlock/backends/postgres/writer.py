@@ -29,9 +29,11 @@ from interlock.backends.postgres.database import (
     PostgresSettings,
     close_quietly,
     connect,
+    shown,
 )
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import (
+    AWAY_EVENTS,
     LINK_FAULTS,
     PostgresClosed,
     concerns_one_batch,
@@ -46,6 +48,7 @@ from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit_tail import TailBound
 from interlock.ports import trips
 from interlock.ports.ledger import Fenced, LedgerError, OutcomeUnknown, Receipt, WriteBatch
+from interlock.ports.outage_log import OutageLog
 from interlock.ports.trips import Trips
 
 WRITE_QUEUE_LIMIT = 4_096
@@ -114,6 +117,7 @@ class PostgresWriter:
         self._stepwise: Stepwise = lambda _reason: None
         self._measured: Measured = lambda _batches, _seconds: None
         self._bound = bound
+        self._outages = {event: OutageLog(log, event, "postgres_answers", _now_s) for event in AWAY_EVENTS}
 
     def measure(self, measured: Measured, stepwise: Stepwise) -> None:
         """Call `measured` with the batches and the seconds of each transaction, and `stepwise` with the reason of each
@@ -217,15 +221,18 @@ class PostgresWriter:
         loop = asyncio.get_running_loop()
         while group:
             try:
-                return outcomes + await self._once(group)
+                outcomes += await self._once(group)
+                for outage in self._outages.values():
+                    outage.ended()
+                return outcomes
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer of those who wait
                 if is_in_the_way(error) and tries < TRIES_IN_THE_WAY:
                     tries += 1
                 elif isinstance(error, OutcomeUnknown):
                     return outcomes + [_Outcome(job.answer, None, error) for job in group]
                 elif is_away(error):
-                    event, reason = why_away(error)
-                    log.warning(event, reason=reason)
+                    event, reason = why_away(error, shown(self._settings.dsn))
+                    self._outages[event].failed(reason)
                     # When the server is away the writer closes with it: what waits cannot be kept any more.
                     gone = [job for job in group if self._closed or job.until_s < loop.time() + delay_s]
                     outcomes += [_Outcome(job.answer, None, translate(error)) for job in gone]
@@ -421,6 +428,10 @@ class PostgresWriter:
     def _drop(self, connection: PostgresConnection) -> None:
         connection.terminate()
         self._connection = None
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _fenced(lane: str, newest: int, epoch: int) -> Fenced:

@@ -25,6 +25,7 @@ from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.clock import Entropy
 from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLocation
 from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError
+from interlock.ports.outage_log import OutageLog
 from interlock.ports.signals import Signal
 
 STILL_THERE_S = 0.5
@@ -115,7 +116,7 @@ class Cluster(Room):
         self._tasks = [asyncio.create_task(self.renewal.run(), name="renewal"),
                        asyncio.create_task(self._each_beat(self.beat), name="cluster"),
                        asyncio.create_task(self._take_over_for_good(), name="takeover"),
-                       asyncio.create_task(self._follow_moves(), name="tenant moves")]
+                       asyncio.create_task(self._each_beat(self.tenant_moves.look), name="tenant moves")]
 
     async def stop(self) -> None:
         """Be gone: what was owned is anyone's at once. The lanes have ended before."""
@@ -142,28 +143,22 @@ class Cluster(Room):
             self._serving.append(await self.bus.serve(self._of(self.instance_id, what), answer))
         log.info("instance_joined", instance_id=self.instance_id)
 
-    async def _each_beat(self, step: Callable[[], Awaitable[None]]) -> None:
+    async def _each_beat(self, step: Callable[[], Awaitable[float | None]]) -> None:
+        """Do a step each second, or after the seconds that the last one returned."""
+        loop = asyncio.get_running_loop()
+        outage = OutageLog(log, "cluster_beat_failed", "cluster_beat_succeeds", loop.time)
+        wait_s = None
         while True:
-            await asyncio.sleep(RENEW_EVERY_MS / 1000)
+            await asyncio.sleep(RENEW_EVERY_MS / 1000 if wait_s is None else wait_s)
+            wait_s = None
             try:
-                await step()
+                wait_s = await step()
             except (LedgerError, BusError, TimeoutError) as error:
-                log.warning("cluster_beat_failed", error=str(error) or type(error).__name__)
+                outage.failed(str(error) or type(error).__name__)
             except Exception:
                 log.exception("cluster_beat_failed")
-
-    async def _follow_moves(self) -> None:
-        wait_s = RENEW_EVERY_MS / 1000
-        while True:
-            await asyncio.sleep(wait_s)
-            try:
-                wait_s = await self.tenant_moves.look()
-            except (LedgerError, TimeoutError) as error:
-                wait_s = RENEW_EVERY_MS / 1000
-                log.warning("cluster_beat_failed", error=str(error) or type(error).__name__)
-            except Exception:
-                wait_s = RENEW_EVERY_MS / 1000
-                log.exception("cluster_beat_failed")
+            else:
+                outage.ended()
 
     async def beat(self) -> None:
         """Give back what is not needed, and now and then read everything again. Raises LedgerError, BusError."""

@@ -13,6 +13,7 @@ import structlog
 
 from interlock.ports.leases import INSTANCE_LIFE_MS, RENEW_EVERY_MS, Leases
 from interlock.ports.ledger import LedgerError
+from interlock.ports.outage_log import OutageLog
 from interlock.ports.signals import Signal
 
 RETRY_S = 0.2
@@ -32,6 +33,8 @@ class Renewal:
         self._instance_id = instance_id
         self._expired = expired
         self._until_s = 0.0
+        self._outage = OutageLog(log, "lease_not_renewed", "lease_renewed_again",
+                              lambda: asyncio.get_running_loop().time())
         self.renewed = Signal[[float]]()
 
     def joined(self, asked_s: float) -> None:
@@ -56,12 +59,13 @@ class Renewal:
             try:
                 await self.once()
             except LedgerError as error:
-                log.warning("lease_not_renewed", left_s=round(self.left_s(), 3), error=str(error))
+                self._outage.failed(str(error), left_s=round(max(0.0, self.left_s()), 3))
                 due_s = loop.time() + RETRY_S
             except Exception:
                 log.exception("lease_not_renewed")
                 due_s = loop.time() + RETRY_S
             else:
+                self._outage.ended()
                 due_s = max(due_s + RENEW_EVERY_MS / 1000, loop.time())
 
     async def once(self) -> None:
