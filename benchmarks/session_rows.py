@@ -76,7 +76,6 @@ async def _updates(state: Path, count: int) -> dict[str, float]:
     clock = SystemClock()
     engine = Engine(ledger, Viewers(ledger), clock, os.urandom, RuleSet([]), Limits())
     views = SessionViews(state, engine, clock)
-    engine.lanes.watchers.append(views.watch)
     await engine.start()
     views.start()
     spent: list[float] = []

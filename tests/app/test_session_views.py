@@ -45,9 +45,7 @@ class Desk(Table):
 
     def begin_views(self, stopwatch: Callable[[], float] = time.monotonic) -> None:
         """A gateway starts on the state directory, with the same rows."""
-        self.engine.lanes.watchers.clear()
         self.views = SessionViews(self.state, self.engine, self.ticks, stopwatch)
-        self.engine.lanes.watchers.append(self.views.watch)
 
     async def hear(self, peer: str, text: str = "hello") -> str:
         def remember(_told: Any) -> IdempotencyRecord:

@@ -265,14 +265,14 @@ async def test_a_log_that_ends_before_what_was_signed_closes_what_may_have_run(h
     found = house.engine.setbacks.of("default")
     assert found is not None
     assert (found.records_signed or 0) > (found.records_kept or 0) > 0
-    assert house.engine.setbacks.holds("default")
+    assert "default" in house.engine.setbacks.held
     logs.close()
     await logs.settled()
-    assert not house.engine.setbacks.holds("default")
+    assert "default" not in house.engine.setbacks.held
     assert await house.state(command.id) == "canceled"
     assert (await house.actions()).count("ledger_restored") == 1
     await RestoredLogs(house.engine, signer(house.ledger, tmp_path)).look()
-    assert not house.engine.setbacks.holds("default")  # Closed once for each copy.
+    assert "default" not in house.engine.setbacks.held  # Closed once for each copy.
 
 
 @pytest.mark.req("C-5", "U-3")

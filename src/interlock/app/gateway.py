@@ -168,8 +168,6 @@ class _Gateway:
         self._engine.chats.settings = chat_settings(config)
         self._crons.configure(cron_jobs(config))
         self._views = SessionViews(state, self._engine, clock) if stores.others is None else None
-        if self._views is not None:
-            self._engine.lanes.watchers.append(self._views.watch)
         sender = sender_of(os.environ, __version__)
         self._tracing = Tracing(sender) if sender is not None else None
         if self._tracing is not None:

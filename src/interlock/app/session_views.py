@@ -18,7 +18,6 @@ import msgspec
 import structlog
 
 from interlock.backends.jsonl.view_files import NAME, FileVersion, ViewFile, ViewUnreadable
-from interlock.engine.bridge.lane import Lane
 from interlock.engine.engine import Engine
 from interlock.engine.view_rows import view_row
 from interlock.gateway.credentials import OWNER_TENANT
@@ -87,11 +86,6 @@ class SessionViews:
         self._trouble = ""
         self._task: asyncio.Task[None] | None = None
 
-    def watch(self, lane: Lane) -> None:
-        """Note that a session has changed. Costs the same however many there are."""
-        if lane.out.writes and lane.state.tenant_id == OWNER_TENANT:
-            self._dirty.add(lane.state.agent_id)
-
     def start(self) -> None:
         """Begin with what an earlier gateway left, and what was edited since."""
         self._task = asyncio.create_task(self._run(), name="session views")
@@ -108,6 +102,8 @@ class SessionViews:
         """Read back what was edited, and write what is due: what is done each second."""
         for agent_id in [*self._agents]:
             await self._look(agent_id, self._agents[agent_id])
+        self._dirty |= {agent_id for tenant_id, agent_id in self._engine.lanes.take_changed()
+                        if tenant_id == OWNER_TENANT}
         if self._dirty and self._clock.monotonic_ms() >= self._rest_until_ms:
             await self._write()
 

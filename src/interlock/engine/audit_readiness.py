@@ -9,7 +9,8 @@ class Signing:
     """What the signer has found, for those who start new work. Nothing is stalled until it says so."""
 
     def __init__(self) -> None:
-        self._stalled: dict[str, str] = {}
+        self.stalled: dict[str, str] = {}
+        """Tenant → the sentence why its log cannot be signed, for all whose log cannot."""
         self._resumed: list[Callable[[], None]] = []
 
     def on_resumed(self, resumed: Callable[[], None]) -> None:
@@ -18,20 +19,16 @@ class Signing:
 
     def reason(self, tenant_id: str) -> str | None:
         """Give the sentence why a tenant's log cannot be signed; None if it can."""
-        return self._stalled.get(tenant_id)
-
-    def reasons(self) -> dict[str, str]:
-        """Give the sentences of all tenants whose log cannot be signed."""
-        return dict(self._stalled)
+        return self.stalled.get(tenant_id)
 
     def failed(self, tenant_id: str, reason: str) -> bool:
         """Note that a log cannot be signed; returns whether that is news."""
-        is_news = self._stalled.get(tenant_id) != reason
-        self._stalled[tenant_id] = reason
+        is_news = self.stalled.get(tenant_id) != reason
+        self.stalled[tenant_id] = reason
         return is_news
 
     def signed(self, tenant_id: str) -> None:
         """Note that a log was signed."""
-        if self._stalled.pop(tenant_id, None) is not None:
+        if self.stalled.pop(tenant_id, None) is not None:
             for resumed in self._resumed:
                 resumed()

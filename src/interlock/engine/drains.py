@@ -46,7 +46,8 @@ class Drains:
         self._rows = rows
         self._clock = clock
         self._changing = asyncio.Lock()
-        self._in_force: dict[Key, Drain] = {}
+        self.in_force: dict[Key, Drain] = {}
+        """By tenant, scope and name; empty at nearly all times."""
         self.on_undrained = Signal[[]]()
         """Sent when something may start again."""
         self.permit: Permit = _permitted
@@ -58,7 +59,7 @@ class Drains:
 
     async def learn(self) -> None:
         """Read them from the ledger: at the start, and when another gateway changed them."""
-        before = self._in_force
+        before = self.in_force
         found, missing = await self._read()
         for _ in range(LOOKS - 1):  # One that begins or ends between the two reads is not missing.
             if not missing:
@@ -68,7 +69,7 @@ class Drains:
             await self._rows.drain_is_missing(tenant_id, scope, name)
             found[tenant_id, scope, name] = Drain(scope=cast("DrainScope", scope), id=name or None,
                                                   at=iso(self._clock.now_ms()), by="gateway", reason=REMOVED)
-        self._in_force = found
+        self.in_force = found
         if before.keys() - found.keys():
             self.on_undrained()
 
@@ -80,14 +81,14 @@ class Drains:
 
     def covers(self, state: LaneState) -> bool:
         """Whether a session must not start anything now."""
-        return bool(self._in_force) and any(
-            (state.tenant_id, *place) in self._in_force
+        return any(
+            (state.tenant_id, *place) in self.in_force
             for place in (("gateway", ""), ("runner", state.runner_id), ("agent", state.agent_id),
                           ("session", state.session_id)))
 
     def of(self, tenant_id: str) -> list[Drain]:
         """A tenant's drains, oldest first."""
-        return [drain for key, drain in self._in_force.items() if key[0] == tenant_id]
+        return [drain for key, drain in self.in_force.items() if key[0] == tenant_id]
 
     async def drain(self, principal: Principal, body: DrainBody, keep: Callable[[Any], IdempotencyRecord]) -> None:
         """Begin a drain; one that is in force already stays as it is. `keep` makes the answer's row from the tenant's
@@ -98,7 +99,7 @@ class Drains:
             name = await self._named(principal, body)
             await self.permit(principal, "drain", body)
             key = (principal.tenant_id, body.scope, name)
-            begun = self._in_force.get(key)
+            begun = self.in_force.get(key)
             changes: list[Any] = []
             if begun is None:
                 if len(self.of(principal.tenant_id)) >= MAX_DRAINS:
@@ -107,7 +108,7 @@ class Drains:
                               by=who_is(principal)["id"], reason=body.reason)
                 record = DrainRecord(tenant_id=principal.tenant_id, drain=begun)
                 changes = [PutDrain(record), self._audit(principal, "drain", body, name, bound(record))]
-            after = {**self._in_force, key: begun}
+            after = {**self.in_force, key: begun}
             await self._commit(changes, keep, principal, after)
 
     async def undrain(self, principal: Principal, body: DrainBody, keep: Callable[[Any], IdempotencyRecord]) -> None:
@@ -117,11 +118,11 @@ class Drains:
                 await self.learn()
             name = await self._named(principal, body)
             key = (principal.tenant_id, body.scope, name)
-            if key not in self._in_force:
+            if key not in self.in_force:
                 raise Problem("NotFound", f"{body.scope}{' ' + name if name else ''} is not drained.",
                               hint="`GET /v1/status` lists the drains in force.")
             await self.permit(principal, "undrain", body)
-            after = {other: drain for other, drain in self._in_force.items() if other != key}
+            after = {other: drain for other, drain in self.in_force.items() if other != key}
             row = ended(drain_row(*key))
             await self._commit([DropDrain(*key), self._audit(principal, "undrain", body, name, row)], keep, principal,
                                after)
@@ -131,7 +132,7 @@ class Drains:
                       after: dict[Key, Drain]) -> None:
         shown = [drain for key, drain in after.items() if key[0] == principal.tenant_id]
         await self._ledger.commit(WriteBatch([*changes, PutIdempotency(keep(shown))]))
-        self._in_force = after
+        self.in_force = after
         self.on_changed()
 
     def _audit(self, principal: Principal, action: str, body: DrainBody, name: str, row: dict[str, str]) -> AuditAppend:

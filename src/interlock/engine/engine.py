@@ -16,6 +16,7 @@ from interlock.command.register import row_of
 from interlock.engine.audit_readiness import Signing
 from interlock.engine.bridge import trusted_files
 from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.inputs.gateway import BudgetsChanged, RulesChanged
 from interlock.engine.bridge.inputs.people import (
     CommandSubmitted,
@@ -114,12 +115,12 @@ class Engine:
             self.lanes, transcripts, self._writer)
         """Reads and plans for sessions whose context the gateway owns; None where no transcripts are kept."""
         if self.compactor is not None:
-            self.lanes.watchers.append(self.compactor.watch)
+            self.lanes.on_context.connect(self.compactor.watch)
         self.sessions = SessionDesk(self.lanes, self.presence, self.compactor)
         self._turns = KeyTurns(ledger, self.lanes)
         self.chats = ChatInbox(ledger, self.lanes, self._router, self.clock, entropy, self._turns)
         self.chats.compact = self.sessions.compact
-        self.lanes.watchers.append(self.chats.watch)
+        self.lanes.on_leaving.connect(self.chats.watch)
 
     def configure(self, policy: RuleSet, limits: Limits) -> None:
         """Take new settings; what is decided already stays decided, and what is remembered stays remembered."""
@@ -219,13 +220,15 @@ class Engine:
         shell = self.lanes.peek(route.session_id) or await self.lanes.need(route.session_id, route.fresh, hold)
         return await shell.call(CommandSubmitted(principal, body), remember)
 
-    def _conditions(self, state: LaneState) -> Conditions:
+    def _conditions(self, state: LaneState, inputs: Sequence[LaneInput]) -> Conditions:
         """What a decision of a session's lane goes by now."""
-        unsigned = self.signing.reason(state.tenant_id)
+        unsigned = self.signing.stalled.get(state.tenant_id)
         # What waits in a session waits on: for the end of a drain, or of what keeps its log unsigned.
-        starts_nothing = (unsigned is not None or self.drains.covers(state) or self.setbacks.holds(state.tenant_id))
-        return Conditions(self.lanes.clock.now_ms(), self.clock.now_ms(), self.policy, starts_nothing, unsigned,
-                          self._offer(state))
+        starts_nothing = (unsigned is not None or state.tenant_id in self.setbacks.held
+                          or (bool(self.drains.in_force) and self.drains.covers(state)))
+        # What its runner offers is asked about a closed session alone, and only an input before may close it.
+        offer = self._offer(state) if state.opening == "closed" or len(inputs) > 1 else None
+        return Conditions(self.lanes.clock.now_ms(), self.clock.now_ms(), self.policy, starts_nothing, unsigned, offer)
 
     async def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> StoredBallot:
         """Read an approval with what a vote on it needs, for `vote`, `withdraw` and `answer`. With `guess` raises

@@ -40,7 +40,6 @@ from interlock.ports.ledger import (
 from interlock.ports.objects import ObjectsError
 from interlock.ports.signals import Signal
 from interlock.ports.trips import Trips
-from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord
 
@@ -58,7 +57,7 @@ class House(Protocol):
     viewers: Viewers
     clock: Clock
     wall: Clock
-    conditions: Callable[[LaneState], Conditions]
+    conditions: Callable[[LaneState, Sequence[LaneInput]], Conditions]
     decide: Decide
     on_transcript: Signal[[]]
     on_delivery: Signal[[]]
@@ -146,7 +145,7 @@ class LaneShell:
 
     async def _decided(self, job: Job) -> Any:
         assert job.reply is not None, "somebody waits for it"
-        waits = trips.current()
+        waits = trips.CURRENT.get()
         if waits is None:
             self.push(job)
             return await job.reply
@@ -155,7 +154,8 @@ class LaneShell:
         try:
             return await job.reply
         finally:
-            waits.ended(begun_at, spent)
+            if spent.statements:
+                waits.ended(begun_at, spent)
 
     async def _successor(self) -> LaneShell:
         """The shell that the session has now: anyone who held this one was away for a while, and it was forgotten."""
@@ -183,8 +183,8 @@ class LaneShell:
                 await self.inbox.wait()
             group = self.inbox.take()
             try:
-                with trips.counting() as spent:
-                    await self._decide_commit_tell(group, spent)
+                trips.CURRENT.set(spent := Trips())
+                await self._decide_commit_tell(group, spent)
             except asyncio.CancelledError:
                 if self.broken:
                     self._answer(group, LaneMoved)
@@ -213,7 +213,8 @@ class LaneShell:
             return tuple(keep(answer)) if keep is not None else ()
 
         try:
-            answers = self._lanes.decide(lane, [job.input for job in group], self._lanes.conditions(lane.state), kept)
+            inputs = [job.input for job in group]
+            answers = self._lanes.decide(lane, inputs, self._lanes.conditions(lane.state, inputs), kept)
         except Exception:
             self._lanes.poison(lane)
             raise
@@ -231,7 +232,8 @@ class LaneShell:
                 lane.out.writes.append(BeginLane(lane.state.session_id))
             numbers = (await self._lanes.ledger.commit(WriteBatch(lane.out.writes, epochs))).numbers
             self._hold, self._begun = None, True
-            self._count(group, spent)
+            if spent.statements:
+                self._count(group, spent)
         written = set(map(type, lane.out.writes))
         if PutTranscript in written:
             self._lanes.on_transcript()
@@ -262,7 +264,7 @@ class LaneShell:
     def _tell(self, numbers: list[int]) -> None:
         lane, viewers = self.lane, self._lanes.viewers
         given = iter(numbers)
-        own = burst_of = session_stream(lane.state.session_id)
+        own = burst_of = lane.stream
         burst: list[Durable] = []
         for item in lane.out.tells:
             if isinstance(item, LaneEvent):
@@ -345,7 +347,7 @@ class LaneShell:
             self._timer.cancel()
         if self.link is not None:
             self.link.fail("another gateway has this session now")
-        self._lanes.viewers.lost(session_stream(self.lane.state.session_id))
+        self._lanes.viewers.lost(self.lane.stream)
 
     def _refuse(self, jobs: Sequence[Job | Run], sentence: str) -> None:
         self._answer(jobs, lambda: Problem("Unavailable", sentence, headers={"Retry-After": "1"}))

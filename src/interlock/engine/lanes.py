@@ -13,6 +13,7 @@ import structlog
 from interlock.command.budget import DAY_MS, Spending
 from interlock.engine.bridge import seals
 from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.inputs.gateway import BudgetsChanged, ClockTicked, RowsDiffered, SealsBroken, StartLooked
 from interlock.engine.bridge.inputs.runner import RunnerDetached
 from interlock.engine.bridge.kernel import Decide, decide
@@ -68,7 +69,7 @@ class Lanes:
         wall: Clock | None = None,
         rows: RowAudit | None = None,
         link_of: Callable[[str], LaneRunnerLink | None] = lambda _runner_id: None,
-        conditions: Callable[[LaneState], Conditions] | None = None,
+        conditions: Callable[[LaneState, Sequence[LaneInput]], Conditions] | None = None,
     ) -> None:
         """`decide` is the kernel's, or what records it. `wall` is the machine's clock, `rows` compares what is stored
         with the audit log, `link_of` finds the link of a runner that is attached, and `conditions` are what a decision
@@ -107,6 +108,11 @@ class Lanes:
         self.rows = rows or RowAudit(ledger, clock)
         self.watchers: list[Callable[[Lane], None]] = []
         """Each is shown what a lane decided once it is durable: what counts and traces (`lane.out`)."""
+        self.on_context = Signal[[Lane]]()
+        """Sent with a lane whose context has to be read or compacted."""
+        self.on_leaving = Signal[[Lane]]()
+        """Sent with a lane that began after another session of its key, whose work is not ended yet."""
+        self._changed: set[tuple[str, str]] = set()
         self._shells: dict[str, LaneShell] = {}
         self._of_runner: dict[str, dict[str, LaneShell]] = {}
         """The same by their runners: what a link brings must not look at the lanes of all others."""
@@ -115,16 +121,30 @@ class Lanes:
         """What is read because of a clock."""
         self._reader = LaneReader(self)
 
-    def _by_clock(self, _state: LaneState) -> Conditions:
+    def _by_clock(self, _state: LaneState, _inputs: Sequence[LaneInput]) -> Conditions:
         return Conditions(self.clock.now_ms(), self.clock.now_ms())
 
     def watch(self, lane: Lane) -> None:
-        """Show a decision to the watchers. One that fails fails alone: what it only looks at is durable."""
-        for watcher in self.watchers:
+        """Show a decision to the watchers, and send what it leaves to do. What fails fails alone: the decision is
+        durable."""
+        state = lane.state
+        concerned = list(self.watchers)
+        if state.context.due or lane.wants_context:
+            concerned.append(self.on_context)
+        if state.leaves:
+            concerned.append(self.on_leaving)
+        if lane.out.writes:
+            self._changed.add((state.tenant_id, state.agent_id))
+        for watcher in concerned:
             try:
                 watcher(lane)
             except Exception:
-                log.exception("a watcher failed", session_id=lane.state.session_id)
+                log.exception("a watcher failed", session_id=state.session_id)
+
+    def take_changed(self) -> set[tuple[str, str]]:
+        """Return the tenants and agents of sessions that have changed since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     def poison(self, lane: Lane) -> None:
         """Remember the frame at which a lane broke: its runner sends it again, and it must not break it for ever."""

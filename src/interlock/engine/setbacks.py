@@ -16,7 +16,8 @@ class Setbacks:
 
     def __init__(self) -> None:
         self._found: dict[str, RestoredLedger] = {}
-        self._held: set[str] = set()
+        self.held: set[str] = set()
+        """The tenants of which nothing may start: commands of theirs that may have run are not closed yet."""
 
     def of(self, tenant_id: str) -> RestoredLedger | None:
         """Return what is known to be missing; None if nothing is."""
@@ -24,15 +25,11 @@ class Setbacks:
 
     def hold(self, tenant_id: str) -> None:
         """Start nothing of a tenant: its commands that may have run already are not closed yet."""
-        self._held.add(tenant_id)
+        self.held.add(tenant_id)
 
     def release(self, tenant_id: str) -> None:
         """They are closed."""
-        self._held.discard(tenant_id)
-
-    def holds(self, tenant_id: str) -> bool:
-        """Whether nothing of the tenant may start."""
-        return tenant_id in self._held
+        self.held.discard(tenant_id)
 
     def records(self, tenant_id: str, signed: int, kept: int) -> None:
         """Note that `signed` audit records were signed and only `kept` are there."""

@@ -38,7 +38,7 @@ class Ready:
         """Give what is up. A drain does not make it unready: what runs is still to be read and answered."""
         writes = await self._writes()
         up = self._front.desk.standing().up
-        signs = not self._front.signing.reasons()
+        signs = not self._front.signing.stalled
         ready = Readiness(ok=writes and up and signs, ledger="writes" if writes else "refuses",
                           lanes="up" if up else "down", audit="signs" if signs else "refuses",
                           bus=self._bus(),

@@ -10,19 +10,18 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import msgspec
 
-class Trips:
+
+class Trips(msgspec.Struct):
     """What one operation has waited for so far."""
 
-    __slots__ = ("commits", "in_a_row", "statements")
-
-    def __init__(self) -> None:
-        self.in_a_row = 0
-        """Round trips of which each began after the one before had ended."""
-        self.statements = 0
-        """All round trips, those side by side too."""
-        self.commits = 0
-        """Transactions that were committed."""
+    in_a_row: int = 0
+    """Round trips of which each began after the one before had ended."""
+    statements: int = 0
+    """All round trips, those side by side too."""
+    commits: int = 0
+    """Transactions that were committed."""
 
     def ended(self, begun_at: int, other: Trips) -> None:
         """Add what was awaited from the moment at which `in_a_row` was `begun_at`."""
@@ -31,29 +30,25 @@ class Trips:
         self.commits += other.commits
 
 
-_current: ContextVar[Trips | None] = ContextVar("interlock_trips", default=None)
-
-
-def current() -> Trips | None:
-    """Return the count of the operation that runs; None outside of one."""
-    return _current.get()
+CURRENT: ContextVar[Trips | None] = ContextVar("interlock_trips", default=None)
+"""The count of the operation that runs; None outside of one."""
 
 
 @contextmanager
 def counting() -> Generator[Trips]:
     """Count what is awaited inside, for this operation alone."""
     trips = Trips()
-    token = _current.set(trips)
+    token = CURRENT.set(trips)
     try:
         yield trips
     finally:
-        _current.reset(token)
+        CURRENT.reset(token)
 
 
 @contextmanager
 def one_trip() -> Generator[None]:
     """Count what is awaited inside as one round trip."""
-    trips = _current.get()
+    trips = CURRENT.get()
     if trips is None:
         yield
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -24,6 +25,8 @@ CHECKING = "being checked"
 INCONCLUSIVE = "its check saw nothing run unasked, and did not see it ask"
 READS_UNASKED = "except for shell commands that it takes for reading"
 MAX_WHY_CHARS = 200
+PHRASES_KEPT = 256
+"""Phrases that are kept: every command's audit record has one, and agents are held in few ways."""
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -35,6 +38,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     checked: str | None = None
 
 
+@lru_cache(PHRASES_KEPT)
 def phrase(holding: Holding) -> str:
     """One line: `asks (checked 2026-11-22, v1.52.0)`, `command (not checked)`, `none (rule let-it)`."""
     rests_on = [holding.why[:MAX_WHY_CHARS]] if holding.why else []

@@ -15,6 +15,8 @@ _TYPED = str.maketrans({"-": None, " ": None, "O": "0", "I": "1", "L": "1"})
 AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Agent ids (R-2)."""
 
+COMMAND_STREAMS = "c/"
+"""How the names of commands' streams begin: the command's id follows."""
 COMMAND_PREFIX = "cmd_"
 """How the ids of commands begin."""
 
@@ -64,7 +66,7 @@ def session_of_stream(stream: str) -> str | None:
 
 def command_stream(command_id: str) -> str:
     """Name the stream of a command's status events."""
-    return "c/" + command_id
+    return COMMAND_STREAMS + command_id
 
 
 def tenant_stream(tenant_id: str) -> str:

@@ -18,6 +18,7 @@ from interlock.agents.builtin.cache import Cache
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.engine.bridge.compaction import COMPACT_TIMEOUT_MS, dropped
 from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.ports.signals import Signal
 from interlock.protocol import payloads as p
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import MAX_SUMMARY_CHARS
@@ -448,7 +449,7 @@ async def test_a_gateway_that_dies_before_it_has_looked_leaves_no_prompt_waiting
     room = Room()
     await room.talk(8)
     await room.ask("the last before")
-    room.engine.lanes.watchers.clear()
+    room.engine.lanes.on_context = Signal()
     await room.answer(LONG)
     assert (await room.lane(room.session_id)).lane.state.context.due == "look"
     room.begin()
@@ -485,7 +486,7 @@ async def test_nothing_is_compacted_by_itself_where_nothing_new_may_start() -> N
     await room.talk(8)
     await room.ask("the last before")
     conditions = room.engine.lanes.conditions
-    room.engine.lanes.conditions = lambda state: conditions(state)._replace(draining=True)
+    room.engine.lanes.conditions = lambda state, inputs: conditions(state, inputs)._replace(draining=True)
     await room.answer(LONG)
     assert room.requests() == 0
     assert (await room.lane(room.session_id)).lane.state.context.due == ""

@@ -25,6 +25,6 @@ async def test_a_decision_needs_no_shell() -> None:
     shell = await table.lane(command.target.session_id)
     lane = shell.lane
     table.clock.advance(table.limits.queue_ttl_ms)
-    conditions = table.engine.lanes.conditions(lane.state)
+    conditions = table.engine.lanes.conditions(lane.state, [ClockTicked()])
     assert table.decide(lane, [ClockTicked()], conditions, lambda _at, _answer: ()) == [None]
     assert lane.now == table.clock.now_ms()

@@ -164,7 +164,7 @@ class PostgresReaders:
 
     async def rows(self, sql: str, *values: Any) -> list[Row]:
         """Run a query; returns its rows. Raises LedgerError."""
-        waits = trips.current()
+        waits = trips.CURRENT.get()
         if waits is None:
             return await patiently(lambda: self._once(sql, values))
         # Counted from the call on: reads side by side are one in a row, also if one of them waits for a connection.

@@ -168,7 +168,7 @@ class PostgresWriter:
             if self._closed:
                 raise PostgresClosed("The ledger is closed.")
             loop = asyncio.get_running_loop()
-            waits = trips.current() or Trips()
+            waits = trips.CURRENT.get() or Trips()
             begun_at = waits.in_a_row
             job = _Job(batch, work, change, loop.create_future(), loop.time() + WAIT_FOR_SERVER_S, Trips())
             self._queue.append(job)

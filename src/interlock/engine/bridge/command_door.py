@@ -36,7 +36,7 @@ def subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str, digest:
                          permission=permission, at_ms=lane.wall, command_type="execute", session_id=state.session_id,
                          cost_usd=state.cost_usd, digest=digest, runner_id=state.runner_id or None,
                          workspace=state.workspace or None, person=person_of(actor, driver),
-                         box=parts(expected_box(state)))
+                         box=parts(box) if (box := expected_box(state)) is not None else ())
 
 
 def ask_people(lane: Lane, record: CommandRecord, on: PolicySubject, verdict: PolicyVerdict, required: int = 0,

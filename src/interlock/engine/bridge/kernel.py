@@ -16,7 +16,6 @@ from interlock.engine.bridge.handlers import chats, gateway, people, runner, tra
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.seals import seal
-from interlock.engine.bridge.tenant_lane import is_house
 from interlock.ports.ledger import LedgerWrite
 from interlock.protocol.problems import Problem
 
@@ -46,7 +45,7 @@ def decide(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept
     lane.at_input = len(inputs)
     interrupt(lane)
     dispatch_next(lane)
-    if lane.out.writes and not is_house(lane.state.session_id):
+    if lane.out.writes and lane.is_session:
         seal(lane)
         lane.out.writes.append(lane.snapshot())
     return answers

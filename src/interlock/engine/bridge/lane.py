@@ -23,6 +23,7 @@ from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.live import LiveCommands
 from interlock.engine.bridge.output import FoldedFrame, TurnFold
 from interlock.engine.bridge.recent_ids import RecentIds
+from interlock.engine.bridge.tenant_lane import is_house
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.ports.ledger import (
     Append,
@@ -38,7 +39,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.hold import phrase
-from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream, ulid, uuid4
+from interlock.protocol.identifiers import COMMAND_STREAMS, session_stream, tenant_stream, ulid, uuid4
 from interlock.protocol.payloads import FileTransfer, Payload
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -131,8 +132,7 @@ class Lane:
         """How far each live command is, as the audit log has its digest."""
         self.now = 0
         self.wall = 0
-        self.at = iso(0)
-        """The decision's instant as text."""
+        self._at = ""
         self.due_ms: int | None = None
         """The next instant at which time alone decides something, as the last snapshot found it."""
         self.out = Out([], [], [], [], [])
@@ -159,7 +159,11 @@ class Lane:
         """The index of the input that is being decided; behind the last one, what follows from all of them."""
         self._applying: Frame | None = None
         self.entropy = entropy
-        self._stream = session_stream(state.session_id)
+        self.stream = session_stream(state.session_id)
+        """The name of the session's stream."""
+        self._feed = tenant_stream(state.tenant_id)
+        self.is_session = not is_house(state.session_id)
+        """Whether it is a session's, and not a tenant's own lane."""
 
     # --- what it holds beside its state ---
     @property
@@ -214,12 +218,19 @@ class Lane:
         """Start a decision."""
         self.conditions = conditions
         if conditions.wall_ms != self.wall:
-            self.at = iso(conditions.wall_ms)
+            self._at = ""
         self.now, self.wall, self.draining = conditions.now_ms, conditions.wall_ms, conditions.draining
         self.answered, self._applying, self._folded = False, None, ()
         self.wants_context = False
         self.out = Out([], [], [], [], [])
         self.controls = {}
+
+    @property
+    def at(self) -> str:
+        """The decision's instant as text. Most frames need none."""
+        if not self._at:
+            self._at = iso(self.wall)
+        return self._at
 
     def new_id(self, prefix: str) -> str:
         """Make an id that sorts by time: `cmd_…`, `apr_…`."""
@@ -239,7 +250,7 @@ class Lane:
         """Append to the session's stream; returns the number that it will have. `frame` is the runner's frame that
         `body` holds and that was applied, so that no one need understand it again."""
         self.state.n += 1
-        self._append(Append(self._stream, kind, self.wall, body, message_id), frame)
+        self._append(Append(self.stream, kind, self.wall, body, message_id), frame)
         return self.state.n
 
     def _append(self, event: Append, frame: Frame | None = None) -> None:
@@ -345,11 +356,12 @@ class Lane:
 
     def status(self, event: StatusEvent, *, opens: bool = False) -> None:
         """Append to a command's stream; `opens` where it is new."""
-        self._append(Append(command_stream(event.command_id), "status", self.wall, _encoder.encode(event), opens=opens))
+        self._append(Append(COMMAND_STREAMS + event.command_id, "status", self.wall, _encoder.encode(event),
+                            opens=opens))
 
     def feed(self, event: FeedEvent) -> None:
         """Append to the tenant's feed."""
-        self._append(Append(tenant_stream(self.state.tenant_id), "feed", self.wall, _encoder.encode(event)))
+        self._append(Append(self._feed, "feed", self.wall, _encoder.encode(event)))
 
     def move(
         self,

@@ -190,10 +190,13 @@ class RestApp:
             return await hooks.deliver(self._front, self._denials, request, self._forwarding)
         if (public := self._open_ones.get((scope["method"], unversioned(path)))) is not None:
             return await self._open(request, public)
-        with trips.counting():
+        counted = trips.CURRENT.set(trips.Trips())
+        try:
             if scope["method"] in ("GET", "HEAD") and unversioned(path) == status.PATH:
                 return await status.in_time(self._front, self._known(request))
             return await self._known(request)
+        finally:
+            trips.CURRENT.reset(counted)
 
     async def _known(self, request: Request) -> ASGIApp:
         """Answer who has a credential. Raises Problem."""
@@ -276,7 +279,7 @@ class RestApp:
         else:
             answer = await self._forwarding.answer(
                 scope, raw, lambda guess: self._answered_once(claim, operation, call._replace(guess=guess)))
-        if (spent := trips.current()) is not None:
+        if (spent := trips.CURRENT.get()) is not None and spent.statements:
             self._front.metrics.waited(operation.name, spent)
         then = HANDLERS[operation.name].then
         return answer if then is None else await then(call, answer)
