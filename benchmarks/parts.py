@@ -13,8 +13,9 @@ from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.policy import RuleSet
 from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.effects import LaneEvent, Out
 from interlock.engine.bridge.frames import take_frame
-from interlock.engine.bridge.lane import Lane, LaneEvent, Out
+from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.stream_items import durable

@@ -11,10 +11,11 @@ import structlog
 
 from interlock.command.budget import Spending
 from interlock.engine.bridge.conditions import Conditions
+from interlock.engine.bridge.effects import LaneEvent
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.kernel import Decide
-from interlock.engine.bridge.lane import Lane, LaneEvent
+from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.inbox import Inbox, Run
 from interlock.engine.inputs import Job, Keep, LaneRunnerLink

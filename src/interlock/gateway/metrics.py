@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Plat
 from prometheus_client.exposition import choose_encoder
 
 from interlock.command.approval import TERMINAL as APPROVAL_ENDS
-from interlock.engine.bridge.lane import Lane, LaneEvent
+from interlock.engine.bridge.effects import LaneEvent
+from interlock.engine.bridge.lane import Lane
 from interlock.ports.ledger import AuditAppend, PutApproval, PutCommand
 from interlock.ports.trips import Trips
 from interlock.ports.upkeep import Counts

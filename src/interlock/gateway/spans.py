@@ -15,7 +15,8 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 
 from interlock.command.machine import TERMINAL
-from interlock.engine.bridge.lane import Lane, LaneEvent
+from interlock.engine.bridge.effects import LaneEvent
+from interlock.engine.bridge.lane import Lane
 from interlock.ports.ledger import PutCommand
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.envelope import Frame

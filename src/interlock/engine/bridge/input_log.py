@@ -15,9 +15,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from interlock.command.policy import Rule
+from interlock.engine.bridge.effects import Out
 from interlock.engine.bridge.inputs import AnyInput
 from interlock.engine.bridge.inputs.runner import FrameRun
-from interlock.engine.bridge.lane import Lane, Out
+from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.ports.ledger import LedgerWrite
 from interlock.protocol.frames import Direction, decode_wire, understand

@@ -7,7 +7,7 @@ If the commit fails, the lane is thrown away and read again from the ledger, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -17,10 +17,10 @@ from interlock.command.budget import Spending
 from interlock.command.record_seal import progress_sha256, terms
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.contexts import Prepared
-from interlock.engine.bridge.deadlines import next_deadline
+from interlock.engine.bridge.effects import LaneEvent, LaneTransient, Out
 from interlock.engine.bridge.files import Digest, kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.live import LiveCommands
+from interlock.engine.bridge.live import LiveCommands, next_deadline
 from interlock.engine.bridge.output import FoldedFrame, TurnFold
 from interlock.engine.bridge.recent_ids import RecentIds
 from interlock.engine.bridge.tenant_lane import is_house
@@ -28,7 +28,6 @@ from interlock.engine.bridge.transcriber import Transcriber
 from interlock.ports.ledger import (
     Append,
     AuditAppend,
-    LedgerWrite,
     PutApproval,
     PutCommand,
     PutControl,
@@ -70,35 +69,6 @@ UNSEALED = frozenset({"session.error", "session.usage", "session.capabilities", 
 """Control frames that make no agent do anything, and so need no digest in the audit log (H-5)."""
 
 _encoder = msgspec.json.Encoder()
-
-
-class LaneTransient(NamedTuple):
-    """A transient frame that goes to viewers and nowhere else (E-4)."""
-
-    raw: bytes
-    frame: Frame
-
-
-class LaneEvent(NamedTuple):
-    """An event that viewers are told once it is durable, and the runner's frame that it holds, if it is one."""
-
-    event: Append
-    frame: Frame | None
-
-
-class Out(NamedTuple):
-    """What a decision asks for: objects that must be kept first, writes in one transaction, then what is told, then
-    control frames to the runner.
-
-    `tells` holds what the writes append and the transient frames, in the order in which viewers see them.
-    """
-
-    writes: list[LedgerWrite]
-    tells: list[LaneEvent | LaneTransient]
-    sends: list[bytes]
-    objects: list[bytes]
-    faults: list[str]
-    """Why the runner's link is to be closed, if it is."""
 
 
 class Lane:
