@@ -27,7 +27,7 @@ from interlock.protocol.codes import MEANINGS
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import ENVELOPE, FRAMES, Direction, FrameType, Origin
 from interlock.protocol.problems import PROBLEMS
-from interlock.sdk import problems, resources
+from interlock.sdk import pages, problems, resources
 from interlock.sdk.exchange import ATTEMPTS, PATIENT_CODES, PAUSE_MAX_S, RETRY_AFTER_MAX_S, STREAM_GIVE_UP_S
 from interlock.sdk.methods import EventMethod, Every, Pieces
 from interlock.sdk.multiplexer import Watched
@@ -691,7 +691,7 @@ def sdk() -> str:
         rows = [(f"`{path}.{method}({_arguments(verb.ask)})`", _given(verb), _first(verb.ask))
                 for method, verb in vars(room).items() if hasattr(verb, "ask")]
         if room is resources.CommandMethods:
-            rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(resources.wait)))
+            rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(pages.wait)))
         lines += [f"## {name.capitalize() or 'Gateway'}", "", _first(room), "",
                   *table(("method", "gives", "what it does"), rows), ""]
     lines += ["## A prompt as parts", "", *paragraph(

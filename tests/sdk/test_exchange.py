@@ -8,7 +8,7 @@ import pytest
 
 from interlock.sdk import problems
 from interlock.sdk.exchange import ConnectionCut, HttpReply, Manners, RequestSpec, Rest, Send, exchange
-from interlock.sdk.requests import commands, gateway
+from interlock.sdk.requests import commands, gateway, runners
 
 STEADY = Manners(draw=lambda: 1.0)
 CUT = ConnectionCut("reset by peer")
@@ -59,7 +59,7 @@ def test_a_change_is_sent_again_under_its_key() -> None:
 
 
 def test_a_change_that_no_key_protects_is_sent_once() -> None:
-    waited, error = converse(gateway.pair("ABCD"), CUT)
+    waited, error = converse(runners.pair("ABCD"), CUT)
     assert waited == []
     assert isinstance(error, problems.Unreachable)
     assert "reset by peer" in str(error)

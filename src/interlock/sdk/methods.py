@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from interlock.protocol.resources import Command
-from interlock.sdk import awaiting_link, blocking_link
 from interlock.sdk.exchange import Flow, Manners, RequestSpec
 from interlock.sdk.follower import Following, StreamItem, download, follow
 from interlock.sdk.pages import ListPage, every, run
 from interlock.sdk.place import fresh_key
+
+if TYPE_CHECKING:
+    from interlock.sdk import awaiting_link, blocking_link
 
 P = ParamSpec("P")
 T = TypeVar("T")

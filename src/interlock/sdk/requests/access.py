@@ -25,7 +25,10 @@ from interlock.protocol.answers import (
 from interlock.protocol.api.access import (
     END_BROWSER_SESSION,
     END_PUSH_SUBSCRIPTION,
+    LIST_BROWSER_SESSIONS,
     LIST_KEYS,
+    LIST_PUSH_SUBSCRIPTIONS,
+    LIST_TENANTS,
     MAKE_BROWSER_CODE,
     MAKE_KEY,
     MAKE_TENANT,
@@ -38,7 +41,8 @@ from interlock.protocol.api.access import (
 )
 from interlock.protocol.resources import Actor
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import change, read
+from interlock.sdk.methods import SingleRequest
+from interlock.sdk.requests.base import change, plain, read
 
 
 def keys(*, tenant: str | None = None) -> RequestSpec[KeyList]:
@@ -109,3 +113,43 @@ def suspend_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> Req
 def restore_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Tenant]:
     """Have a suspended tenant's credentials accepted again."""
     return change(RESTORE_TENANT, tenant_id, body=EmptyBody(), key=idempotency_key)
+
+
+class KeyMethods:
+    """Keys of people and programs."""
+
+    list = SingleRequest(keys)
+    make = SingleRequest(make_key)
+    rotate = SingleRequest(rotate_key)
+    revoke = SingleRequest(revoke_key)
+
+
+class BrowserMethods:
+    """Browser sessions of the console."""
+
+    make_code = SingleRequest(make_browser_code)
+    list = SingleRequest(plain(
+        LIST_BROWSER_SESSIONS,
+        "The browser sessions that are open: one's own; those of the tenant for an admin."))
+    end = SingleRequest(end_browser_session)
+
+
+class PushMethods:
+    """Browsers that are notified of approvals."""
+
+    list = SingleRequest(plain(
+        LIST_PUSH_SUBSCRIPTIONS,
+        "The browsers that are notified of approvals: one's own; those of the tenant for an admin. With the "
+        "key that browsers subscribe with."))
+    subscribe = SingleRequest(subscribe_to_push)
+    test = SingleRequest(try_push_subscription)
+    end = SingleRequest(end_push_subscription)
+
+
+class TenantMethods:
+    """Houses of their own on one gateway."""
+
+    list = SingleRequest(plain(LIST_TENANTS, "The tenants of the gateway."))
+    make = SingleRequest(make_tenant)
+    suspend = SingleRequest(suspend_tenant)
+    restore = SingleRequest(restore_tenant)

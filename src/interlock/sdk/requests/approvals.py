@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule
-from interlock.protocol.api.access import CREATE_SIGNING_KEY, REGISTER_PASSKEY, REVOKE_SIGNING_KEY
+from interlock.protocol.api.access import CREATE_SIGNING_KEY, LIST_SIGNING_KEYS, REGISTER_PASSKEY, REVOKE_SIGNING_KEY
 from interlock.protocol.api.approvals import (
     ANSWER_QUESTION,
     EXPLAIN_APPROVAL,
@@ -33,7 +33,8 @@ from interlock.protocol.resources import (
     WithdrawalBody,
 )
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import change, read
+from interlock.sdk.methods import Every, SingleRequest
+from interlock.sdk.requests.base import change, plain, read
 
 
 def listing(*, state: ApprovalState | None = None, decided: bool = False, agent: str | None = None,
@@ -131,3 +132,23 @@ def register_passkey(credential_id: str, public_key: str, at: str, assertion: Pa
 def revoke_signing_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[SigningKey]:
     """Have no vote count any more that this key signs from now on."""
     return change(REVOKE_SIGNING_KEY, key_id, body=RevokeKeyBody(), key=idempotency_key)
+
+
+class ApprovalMethods:
+    """What waits for a yes, and votes."""
+
+    list = SingleRequest(listing)
+    every = Every(listing)
+    get = SingleRequest(show)
+    input = SingleRequest(voted_bytes)
+    vote = SingleRequest(vote)
+    grant = SingleRequest(grant)
+    deny = SingleRequest(deny)
+    withdraw = SingleRequest(withdraw)
+    answer = SingleRequest(answer)
+    explain = SingleRequest(explain)
+    rule = SingleRequest(rule)
+    signing_keys = SingleRequest(plain(LIST_SIGNING_KEYS, "Every key for signed votes that was ever registered."))
+    add_signing_key = SingleRequest(add_signing_key)
+    register_passkey = SingleRequest(register_passkey)
+    revoke_signing_key = SingleRequest(revoke_signing_key)

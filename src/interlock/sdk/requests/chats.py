@@ -5,6 +5,7 @@ from __future__ import annotations
 from interlock.protocol.api.messages import RECEIVE_MESSAGE
 from interlock.protocol.inbound import InboundBody, Received
 from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.methods import SingleRequest
 from interlock.sdk.requests.base import change
 
 
@@ -12,3 +13,9 @@ def receive(message: InboundBody, *, idempotency_key: str | None = None) -> Requ
     """Pass a chat's message on: it becomes a command of the session that its chat names. One with a `message_id` is
     taken once however often it is delivered."""
     return change(RECEIVE_MESSAGE, body=message, key=idempotency_key or message.idempotency_key)
+
+
+class ChatMethods:
+    """Messages that come in from chats."""
+
+    receive = SingleRequest(receive)

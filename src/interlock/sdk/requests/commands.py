@@ -26,6 +26,8 @@ from interlock.protocol.resources import (
 )
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
+from interlock.sdk.methods import Driven, EventMethod, Every, SingleRequest, ToEnd
+from interlock.sdk.pages import wait
 from interlock.sdk.requests.base import change, read, written
 
 _event = msgspec.json.Decoder(StatusEvent)
@@ -127,3 +129,20 @@ def follow(command_id: str, *, since: str | None = None) -> Following[StatusEven
 
 def _read(event: str, data: bytes) -> StatusEvent | Heartbeat:
     return _heartbeat.decode(data) if event == "heartbeat" else _event.decode(data)
+
+
+class CommandMethods:
+    """Commands: given, followed, ended."""
+
+    run = ToEnd(submit)  # Before the next line, from which on `submit` is the method.
+    submit = SingleRequest(submit)
+    cancel = SingleRequest(cancel)
+    pause = SingleRequest(pause)
+    resume = SingleRequest(resume)
+    get = SingleRequest(show)
+    list = SingleRequest(listing)
+    every = Every(listing)
+    approval = SingleRequest(approval)
+    status = SingleRequest(status)
+    follow = EventMethod(follow)
+    wait = Driven(wait)

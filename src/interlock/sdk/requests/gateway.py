@@ -1,73 +1,23 @@
-"""The gateway itself, its runners, policy, audit log and webhooks."""
+"""The gateway itself: health, drains, usage, retention."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from interlock.protocol.answers import (
-    Arrived,
-    AuditLine,
-    AuditPage,
-    ConsistencyProof,
-    DeliveryList,
-    DrainList,
-    Erased,
-    Explanation,
-    Health,
-    InclusionProof,
-    Pruned,
-    Readiness,
-    Resumed,
-)
-from interlock.protocol.api.audit import (
-    ERASE_AUDIT,
-    GET_AUDIT_RECORD,
-    PROVE_CONSISTENCY,
-    PROVE_INCLUSION,
-    READ_AUDIT,
-    RESUME_SIGNING,
-)
+from interlock.protocol.answers import DrainList, Health, Pruned, Readiness
+from interlock.protocol.api.access import LIST_LOGIN_ISSUERS, WHOAMI
 from interlock.protocol.api.commands import DRAIN, UNDRAIN
-from interlock.protocol.api.policy import (
-    DECIDE,
-    REPLAY_POLICY,
-    REVOKE_REMEMBERED_RULE,
-)
-from interlock.protocol.api.runners import OFFER_PAIRING, PAIR_RUNNER, REVOKE_RUNNER, ROTATE_RUNNER
-from interlock.protocol.api.upkeep import PRUNE
-from interlock.protocol.api.webhooks import (
-    GET_USAGE,
-    LIST_DELIVERIES,
-    RETRY_DELIVERY,
-    TEST_WEBHOOK,
-)
-from interlock.protocol.bodies import (
-    PairBody,
-    PairingBody,
-    PruneBody,
-    ReplayBody,
-    RevokeRuleBody,
-    RunnerBody,
-    WebhookBody,
-)
+from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
+from interlock.protocol.api.upkeep import GET_RETENTION, PRUNE
+from interlock.protocol.api.webhooks import GET_USAGE, LIST_BUDGETS
+from interlock.protocol.bodies import PruneBody
 from interlock.protocol.drains import DrainBody, DrainScope
-from interlock.protocol.policy_replay import PolicyReplay
-from interlock.protocol.resources import (
-    AuditErasureBody,
-    AuditResumeBody,
-    Delivery,
-    DeliveryState,
-    PairingCode,
-    RememberedRule,
-    Runner,
-    RunnerToken,
-    UsageDimension,
-    UsageReport,
-)
+from interlock.protocol.resources import UsageDimension, UsageReport
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests.base import change, document, read
+from interlock.sdk.methods import SingleRequest
+from interlock.sdk.requests.base import change, document, plain, read
 
 
 def alive() -> RequestSpec[Health]:
@@ -107,87 +57,6 @@ def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[Usage
                 limit=limit, **{"from": from_})
 
 
-# --- runners ---
-def offer_pairing(*, device_name: str = "", idempotency_key: str | None = None) -> RequestSpec[PairingCode]:
-    """A code that pairs one runner."""
-    return change(OFFER_PAIRING, body=PairingBody(device_name=device_name), key=idempotency_key)
-
-
-def pair(code: str, *, device_name: str = "") -> RequestSpec[RunnerToken]:
-    """Use a pairing code. It answers once, so this is never sent a second time."""
-    return change(PAIR_RUNNER, body=PairBody(code=code, device_name=device_name))
-
-
-def rotate_runner(runner_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RunnerToken]:
-    """Another token for a runner."""
-    return change(ROTATE_RUNNER, runner_id, body=RunnerBody(), key=idempotency_key)
-
-
-def revoke_runner(runner_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Runner]:
-    """Shut a runner out for good."""
-    return change(REVOKE_RUNNER, runner_id, body=RunnerBody(), key=idempotency_key)
-
-
-# --- policy ---
-def decide(agent: str, **subject: str | int | None) -> RequestSpec[Explanation]:
-    """What the rules say of a call; `subject` takes the parameters of `GET /v1/policy/decision`."""
-    return read(DECIDE, agent=agent, **subject)
-
-
-def replay_policy(rules: Sequence[Mapping[str, Any]] | None = None, *, session_id: str | None = None,
-                  sessions: int = 20, calls: int = 200, changed: bool = False, idempotency_key: str | None = None
-                  ) -> RequestSpec[PolicyReplay]:
-    """Hold rules, as `[[policy.rules]]` has them, against recorded tool calls; without `rules` those in force. With
-    `changed` only calls that would be decided otherwise. Nothing is changed."""
-    return change(REPLAY_POLICY, body=ReplayBody(
-        rules=[dict(rule) for rule in rules] if rules is not None else None, session_id=session_id, sessions=sessions,
-        calls=calls, changed=changed), key=idempotency_key)
-
-
-def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RememberedRule]:
-    """Have a remembered rule decide nothing any more."""
-    return change(REVOKE_REMEMBERED_RULE, rule_id, body=RevokeRuleBody(), key=idempotency_key)
-
-
-# --- audit ---
-def audit(*, since: str | None = None, limit: int | None = None, order: Literal["oldest", "newest"] | None = None,
-          actor: str | None = None, action: str | None = None, command: str | None = None, session: str | None = None,
-          approval: str | None = None, from_: str | None = None, to: str | None = None) -> RequestSpec[AuditPage]:
-    """A page of the audit log, oldest first unless `order` says otherwise. `from_` and `to` are ISO 8601 instants. A
-    page of a search may be short, or empty, while `has_more` says that there are more."""
-    return read(READ_AUDIT, since=since, limit=limit, order=order, actor=actor, action=action,
-                command=command, session=session, approval=approval, to=to, **{"from": from_})
-
-
-def audit_record(seq: int) -> RequestSpec[AuditLine]:
-    """One record of the audit log."""
-    return read(GET_AUDIT_RECORD, str(seq))
-
-
-def prove_inclusion(seq: int, *, size: int | None = None) -> RequestSpec[InclusionProof]:
-    """That a record is in the tree of `size` records."""
-    return read(PROVE_INCLUSION, seq=seq, size=size)
-
-
-def prove_consistency(first: int, *, second: int | None = None) -> RequestSpec[ConsistencyProof]:
-    """That one tree is the beginning of another."""
-    return read(PROVE_CONSISTENCY, first=first, second=second)
-
-
-def erase(*, records: Sequence[int] | None = None, who: str | None = None, idempotency_key: str | None = None
-          ) -> RequestSpec[Erased]:
-    """Forget the personal data of some records, or of all that one person caused."""
-    body = AuditErasureBody(records=list(records) if records is not None else None, who=who)
-    return change(ERASE_AUDIT, body=body, key=idempotency_key)
-
-
-def resume_signing(size: int, root: str, *, reason: str | None = None, idempotency_key: str | None = None
-                   ) -> RequestSpec[Resumed]:
-    """Accept the first `size` records of a log that cannot be signed, under this root, and have it signed again."""
-    body = AuditResumeBody(size=size, root=root, reason=reason)
-    return change(RESUME_SIGNING, body=body, key=idempotency_key)
-
-
 def prune(older_than_ms: int, *, dry_run: bool | None = None,
           idempotency_key: str | None = None) -> RequestSpec[Pruned]:
     """Forget frames, events and files of sessions whose last turn is older; with `dry_run` only count them."""
@@ -195,17 +64,28 @@ def prune(older_than_ms: int, *, dry_run: bool | None = None,
     return change(PRUNE, body=body, key=idempotency_key)
 
 
-# --- webhooks ---
-def deliveries(*, state: DeliveryState | None = None, limit: int | None = None) -> RequestSpec[DeliveryList]:
-    """What went out; `state="dead"` is what never arrived."""
-    return read(LIST_DELIVERIES, state=state, limit=limit)
+class GatewayMethods:
+    """A gateway. `url` and `key` are those of the environment (INTERLOCK_URL, INTERLOCK_KEY) where they are left out;
+    `key` may also be a function that returns the credential of the next request, such as a token that is renewed.
 
+    Requests that fail for want of a connection are sent again where that is safe: reads, and changes under their
+    idempotency key, which stays the same. `tls` is an SSL context for a certificate of one's own; `in_clear` lets the
+    key go to another machine without TLS. Raises ValueError for a URL or key that cannot be one.
+    """
 
-def retry_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Delivery]:
-    """Send what never arrived again."""
-    return change(RETRY_DELIVERY, delivery_id, body=WebhookBody(), key=idempotency_key)
-
-
-def try_webhook(name: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
-    """Send a message that asks nothing."""
-    return change(TEST_WEBHOOK, name, body=WebhookBody(), key=idempotency_key)
+    status = SingleRequest(plain(GET_STATUS_OF_GATEWAY, "How the gateway and the tenant are."))
+    alive = SingleRequest(alive)
+    ready = SingleRequest(ready)
+    prune = SingleRequest(prune)
+    retention = SingleRequest(plain(
+        GET_RETENTION,
+        "How long frames, events, files and usage are kept, and when what was old was last forgotten."))
+    description = SingleRequest(description)
+    whoami = SingleRequest(plain(WHOAMI, "Who the key of this gateway stands for."))
+    login_issuers = SingleRequest(plain(
+        LIST_LOGIN_ISSUERS,
+        "The issuers at which a person can log in for this gateway (RFC 8628)."))
+    drain = SingleRequest(drain)
+    undrain = SingleRequest(undrain)
+    budgets = SingleRequest(plain(LIST_BUDGETS, "The budgets, and what today has used of them (P-7)."))
+    usage = SingleRequest(usage)

@@ -55,6 +55,7 @@ from interlock.protocol.bodies import (
 from interlock.protocol.resources import Approval, Compaction, FeedEvent, Session
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
+from interlock.sdk.methods import EventMethod, Every, Pieces, SingleRequest
 from interlock.sdk.requests.base import change, read, written
 
 View = Literal["delivered", "raw"]
@@ -186,3 +187,37 @@ def follow_events(*, since: str | None = None) -> Following[FeedEvent]:
 def ticket(path: str, *, idempotency_key: str | None = None) -> RequestSpec[StreamTicket]:
     """A ticket that opens the stream at `path` once, for who cannot send a header (K-2)."""
     return change(GIVE_TICKET, body=TicketBody(path=path), key=idempotency_key)
+
+
+class SessionMethods:
+    """Conversations, their frames and files."""
+
+    list = SingleRequest(listing)
+    every = Every(listing)
+    get = SingleRequest(show)
+    patch = SingleRequest(patch)
+    reset = SingleRequest(reset)
+    archive = SingleRequest(archive)
+    delete = SingleRequest(delete)
+    restore = SingleRequest(restore)
+    history = SingleRequest(history)
+    close = SingleRequest(close)
+    compact = SingleRequest(compact)
+    release = SingleRequest(release)
+    changes = SingleRequest(changes)
+    diff = SingleRequest(diff)
+    land = SingleRequest(land)
+    discard = SingleRequest(discard)
+    frames = SingleRequest(frames)
+    follow = EventMethod(follow)
+    every_file = Every(files)  # Before the next line, from which on `files` is the method.
+    files = SingleRequest(files)
+    download = Pieces(download)
+
+
+class EventMethods:
+    """The tenant's feed."""
+
+    list = SingleRequest(events)
+    follow = EventMethod(follow_events)
+    ticket = SingleRequest(ticket)

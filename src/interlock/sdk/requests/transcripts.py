@@ -32,6 +32,7 @@ from interlock.protocol.transcripts import (
     TreeAnswer,
 )
 from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.methods import Every, Pieces, SingleRequest
 from interlock.sdk.requests.base import change, read
 from interlock.sdk.requests.sessions import View
 
@@ -109,3 +110,20 @@ def upload(lines: bytes | Path, agent: str, *, runner_id: str | None = None, wor
     path they are read and sent piece by piece."""
     return change(IMPORT_TRANSCRIPT, uploaded=lines, key=idempotency_key, agent_id=agent, runner_id=runner_id,
                   workspace=workspace)
+
+
+class TranscriptMethods:
+    """What was said, as it is kept."""
+
+    entries = SingleRequest(entries)
+    every = Every(every_entry)
+    tree = SingleRequest(tree)
+    context = SingleRequest(context)
+    export = Pieces(export)
+    take_in = SingleRequest(take_in)
+    upload = SingleRequest(upload)
+    fork = SingleRequest(fork)
+    branch = SingleRequest(branch)
+    label = SingleRequest(label)
+    examine = SingleRequest(examine)
+    repair = SingleRequest(repair)

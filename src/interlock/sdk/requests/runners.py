@@ -1,0 +1,42 @@
+"""Runners: pairing, tokens, their end."""
+
+from __future__ import annotations
+
+from interlock.protocol.api.gateway import LIST_NODES
+from interlock.protocol.api.runners import LIST_RUNNERS, OFFER_PAIRING, PAIR_RUNNER, REVOKE_RUNNER, ROTATE_RUNNER
+from interlock.protocol.bodies import PairBody, PairingBody, RunnerBody
+from interlock.protocol.resources import PairingCode, Runner, RunnerToken
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.methods import SingleRequest
+from interlock.sdk.requests.base import change, plain
+
+
+def offer_pairing(*, device_name: str = "", idempotency_key: str | None = None) -> RequestSpec[PairingCode]:
+    """A code that pairs one runner."""
+    return change(OFFER_PAIRING, body=PairingBody(device_name=device_name), key=idempotency_key)
+
+
+def pair(code: str, *, device_name: str = "") -> RequestSpec[RunnerToken]:
+    """Use a pairing code. It answers once, so this is never sent a second time."""
+    return change(PAIR_RUNNER, body=PairBody(code=code, device_name=device_name))
+
+
+def rotate_runner(runner_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RunnerToken]:
+    """Another token for a runner."""
+    return change(ROTATE_RUNNER, runner_id, body=RunnerBody(), key=idempotency_key)
+
+
+def revoke_runner(runner_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Runner]:
+    """Shut a runner out for good."""
+    return change(REVOKE_RUNNER, runner_id, body=RunnerBody(), key=idempotency_key)
+
+
+class RunnerMethods:
+    """The hosts that agents run on."""
+
+    list = SingleRequest(plain(LIST_RUNNERS, "Every runner that was ever paired."))
+    nodes = SingleRequest(plain(LIST_NODES, "The runners as they are now: online, their agents, their roots."))
+    offer_pairing = SingleRequest(offer_pairing)
+    pair = SingleRequest(pair)
+    rotate = SingleRequest(rotate_runner)
+    revoke = SingleRequest(revoke_runner)

@@ -1,0 +1,35 @@
+"""Webhooks and their deliveries."""
+
+from __future__ import annotations
+
+from interlock.protocol.answers import Arrived, DeliveryList
+from interlock.protocol.api.webhooks import LIST_DELIVERIES, LIST_WEBHOOKS, RETRY_DELIVERY, TEST_WEBHOOK
+from interlock.protocol.bodies import WebhookBody
+from interlock.protocol.resources import Delivery, DeliveryState
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.methods import SingleRequest
+from interlock.sdk.requests.base import change, plain, read
+
+
+def deliveries(*, state: DeliveryState | None = None, limit: int | None = None) -> RequestSpec[DeliveryList]:
+    """What went out; `state="dead"` is what never arrived."""
+    return read(LIST_DELIVERIES, state=state, limit=limit)
+
+
+def retry_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Delivery]:
+    """Send what never arrived again."""
+    return change(RETRY_DELIVERY, delivery_id, body=WebhookBody(), key=idempotency_key)
+
+
+def try_webhook(name: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
+    """Send a message that asks nothing."""
+    return change(TEST_WEBHOOK, name, body=WebhookBody(), key=idempotency_key)
+
+
+class WebhookMethods:
+    """How approvers are asked elsewhere."""
+
+    list = SingleRequest(plain(LIST_WEBHOOKS, "The webhooks of the config."))
+    deliveries = SingleRequest(deliveries)
+    retry = SingleRequest(retry_delivery)
+    test = SingleRequest(try_webhook)
