@@ -14,6 +14,12 @@ from interlock.session.tree import Tree
 TITLES = {"user": "User", "assistant": "Assistant", "toolResult": "Tool result", "bashExecution": "Shell",
           "custom": "Note"}
 _FENCE = re.compile(r"`{3,}")
+_OPENS = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+"""A line that opens a fence of Markdown; inside it nothing else counts until one closes it."""
+_STRUCTURE = re.compile(r"( {0,3})(#{1,2}(?:[ \t]|$)|<)")
+"""A line that would be a heading as ours are, or HTML that may go on past its section."""
+_UNDERLINE = re.compile(r"( {0,3})((?:=+|-+)[ \t]*)")
+"""A line that would make a heading of the line above it."""
 
 
 class RenderedEntry(NamedTuple):
@@ -63,12 +69,29 @@ def markdown(tree: Tree, leaf: int | None = None) -> str:
     for section in sections(tree, leaf):
         parts.append(f"## {section.title}\n")
         if section.prose:
-            parts.append(section.prose.replace("\n# ", "\n\\# ").replace("\n## ", "\n\\## ") + "\n")
+            parts.append(_contained(section.prose) + "\n")
         if section.literal:
             longest = max((len(run) for run in _FENCE.findall(section.literal)), default=2)
             fence = "`" * (longest + 1)
             parts.append(f"{fence}\n{section.literal}\n{fence}\n")
     return "\n".join(parts)
+
+
+def _contained(prose: str) -> str:
+    """Escape the lines of a text that would begin another section, and close a fence that it leaves open."""
+    lines: list[str] = []
+    fence = ""
+    for line in prose.splitlines():
+        written = line
+        if fence:
+            if re.fullmatch(rf" {{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*", line):
+                fence = ""
+        elif opened := _OPENS.match(line):
+            fence = opened[1]
+        elif found := _STRUCTURE.match(line) or (_UNDERLINE.fullmatch(line) if lines and lines[-1].strip() else None):
+            written = f"{found[1]}\\{line[found.end(1):]}"
+        lines.append(written)
+    return "\n".join([*lines, fence] if fence else lines)
 
 
 def page(tree: Tree, leaf: int | None = None) -> str:
