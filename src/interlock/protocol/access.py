@@ -63,7 +63,7 @@ def named_roles(written: str | None) -> frozenset[str]:
 
 
 def lesser_roles(one: Iterable[str], other: Iterable[str]) -> frozenset[str]:
-    """Return the roles that allow what both allow; none where that is nothing."""
+    """Return the roles of either side that the other side covers; none if neither covers a role of the other."""
     first, second = frozenset(one), frozenset(other)
     covered_by_first = frozenset[str]().union(*(COVERED_ROLES.get(role, frozenset()) for role in first))
     covered_by_second = frozenset[str]().union(*(COVERED_ROLES.get(role, frozenset()) for role in second))

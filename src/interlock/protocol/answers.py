@@ -30,9 +30,9 @@ COMPONENTS = "#/components/schemas/"
 """Where a document of the API keeps the forms of what stands as bytes here."""
 
 
-def _of(name: str) -> dict[str, Any]:
-    """The form of a list whose elements are written as they were stored, and not decoded for it."""
-    return {"items": {"$ref": COMPONENTS + name}}
+def _form(name: str) -> msgspec.Meta:
+    """The form of what is written as it was stored, and not decoded for it."""
+    return msgspec.Meta(extra_json_schema={"$ref": COMPONENTS + name})
 
 
 class CommandPage(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class CommandPage(msgspec.Struct, frozen=True):
 class StatusPage(msgspec.Struct, frozen=True):
     """A page of a command's status events (S-1)."""
 
-    events: Annotated[list[msgspec.Raw], msgspec.Meta(extra_json_schema=_of("StatusEvent"))]
+    events: list[Annotated[msgspec.Raw, _form("StatusEvent")]]
     next_cursor: str
     has_more: bool
     state: CommandState
@@ -119,7 +119,7 @@ class FramePage(msgspec.Struct, frozen=True):
     """A page of a session's stream. `previous_cursor` is `before` of the page in front of it; null if none is kept
     there."""
 
-    events: Annotated[list[msgspec.Raw], msgspec.Meta(extra_json_schema=_of("FrameEvent"))]
+    events: list[Annotated[msgspec.Raw, _form("FrameEvent")]]
     next_cursor: str
     has_more: bool
     previous_cursor: str | None = None
@@ -128,7 +128,7 @@ class FramePage(msgspec.Struct, frozen=True):
 class FeedPage(msgspec.Struct, frozen=True):
     """A page of a tenant's feed."""
 
-    events: Annotated[list[msgspec.Raw], msgspec.Meta(extra_json_schema=_of("FeedEvent"))]
+    events: list[Annotated[msgspec.Raw, _form("FeedEvent")]]
     next_cursor: str
     has_more: bool
 
@@ -261,7 +261,7 @@ class AuditKey(msgspec.Struct, frozen=True, kw_only=True):
 class AuditPage(msgspec.Struct, frozen=True):
     """A page of the log: {seq, hash, personal, record} each, oldest first."""
 
-    items: Annotated[list[msgspec.Raw], msgspec.Meta(extra_json_schema=_of("AuditLine"))]
+    items: list[Annotated[msgspec.Raw, _form("AuditLine")]]
     next_cursor: str
     has_more: bool
 

@@ -285,8 +285,8 @@ class PasskeyBody(Body, frozen=True, kw_only=True):
     """`POST /v1/passkeys` (J-17): a passkey that the browser has just made, and an assertion by it for the challenge
     SHA-256 of `racp-passkey-v1`, a line feed, and canonical {tenant_id, owner, public_key, credential_id, at}."""
 
-    credential_id: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048, pattern="^[A-Za-z0-9_-]+$")]
-    """In base64url."""
+    credential_id: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048, pattern=r"^[A-Za-z0-9_-]+$(?!\n)")]
+    """In base64url. Python's `$` alone would let a line feed stand behind it."""
     public_key: Annotated[str, msgspec.Meta(max_length=4_096)]
     """DER of SubjectPublicKeyInfo as base64, which `response.getPublicKey()` gives."""
     at: str

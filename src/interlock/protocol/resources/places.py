@@ -186,7 +186,7 @@ class AuditResumeBody(Body, frozen=True, kw_only=True):
     """Body of `POST /v1/audit/resume` (U-3): the first `size` records with the root `root`, in hex, are accepted."""
 
     size: Annotated[int, msgspec.Meta(ge=0)]
-    root: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    root: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
     reason: Annotated[str, msgspec.Meta(max_length=1_000)] | None = None
     idempotency_key: str | None = None
 

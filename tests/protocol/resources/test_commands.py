@@ -1,0 +1,86 @@
+"""A command's body (C-0, racp section 1): what it may say, what the gateway sets itself, what stays bytes (P-2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.protocol.resources.commands import (
+    COMMON_FIELDS,
+    Command,
+    CommandBody,
+    ContentPart,
+    ExecutePayload,
+    NodeBuffer,
+    Target,
+)
+
+BODY = {"type": "execute", "target": {"agent_id": "shell"}}
+PAYLOAD = {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "hi"}]}]}
+
+
+def body(**fields: Any) -> CommandBody:
+    return msgspec.json.decode(msgspec.json.encode({**BODY, **fields}), type=CommandBody)
+
+
+@pytest.mark.req("C-0")
+def test_a_short_body_has_the_usual_priority_and_waits_its_turn() -> None:
+    short = body()
+    assert (short.priority, short.on_busy, short.close_session, short.approval) == (0, "enqueue", False, None)
+    assert short.payload is msgspec.UNSET
+    assert short.ignored == []
+
+
+@pytest.mark.req("C-0")
+def test_common_fields_are_read_over_and_named() -> None:
+    common = {"id": "cmd", "created_at": 7, "tenant_id": None, "actor": {"any": ["thing"]}}
+    assert tuple(common) == COMMON_FIELDS
+    assert body(**common).ignored == list(COMMON_FIELDS)
+    assert body(tenant_id="x").ignored == ["tenant_id"]
+
+
+@pytest.mark.req("P-2")
+def test_a_payload_stays_the_bytes_that_its_digest_is_of() -> None:
+    raw = b'{"type":"execute","target":{},"payload":{ "b":1.0,"a":"\\u00e9" }}'
+    assert bytes(msgspec.json.decode(raw, type=CommandBody).payload) == b'{ "b":1.0,"a":"\\u00e9" }'
+
+
+@pytest.mark.req("C-0")
+@pytest.mark.parametrize("wrong", [
+    {"type": "run"}, {"target": None}, {"target": {"agent": "x"}}, {"priority": 101}, {"priority": -101},
+    {"priority": "high"}, {"timeout_ms": 0}, {"approval": {"required": -1}}, {"approval": {"quorum": 1}},
+    {"on_busy": "wait"}, {"close_session": "yes"}, {"state": "queued"},
+])
+def test_a_body_beyond_its_form_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        body(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [
+    {}, {"messages": [{"role": "assistant", "content": []}]}, {"messages": [{"role": "user"}]}, {"messages": "hi"},
+    {**PAYLOAD, "mode": ""}, {**PAYLOAD, "mode": "x" * 201}, {**PAYLOAD, "model": ""}, {**PAYLOAD, "temperature": 1},
+    {"messages": [{"role": "user", "content": [{"contentType": "html", "value": ""}]}]},
+])
+def test_a_payload_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
+    assert msgspec.convert(PAYLOAD, ExecutePayload).messages[0].content == [ContentPart(contentType="text", value="hi")]
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(wrong, ExecutePayload)
+
+
+@pytest.mark.parametrize("data", [[256], [-1], ["a"], "abc"])
+def test_nodes_buffer_is_a_list_of_bytes(data: Any) -> None:
+    assert bytes(msgspec.convert({"type": "Buffer", "data": [0, 255]}, NodeBuffer).data) == b"\x00\xff"
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"type": "Buffer", "data": data}, NodeBuffer)
+
+
+@pytest.mark.req("C-0")
+def test_a_command_shows_its_priority_even_if_it_is_0() -> None:
+    command = Command(id="c", created_at="t", updated_at="t", tenant_id="d", actor=msgspec.UNSET,  # type: ignore[arg-type]
+                      type="execute", target=Target(agent_id="shell"), state="queued", timeout_ms=1)
+    shown = msgspec.to_builtins(command)
+    assert shown["priority"] == 0
+    assert shown["target"] == {"agent_id": "shell"}
+    assert "attempt" not in shown
