@@ -1,19 +1,14 @@
-"""The estimate of tokens against a public tokenizer's counts, which stand beside the samples (Z-1)."""
+"""The tokens of texts, messages and entries (Z-1): by a tokenizer or the estimate, corrected by what is reported."""
 
 from __future__ import annotations
 
 import importlib
-import json
-import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.session import token_weights
-from interlock.session.token_estimate import estimated_tokens
 from interlock.session.tokens import (
     EXACT_CHARS,
     FACTOR_LEAST,
@@ -27,50 +22,9 @@ from interlock.session.tokens import (
     text_tokens,
     use_tokenizer,
 )
-from session.tokens.count import character_table, characters, random_samples
+from session.tokens.samples import COUNTS, sample
 
 pytestmark = [pytest.mark.req("Z-1")]
-SAMPLES = Path(__file__).parent / "tokens"
-COUNTS: dict[str, int] = json.loads((SAMPLES / "counts.json").read_text())["counts"]
-
-
-def sample(name: str) -> str:
-    return (SAMPLES / f"{name}.txt").read_bytes().decode()
-
-
-def test_every_sample_is_counted_and_all_kinds_are_there() -> None:
-    assert set(COUNTS) == {file.stem for file in SAMPLES.glob("*.txt")}
-    assert {name.partition("_")[0] for name in COUNTS} >= {
-        "english", "code", "korean", "hangul", "polish", "vietnamese", "turkish", "arabic", "hindi", "thai", "japanese",
-        "chinese", "table", "ansi", "symbols", "emoji", "base64", "hex", "random", "log", "numbers"}
-
-
-@pytest.mark.parametrize("name", sorted(COUNTS))
-def test_the_estimate_is_not_below_the_true_count_by_more_than_a_tenth(name: str) -> None:
-    ratio = estimated_tokens(sample(name)) / COUNTS[name]
-    assert ratio >= 0.95
-    if name.startswith(("english", "code", "korean")):
-        assert ratio <= 1.4, "the request is compacted much too early"
-
-
-def test_over_all_english_and_code_the_estimate_is_a_fifth_too_high() -> None:
-    names = [name for name in COUNTS if name.startswith(("english", "code"))]
-    assert 1.0 <= sum(estimated_tokens(sample(name)) for name in names) / sum(COUNTS[name] for name in names) <= 1.25
-
-
-def test_a_quarter_of_the_characters_is_far_too_low_for_korean() -> None:
-    """The rule that this one replaces: it would let a Korean conversation run over its window."""
-    assert len(sample("korean_talk")) / 4 < 0.6 * COUNTS["korean_talk"]
-
-
-@given(st.lists(st.sampled_from(sorted(COUNTS)), min_size=1, max_size=12), st.randoms(use_true_random=False),
-       st.sampled_from(["", " ", "\n", ", "]))
-def test_mixtures_are_not_estimated_below_their_parts(names: list[str], dice: random.Random, between: str) -> None:
-    """What stands together may take fewer tokens than its parts, never many more: so parts bound a mixture."""
-    parts = [sample(name) for name in names]
-    parts = [line for part in parts for line in part.splitlines(keepends=True)]
-    dice.shuffle(parts)
-    assert estimated_tokens(between.join(parts)) >= 0.98 * sum(map(estimated_tokens, parts))
 
 
 @pytest.mark.needs("toktok")
@@ -91,20 +45,6 @@ def test_pieces_of_all_samples_are_close_to_their_true_count_or_above(pieces: li
     text = "".join(sample(name)[at:at + size] for name, at, size in pieces)
     true = toktok.batch_count([text], "o200k_base", 1)[0]
     assert text_tokens(text) >= 0.85 * true - 12
-
-
-@pytest.mark.needs("toktok")
-def test_the_stored_counts_and_characters_are_the_tokenizers() -> None:
-    toktok = importlib.import_module("toktok")
-    names = sorted(COUNTS)
-    assert toktok.batch_count(map(sample, names), "o200k_base") == [COUNTS[name] for name in names]
-    made = character_table(toktok.batch_count(characters(), "o200k_base"))
-    assert made == "".join(token_weights.CHARACTERS)
-
-
-def test_the_random_samples_are_those_that_the_command_writes() -> None:
-    for name, text in random_samples().items():
-        assert sample(name) == text + "\n"
 
 
 def test_a_tokenizer_that_is_installed_counts_instead_but_for_what_is_very_long() -> None:

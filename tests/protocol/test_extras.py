@@ -1,0 +1,21 @@
+"""The sentence that says how an absent part is installed names an extra that there is, and no package index."""
+
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from interlock.protocol.extras import Extra, install
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+
+@pytest.mark.parametrize("extra", get_args(Extra))
+def test_each_extra_is_one_of_the_projects(extra: Extra) -> None:
+    assert extra in PROJECT["optional-dependencies"]
+    assert f"'.[{extra}]'" in install(extra)
+
+
+def test_no_index_is_trusted_with_the_projects_name() -> None:
+    assert f"install {PROJECT['name']}" not in install("cluster")

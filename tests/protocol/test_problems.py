@@ -1,0 +1,52 @@
+"""The table of error codes (F-1): each has a status, a title, and a sentence that says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.protocol.problems import PROBLEMS, Place, Problem, full_sentence, malformed
+
+pytestmark = pytest.mark.req("F-1")
+
+
+@pytest.mark.parametrize("code", PROBLEMS)
+def test_each_code_has_its_status_and_its_remedy(code: str) -> None:
+    kind = PROBLEMS[code]
+    assert code.isalpha()
+    assert code[0].isupper()
+    assert 400 <= kind.status < 600
+    assert not kind.title.endswith(".")
+    assert kind.hint.endswith(".")
+
+
+def test_a_retry_helps_where_only_time_is_missing() -> None:
+    assert {code for code, kind in PROBLEMS.items() if kind.retryable} == {
+        "RateLimited", "QuotaExceeded", "Timeout", "IdempotencyKeyInUse", "InternalError", "UpstreamError",
+        "Unavailable", "RequestTimeout"}
+    assert all(kind.retryable for kind in PROBLEMS.values() if kind.status >= 500)
+
+
+def test_a_problem_has_its_codes_hint_unless_it_has_one_of_its_own() -> None:
+    plain = Problem("NotFound", "There is no session s.")
+    assert (str(plain), plain.hint) == ("NotFound: There is no session s.", PROBLEMS["NotFound"].hint)
+    assert (plain.kind.status, plain.errors, plain.headers, plain.approval_id) == (404, (), {}, None)
+    assert Problem("NotFound", "No.", hint="Do that.").hint == "Do that."
+
+
+def test_an_unknown_code_is_a_mistake_of_ours() -> None:
+    with pytest.raises(KeyError):
+        Problem("Oops", "no such code")
+
+
+def test_a_wrong_place_stands_in_the_sentence_and_in_the_list() -> None:
+    problem = malformed("/target/agent_id", "is missing", hint="Name an agent.")
+    assert problem.detail == "/target/agent_id: is missing"
+    assert problem.errors == (Place("/target/agent_id", "is missing"),)
+    assert (problem.code, problem.hint) == ("InvalidPayload", "Name an agent.")
+
+
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("It is so", "It is so."), ("It is so.", "It is so."), ("Really?", "Really?"), ("Stop!", "Stop!"),
+    (" a\n", "a."), ("", ""), ("   ", ""), ("an ellipsis…", "an ellipsis….")])
+def test_a_detail_ends_as_a_sentence_does(text: str, sentence: str) -> None:
+    assert full_sentence(text) == sentence
