@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from authenticator import SoftAuthenticator
-from command.test_audit import chained, check, checkpoint_of, draft, head_of
+from command.audit_logs import chained, check, checkpoint_of, draft, head_of
 from command.test_signature import PAIR, PUBLIC
 from interlock.command.audit import record_line
 from interlock.command.audit_check import compare, verify

@@ -28,7 +28,7 @@ ShellPart = Literal["pipe", "and", "or", "sequence"]
 
 _DURATION = re.compile(r"([1-9][0-9]*)(s|m|h|d)")
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_HOURS = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
+_HOURS = re.compile(r"{0}-{0}".format(r"(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]|24:00)"))
 
 
 NO_FACTS = RequestFacts()

@@ -1,0 +1,65 @@
+"""What programs do with their arguments (H-7): the words that an allow rule must name letter by letter."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from interlock.command.facts.programs import fixed_words, must_name, path_in, program, urls_in
+
+pytestmark = pytest.mark.req("H-7")
+
+
+@pytest.mark.parametrize(("line", "named"), [
+    ("ls -la src", "ls"), ("cat a b", "cat"), ("/usr/bin/ls x", "/usr/bin/ls"),
+    ("sudo ls -l", "sudo ls -l"), ("env A=1 ls", "env A=1 ls"), ("bash -c x", "bash -c x"), ("xargs rm", "xargs rm"),
+    ("git log --oneline", "git log"), ("git -C /x log", "git -C /x"), ("git stash pop", "git stash pop"),
+    ("git log --output=x", "git log --output=x"), ("git log --outp=x", "git log --outp=x"),
+    ("git diff --ext-diff", "git diff --ext-diff"), ("python x.py a", "python x.py"),
+    ("python -m pytest -q a", "python -m pytest"), ("python -m pytest --rootdir=/ a", "python -m pytest --rootdir=/"),
+    ("pytest -p evil", "pytest -p"), ("pytest --override-ini=x=y", "pytest --override-ini=x=y"),
+    ("npm run test", "npm run test"), ("npm run", "npm run"), ("uv run pytest -p x", "uv run pytest -p"),
+    ("find . -name x", "find"), ("find . -exec rm", "find -exec"), ("find . -delete", "find -delete"),
+    ("find . -okdir x", "find -okdir"), ("sort -o out in", "sort -o"), ("sort in", "sort"),
+    ("sed -n 1,5p f", "sed"), ("sed s/a/b/e f", "sed s/a/b/e"), ("sed -i 1p f", "sed -i"),
+    ("uniq in out", "uniq out"), ("tar xf a --to-command=x", "tar xf a --to-command=x"[:3] + " --to-command=x"),
+    ("make test SHELL=/x", "make test SHELL=/x"), ("make -f other", "make -f other"), ("grep -r --include=x y", "grep"),
+    ("rg --pre=x y", "rg --pre=x"), ("rg --pre-glob=x y", "rg --pre-glob=x"), ("go build -o x", "go build -o"),
+    ("tool -x a", "tool -x"), ("tool -v a", "tool"), ("echo --", "echo"), ("echo -", "echo"),
+])
+def test_the_words_that_a_rule_must_name(line: str, named: str) -> None:
+    words = shlex.split(line)
+    assert [words[at] for at in sorted(must_name(words))] == shlex.split(named)
+
+
+@pytest.mark.parametrize(("line", "count"), [
+    ("ls a b", 1), ("git", 1), ("git --version", 2), ("git status x", 2), ("python", 1), ("python -m x y", 3),
+    ("python -m", 2), ("python -c x y", 3), ("gh pr list", 3), ("gh pr", 2), ("cargo install x", 3), ("node", 1),
+])
+def test_how_many_words_say_what_is_run(line: str, count: int) -> None:
+    assert fixed_words(line.split()) == count
+
+
+@pytest.mark.parametrize(("words", "name"), [(["/bin/ls", "x"], "ls"), (["ls"], "ls"), ([], ""), (["./a/"], "")])
+def test_a_program_is_named_behind_its_last_slash(words: list[str], name: str) -> None:
+    assert program(words) == name
+
+
+@pytest.mark.parametrize(("word", "url"), [
+    ("https://x.example/a", "https://x.example/a"), ("--repo=ssh://h/x", "ssh://h/x"), ("file:/etc/passwd",
+     "file:/etc/passwd"), ("ext::sh -c x", "ext::sh -c x"), ("git@host:repo", "git@host:repo"), ("host.example:dir",
+     "host.example:dir"), ("data:text/plain,x", "data:text/plain,x"), ("src/a.py", None), ("--flag", None),
+     ("10.0.0.1:80", None),
+])
+def test_a_place_on_another_host_is_found_in_a_word(word: str, url: str | None) -> None:
+    assert urls_in(word) == url
+
+
+@pytest.mark.parametrize(("word", "path"), [
+    ("src/a", "src/a"), ("--out=/tmp/x", "/tmp/x"), ("-I/usr/include", "/usr/include"), ("-C../x", "../x"),
+    ("-x~/a", "~/a"), ("-la", ""), ("--color", ""), ("--dir/x", ""), ("of=/dev/sda", "/dev/sda"), ("a-b=c", "a-b=c"),
+    ("x=", ""),
+])
+def test_what_of_a_word_may_be_a_path(word: str, path: str) -> None:
+    assert path_in(word) == path
