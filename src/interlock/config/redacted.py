@@ -13,8 +13,11 @@ from interlock.config.toml_writer import value_toml
 
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)", re.IGNORECASE)
 
-_PASSWORD = re.compile(r"(//[^:/@?,]*:)[^@/?,]*@")
-"""In the address of a database or a bus: from the colon behind a user's name to the @."""
+_PASSWORD = re.compile(r"(//[^:/@?,]*:)[^/?,]*@")
+"""In the address of a database or a bus: from the colon behind a user's name to the last @ before the path."""
+_TOKEN = re.compile(r"((?:nats|tls)://)[^:/@?,]+@")
+"""In the address of a bus: what stands before the @ without a colon is a token."""
+_PASSWORD_PARAMETER = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 
 
 def show(config: Config) -> str:
@@ -35,8 +38,7 @@ def show(config: Config) -> str:
     if hook is not None:
         hook["url"] = _host_alone(str(hook["url"]))
     shared = cast("dict[str, str | None]", data["cluster"])
-    data["cluster"] = {key: None if value is None else _PASSWORD.sub(r"\1(redacted)@", value)
-                       for key, value in shared.items()}
+    data["cluster"] = {key: None if value is None else _address(value) for key, value in shared.items()}
     for name, section in cast("dict[str, dict[str, Any] | None]", data).items():
         if section is None:
             continue
@@ -79,9 +81,15 @@ def _without_secrets(table: Mapping[str, Any]) -> dict[str, Any]:
             if key in ("env", "headers") else value for key, value in table.items()}
 
 
+def _address(value: str) -> str:
+    """Write the address of a database or a bus without what logs in there."""
+    shown = _PASSWORD.sub(r"\1(redacted)@", _TOKEN.sub(r"\1(redacted)@", value))
+    return _PASSWORD_PARAMETER.sub(r"\1(redacted)", shown)
+
+
 def _host_alone(url: str) -> str:
-    """What follows the host may itself be a secret: many receivers put their token there."""
-    return re.sub(r"(https?://[^/]*).*", r"\1/(redacted)", url)
+    """What stands before the host or follows it may be a secret: many receivers put their token there."""
+    return re.sub(r"(https?://)(?:[^/?#]*@)?([^/?#]*).*", r"\1\2/(redacted)", url)
 
 
 def _entries(table: Mapping[str, Any]) -> list[str]:
