@@ -82,18 +82,22 @@ def translate(source: Mapping[str, Any], jobs: Mapping[str, Any] | None = None) 
     _session(reading, _dict(source.get("session")))
     _compaction(reading, _dict(source.get("compaction")), "compaction")
     _agents(reading, _dict(source.get("agents")))
-    _bindings(reading, source.get("bindings", []))
+    _bindings(reading, source.get("bindings"))
     _hooks(reading, _dict(source.get("hooks")))
     cron = _dict(source.get("cron"))
     for name in cron:
         reading.leave(f"cron.{name}")
     if jobs is not None:
-        _jobs(reading, jobs.get("jobs", []), enabled=cron.get("enabled") is not False)
+        _jobs(reading, jobs.get("jobs"), enabled=cron.get("enabled") is not False)
     return ImportedConfig(reading.tables, reading.taken, reading.left, reading.token)
 
 
 def _dict(value: object) -> Table:
     return cast("Table", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _section(reading: _Reading, path: str, kind: type, table: tuple[str, ...], values: Table,
@@ -139,7 +143,7 @@ def _links(reading: _Reading, links: object) -> None:
 def _send_policy(reading: _Reading, policy: object) -> None:
     said = _dict(policy)
     rules: list[Table] = []
-    for number, rule in enumerate(said.get("rules", [])):
+    for number, rule in enumerate(_list(said.get("rules"))):
         path, match = f"session.sendPolicy.rules[{number}]", _dict(_dict(rule).get("match"))
         ours: Table = {"action": _dict(rule).get("action")}
         for name, value in match.items():
@@ -188,7 +192,7 @@ def _agents(reading: _Reading, agents: Table) -> None:
     _section(reading, path, AgentCompactionSection, ("agents", "defaults", "compaction"), compaction)
     _section(reading, f"{path}.memoryFlush", _type_of(AgentCompactionSection, "memoryFlush"),
              ("agents", "defaults", "compaction", "memoryFlush"), flush)
-    for number, agent in enumerate(agents.get("list", [])):
+    for number, agent in enumerate(_list(agents.get("list"))):
         named = _dict(agent).get("id")
         if _dict(agent).get("default") is True and isinstance(named, str) and AGENT_ID.fullmatch(named):
             reading.put(f"agents.list[{number}].default", ("session",), "defaultAgent", named)
@@ -196,7 +200,7 @@ def _agents(reading: _Reading, agents: Table) -> None:
 
 
 def _bindings(reading: _Reading, bindings: object) -> None:
-    for number, binding in enumerate(cast("list[object]", bindings) if isinstance(bindings, list) else []):
+    for number, binding in enumerate(_list(bindings)):
         path, given = f"bindings[{number}]", _dict(binding)
         ours: Table = {"agent": given.get("agentId")}
         why = ""
@@ -224,7 +228,7 @@ def _hooks(reading: _Reading, hooks: Table) -> None:
     for name in hooks:
         if name not in ("token", "mappings", "enabled"):
             reading.leave(f"hooks.{name}", "hooks lie at /v1/hooks/NAME" if name == "path" else NO_MEANING)
-    for number, mapping in enumerate(hooks.get("mappings", [])):
+    for number, mapping in enumerate(_list(hooks.get("mappings"))):
         path, given = f"hooks.mappings[{number}]", _dict(mapping)
         name = str(_dict(given.get("match")).get("path") or given.get("id") or "").strip("/").lower()
         text = _template(given.get("messageTemplate") or given.get("textTemplate"))
@@ -267,7 +271,7 @@ def _template(text: object) -> str | None:
 
 
 def _jobs(reading: _Reading, jobs: object, *, enabled: bool) -> None:
-    for number, job in enumerate(cast("list[object]", jobs) if isinstance(jobs, list) else []):
+    for number, job in enumerate(_list(jobs)):
         given = _dict(job)
         path, job_id = f"cron jobs[{number}]", str(given.get("id") or given.get("jobId") or "").lower()
         schedule, payload = _dict(given.get("schedule")), _dict(given.get("payload"))
