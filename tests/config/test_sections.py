@@ -94,7 +94,8 @@ def test_the_files_own_rules_come_before_those_of_presets() -> None:
     ({"ntfy": {"ops": TOPIC}, "apprise": {"ops": {"url_env": "E"}}}, "two ways"),
     ({"push": {"contact": "mailto:a@b"}, "ntfy": {DEVICES: TOPIC}},
     "push: a webhook or notice has the name 'push'"),
-    ({"budgets": [{"name": "a", "usd_per_day": "1"}, {"name": "a", "usd_per_day": "2"}]}, "budgets: two have the name 'a'"),
+    ({"budgets": [{"name": "a", "usd_per_day": "1"}, {"name": "a", "usd_per_day": "2"}]},
+     "budgets: two have the name 'a'"),
 ])
 def test_two_things_that_are_kept_under_one_name_are_refused(tables: dict[str, Any], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
