@@ -1,7 +1,7 @@
 """Pure: what files a git repository's settings have git run or read, and what its attributes switch on (H-17).
 
 git asks no one before it runs a hook, a filter or an alias. Which files these are is for the settings to say, so a path
-alone does not tell.
+alone does not decide it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from interlock.protocol.payloads import AgentOffer
 
 
 class Adapter(NamedTuple):
-    """One line: where its class is, made with a `Spawn`, and what hello tells of its agents (L-4)."""
+    """One line: where its class is, made with a `Spawn`, and what hello declares of its agents (L-4)."""
 
     place: str
     adapter_type: Literal["process", "sdk"]
@@ -43,7 +43,7 @@ ADAPTERS: dict[str, Adapter] = {
 }
 
 UNKNOWN = Adapter("", "process", "never", "agent", ())
-"""Stands for an adapter that there is none of, in what is told of an agent that names it."""
+"""Replaces the name of an adapter that does not exist, in reports of an agent that names it."""
 SHELL = AgentSpec(adapter="acp", command=sys.executable, args=["-m", "interlock.shell_agent"], name="Interlock shell")
 """Our own agent without a model: always there, unless the config names another `shell`."""
 BUILTIN = AgentSpec(adapter="builtin")

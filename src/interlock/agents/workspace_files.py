@@ -166,7 +166,7 @@ def _sources(words: Sequence[str]) -> set[str]:
 
 
 def _words(spec: AgentSpec) -> list[str]:
-    """The program, and the words by which a launcher is told what to start."""
+    """The program, and the words by which a launcher selects what to start."""
     return [spec.command, *(spec.args if PurePath(spec.command).name in _LAUNCHERS else ())]
 
 

@@ -74,8 +74,8 @@ def check(approval: Approval, ballot: Ballot) -> Vote | None:
     """Check whether a ballot may be counted; gives the same vote where it was cast before (P-2, P-3). Raises Problem.
 
     One vote a person, whose agents vote for no one else, the same again is a no-op, the opposite needs a withdrawal,
-    any vote after resolution is 409, a ballot that names another digest was cast on something else, and one who has no
-    say is told so.
+    any vote after resolution is 409, a ballot that names another digest was cast on something else, and a voter
+    without a say receives an error.
     """
     voter = named(ballot.driver or ballot.by)
     earlier = next((vote for vote in standing(approval) if (vote.driver or vote.by) == voter), None)

@@ -1,7 +1,7 @@
 """The audit log of a tenant: sealed records in a hash chain, personal data beside it, and its export (U-1, U-2, U-4).
 
 A record's body is canonical JSON; its hash is the RFC 6962 leaf hash of these bytes; `prev` inside the body is the hash
-of the record before. What a person may have erased stands in the body only as a commitment (`personal`): its value and
+of the record before. What a person may have erased is in the body only as a commitment (`personal`): its value and
 salt are kept elsewhere, so that they can go without a trace while the chain stays whole.
 """
 
@@ -44,7 +44,7 @@ ACTIONS = frozenset({
 
 
 class AuditRefused(ValueError):
-    """A draft cannot become a record, so what it stands for must not happen (U-1)."""
+    """A draft cannot become a record, so what it records must not happen (U-1)."""
 
 
 class ExportLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,7 +77,7 @@ def commitment(salt: bytes, name: str, value: str) -> str:
 
 
 def opens(shown: str, name: str, salt_hex: str, value: str) -> bool:
-    """Tell whether a value and its salt are what was committed to."""
+    """Return whether a value and its salt are what was committed to."""
     try:
         salt = bytes.fromhex(salt_hex)
         return salt.hex() == salt_hex and len(salt) == SALT_BYTES and commitment(salt, name, value) == shown
@@ -170,7 +170,7 @@ def record_line(record: AuditRecord) -> bytes:
 
 
 def personal_form(personal: Mapping[str, tuple[str, str]]) -> bytes:
-    """Write the values that a record's commitments stand for."""
+    """Write the values behind a record's commitments."""
     return canonical(personal)
 
 

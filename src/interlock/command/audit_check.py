@@ -2,7 +2,7 @@
 
 The lines come from an export or from the database's own rows. The first thing that is wrong is named by the record's
 number and by the kind of tampering that explains it; the rest of the log is read only as far as that needs.
-`audit_quick` tells sooner whether anything is wrong at all.
+`audit_quick` finds sooner whether anything is wrong at all.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def verify_records(
 def compare(
     lines: Iterable[bytes], other: Checkpoint, public_key: Ed25519PublicKey | None = None
 ) -> AuditReport:
-    """Check an exported log, and then that it is the log of which `other`, kept elsewhere, tells."""
+    """Check an exported log, and then that it is the log that `other`, kept elsewhere, describes."""
     votes = VoteSignatures()
     return votes.judged(_Check(public_key).run(votes.watch(lines), (other,)))
 
@@ -73,7 +73,7 @@ class _Check:
         self._count = 0
         self._prev = FIRST_PREV
         self._digests = bytearray()
-        """Every good record's, since the checkpoint, which tells where the root must match, comes last."""
+        """Every good record's, since the checkpoint, which says where the root must match, comes last."""
         self._closed: dict[int, str] = {}
         """Records with a commitment whose value is not there."""
         self._redacted: dict[int, set[int]] = {}
@@ -135,7 +135,7 @@ class _Check:
         self._times.append(body.at)
 
     def _is_signed_last(self, digest: bytes, following: bytes | None) -> bool:
-        """Tell whether the checkpoint that follows covers exactly the records so far and this one."""
+        """Return whether the checkpoint that follows covers exactly the records so far and this one."""
         head = parse_checkpoint_line(following) if following is not None else None
         if head is None or head.size != self._count + 1:
             return False

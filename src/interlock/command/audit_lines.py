@@ -74,7 +74,7 @@ def parse_checkpoint_line(line: bytes) -> Checkpoint | None:
 
 
 def looks_like_checkpoint(line: bytes, *, last: bool) -> bool:
-    """Tell a checkpoint's line from a record's; a damaged one is still a checkpoint where it ends the log."""
+    """Return whether a line is a checkpoint's; a damaged one is still a checkpoint if it ends the log."""
     return line.startswith(b'{"checkpoint":') or (
         last and not line.startswith(b'{"seq":') and (ORIGIN_PREFIX.encode() in line or b'{"checkpoint"' in line))
 

@@ -29,7 +29,7 @@ def is_whole(
     rows: bool = False,
 ) -> AuditReport | None:
     """Report a whole log, `last_line` its checkpoint, each line with its newline; None where anything is wrong, be it
-    that it is not the one of which an `earlier` checkpoint tells. `rows` are the database's own."""
+    that it is not the one that an `earlier` checkpoint describes. `rows` are the database's own."""
     head = parse_checkpoint_line(last_line)
     if head is None or not is_genuine(head, public_key):
         return None
@@ -80,7 +80,7 @@ class _Personal:
         """When the last of them was written, as it says."""
 
     def takes(self, line: bytes, place: int, prev: str, tenant_id: str) -> bool:
-        """Tell whether the line is a whole record that may stand here."""
+        """Return whether the line is a whole record in its right place."""
         read = parse_record(line)
         if read is None:
             return False
@@ -98,5 +98,5 @@ class _Personal:
                 and all(opens(committed.get(name, ""), name, *value) for name, value in opened.items()))
 
     def is_accounted_for(self, vouched: int) -> bool:
-        """Tell whether one of the first `vouched` records says of every value that is gone that it was erased."""
+        """Return whether one of the first `vouched` records says of every value that is gone that it was erased."""
         return self.closed <= set[int]().union(*(named for at, named in self._redacted.items() if at <= vouched))

@@ -20,9 +20,9 @@ from interlock.protocol.records import SpendingRecord
 DAY_MS = 24 * 60 * 60 * 1000
 MICROS = 1_000_000
 MAX_MICROS = 2**53 - 1
-"""More money than this is not told apart (U-2 holds integers below 2^53)."""
+"""Amounts above this are not distinguished (U-2 holds integers below 2^53)."""
 MAX_BUDGETS = 100
-"""Budgets of a config: each frame that tells of money is held against all of them."""
+"""Budgets of a config: each frame that reports money is checked against all of them."""
 MAX_TOKENS = 10**12
 
 _MONEY = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?")
@@ -51,7 +51,7 @@ def measured(usd: float) -> int:
 
 def grown(before: float, total: float, *, estimated: bool) -> int | None:
     """Return by how many micro-dollars an agent's running total of dollars has grown since `before`. One that has
-    shrunk began again, in a runner that lost its outbox; None if it is an estimate after a crash, where 0 stands for
+    shrunk began again, in a runner that lost its outbox; None if it is an estimate after a crash, where 0 means
     what is not known."""
     if total < before and estimated:
         return None

@@ -62,7 +62,7 @@ def plain_form(value: object, place: str = "$", depth: int = 0) -> Any:
 
 
 def is_plain(value: object, depth: int = 0) -> bool:
-    """Tell whether a value is made of plain types alone and lies within the schema, null included as a refusal."""
+    """Return whether a value is made of plain types alone and lies within the schema, null included as a refusal."""
     kind = type(value)
     if kind is str or kind is bool:
         return True

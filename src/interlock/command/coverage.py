@@ -21,15 +21,15 @@ SECRETS = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_rsa", "id_ed25519", ".ssh/**", ".aws/**", ".gnupg/**",
     ".netrc", ".npmrc", ".pypirc", "credentials*", "secrets*",
 )
-"""Files that hold keys and passwords: a wildcard stands for none of them."""
+"""Files that hold keys and passwords: a wildcard matches none of them."""
 REST = "**"
-"""The last item of `words` that stands for any number of plain arguments."""
+"""The last item of `words` that matches any number of plain arguments."""
 MAX_WORDS_CHARS = 1_000
 MATCH_CHARS = 65_536
 """A command line longer than this meets every ask and deny rule about commands."""
 CHANGE_DIRECTORY = frozenset({"cd", "pushd", "popd"})
 ALWAYS_READ = frozenset({"null", "glob", "tilde"})
-"""Marks that need no name of their own: nothing is written, and the words that they stand in are looked at."""
+"""Marks that need no name of their own: nothing is written, and the words that contain them are looked at."""
 
 
 class CoverageTerms(NamedTuple):
@@ -118,7 +118,7 @@ def _named_by(one: Pattern, command: Simple, named: set[int]) -> bool:
 
 
 def _must_be_named(command: Simple, line: CommandLine, wanted: CoverageTerms, facts: RequestFacts) -> set[int]:
-    """Words that a wildcard must not stand for: what runs, writes, leaves the workspace or the host (H-7)."""
+    """Words that a wildcard must not match: what runs, writes, leaves the workspace or the host (H-7)."""
     words = command.words
     named = programs.must_name(words)
     for at, word in enumerate(words[1:], 1):

@@ -97,7 +97,7 @@ def parse_checkpoint(note: str) -> Checkpoint:
 
 
 def is_genuine(checkpoint: Checkpoint, public_key: Ed25519PublicKey) -> bool:
-    """Tell whether the log with this key signed the checkpoint."""
+    """Return whether the log with this key signed the checkpoint."""
     wanted = (checkpoint.origin, key_id(checkpoint.origin, ED25519, public_key))
     found = [one for one in checkpoint.signatures if (one.name, one.key_id) == wanted]
     return bool(found) and all(_verifies(public_key, one.blob, checkpoint.text.encode()) for one in found)

@@ -103,7 +103,7 @@ class Redaction:
 
 
 def is_id(key: str) -> bool:
-    """Tell whether what stands under a key names something, and so must stay what it is."""
+    """Return whether the value of a key names something, and so must stay what it is."""
     return key in _IDS or key.endswith(("_id", "_ids", "_at", "_sha256"))
 
 

@@ -24,7 +24,7 @@ Effect = Literal["allow", "ask", "deny"]
 Source = Literal["config", "remembered", "shipped"]
 
 ShellPart = Literal["pipe", "and", "or", "sequence"]
-"""What a rule's `shell` may name: how several simple commands stand in one line."""
+"""What a rule's `shell` may name: how several simple commands are joined in one line."""
 
 _DURATION = re.compile(r"([1-9][0-9]*)(s|m|h|d)")
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

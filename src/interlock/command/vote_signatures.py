@@ -1,6 +1,6 @@
 """Signed votes of an audit log, held against the keys that the log itself says were registered (P-4, J-17).
 
-Both stand in the log, so a reader needs nothing else: a vote that its person did not sign is found even in a log that
+Both are in the log, so a reader needs nothing else: a vote that its person did not sign is found even in a log that
 the gateway wrote and signed.
 """
 

@@ -19,7 +19,7 @@ class CosignRefused(Exception):
 
 
 def needs_proof(known: Checkpoint | None, shown: Checkpoint) -> bool:
-    """Tell whether only a proof of consistency can show that `shown` continues `known`."""
+    """Return whether only a proof of consistency can show that `shown` continues `known`."""
     return known is not None and 0 < known.size < shown.size
 
 

@@ -27,7 +27,7 @@ COVERED_ROLES: dict[str, frozenset[str]] = {
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PERSON_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}")
-"""Whom a key stands for. Without a colon: what stands before one is the name of an issuer."""
+"""The actor of a key. Without a colon: the part before one is the name of an issuer."""
 
 OWNER_TENANT = "default"
 """The tenant of anyone who runs the gateway; its log has what concerns the gateway as a whole."""
@@ -78,7 +78,7 @@ class Key(Resource, frozen=True, kw_only=True):
     label: str
     principal: Actor
     driver: Actor | None = None
-    """The person who drives the agent that it stands for."""
+    """The person who drives the agent that uses the key."""
     roles: list[str]
     created_at: str
     last_used_at: str | None = None
@@ -100,7 +100,7 @@ class MadeKey(Resource, frozen=True, kw_only=True):
 
 
 class KeyBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/keys`: whom the key stands for, and what it allows. Another tenant is the owner's to name."""
+    """`POST /v1/keys`: the key's actor, and what it allows. Another tenant is the owner's to name."""
 
     principal: Actor
     driver: str | None = None
@@ -140,7 +140,7 @@ class TenantBody(Body, frozen=True, kw_only=True):
 
 
 class Whoami(Resource, frozen=True, kw_only=True):
-    """`GET /v1/whoami`: who the credential of this request stands for."""
+    """`GET /v1/whoami`: the actor of this request's credential."""
 
     tenant_id: str
     principal: Actor
@@ -201,7 +201,7 @@ class BrowserSession(Resource, frozen=True, kw_only=True):
     principal: Actor
     roles: list[str]
     key_id: str
-    """The key that it stands for; it ends with that."""
+    """The key that opened it; it ends with that."""
     created_at: str
     last_used_at: str
     """Written once a minute at most."""
@@ -252,7 +252,7 @@ class BrowserCodeBody(Body, frozen=True, kw_only=True):
 
 
 class BrowserCode(Resource, frozen=True, kw_only=True):
-    """A code that opens a browser session once, until `expires_at`; shown this once. It stands in the fragment of
+    """A code that opens a browser session once, until `expires_at`; shown this once. It is in the fragment of
     `/console/#CODE`, which no server sees."""
 
     code: str

@@ -238,7 +238,7 @@ class NodeList(msgspec.Struct, frozen=True):
 
 class AuditLine(Resource, frozen=True, kw_only=True):
     """One record of an audit log. `record` is its bytes, whose hash `hash` is (hex); `personal` the values that its
-    commitments stand for, as [salt in hex, value], until they are erased (U-2, U-4)."""
+    commitments hide, as [salt in hex, value], until they are erased (U-2, U-4)."""
 
     seq: int
     hash: str

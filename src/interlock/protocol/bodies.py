@@ -11,7 +11,7 @@ from interlock.protocol.resources import Body
 
 DeviceName = Annotated[str, msgspec.Meta(max_length=128, extra_json_schema={
     "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})]
-"""A name for people. The pattern is told, and held where the name is used: there a sentence says what is wrong."""
+"""A name for people. The schema states the pattern; the name's user checks it and says what is wrong."""
 
 
 class CloseBody(Body, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Error codes of the link (W-2), each with whose fault it is and what to do. The REST codes stand in `problems`."""
+"""Error codes of the link (W-2), each with whose fault it is and what to do. The REST codes are in `problems`."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -157,6 +157,6 @@ class CloseCode:
     REPLACED = 4410
     """The same runner opened a newer link."""
     OUTDATED = 4411
-    """The hello was heard late: the same runner has said a newer one since. The reason ends with that one's number."""
+    """The hello arrived late: the same runner has sent a newer one since. The reason ends with that one's number."""
     LEDGER = 1011
     """The gateway could not commit; reconnect and send again."""

@@ -171,7 +171,7 @@ _payload_decoders: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 def frame_class(frame_type: str) -> Class:
-    """Tell a type's class; an unknown type is durable, so that nothing unknown is lost (E-1, E-4)."""
+    """Return a type's class; an unknown type is durable, so that nothing unknown is lost (E-1, E-4)."""
     row = FRAMES.get(frame_type)
     return row.frame_class if row else Class.DURABLE
 

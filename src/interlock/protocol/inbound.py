@@ -93,7 +93,7 @@ class CronJobShown(Resource, frozen=True, kw_only=True):
     enabled: bool = True
     next_at: str | None = None
     last_at: str | None = None
-    """When it was last told to its agent, with the session and the command of that."""
+    """When it was last delivered to its agent, with the session and the command of that."""
     session_id: str | None = None
     command_id: str | None = None
     missed: int = 0

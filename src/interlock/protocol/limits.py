@@ -33,7 +33,7 @@ MAX_CONTENT_PARTS = 256
 FILE_CHUNK_BYTES = 256 * KIB
 """Bytes of a file in one `agent.file.transfer`: as base64, a chunk with its names fits a frame with room to spare."""
 MAX_FILE_BYTES = 16 * MIB
-"""One file in either direction; a larger one is refused by anyone who would send it, and told."""
+"""One file in either direction; a sender refuses a larger one and says so."""
 HELD_UPLOADS_BYTES = 32 * MIB
 """Files that one session's runner holds for prompts to come; what goes beyond is refused."""
 MAX_OPEN_FILES = 16
@@ -149,7 +149,7 @@ CURSOR_MAX_CHARS = 512
 AUDIT_SIZE_MAX = 999_999_999
 """Records of an audit log that a proof may name."""
 VIEWER_OUTBOX_BYTES = 1 * MIB
-"""A viewer that is behind by more than this is closed and told to resume from its cursor (S-4)."""
+"""A viewer that is behind by more than this is closed, with a request to resume from its cursor (S-4)."""
 PROGRESS_INTERVAL_MS = 1_000
 
 # --- retention (G-5) ---

@@ -86,7 +86,7 @@ class Problem(Exception):
 
 
 def malformed(pointer: str, detail: str, hint: str | None = None) -> Problem:
-    """InvalidPayload at one place of a body, which stands in the sentence and in `errors` (F-1)."""
+    """InvalidPayload at one place of a body, which is named in the sentence and in `errors` (F-1)."""
     return Problem("InvalidPayload", f"{pointer}: {detail}", errors=(Place(pointer, detail),), hint=hint)
 
 

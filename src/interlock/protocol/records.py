@@ -246,7 +246,7 @@ class IdempotencyRecord(Record, frozen=True, kw_only=True):
 
 
 class Principal(Record, frozen=True, kw_only=True):
-    """Who asks, as the credential tells (K-1). `role` may be several, written as `approver+operator`."""
+    """The requester, by its credential (K-1). `role` may be several, written as `approver+operator`."""
 
     tenant_id: str
     actor: Actor
@@ -314,7 +314,7 @@ class KeyRecord(Record, frozen=True, kw_only=True):
     tenant_id: str
     principal: Actor
     driver: Actor | None = None
-    """The person who drives the agent that it stands for (P-3)."""
+    """The person who drives the agent that uses the key (P-3)."""
     role: str
     created_ms: int
     revoked: bool = False
@@ -340,7 +340,7 @@ class PushTarget(Record, frozen=True, kw_only=True):
 class BrowserLoginRecord(Record, frozen=True, kw_only=True):
     """A browser's session, or a one-time code that opens one (J-10, J-15). Its secrets are kept as SHA-256 only.
 
-    It ends with the key that it stands for: `key_sha256` is that key's secret when it was opened, so revoking, rotating
+    It ends with the key that opened it: `key_sha256` is that key's secret when it was opened, so revoking, rotating
     or replacing the key ends it.
     """
 
@@ -414,7 +414,7 @@ class AuditDraft(Record, frozen=True, kw_only=True):
 class AuditRecord(Record, frozen=True, kw_only=True):
     """A sealed record: `body` is canonical JSON (RFC 8785), `hash` its RFC 6962 leaf hash, hex (U-2).
 
-    `personal` has the values that its commitments stand for and that were not erased: (salt in hex, value) by name.
+    `personal` has the values that its commitments hide and that were not erased: (salt in hex, value) by name.
     """
 
     tenant_id: str

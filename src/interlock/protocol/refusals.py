@@ -1,4 +1,4 @@
-"""Why a link was refused, where no frame can tell it: in the upgrade's answer, or in the reason of the close (W-2).
+"""Why a link was refused, when no frame can carry it: in the upgrade's answer, or in the reason of the close (W-2).
 
 Either way it is a code of the table with one sentence, so that a runner shows a person what an error frame would have.
 """
@@ -88,7 +88,7 @@ def read_moved(status: int, body: bytes) -> str | None:
 def read_problem(status: int, body: bytes) -> LinkRefusal | None:
     """Understand an answer to an upgrade; None where it refuses for another reason, or for now only.
 
-    A body that is not ours (a proxy's page) leaves the status to tell.
+    A body that is not ours (a proxy's page) leaves only the status.
     """
     known = _BY_STATUS.get(status)
     try:

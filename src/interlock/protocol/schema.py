@@ -3,7 +3,7 @@
 `python -m interlock.protocol.schema [json|asyncapi]` prints a document; `spec/` keeps both, and a test compares them.
 What is valid here is what `frames.decode` takes: unknown types and unknown fields are allowed (E-1), a known type is
 held to its payload and its class. Directions are annotations (`x-direction`), since a schema of one frame cannot know
-who sends it; the AsyncAPI document tells them apart as operations.
+who sends it; the AsyncAPI document separates them as operations.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def json_schema() -> Schema:
 
 
 def asyncapi() -> Schema:
-    """The link as AsyncAPI 3.0 tells it, from the gateway's side: it receives what runners send (C), and sends M."""
+    """The link as AsyncAPI 3.0, from the gateway's side: it receives what runners send (C), and sends M."""
     schemas = _payloads(COMPONENTS)
     schemas["Envelope"] = copy.deepcopy(_ENVELOPE)
     schemas["Frame"] = {"$ref": COMPONENTS + "Envelope"}
@@ -108,7 +108,7 @@ DOCUMENTS = {"json": json_schema, "asyncapi": asyncapi}
 
 
 def _payloads(prefix: str) -> dict[str, Schema]:
-    """Schemas of every payload and of what stands in them, by name."""
+    """Schemas of every payload and of its parts, by name."""
     kinds = {row.payload for row in FRAMES.values()}
     _, found = msgspec.json.schema_components(sorted(kinds, key=lambda kind: kind.__name__),
                                               ref_template=prefix + "{name}")

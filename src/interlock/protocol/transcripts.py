@@ -47,7 +47,7 @@ class LabelBody(Body, frozen=True, kw_only=True):
 
 
 class BranchBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/branches`: what is appended next hangs below `entry_id`; `summary` tells of what is
+    """`POST /v1/sessions/{id}/branches`: what is appended next hangs below `entry_id`; `summary` describes what is
     left, and is in context."""
 
     entry_id: str

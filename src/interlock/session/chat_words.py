@@ -35,7 +35,7 @@ def read_word(message: str) -> Word | None:
 
 
 class ChatStatus(NamedTuple):
-    """What `/status` tells of a session. Tokens are of the whole session, times in milliseconds; None is not known."""
+    """What `/status` answers for a session. Tokens are of the whole session, times in milliseconds; None is unknown."""
 
     agent_id: str
     model: str
@@ -69,17 +69,17 @@ def status_text(now: ChatStatus) -> str:
 
 
 def no_status(agent_id: str, session_key: str) -> str:
-    """What `/status` tells before the first message."""
+    """What `/status` answers before the first message."""
     return f"agent {agent_id}\nsession {session_key} · not begun: your first message begins it"
 
 
 def nothing_to_compact() -> str:
-    """What `/compact` tells before the first message."""
+    """What `/compact` answers before the first message."""
     return "There is no conversation yet, and so nothing to compact."
 
 
 def stopped_text(count: int) -> str:
-    """What `/stop` tells."""
+    """What `/stop` answers."""
     if not count:
         return "Nothing runs, and nothing waits."
     return f"Stopping {count} {'command' if count == 1 else 'commands'}."

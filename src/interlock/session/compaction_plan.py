@@ -30,7 +30,7 @@ MAX_SUMMARY_SHARE = 0.8
 
 
 class Flush(msgspec.Struct, frozen=True, kw_only=True):
-    """`agents.defaults.compaction.memoryFlush` (Z-5); prompts None stand for the default ones."""
+    """`agents.defaults.compaction.memoryFlush` (Z-5); prompts None mean the default ones."""
 
     enabled: bool = True
     soft_threshold_tokens: int = 4_000
@@ -109,7 +109,7 @@ class Path:
 
 
 class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a compaction does, as `control.session.compact` tells it: entries by id, sizes in tokens."""
+    """What a compaction does, as `control.session.compact` states it: entries by id, sizes in tokens."""
 
     entry_ids: list[str]
     """What is summarised, in order; `turn_head` is the end of it."""

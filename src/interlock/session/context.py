@@ -12,7 +12,7 @@ from interlock.session.tree import Tree, read_object
 
 
 class ModelContext(NamedTuple):
-    """The messages in order, each as the JSON that the file has of it or that stands for its entry; and the model and
+    """The messages in order, each as the JSON that the file has of it or that is made from its entry; and the model and
     thinking level that the path ends with."""
 
     raw: list[msgspec.Raw]

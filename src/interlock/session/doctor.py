@@ -23,7 +23,7 @@ from interlock.session.tree import Tree, harm_of, is_blank, read_node, read_obje
 from interlock.session.versions import upgraded
 
 MAX_FINDINGS = 1_000
-"""Findings that are told one by one; all are counted."""
+"""Findings that are listed one by one; all are counted."""
 SALVAGE_TRIES = 256
 """Places of one damaged line at which a whole entry is looked for."""
 
@@ -88,7 +88,7 @@ def examine(data: bytes) -> Report:
 
 
 def mend(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> TranscriptRepair:
-    """Write a file's lines without what is wrong. `header` stands in where the file has none."""
+    """Write a file's lines without what is wrong. `header` is used if the file has none."""
     report = examine(data)
     found = read_tree(data.split(b"\n")).header
     entries = list(map(msgspec.json.encode, _salvaged(data)))

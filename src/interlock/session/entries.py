@@ -51,7 +51,7 @@ class ToolCallPart(MessagePart, frozen=True, tag="toolCall"):
 
 
 class MessageCost(msgspec.Struct, frozen=True, rename="camel"):
-    """What a message cost; all zeros where the agent does not tell (X-8)."""
+    """What a message cost; all zeros if the agent does not report it (X-8)."""
 
     input: float = 0
     output: float = 0
@@ -61,7 +61,7 @@ class MessageCost(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenFigures(msgspec.Struct, frozen=True, rename="camel"):
-    """`usage` of an assistant message: tokens, all zeros where the agent does not tell (X-8)."""
+    """`usage` of an assistant message: tokens, all zeros if the agent does not report it (X-8)."""
 
     input: int = 0
     output: int = 0
@@ -72,7 +72,7 @@ class TokenFigures(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MessageBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", rename="camel", omit_defaults=True):
-    """What stands in a `message` entry. `timestamp` is milliseconds since the epoch."""
+    """The body of a `message` entry. `timestamp` is milliseconds since the epoch."""
 
     timestamp: int
 
@@ -100,28 +100,28 @@ class ToolResultMessage(MessageBody, frozen=True, kw_only=True, tag="toolResult"
 
 
 class Custom(msgspec.Struct, frozen=True):
-    """What stands in a `custom` entry: kept in the tree, never in context."""
+    """The body of a `custom` entry: kept in the tree, never in context."""
 
     custom_type: str
     data: dict[str, Any]
 
 
 class Label(msgspec.Struct, frozen=True):
-    """What stands in a `label` entry; without a label it takes the target's away (X-6)."""
+    """The body of a `label` entry; without a label it takes the target's away (X-6)."""
 
     target_id: str
     label: str | None
 
 
 class BranchSummary(msgspec.Struct, frozen=True):
-    """What stands in a `branch_summary` entry: what was left when the conversation went back to `from_id` (X-6)."""
+    """The body of a `branch_summary` entry: what was left when the conversation went back to `from_id` (X-6)."""
 
     from_id: str
     summary: str
 
 
 class CompactionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in a `compaction` entry: the summary of what is before the entry `first_kept_entry_id` (Z-4).
+    """The body of a `compaction` entry: the summary of what is before the entry `first_kept_entry_id` (Z-4).
     `details` carries readFiles and modifiedFiles, and `by`: gateway, agent or hook."""
 
     summary: str

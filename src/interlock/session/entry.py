@@ -73,7 +73,7 @@ class BadField(ValueError):
 
 
 class FieldChange(NamedTuple):
-    """One field that changed, as the audit log tells it."""
+    """One field that changed, as the audit log records it."""
 
     name: str
     before: str | None

@@ -1,4 +1,4 @@
-"""What an agent is told of a hook's delivery: a template with places for the body and for values in it (R-4). Pure."""
+"""The prompt made of a hook's delivery: a template with places for the body and for values in it (R-4). Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_template(template: str) -> None:
 
 
 def hook_text(template: str, name: str, delivery: str, body: bytes) -> str:
-    """Write what the agent is told. A value that is not there is nothing; text in the body is never a template."""
+    """Fill in the template. A missing value becomes nothing; text in the body is never a template."""
     text = body.decode("utf-8", "replace")
 
     def filled(found: re.Match[str]) -> str:

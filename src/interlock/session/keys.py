@@ -11,7 +11,7 @@ KEY_MAX_CHARS = 512
 TOPIC = "-topic-"
 """Stands between session and topic in the name of a transcript's file."""
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""What may stand in a file's name, and leads nowhere else."""
+"""Characters allowed in a file's name, and leads nowhere else."""
 
 
 class BadKey(ValueError):

@@ -16,7 +16,7 @@ from interlock.protocol.limits import MAX_JSON_DEPTH
 
 BOM = b"\xef\xbb\xbf"
 NO_JSON = object()
-"""Stands for the value of a line that is no JSON."""
+"""The value of a line that is not JSON."""
 TOO_DEEP = "(nested too deep to be read here)"
 
 _decode = msgspec.json.Decoder().decode

@@ -23,7 +23,7 @@ _MEMORY_FILE = re.compile(r"memory/[A-Za-z0-9_\-][A-Za-z0-9_.\- ]{0,200}\.md\Z")
 
 
 def prompt(settings: Flush, date: str) -> str:
-    """The flush turn's prompt; `date` is YYYY-MM-DD where the gateway stands, and stands for `{date}` in it."""
+    """The flush turn's prompt; `date` is YYYY-MM-DD in the gateway's time zone, and replaces `{date}` in it."""
     return _hinted(settings.prompt or PROMPT).replace("{date}", date)
 
 

@@ -1,7 +1,7 @@
 """A context as a provider takes it: what its API would refuse is put right on the way, the transcript is not (Z-7).
 
-What is repaired: what is no message becomes one, calls and results stand in pairs and in order, ids have the provider's
-alphabet, nothing is empty, and the conversation begins with its user where the provider wants that.
+What is repaired: what is not a message becomes one, calls and results are in pairs and in order, ids have the
+provider's alphabet, nothing is empty, and the conversation begins with its user where the provider wants that.
 """
 
 from __future__ import annotations

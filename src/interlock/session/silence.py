@@ -1,6 +1,6 @@
 """Silence: a reply that begins with NO_REPLY is not delivered, and no part of the token ever leaks (Q-1, Q-2).
 
-One automaton stands in front of every output surface. It holds a reply back while the text so far may still become
+One automaton filters every output surface. It holds a reply back while the text so far may still become
 the token; at the first difference all of it goes out. Frames, ledger and transcript are never altered.
 """
 
@@ -23,7 +23,7 @@ MAX_REMEMBERED = 64
 SILENT = "silent"
 """In a frame's `metadata`: true in a turn that its prompt asked to be silent, so that none of it is delivered (Z-5)."""
 MARK = b'"silent"'
-"""Stands in the bytes of every frame that says so of itself, and in hardly any other: most need not be understood."""
+"""Occurs in the bytes of every frame that declares it, and in hardly any other: most need not be decoded."""
 
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 """What makes the token a part of a longer word. ASCII alone: Korean and Chinese put no space behind a foreign word, so

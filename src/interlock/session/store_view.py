@@ -19,7 +19,7 @@ from interlock.session.entry import EDITABLE, BadField, SessionFields, is_known,
 VIEW_MAX_BYTES = 128 * 1024 * 1024
 """A text that is longer is not read: a hundred thousand sessions fit four times."""
 SHOWN_CHARS = 60
-"""So much of a person's own text stands in a sentence."""
+"""Characters of a person's own text in a sentence, at most."""
 
 View = dict[str, dict[str, Any]]
 """Session key → the fields of its entry, by their names in I-4."""

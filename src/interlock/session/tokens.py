@@ -25,7 +25,7 @@ MAX_TOKENS = 100_000_000
 LEAST_GROWTH = 256
 """Between two reports a context must have grown by so many estimated tokens, or the two teach nothing."""
 FACTOR_LEAST, FACTOR_MOST = 0.9, 4.0
-"""A session's factor stays within these: below, a model that tells only new tokens would hide an overflow."""
+"""A session's factor stays within these: below, a model that reports only new tokens would hide an overflow."""
 FACTOR_GAIN = 0.3
 """How much of what one report teaches is taken at once."""
 

@@ -37,7 +37,7 @@ MAX_OPEN_CHARS = 1024 * 1024
 """Text and arguments that one assistant message collects. Past it the message is appended with stopReason length and
 the next one goes on, so that no line grows without bound."""
 TOO_DEEP = "(nested too deep to be written here)"
-"""Stands for a value that nests deeper than an encoder can follow; the ledger's frame has it."""
+"""Replaces a value that nests deeper than an encoder can follow; the ledger's frame has it."""
 
 STOP_REASONS: dict[p.StopReason, FileStop] = {
     "end_turn": "stop", "max_tokens": "length", "tool_use": "toolUse", "cancelled": "aborted", "error": "error",
@@ -92,7 +92,7 @@ class TranscriptFold:
     def feed(self, frame: Frame, now_ms: int) -> list[Draft]:
         """Take one durable frame of either direction; give the entries that it finishes, in order.
 
-        `now_ms` stands in where the frame tells no time. A prompt finishes nothing here: see `prompt_draft`.
+        `now_ms` is used if the frame has no time. A prompt finishes nothing here: see `prompt_draft`.
         """
         payload = frame.payload
         if frame.metadata.get("delegation_chain") and frame.type.startswith(("agent.", "tool.")):
@@ -176,7 +176,7 @@ class TranscriptFold:
     def _interaction(
         self, payload: p.InteractionRequest | p.InteractionResponse | p.InteractionTimeout | p.InteractionResolved
     ) -> None:
-        """Remember who said no to which call, and why: the result alone does not tell."""
+        """Remember who denied which call, and why: the result alone does not say."""
         name = payload.interaction_id
         match payload:
             case p.InteractionRequest():
@@ -292,7 +292,7 @@ def _prompt_part(block: dict[str, Any]) -> MessagePart:
     data = str(block.get("data") or "")
     if block.get("type") == "image":
         return ImagePart(data, media_type)
-    # The format has no part for other media: the reader is told, and the ledger's frame keeps the bytes.
+    # The format has no part for other media: a note says so, and the ledger's frame keeps the bytes.
     return TextPart(f"[{block.get('type', 'file')}, {media_type}, {len(data) * 3 // 4} bytes]")
 
 

@@ -34,7 +34,7 @@ class ImportedTranscript(NamedTuple):
 def fork(tree: Tree, leaf: int, header: Header, at: str, entropy: Callable[[int], bytes]) -> list[bytes]:
     """Write the path to the entry at `leaf` as a transcript of its own, with the labels that its entries have now.
 
-    Entries stay as they are, their ids too, so that both files tell what they share.
+    Entries stay as they are, their ids too, so that both files show what they share.
     """
     path = tree.path(leaf)
     ids = {tree.nodes[place].id for place in path}

@@ -92,7 +92,7 @@ def _check_interaction(interaction_id: str, turn: OpenTurn) -> None:
 
 
 class TurnMachine(msgspec.Struct):
-    """Where a session stands, as its frames tell."""
+    """A session's state, as its frames report it."""
 
     phase: Phase = "closed"
     turn: OpenTurn | None = None

@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def version_of(header: dict[str, Any]) -> int:
-    """The version that a header tells; one that tells none is of version 1."""
+    """The version that a header names; one that names none is of version 1."""
     version = header.get("version")
     return int(version) if isinstance(version, int | float) and not isinstance(version, bool) else 1
 

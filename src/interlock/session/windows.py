@@ -1,4 +1,4 @@
-"""How much a model reads at once: by the config, by what its agent tells, else by its family (Z-1)."""
+"""How much a model reads at once: by the config, by what its agent reports, else by its family (Z-1)."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class AcpAgent:
             self._malformed += 1
 
     def _give_up(self, request_id: int | str | float) -> None:
-        """The agent no longer waits for a permission: a later yes must not look as if it had been heard (A-5)."""
+        """The agent no longer waits for a permission: a later yes must not look as if it had been received (A-5)."""
         found = self._asking.take(request_id)
         if found is not None:
             found.task.cancel()
@@ -251,7 +251,7 @@ class AcpAgent:
         if found is None:
             await rpc.answer(request, none)
             return
-        # A person takes their time: what else the agent says must be heard meanwhile.
+        # A person takes their time: what else the agent sends must be handled meanwhile.
         self._asking.add(request, self._begin(self._answer(request, found)))
 
     async def _deny_repeated(self, request: RpcRequest) -> None:
@@ -281,7 +281,7 @@ class AcpAgent:
 
     # --- its turns ---
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """Send the prompt and tell what comes until it is answered, or the agent is gone."""
+        """Send the prompt and report what comes until it is answered, or the agent is gone."""
         rpc, updates = self._connected(), self._updates
         assert updates is not None, "open comes first"
         content = self._denied_calls.appended([block_of(block) for block in prompt.content])

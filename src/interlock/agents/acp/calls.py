@@ -19,7 +19,7 @@ MAX_CLOSED_CALLS = 1_024
 MAX_KEPT_INPUT = 4_096
 """Of a finished call's input so much is remembered to compare a late update with; a longer one by its digest."""
 AGAIN = "~"
-"""Stands in the invocation id of a call that has the id of one that has ended, before its number. An agent's own id
+"""Is part of the invocation id of a call that has the id of one that has ended, before its number. An agent's own id
 with it is hashed, so that it cannot be the id of another call."""
 MAX_ID_CHARS = 200
 ENDED = frozenset({"completed", "failed"})

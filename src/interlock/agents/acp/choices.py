@@ -42,7 +42,7 @@ class SettingRequest(NamedTuple):
 
 
 class _Slot(NamedTuple):
-    """One thing that can be chosen: its values by their names in lower case, and how the agent is told."""
+    """One thing that can be chosen: its values by their names in lower case, and how one is sent to the agent."""
 
     values: dict[str, str]
     method: str

@@ -16,7 +16,7 @@ SET_TIMEOUT_S = 10.0
 
 
 class Controls:
-    """Mode, model and options of one session. What the agent sets by itself, `choices` is told by its updates."""
+    """Mode, model and options of one session. What the agent sets by itself reaches `choices` by its updates."""
 
     def __init__(self, choices: Choices, rpc: Rpc, session_id: str, opening: AgentStart) -> None:
         self.choices = choices

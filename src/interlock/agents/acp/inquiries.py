@@ -92,7 +92,7 @@ class FormInquiry(NamedTuple):
 
 
 class AnsweredPermission(NamedTuple):
-    """A permission that stands for questions: its yes carries the answers (qwen)."""
+    """A permission that carries questions: its yes carries the answers (qwen)."""
 
     form: FormInquiry
     yes: str

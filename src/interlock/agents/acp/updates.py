@@ -1,4 +1,4 @@
-"""What an ACP agent says during a prompt, told to the scribe in the order in which it was said."""
+"""What an ACP agent sends during a prompt, passed to the turn writer in the order in which it was sent."""
 
 from __future__ import annotations
 

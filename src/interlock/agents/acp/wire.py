@@ -86,7 +86,7 @@ class Models(msgspec.Struct, rename="camel"):
 
 
 class ConfigOption(msgspec.Struct, rename="camel"):
-    """One thing that a session lets be chosen; a select's options may stand in groups."""
+    """One thing that a session lets be chosen; a select's options may be grouped."""
 
     id: str
     category: str | None = None

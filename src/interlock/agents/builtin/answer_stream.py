@@ -87,4 +87,4 @@ class AnswerStream(httpx2.AsyncByteStream):
         self._reading.cancel()
         await asyncio.wait([self._reading])
         if not self._reading.cancelled():
-            self._reading.exception()  # Whoever reads has it; who closes does not want it.
+            self._reading.exception()  # The reader has it; the closer does not need it.

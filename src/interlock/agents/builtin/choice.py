@@ -24,7 +24,7 @@ PROVIDERS: dict[str, ModelApi] = {
 ALIASES = {"gemini": "google", "openai-responses": "openai", "openai-chat": "openai"}
 KEY_NAMES = tuple(name for provider in PROVIDERS.values() for name in provider.keys)
 NO_KEY = "none"
-"""Stands for the key of a server of one's own that asks for none."""
+"""Used as the key of a server of one's own that asks for none."""
 
 
 class ModelUnavailable(Exception):

@@ -75,7 +75,7 @@ class BuiltinConversation:
 
     def _model(self, choice: ModelChoice) -> Model:
         if self._http.is_closed:
-            # A prompt that did not hear its cancel was ended by a close, and the session goes on.
+            # A prompt that did not react to its cancel was ended by a close, and the session continues.
             self._http, self._models = self._new_http(), {}
         if choice not in self._models:
             self._models[choice] = make_model(choice, self._http)
@@ -157,7 +157,7 @@ class BuiltinConversation:
         return window_of(self._model(choice), self._opening.spec.context_window)
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Sum up what a plan names (T-6), and tell what that takes. Raises CompactionFailed."""
+        """Sum up what a plan names (T-6), and report what that takes. Raises CompactionFailed."""
         choice = self._wanted[0]
         figures = UsageSum(self._window(choice))
         return (await self._summed_up(request, choice, lambda response: spent(figures.spent(response)))).report

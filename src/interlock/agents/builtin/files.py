@@ -45,7 +45,7 @@ def read(workspace: Root, path: str, offset: int = 1, limit: int = MAX_READ_LINE
 
 
 def instructions(workspace: Root) -> str:
-    """Read what the workspace tells agents, its first MAX_INSTRUCTION_CHARS; "" if there is none that can be read."""
+    """Read the workspace's instructions to agents, the first MAX_INSTRUCTION_CHARS; "" if none can be read."""
     try:
         text = text_of(workspace, INSTRUCTIONS_FILE).strip()
     except ToolFailed:

@@ -50,7 +50,7 @@ class RequestFailed(Exception):
         super().__init__(failure.sentence)
         self.failure = failure
         self.said = said
-        """Something of the answer was told already."""
+        """A part of the answer was reported already."""
 
 
 class AnswerSink(NamedTuple):
@@ -69,7 +69,7 @@ DEAF = AnswerSink(_nothing, _nothing, _nothing)
 
 
 class RequestInput(NamedTuple):
-    """What is asked: the conversation, what the model is told beside it, what it may use."""
+    """What is asked: the conversation, the model's instructions, what it may use."""
 
     messages: Sequence[ModelMessage]
     instructions: str
@@ -79,7 +79,7 @@ class RequestInput(NamedTuple):
 
 
 class _Heard:
-    """One try: whether anything of its answer was told."""
+    """One try: whether anything of its answer was reported."""
 
     def __init__(self, ear: AnswerSink) -> None:
         self.said = False
@@ -99,7 +99,7 @@ async def ask(model: Model, choice: ModelChoice, wanted: RequestInput, ear: Answ
             return await _once(model, wanted, heard, patience)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a provider's library raises is told in one sentence.
+        except Exception as error:  # noqa: BLE001 - whatever a provider's library raises is reported in one sentence.
             failure = failure_of(error, choice)
         wait_s = max(patience.again_s * 2 ** (attempt - 1), failure.again_s or 0)
         # What was said cannot be unsaid: a second answer would stand behind the first one's beginning.

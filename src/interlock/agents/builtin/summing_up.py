@@ -154,7 +154,7 @@ async def _summary(asker: SummaryModel, plan: CompactionPlan, parts: _Parts, ins
         for piece in _pieces(parts.before, asker.window):
             summary = await _asked(asker, piece, CARRY_ON if summary else TASK, summary, instructions, most)
     if parts.head:
-        # The head stands in for what is gone of a turn that is kept: it is summed up for itself (Z-3).
+        # The head replaces what is gone of a turn that is kept: it is summed up separately (Z-3).
         head = ""
         for piece in _pieces(parts.head, asker.window):
             head = await _asked(asker, piece, TURN_HEAD, head, instructions, max(most // 2, LEAST_SUMMARY))

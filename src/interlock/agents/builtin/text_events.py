@@ -26,7 +26,7 @@ _RESPONSE_TEXTS = frozenset({
     "response.function_call_arguments.delta"})
 _CHAT_TEXTS = ("content", "reasoning_content", "reasoning")
 _PADDING = "obfuscation"
-"""OpenAI fills its events up with random letters, so that their sizes tell nothing of the text."""
+"""OpenAI fills its events up with random letters, so that their sizes reveal nothing of the text."""
 _NUMBER = "sequence_number"
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ class _TextPlace(NamedTuple):
 
 
 def _text_place(event: Json) -> _TextPlace | None:
-    """Find the text of an event that has nothing else to tell; None for every other one."""
+    """Find the text of an event that carries nothing else; None for every other one."""
     kind = event.get("type")
     if kind == "content_block_delta":
         delta = _object(event.get("delta"))

@@ -1,4 +1,4 @@
-"""The agent's tools: what the model is told of them, what a person is asked, and what they do (B-1)."""
+"""The agent's tools: how they are described to the model, what a person is asked, and what they do (B-1)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ READING: frozenset[Kind] = frozenset({"read", "search"})
 
 
 def offered(access: Access, mode: str) -> list[BuiltinTool]:
-    """The tools that the model is told of: none where the workspace is closed, those that read where it is only read
+    """The tools offered to the model: none if the workspace is closed, those that read if it is only read
     or only planned."""
     if access == "none":
         return []

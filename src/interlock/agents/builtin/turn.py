@@ -26,7 +26,7 @@ from interlock.protocol.codes import Code
 MAX_REQUESTS = 250
 """Answers of the model in one turn; a model that still calls tools then has lost its way."""
 MAX_CALLS = 32
-"""Calls in one answer; the model is told of those that it makes beyond."""
+"""Calls in one answer; the model receives an error for each one beyond."""
 MAX_EMPTY = 2
 """Answers without a word and without a call, before the turn ends without one."""
 SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -129,7 +129,7 @@ class AgentTurn:
 
     # --- tools ---
     async def _announce(self, response: ModelResponse) -> list[tuple[str, ModelToolCall]]:
-        """Tell of every call of an answer before the first one is done, so that the transcript has them in one message
+        """Report every call of an answer before the first one is done, so that the transcript has them in one message
         as the model has (X-8). An answer without one is not kept: it is the turn's last, or empty."""
         found: list[tuple[str, ModelToolCall]] = []
         parts = list(response.parts)

@@ -1,4 +1,4 @@
-"""What the model is told of its place and its work."""
+"""The model's instructions: its place and its work."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class ClaudeAgent:
             self._conversation.cancel()
 
     async def switch_mode(self, mode: str) -> None:
-        """`plan` or `default` (A-6). Raises SettingRefused for another, or where it is not heard."""
+        """`plan` or `default` (A-6). Raises SettingRefused for another, or if the program does not react."""
         try:
             async with asyncio.timeout(SWITCH_TIMEOUT_S):
                 await self._greeted().switch_mode(mode)
@@ -98,7 +98,7 @@ class ClaudeAgent:
             raise SettingRefused("Claude Code did not take the prompt's mode or model.") from None
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Compact its context now (T-6), and tell what that took. Raises CompactionFailed."""
+        """Compact its context now (T-6), and report what that took. Raises CompactionFailed."""
         if self._conversation is None:
             raise CompactionFailed("The session is not open.")
         return await self._conversation.compact(request, spent)

@@ -48,7 +48,7 @@ BUNDLED = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 MODES = {"default": "default", "act": "default", "plan": "plan"}
 """Ours → Claude Code's. Those that let tools run unasked are not among them."""
 INTERRUPTS = 5
-"""A prompt that has not begun yet does not hear an interrupt, so it is said again, a second apart."""
+"""A prompt that has not begun yet ignores an interrupt, so it is sent again, a second apart."""
 INTERRUPT_EVERY_S = 1.0
 DRAIN_S = 5.0
 """After its end, what it said last may take so long to be taken in."""
@@ -79,8 +79,8 @@ class ClaudeConversation:
         self._exit = ProcessExit(0, None)
 
     async def greet(self) -> dict[str, Any]:
-        """The SDK's handshake; returns what the program told of itself. Raises ClaudeSDKError, or Exception where the
-        SDK has no better word."""
+        """The SDK's handshake; returns the program's account of itself. Raises ClaudeSDKError, or Exception when the
+        SDK has no better class."""
         self._tasks.append(asyncio.create_task(self._bury()))
         await self._sdk.connect()
         self._transport.greeted = True
@@ -130,7 +130,7 @@ class ClaudeConversation:
 
     # --- its turns ---
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """Ask, and tell what comes until it is answered, or the program is gone."""
+        """Ask, and report what comes until it is answered, or the program is gone."""
         faults = self._transport.garbage + self._malformed
         self._cancelled, self._too_long = False, None
         self._updates.begin(scribe)
@@ -182,7 +182,7 @@ class ClaudeConversation:
         for _ in range(INTERRUPTS):
             if answer.done() or self._over.is_set():
                 return
-            with contextlib.suppress(Exception):  # The SDK raises plain Exceptions for an interrupt that is not heard.
+            with contextlib.suppress(Exception):  # The SDK raises plain Exceptions for an interrupt that has no reply.
                 await self._sdk.interrupt()
             await asyncio.wait([answer], timeout=INTERRUPT_EVERY_S)
 
@@ -225,7 +225,7 @@ class ClaudeConversation:
         self._mode_now = found
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Have it compact its context now, and tell what that took. Raises CompactionFailed with what it said."""
+        """Have it compact its context now, and report what that took. Raises CompactionFailed with its reason."""
         updates = self._updates
         updates.request_compaction()
         try:
@@ -260,7 +260,7 @@ class ClaudeConversation:
 
 
 def _content(prompt: AgentPrompt) -> str | list[dict[str, Any]]:
-    """One text as it is, so that Claude Code's own commands (`/compact`) are heard; else its blocks."""
+    """One text as it is, so that Claude Code's own commands (`/compact`) work; else its blocks."""
     if len(prompt.content) == 1 and prompt.content[0].get("type") == "text":
         return str(prompt.content[0].get("text", ""))
     return [block_of(block) for block in prompt.content]

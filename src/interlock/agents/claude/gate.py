@@ -3,7 +3,7 @@
 Its permission callback alone does not hold. A `PermissionRequest` hook in the user's own settings may answer while a
 person still thinks, an allow-rule there keeps the callback from being called at all, and a hook that is late counts as
 "no opinion". So the question is asked in a `PreToolUse` hook, which comes before all rules and whose *no* outranks
-every other voice; it is told to block when it fails or is late, and may take 20 days. Its *yes* lets the call go on to
+every other voice; it is set to block when it fails or is late, and may take 20 days. Its *yes* lets the call go on to
 the permission callback, which lets through exactly the input that was granted and asks again for any other.
 """
 
@@ -32,7 +32,7 @@ HOLD_S = 20 * 24 * 3600.0
 MAX_OPEN_QUESTIONS = 64
 """Permissions asked at once; one more is answered no."""
 ANNOUNCED_WITHIN_S = 5.0
-"""A question waits so long for its tool call to be told of first."""
+"""A question waits so long for its tool call to be reported first."""
 LEFT_TO_ITS_RULES = SUBAGENTS | {
     "EnterPlanMode", "ExitPlanMode", "Glob", "Grep", "LS", "ListAgents", "NotebookRead", "Read", "ReportFindings",
     "Skill", "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop", "TaskUpdate", "TodoWrite", "ToolSearch",

@@ -15,7 +15,7 @@ from interlock.ports.process import LineTooLong, Process
 END_GRACE_S = 2.0
 """After the end of its input the program may write its conversation to disk for so long; then it is terminated."""
 OVERFLOW = "interlock_overflow"
-"""Subtype of the `system` message that stands in the place of a line above the cap."""
+"""Subtype of the `system` message that replaces a line above the cap."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -27,7 +27,7 @@ class SupervisedTransport(Transport):
         self._process = process
         self._closed = False
         self.greeted = False
-        """Whether the SDK has got through its handshake: until then an end is an error that it must hear of at once."""
+        """Whether the SDK has got through its handshake: until then an end is an error that it must receive at once."""
         self.garbage = 0
 
     async def connect(self) -> None:

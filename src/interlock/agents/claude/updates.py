@@ -1,4 +1,4 @@
-"""What Claude Code says, told to the scribe in the order in which it was said."""
+"""What Claude Code sends, passed to the turn writer in the order in which it was sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STDOUT = "<local-command-stdout>"
 
 
 class ClaudeUpdates:
-    """The messages of one conversation. Without a scribe (no prompt runs) nothing is told but compactions."""
+    """The messages of one conversation. Without a scribe (no prompt runs) only compactions are reported."""
 
     def __init__(self, relay: Relay | None) -> None:
         self._relay = relay
@@ -77,7 +77,7 @@ class ClaudeUpdates:
         self.request = None
 
     async def announced(self, tool_use_id: str, within_s: float) -> str:
-        """Wait until the call has been told of, so that its question comes after it; returns its invocation id."""
+        """Wait until the call has been reported, so that its question comes after it; returns its invocation id."""
         told = self._told.setdefault(tool_use_id, asyncio.Event())
         try:
             async with asyncio.timeout(within_s):
@@ -160,7 +160,7 @@ class ClaudeUpdates:
     # --- whole messages ---
     async def _assistant(self, message: AssistantMessage) -> None:
         if message.error is not None:
-            return  # Its words stand in the turn's result, which ends in an error.
+            return  # Its words are in the turn's result, which ends in an error.
         streamed = message.message_id in self._streamed
         for block in message.content:
             match block:
@@ -219,7 +219,7 @@ class ClaudeUpdates:
 
     # --- compactions (T-6) ---
     async def report_compaction(self, summary: str) -> None:
-        """Tell of the compaction whose boundary was seen, if any; its summary comes after the boundary."""
+        """Report the compaction whose boundary was seen, if any; its summary comes after the boundary."""
         if self._boundary is None:
             return
         told: dict[str, Any] = self._boundary.get("compact_metadata") or {}

@@ -156,7 +156,7 @@ class DpsAgent:
             self._refuse(frame, refusal.code, refusal.sentence)
 
     def _refuse(self, frame: Frame, code: str, sentence: str) -> None:
-        """Tell it why; a question that is refused is also answered, since an agent that asks waits (A-5)."""
+        """Send it the reason; a question that is refused is also answered, since an agent that asks waits (A-5)."""
         self._connected().refuse(told_id(frame), code, sentence)
         if isinstance(frame.payload, p.TurnStart) and code == Code.INVALID_FRAME:
             self._break(code, f"The agent's session.turn.start is not valid: {sentence}")
@@ -267,7 +267,7 @@ class DpsAgent:
 
     # --- its turns ---
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """Send the prompt, or wait for the next turn of the same query, and tell what comes until it is over."""
+        """Send the prompt, or wait for the next turn of the same query, and report what comes until it is over."""
         pipe = self._connected()
         if not self._features.images and any(block.get("type") == "image" for block in prompt.content):
             return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent does not take images."))
@@ -330,7 +330,7 @@ class DpsAgent:
             self._compacting = None
 
     async def switch_mode(self, mode: str) -> None:
-        """Tell it to work in this mode from now on."""
+        """Make it work in this mode from now on."""
         await self._tell("control.mode.switch", p.ModeSwitch(mode=mode))
 
     async def cancel(self) -> None:

@@ -56,7 +56,7 @@ def started(told: p.Capabilities, opening: AgentStart) -> Started:
             resume_session=features.resume_session, model_switch=features.model_switch,
             prompt_options=features.prompt_options, system_append=features.system_append,
             questions=features.questions, updated_input=features.updated_input, read_only=features.read_only,
-            # An agent that pauses by itself is told to; any other is stopped by a signal, whatever it says of it.
+            # An agent that pauses by itself is asked to; any other is stopped by a signal, whatever it declares.
             pause="boundary" if features.pause == "boundary" else "signal",
         ),
         opening.spec.name or (agent.name if agent is not None else "") or opening.agent_id,

@@ -26,7 +26,7 @@ from interlock.protocol.frames import (
 )
 
 MAX_WAITING = 256
-"""Frames that wait for an agent to read them. One more refusal is counted instead of told; anything else waits."""
+"""Frames that wait for an agent to read them. One more refusal is counted instead of sent; anything else waits."""
 RECENT_IDS = 1_024
 """message_ids remembered, so that a repeated frame is applied once."""
 NOT_TO_BE_SENT = frozenset({"session.history"})
@@ -43,7 +43,7 @@ class Pipe:
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
         self._recent: deque[str] = deque(maxlen=RECENT_IDS)
         self.refused = 0
-        """Lines that were refused, told to the agent or not."""
+        """Lines that were refused, whether the agent was notified or not."""
 
     async def write(self) -> None:
         """Write what was sent until no one reads there any more, and then throw it away: nothing may wait for it."""
@@ -63,7 +63,7 @@ class Pipe:
         return frame.message_id
 
     def refuse(self, message_id: str, code: str, sentence: str) -> None:
-        """Count a frame of the agent's that is refused, and tell it why (E-1): never fatal."""
+        """Count a frame of the agent's that is refused, and send it the reason (E-1): never fatal."""
         self.refused += 1
         told = p.SessionError(error_code=code, message=sentence[:1_000], fatal=False)
         frame = self._frame("session.error", told, {"in_reply_to": message_id} if message_id else None)

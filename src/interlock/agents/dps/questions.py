@@ -20,7 +20,7 @@ NOT_ASKED = "The turn was cancelled, or asks too much at once."
 
 
 class Questions:
-    """The open questions of one agent. A person takes their time: what else the agent says is heard meanwhile."""
+    """The open questions of one agent. A person takes their time: what else the agent sends is handled meanwhile."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
@@ -47,7 +47,7 @@ class Questions:
     def deny(self, interaction_id: str, sentence: str) -> None:
         """Answer no to what is not asked: an agent that asks waits, whatever was wrong with its question.
 
-        A question that is open under the same id is denied, too: the agent tells answers apart by the id alone, and
+        A question that is open under the same id is denied, too: the agent distinguishes answers by the id alone, and
         might read a yes for the one as the answer to the other (A-5).
         """
         waiting = self._open.pop(interaction_id, None)

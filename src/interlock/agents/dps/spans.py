@@ -1,4 +1,4 @@
-"""Pure: text that an agent tells at offsets of its own, given on once and in order (E-4)."""
+"""Pure: text that an agent sends at offsets of its own, forwarded once and in order (E-4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BlockSpan:
         return fresh
 
     def finish(self, text: str) -> str:
-        """What the whole text has beyond what was told. Raises InvalidFrame where it contradicts that: what a viewer
+        """Return the part of the whole text that was not forwarded. Raises InvalidFrame if they differ: what a viewer
         saw cannot be taken back."""
         if hashlib.sha256(_bytes(text[: self.length])).digest() != self._digest.digest():
             raise InvalidFrame("$.payload.text", "does not begin with the text that was told piece by piece")

@@ -1,4 +1,4 @@
-"""What an agent says in one of its turns, told to the scribe: its own ids, offsets and figures are mapped here."""
+"""What an agent sends in a turn, passed to the turn writer: its own ids, offsets and figures are mapped here."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Telling:
         self.over.set()
 
     async def take(self, frame: Frame) -> None:
-        """Tell one frame of the turn. Questions are asked with `question` instead. Raises InvalidFrame."""
+        """Report one frame of the turn. Questions are asked with `question` instead. Raises InvalidFrame."""
         payload = frame.payload
         match payload:
             case p.TextDelta():

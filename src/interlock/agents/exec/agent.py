@@ -12,7 +12,7 @@ from interlock.protocol.limits import KIB
 from interlock.protocol.payloads import Features
 
 PLACEHOLDER = "{prompt}"
-"""Stands in the configured arguments where the prompt goes; without one it is the last argument."""
+"""The place of the prompt in the configured arguments; without one it is the last argument."""
 MAX_ARGUMENT_BYTES = 96 * KIB
 """A longer prompt goes to standard input: the kernel takes 128 KiB in one argument."""
 DRAIN_S = 5.0
@@ -118,7 +118,7 @@ class ExecAgent:
         return ended
 
     async def gone(self) -> ProcessExit:
-        """Never returns: a program's end is its turn's end, told by `prompt`."""
+        """Never returns: a program's end is its turn's end, reported by `prompt`."""
         await asyncio.get_running_loop().create_future()
         raise AssertionError("nothing sets that future")
 

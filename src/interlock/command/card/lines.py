@@ -19,7 +19,7 @@ MAX_COMPARED_LINES = 4_000
 """Texts of more lines are shown as removed and added whole: comparing them would take too long."""
 CONTEXT_LINES = 3
 """Unchanged lines around a change, if the runner compared the texts itself. What an agent sends as the text before is
-its own word: a line that stands in both of its texts may be new in the file, so all of them are shown (H-4)."""
+its own word: a line that is in both of its texts may be new in the file, so all of them are shown (H-4)."""
 _DIFF = "--- "
 Style = Literal["plain", "command", "added", "removed", "place", "note"]
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 SPACES_SHOWN = 64
 """A longer run of spaces is written as its length: it could push what follows it out of sight."""
 _LOOKALIKES = frozenset({"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "GREEK", "LISU"})
-"""Scripts whose letters pass for Latin ones when both stand in one word."""
+"""Scripts whose letters pass for Latin ones when both occur in one word."""
 _BLANKS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and symbols that are drawn as nothing."""
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})

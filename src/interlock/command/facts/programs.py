@@ -1,6 +1,6 @@
 """What programs do with their arguments, as far as an allow rule must know it (H-7).
 
-A wildcard of a rule stands for plain arguments. A word that makes a program run another one, write elsewhere or leave
+A wildcard of a rule matches plain arguments. A word that makes a program run another one, write elsewhere or leave
 the workspace must be named by the rule, letter by letter. The tables err towards asking.
 """
 
@@ -64,7 +64,7 @@ _LONG = frozenset({
     "rulesdir", "script", "script-shell", "shell", "ssh", "target-dir", "template", "textconv", "to-command",
     "toolexec", "trust", "unsafe", "upload-pack", "use-compress-program", "userconfig", "vettool", "work-tree",
 })
-"""Long options of any program that run, load, write or look elsewhere. What may stand for one counts, too: `--outp`."""
+"""Long options of any program that run, load, write or look elsewhere. An abbreviation counts, too: `--outp`."""
 _OWN_LONG: dict[str, frozenset[str]] = {
     "cat": frozenset(), "cut": frozenset(), "du": frozenset({"files0-from"}), "grep": frozenset(), "head": frozenset(),
     "jest": _LONG | {"environment", "filter", "globalSetup", "setupFiles", "testRunner", "transform"},

@@ -74,7 +74,7 @@ class Operation(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
     """Why the library has no method for it, if it has none."""
 
     def at(self, *ids: str) -> str:
-        """Write the path of a request, with each id as one segment, whatever stands in it."""
+        """Write the path of a request, with each id as one segment, whatever characters it has."""
         rest = iter(ids)
         return "/v1" + re.sub(r"\{\w+\}", lambda _: quote(next(rest), safe=""), self.path)
 

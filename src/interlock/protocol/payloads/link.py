@@ -44,7 +44,7 @@ class RefusedControl(Payload, frozen=True, kw_only=True):
 
 
 class HelloSession(Payload, frozen=True, kw_only=True):
-    """One session in hello (L-4). `controller` is the gateway that controls it; `agent_id` and `workspace` tell one
+    """One session in hello (L-4). `controller` is the gateway that controls it; `agent_id` and `workspace` show one
     that observes it what it sees (D-5). `acked_seq` is the last frame that this gateway has acknowledged: a gateway
     that does not have it has lost commits."""
 
@@ -82,7 +82,7 @@ class Hello(Payload, frozen=True, kw_only=True):
     device_name: str = ""
     roots: list[str] = []
     link_number: int = 0
-    """[P] Larger in each later hello of a runner, over its restarts too, so that one which is heard late is known for
+    """[P] Larger in each later hello of a runner, over its restarts too, so that one which arrives late is known for
     it. 0 where the runner does not number its links."""
     forgotten: list[ForgottenSession] = []
     """[P] The newest sessions that the runner has forgotten, as far as it still knows their numbers."""
@@ -155,7 +155,7 @@ class InteractionResolved(Payload, frozen=True, kw_only=True):
 
 class ControlChanged(Payload, frozen=True, kw_only=True):
     """`x-interlock.control.changed`: the gateway that controls the session from now on (D-5). `agent_id` and
-    `workspace` tell a gateway that hears of the session for the first time what it observes."""
+    `workspace` show a gateway that meets the session for the first time what it observes."""
 
     gateway_id: str
     agent_id: str = ""

@@ -12,7 +12,7 @@ from interlock.protocol.payloads.base import Count, Payload, StopReason, TurnId
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
-    """What an adapter can do (A-6); also what hello tells of each agent."""
+    """What an adapter can do (A-6); also what hello declares of each agent."""
 
     adapter_type: Literal["process", "sdk"]
     permission: Literal["asks", "never"] = "never"

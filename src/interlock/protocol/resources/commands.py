@@ -133,7 +133,7 @@ class Failure(Resource, frozen=True, kw_only=True):
 
 
 class Notice(Resource, frozen=True, kw_only=True):
-    """Something a person must be told about a command or session (D-4, C-7, A-10)."""
+    """Something that a person must see about a command or session (D-4, C-7, A-10)."""
 
     code: str
     message: str
