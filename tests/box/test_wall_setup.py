@@ -79,7 +79,7 @@ ESCAPES = {
     "by a namespace of its own": "unshare -Urm sh -c 'umount ../state; cat ../state/owner.key'",
     "by unmounting": "umount ../state; cat ../state/owner.key",
     "in a session of its own": "setsid sh -c 'cat ../state/owner.key'",
-    "by the keeper's root": "cat /proc/$PPID/root$PWD/../state/owner.key",
+    "by the supervisor's root": "cat /proc/$PPID/root$PWD/../state/owner.key",
 }
 
 

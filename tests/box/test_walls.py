@@ -1,4 +1,4 @@
-"""What a box hides, as data: which paths, under which names, and how the keeper's order carries them (H-15)."""
+"""What a box hides, as data: which paths, under which names, and how the supervisor's order carries them (H-15)."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def become(uid: int) -> None:
 
 
 def agent(staged: Staged, line: str) -> int:
-    """Run a shell line over the workspace's overlay, as the keeper starts an agent; its exit status."""
+    """Run a shell line over the workspace's overlay, as the supervisor starts an agent; its exit status."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -162,4 +162,4 @@ def test_a_question_in_words_is_no_permission_and_one_that_waits_is_no_yes() -> 
     assert without_yes(call, b'{"command": "rm"}') is not None
     call.asked = True
     assert without_yes(call, b'{"command": "rm"}') == (
-        Code.RAN_UNASKED, "The agent asked about a tool, and ran it before it was answered: $ rm")
+        Code.RAN_UNASKED, "The agent asked about a tool, but ran it before the answer: $ rm")

@@ -448,7 +448,7 @@ async def test_a_runner_does_not_follow_its_tenant_to_a_gateway_in_clear() -> No
         gateway.status = http.HTTPStatus.MISDIRECTED_REQUEST
         gateway.body = json.dumps({"moved_to": "http://gateway.example"})
         runner.running = asyncio.create_task(runner.link.run())
-        assert "does not go there: The runner does not send its token in clear" in (
+        assert "does not follow: The runner does not send its token in clear" in (
             await runner.state("detached")).sentence
         gateway.status = None
         await (await gateway.peer()).welcome(s=0)
@@ -481,7 +481,7 @@ async def test_a_runner_that_was_replaced_gives_way() -> None:
         peer = await gateway.peer()
         await peer.welcome(s=0)
         await peer.close(CloseCode.REPLACED)
-        assert "Another runner took the link" in (await runner.state("detached")).sentence
+        assert "Another runner opened a link" in (await runner.state("detached")).sentence
         assert not runner.link.attached
         assert len(gateway.requests) == 1
 

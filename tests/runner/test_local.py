@@ -35,5 +35,5 @@ async def test_an_agents_process_may_not_ask_its_runner(tmp_path: Path) -> None:
         command = ["/bin/sh", "-c", '"$0" -c "$1" "$2"; true', sys.executable, ASK, str(tmp_path)]
         asked = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
 
-    assert asked.stdout == "An agent's processes may not ask this of their runner.\n"
+    assert asked.stdout == "An agent's processes may not request this from their runner.\n"
     assert reloaded == ["again"]

@@ -65,7 +65,7 @@ async def test_a_program_is_found_on_its_own_path_or_from_its_directory(tmp_path
         ("./headless", r"The program .*/headless is neither a binary for this machine nor a script"),
         ("./orphan", r"The program .*/orphan names an interpreter in its `#!` line that does not exist"),
         ("", "The agent has no command"),
-        ("nul\0", "A NUL byte"),
+        ("nul\0", "contain a NUL byte"),
     ],
 )
 async def test_a_program_that_cannot_start_is_one_sentence(tmp_path: Path, name: str, sentence: str) -> None:
@@ -211,7 +211,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_the_keeper_is_a_script_of_its_own() -> None:
+def test_the_supervisor_is_a_script_of_its_own() -> None:
     """It must start without the package, or each agent would pay for our imports."""
     from interlock.runner import supervisor
 

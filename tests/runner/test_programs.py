@@ -157,7 +157,7 @@ def encoded(*parts: bytes) -> str:
 
 
 @pytest.mark.req("H-16")
-async def test_lines_of_the_keeper_become_questions_and_a_vanished_process_is_a_no() -> None:
+async def test_lines_of_the_supervisor_become_questions_and_a_vanished_process_is_a_no() -> None:
     slow, sent = Slow(), list[bytes]()
     lines = ProgramLines(slow, sent.append)
     held = encoded(b"/bin/ls", b"/", b"ls", b"0", b"1", b"LD_X=1", b"ls", b"", b"\xff")

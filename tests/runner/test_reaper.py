@@ -17,7 +17,7 @@ Start = Callable[..., Awaitable[AgentProcess]]
 
 
 @pytest.mark.req("A-4")
-async def test_a_session_is_ended_without_its_keeper_being_asked(start: Start, daemon: str, session_id: str) -> None:
+async def test_a_session_is_ended_without_asking_its_supervisor(start: Start, daemon: str, session_id: str) -> None:
     agent = await start(daemon)
     child = int(await anext(agent.lines()))
     assert reaper.live_descendants(session_id) == sorted([agent.pid, child])
@@ -78,9 +78,9 @@ async def test_without_pidfds_a_death_is_seen_by_looking(no_proc: None, start: S
 
 
 @pytest.mark.req("A-4")
-def test_a_family_is_the_tree_and_the_group_without_the_dead_and_the_keeper() -> None:
+def test_a_family_is_the_tree_and_the_group_without_the_dead_and_the_supervisor() -> None:
     table = {
-        10: (1, 10, "S"),  # the keeper
+        10: (1, 10, "S"),  # the supervisor
         11: (10, 11, "S"),  # the agent, which leads the group
         12: (11, 12, "T"),  # its child, in a group of its own
         13: (1, 11, "R"),  # of the group, but no longer of the tree
@@ -92,8 +92,8 @@ def test_a_family_is_the_tree_and_the_group_without_the_dead_and_the_keeper() ->
 
 
 @pytest.mark.req("A-4")
-async def test_what_a_keeper_reads_does_not_grow_with_the_host(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A runner's death has as many keepers look as it had agents: each reads its own descendants, not all of theirs."""
+async def test_a_supervisor_does_not_read_more_on_a_larger_host(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a runner dies, the supervisor of each agent reads its own descendants, not those of the others."""
     others = [await start("input()") for _ in range(3)]
     agent = await start("import subprocess as s; p = s.Popen(['sleep', '60']); print(p.pid, flush=True); input()")
     child = int(await anext(agent.lines()))

@@ -153,7 +153,7 @@ async def test_a_file_that_is_too_large_is_left_out_and_told() -> None:
     scribe, kept = writing()
     await scribe.file(GivenFile("film", "video/mp4", bytes(MAX_FILE_BYTES + 1)))
     assert [frame.type for frame in kept.frames] == ["agent.error"]
-    assert f"{MAX_FILE_BYTES + 1} bytes; {MAX_FILE_BYTES} are the most" in kept.frames[0].payload.message
+    assert f"{MAX_FILE_BYTES + 1} bytes exceeds the limit of {MAX_FILE_BYTES}" in kept.frames[0].payload.message
 
 
 async def test_after_the_turns_end_no_file_is_told() -> None:

@@ -291,7 +291,7 @@ async def test_pause_stops_the_process_and_a_cancel_wakes_it(tmp_path: Path) -> 
 async def test_an_idle_agent_is_closed(tmp_path: Path) -> None:
     async with stage(tmp_path, graces=Graces(idle_s=0.05)) as scene:
         await scene.open("bad")
-        assert "nothing to do" in (await ended(scene)).reason
+        assert "idle for too long" in (await ended(scene)).reason
         assert scene.sessions.vouch() == []
 
 

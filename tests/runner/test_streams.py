@@ -1,4 +1,4 @@
-"""What the keeper says, as the runner hears it (A-4)."""
+"""Lines of the supervisor, as the runner reads them (A-4)."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_words_may_arrive_in_pieces() -> None:
 
 
 @pytest.mark.req("A-4")
-def test_a_keeper_that_falls_silent_is_over_but_not_clean() -> None:
+def test_a_supervisor_that_falls_silent_is_over_but_not_clean() -> None:
     control = SupervisorSocket()
     control.data_received(b"S 12\n")
     control.connection_lost(None)
@@ -28,5 +28,5 @@ def test_a_keeper_that_falls_silent_is_over_but_not_clean() -> None:
 
 @pytest.mark.req("A-4")
 def test_an_unknown_word_is_an_error() -> None:
-    with pytest.raises(ValueError, match="means nothing"):
+    with pytest.raises(ValueError, match="has no meaning"):
         SupervisorSocket().data_received(b"X 1\n")

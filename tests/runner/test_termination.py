@@ -52,7 +52,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def parent(pid: int) -> int:
-    """Of an agent: its keeper."""
+    """Of an agent: its supervisor."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
@@ -165,11 +165,11 @@ LATE = """
 import socket
 from interlock.runner import supervisor
 ours, theirs = socket.socketpair()
-class Late(supervisor.Keeper):
-    def say(self, line):
+class Late(supervisor.Supervisor):
+    def send(self, line):
         if line.startswith("E"):
             theirs.close()
-        super().say(line)
+        super().send(line)
 order = b"\\0".join([b"/", b"/bin/sh", b"0", b"3", b"sh", b"-c", b"sleep 1000 & exit 0"])
 theirs.sendall(len(order).to_bytes(8, "big") + order)
 Late(ours.fileno()).run()
@@ -177,8 +177,8 @@ Late(ours.fileno()).run()
 
 
 @pytest.mark.req("A-4")
-async def test_a_keeper_that_learns_of_the_runners_end_by_telling_of_the_agents_leaves_nothing() -> None:
-    """The runner goes between the agent's end and the word of it: nothing else wakes the keeper any more."""
+async def test_a_supervisor_that_learns_of_the_runners_end_by_reporting_the_agents_leaves_nothing() -> None:
+    """The runner ends between the agent's end and its report: nothing else wakes the supervisor."""
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", LATE)
     try:
         async with asyncio.timeout(20):
@@ -190,7 +190,7 @@ async def test_a_keeper_that_learns_of_the_runners_end_by_telling_of_the_agents_
 
 
 @pytest.mark.req("A-4")
-async def test_what_outlives_runner_and_keeper_is_ended_at_the_next_start(
+async def test_what_outlives_runner_and_supervisor_is_ended_at_the_next_start(
     runner: Runner, gone: Gone, state: State, session_id: str, runner_id: str
 ) -> None:
     process, keeper, agent, child = runner
@@ -207,7 +207,7 @@ async def test_what_outlives_runner_and_keeper_is_ended_at_the_next_start(
 
 
 @pytest.mark.req("A-4")
-async def test_the_keepers_own_death_ends_the_agent_and_termination_finds_the_rest(
+async def test_the_supervisors_own_death_ends_the_agent_and_termination_finds_the_rest(
     start: Start, daemon: str, gone: Gone, session_id: str
 ) -> None:
     agent = await start(daemon)
@@ -220,7 +220,7 @@ async def test_the_keepers_own_death_ends_the_agent_and_termination_finds_the_re
 
 
 @pytest.mark.req("A-4")
-async def test_a_service_stop_that_hits_the_keeper_too_is_survived_by_it(start: Start, gone: Gone) -> None:
+async def test_a_service_stop_that_hits_the_supervisor_too_is_survived_by_it(start: Start, gone: Gone) -> None:
     agent = await start(STUBBORN)
     await anext(agent.lines())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -230,7 +230,7 @@ async def test_a_service_stop_that_hits_the_keeper_too_is_survived_by_it(start: 
 
 
 @pytest.mark.req("A-4")
-async def test_an_agent_cannot_escape_by_stopping_its_keeper(start: Start, gone: Gone) -> None:
+async def test_an_agent_cannot_escape_by_stopping_its_supervisor(start: Start, gone: Gone) -> None:
     agent = await start(STUBBORN)
     await anext(agent.lines())
     os.kill(parent(agent.pid), signal.SIGSTOP)

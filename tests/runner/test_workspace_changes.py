@@ -204,7 +204,7 @@ async def test_a_repository_that_keeps_itself_outside_the_roots_is_refused(
 @pytest.mark.parametrize(("damage", "why"), [
     ("no repository", "There is no git repository at "), ("HEAD", "HEAD names no commit and no branch"),
     ("index", "git could not compare the workspace ("), ("index link", "index cannot be read"),
-    ("objects", "git could not compare the workspace ("), ("garbage", "is neither a repository nor names one"),
+    ("objects", "git could not compare the workspace ("), ("garbage", "neither is a repository nor names one"),
 ])
 async def test_what_cannot_be_read_is_one_sentence(repository: Path, damage: str, why: str) -> None:
     own = repository / ".git"
@@ -234,5 +234,5 @@ async def test_without_git_or_a_session_or_access_there_is_a_sentence(repository
     assert "git is not installed" in (await look(repository, environment={"PATH": str(tmp_path)})).why_not
     assert "no access to its workspace" in (await look(repository, access="none")).why_not
     assert "has no workspace" in (await look(Path(), root=repository)).why_not
-    assert "offers the agent other no more" in (await look(repository, agent_id="other")).why_not
+    assert "no longer offers the agent other" in (await look(repository, agent_id="other")).why_not
     assert "lies outside the runner's roots" in (await look(repository, root=repository / "below")).why_not

@@ -32,7 +32,7 @@ def write(place: Path, text: str = SETTINGS) -> Path:
 
 def seen(found: AgentFiles | None) -> dict[str, p.WorkspaceFile]:
     assert found is not None
-    return {file.path: file for file in msgspec.json.decode(found.said, type=p.WorkspaceFiles).files}
+    return {file.path: file for file in msgspec.json.decode(found.encoded, type=p.WorkspaceFiles).files}
 
 
 def looked(workspace: Path, *places: FilePlace, home: str = "", root: Path | None = None) -> AgentFiles | None:
@@ -151,7 +151,7 @@ def test_what_is_reported_fits_a_frame_whatever_lies_there(tmp_path: Path) -> No
         write(tmp_path / f".qwen/extensions/{number}.json", f'{{"mcpServers": {{{servers}}}}}')
     found = looked(tmp_path)
     assert found is not None
-    assert len(found.said) < MAX_FRAME_BYTES // 2
+    assert len(found.encoded) < MAX_FRAME_BYTES // 2
 
 
 def test_names_that_are_not_text_and_names_that_deceive_are_listed(tmp_path: Path) -> None:

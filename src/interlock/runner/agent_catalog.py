@@ -1,4 +1,4 @@
-"""What a runner offers: its agents and the roots that they work below, as its config said when it was last read."""
+"""The agents and workspace roots that a runner offers, as its config listed them when it was last read."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from interlock.protocol.hold import Holding
 
 
 class Offering(NamedTuple):
-    """Agents as in `[agents]` (G-1), and the absolute directories that workspaces may lie in, at least one."""
+    """The agents as in `[agents]` (G-1) and the absolute directories that workspaces may lie in, at least one."""
 
     agents: Mapping[str, AgentSpec]
     roots: list[str]
     holdings: Mapping[str, Holding] = MappingProxyType({})
-    """How each agent of the config is held (H-10)."""
+    """Restrictions of each agent of the config (H-10)."""
 
 
 class OfferingRefused(Exception):
-    """The config cannot be read again: one sentence for each mistake. What was offered before stays."""
+    """The config could not be reloaded: one sentence for each mistake. The previous offering stays in force."""
 
     def __init__(self, sentences: list[str]) -> None:
         super().__init__(sentences[0])
@@ -29,11 +29,11 @@ class OfferingRefused(Exception):
 
 
 ReadOffering = Callable[[], Offering]
-"""Reads the config again. Raises OfferingRefused."""
+"""Reload the config. Raises OfferingRefused."""
 
 
 class Offered:
-    """What the next opening finds. A session that is open goes on with what it was opened with."""
+    """The offering that the next opening uses. An open session keeps the one that it was opened with."""
 
     def __init__(self, offer: Offering) -> None:
         self.agents: dict[str, AgentSpec] = {}
@@ -42,7 +42,7 @@ class Offered:
         self.take(offer)
 
     def take(self, offer: Offering) -> bool:
-        """Offer this from now on; whether it differs from what was offered."""
+        """Replace the offering, and return whether the new one differs."""
         before = self.agents, self.roots, self.holdings
         self.agents, self.roots, self.holdings = with_builtin(offer.agents), list(offer.roots), dict(offer.holdings)
         return (self.agents, self.roots, self.holdings) != before

@@ -1,4 +1,4 @@
-"""Which agent an open asks for, where it works, and whether it can go on with what it was at (A-1, A-6)."""
+"""Choose the agent and the workspace of an opening, and whether the agent resumes its conversation (A-1, A-6)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ from interlock.runner.workspace_files import TooMany, look
 
 
 class OpenRefused(Exception):
-    """The open cannot be done: code and sentence. `workspace_files` are the bytes of what is to be asked about first
-    (H-13)."""
+    """The open failed, with a code and a sentence. `workspace_files` are the bytes to be approved first (H-13)."""
 
     def __init__(self, code: Code, sentence: str, workspace_files: bytes | None = None) -> None:
         super().__init__(sentence)
@@ -46,8 +45,8 @@ class OpenRefused(Exception):
 
 
 def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) -> tuple[Code, str]:
-    """The code and the sentence for an agent that was not started. An OSError that no adapter expected (a descriptor
-    that was wanted for the import of its modules, for example) fails the one open, and not the session's task."""
+    """Return the code and the sentence for an agent that was not started. An OSError that no adapter expected (no
+    descriptor for the import of its modules, for example) fails the one open, not the session's task."""
     if isinstance(error, OSError):
         sentence = (shortage(f"Agent {agent_id}") if is_shortage(error)
                     else f"Agent {agent_id} was not started: {error}.")
@@ -57,10 +56,10 @@ def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) ->
 
 def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any],
             programs: ProgramDesk) -> tuple[Agent, AgentStart, Staged | None]:
-    """Return the agent to start, where, and where its changes are staged. `programs` decides on what it starts, if its
-    box holds that.
+    """Return the agent to start, its start parameters, and where its changes are staged. `programs` decides on the
+    programs that it starts, if its box holds programs.
 
-    `remembered` is what the gateway keeps for a runner that has forgotten the session: `agent_session`,
+    `remembered` is what the gateway stores for a runner that has forgotten the session: `agent_session`,
     `next_turn_index`. Raises OpenRefused and AgentStartFailed."""
     spec = around.offered.agents.get(asked.agent_id)
     if spec is None:
@@ -98,7 +97,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
 
 
 def _decides(programs: ProgramDesk, spec: AgentSpec, journal: Journal) -> Programs:
-    """Return what decides on an agent's programs: people and policy in a turn, its config between turns."""
+    """Return what decides on an agent's programs: policy and approvers in a turn, its config between turns."""
     entries = spec.box.between_turns if spec.box is not None else []
     return IdlePrograms(entries, programs, journal, lambda: programs.is_idle) if entries else programs
 
@@ -108,8 +107,8 @@ async def _report_refused(journal: Journal, sentence: str) -> None:
 
 
 async def check_files(around: Surroundings, opening: AgentStart, trusted: str | None) -> None:
-    """Look for files that would configure the agent; `trusted` is the digest of those that somebody has allowed. The
-    look is made at each start, since the files may have changed since the last one (H-13). Raises OpenRefused."""
+    """Search for files that would configure the agent; `trusted` is the digest of those that a person allowed. Each
+    start searches again, since the files may have changed (H-13). Raises OpenRefused."""
     roots = opening.spec.roots or around.offered.roots
     try:
         found = await look(opening.agent_id, opening.spec, opening.workspace, roots, opening.environment)
@@ -119,7 +118,7 @@ async def check_files(around: Surroundings, opening: AgentStart, trusted: str | 
         return
     files = "A file" if found.files == 1 else f"{found.files} files"
     raise OpenRefused(Code.WORKSPACE_NOT_TRUSTED, f"{files} in {opening.workspace} would configure the agent "
-                      f"{opening.agent_id}, and nobody has allowed that.", found.said)
+                      f"{opening.agent_id}, and no one has allowed them.", found.encoded)
 
 
 def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> Path:
@@ -127,8 +126,8 @@ def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> P
     access = asked.workspace_access
     if adapter is not None and access not in adapter.access and not around.boxing.holds(spec, access):
         can = " or ".join(adapter.access)
-        raise OpenRefused(Code.WORKSPACE_REFUSED, f"An agent under the adapter {spec.adapter} cannot be held to the "
-                          f"workspace access {asked.workspace_access!r}; open it with {can}.")
+        raise OpenRefused(Code.WORKSPACE_REFUSED, f"The adapter {spec.adapter} does not support the workspace access "
+                          f"{access!r}; open the session with {can}.")
     roots = spec.roots or around.offered.roots
     try:
         return resolve_workspace(asked.workspace or roots[0], roots)
@@ -137,7 +136,7 @@ def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> P
 
 
 def refusal(journal: Journal, agent_id: str, error: OpenRefused | AgentStartFailed | OSError, reply_to: str) -> Frame:
-    """The frame that answers an open that was not done."""
+    """Return the frame that rejects an open."""
     found = error.workspace_files if isinstance(error, OpenRefused) else None
     files = msgspec.UNSET if found is None else msgspec.Raw(found)
     code, sentence = unstarted(agent_id, error)
@@ -147,21 +146,21 @@ def refusal(journal: Journal, agent_id: str, error: OpenRefused | AgentStartFail
 
 def capabilities(journal: Journal, started: Started, reply_to: str, box: Box | None = None,
                  settings: p.AgentSettings | None = None) -> Frame:
-    """What the agent is and offers, in answer to the open."""
+    """Return the frame that answers an open with the agent's identity and features."""
     state = journal.state
     payload = p.Capabilities(
         dps_version=DPS_VERSION, features=msgspec.to_builtins(started.features),
         agent=p.AgentIdentity(agent_id=state.agent_id, name=started.name, version=started.version, model=started.model),
         box=box, settings=settings,
     )
-    # A runner forgets a session that is closed and told; its gateway gives the conversation's name back then.
+    # A runner forgets a session once its end is acknowledged; the gateway then sends the conversation's name back.
     named = {"agent_session": started.agent_session} if started.agent_session else {}
     return journal.frame("session.capabilities", payload, {"in_reply_to": reply_to, **named})
 
 
 def as_configured(opening: AgentStart, started: Started) -> Started:
-    """What the agent offers, corrected by what its config knows better: one that does not ask is not held to anything
-    by its asking (A-10)."""
+    """Return the agent's features, corrected by its config: an agent that does not ask before its tools cannot be
+    limited by denying its requests (A-10)."""
     if opening.spec.asks:
         return started
     features = msgspec.structs.replace(started.features, permission="never", read_only=False)
@@ -169,15 +168,15 @@ def as_configured(opening: AgentStart, started: Started) -> Started:
 
 
 def check_access(opening: AgentStart, started: Started, boxing: Boxing) -> None:
-    """Refuse an agent that only now tells that it cannot be held to the access, unless a wall does. Raises OpenRefused.
-    """
+    """Reject an agent that reports only now that it does not support the access, unless a wall enforces it. Raises
+    OpenRefused."""
     if opening.workspace_access == "ro" and not (started.features.read_only or boxing.holds(opening.spec, "ro")):
-        raise OpenRefused(Code.WORKSPACE_REFUSED, "The agent cannot be held to reading (read_only): it does not ask "
-                          "before its tools, or does not offer it; open it with rw.")
+        raise OpenRefused(Code.WORKSPACE_REFUSED, "This agent does not support read-only access (read_only): it does "
+                          "not ask before its tools. Open the session with workspace_access=rw.")
 
 
 async def back_to_mode(agent: Agent, started: Started, mode: str | None) -> None:
-    """Put the agent into the mode that the session was in. Raises OpenRefused."""
+    """Switch the agent to the mode that the session was in. Raises OpenRefused."""
     if mode is None or not switches(started.features) or not isinstance(agent, SwitchesMode):
         return
     try:
@@ -187,15 +186,15 @@ async def back_to_mode(agent: Agent, started: Started, mode: str | None) -> None
 
 
 def not_resumed(journal: Journal, opening: AgentStart, started: Started) -> list[Frame]:
-    """What is said, once an opening, of an agent that begins again where it should have gone on."""
+    """Return the warning, once per opening, for an agent that starts afresh instead of resuming."""
     if not opening.resume or started.resumed:
         return []
     if started.fresh_because is not None:
-        sentence = ("The agent could not go on with its earlier conversation, and begins a new one: "
+        sentence = ("The agent could not resume its earlier conversation and begins a new one: "
                     f"{started.fresh_because}")
     elif started.features.resume_session:
-        sentence = "The agent has kept nothing of its earlier conversation, and begins a new one."
+        sentence = "The agent has stored nothing of its earlier conversation and begins a new one."
     else:
-        sentence = ("The agent cannot go on with an earlier conversation (resume_session), and begins a new one: it "
-                    "remembers nothing of what was said before.")
+        sentence = ("The agent cannot resume an earlier conversation (resume_session) and begins a new one: it "
+                    "remembers nothing of the earlier one.")
     return [journal.agent_error("warning", Code.UNSUPPORTED_CAPABILITY, sentence)]

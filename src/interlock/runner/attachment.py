@@ -1,4 +1,4 @@
-"""One link from its welcome to its end: tasks that send, receive, catch up, acknowledge and vouch."""
+"""One link from its welcome to its end: tasks that send, receive, catch up, acknowledge and report live agents."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from interlock.runner.outflow import Outflow
 from interlock.runner.send_queue import Sending, SessionQueue
 
 PAGE_BYTES = MAX_MESSAGE_BYTES
-"""The outbox is read in pages of about this."""
+"""Approximate size of the pages in which the outbox is read."""
 
 TRY_AGAIN_LATER = 1013
 """Close code for a gateway that sends faster than the runner acts (RFC 6455 registry)."""
 
 
 LOOKS_WAITING = 16
-"""Looks at workspaces that one gateway waits for; one more is answered at once, with nothing."""
+"""Workspace looks that may wait for one gateway; one more is answered at once, with an error."""
 
 Look = Callable[[WorkspaceLook], Awaitable[WorkspaceChanges]]
-"""Looks at a session's workspace (J-4); it raises nothing that a look is at fault for."""
+"""Reads the changes in a session's workspace (J-4); problems of the workspace are in the result, not raised."""
 
 
 async def no_look(asked: WorkspaceLook) -> WorkspaceChanges:
-    """Look at nothing, for a runner that does not offer it."""
+    """Answer a look for a runner that does not offer it."""
     return WorkspaceChanges(request_id=asked.request_id, session_id=asked.session_id,
                             why_not="This runner does not look at workspaces.")
 
 
 class LinkBroken(Exception):
-    """The link cannot go on and is to be made again; `code` is the close code that the gateway is told."""
+    """The link must be closed and reopened; `code` is the close code that the gateway receives."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -62,7 +62,7 @@ class LinkBroken(Exception):
 
 
 class LinkSession:
-    """Drives one link. `run` returns never: it raises Broken, ConnectionClosed, or what a task failed with."""
+    """Drives one link. `run` never returns: it raises LinkBroken, ConnectionClosed, or the error of a task."""
 
     def __init__(self, socket: ClientConnection, *, gateway_id: str, outbox: Outbox, outflow: Outflow, inbound: Inbound,
                  vouch: Callable[[], list[LiveAgent]], clock: Clock, entropy: Entropy, heartbeat_s: float,
@@ -93,7 +93,7 @@ class LinkSession:
         self._peaks: dict[str, int] = {}
 
     async def run(self, welcome: Welcome, session_ids: list[str]) -> None:
-        """Attach at the welcome: each session of the hello owes its history (D-2), then goes live."""
+        """Attach after the welcome: each session of the hello sends its history first (D-2), then goes live."""
         durable = {session.session_id: session.last_durable_seq for session in welcome.sessions}
         for session_id in session_ids:
             after = durable.get(session_id, 0)
@@ -127,7 +127,7 @@ class LinkSession:
             self._to_read.set()
 
     async def _read_outbox(self) -> None:
-        """Bring sessions that are behind to where they are live, one after another."""
+        """Read sessions that are behind from the outbox until they are live, one after another."""
         while True:
             await self._to_read.wait()
             self._to_read.clear()
@@ -135,8 +135,8 @@ class LinkSession:
                 await self._catch_up(session_id, self._sending.lanes[session_id])
 
     async def _catch_up(self, session_id: str, lane: SessionQueue) -> None:
-        """Read a session's frames; the last of them while the outflow stands still, so that between what is read
-        here and what is offered next nothing is missing and nothing comes twice."""
+        """Read a session's frames; the last page while the outflow is locked, so that no frame is missing or repeated
+        between this page and the next offer."""
         if lane.seq is None:
             row = await self._outbox.session(session_id, self._gateway_id)
             lane.seq = row.acked_seq if row else 0
@@ -147,7 +147,7 @@ class LinkSession:
             if sum(len(frame.raw) for frame in page) < PAGE_BYTES // 2:
                 break
             if not lane.owes_history:
-                # A page at a time: the rest is read when the socket has taken this one.
+                # One page at a time: the next is read once the socket has accepted this one.
                 self._push_frames(lane, frames)
                 return
         async with self._outflow.still:
@@ -175,11 +175,12 @@ class LinkSession:
         self._sending.go_live(lane, max(row.last_seq, lane.seq or 0), deltas)
 
     def _push_frames(self, lane: SessionQueue, frames: list[StoredFrame]) -> None:
-        """Queue frames as live ones. Raises Broken for a hole: frames were evicted, which only a history can tell."""
+        """Queue frames as live ones. Raises LinkBroken for a gap: frames were evicted, and only a history reports
+        that."""
         for frame in frames:
             if frame.seq != (lane.seq or 0) + 1:
                 raise LinkBroken(1001, f"Frames of session {frame.session_id} were lost before {frame.seq}; "
-                                   "a new link tells which.")
+                                   "a new link reports them as lost.")
             lane.seq = frame.seq
             self._sending.push(frame.raw)
 
@@ -196,7 +197,7 @@ class LinkSession:
             await self._take(split(message) if self._batch else (message,))
 
     async def _take(self, raws: Iterable[bytes]) -> None:
-        """Take one message's frames: they become durable together (D-7)."""
+        """Accept one message's frames: they become durable together (D-7)."""
         try:
             came = await self._inbound.take(raws)
         except ControlGap as gap:
@@ -214,14 +215,14 @@ class LinkSession:
                 case Frame(payload=WorkspaceLook() as asked):
                     self._begin_look(asked)
                 case Frame():
-                    self._note(f"The gateway sent {taken.type} at a time that it has no meaning; it was ignored.")
+                    self._note(f"The gateway sent {taken.type} out of order; it was ignored.")
 
     def _begin_look(self, asked: WorkspaceLook) -> None:
-        """Look beside what else the link does, and answer."""
+        """Read the workspace in a task of its own, and send the answer."""
         if len(self._looks) >= LOOKS_WAITING:
             self._answer_look(WorkspaceChanges(
                 request_id=asked.request_id, session_id=asked.session_id,
-                why_not=f"The runner looks at {LOOKS_WAITING} workspaces already; try again in a moment."))
+                why_not=f"The runner is reading {LOOKS_WAITING} workspaces already; try again in a moment."))
             return
 
         async def look() -> None:
@@ -235,7 +236,7 @@ class LinkSession:
         self._sending.urge(self._link_frame("x-interlock.workspace.changes", changes))
 
     def refused(self, session_id: str, refusal: RefusedControl) -> None:
-        """Tell that a control frame of this gateway was stored and refused; hello repeats it until it is confirmed."""
+        """Report that a control frame of this gateway was stored and refused; hello repeats it until acknowledged."""
         self._sending.urge(encode(Frame(
             type="x-interlock.control.refused", payload=refusal, message_id=self._new_id(), session_id=session_id,
             timestamp=iso(self._clock.now_ms()))))
@@ -250,7 +251,7 @@ class LinkSession:
             self._acked.set()
 
     async def _trim(self) -> None:
-        """Trim the outbox; acks that come while one is written are taken together."""
+        """Trim the outbox; acks that arrive during a write are handled together."""
         while True:
             await self._acked.wait()
             self._acked.clear()
@@ -271,7 +272,7 @@ class LinkSession:
             self._acks_full.set()
 
     async def _acknowledge(self) -> None:
-        """Acknowledge control frames, at the latest after ACK_FRAMES or the delay (D-1, D-7)."""
+        """Acknowledge control frames after ACK_FRAMES frames or the delay, whichever is first (D-1, D-7)."""
         while True:
             await self._ack_due.wait()
             try:
@@ -294,7 +295,7 @@ class LinkSession:
 
 
 async def first(*works: Coroutine[Any, Any, None]) -> None:
-    """Run works beside each other until the first ends or fails; the others are cancelled and waited for."""
+    """Run coroutines concurrently until the first ends or fails; cancel the others and wait for them."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

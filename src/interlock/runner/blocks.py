@@ -1,7 +1,7 @@
-"""Pure: text into blocks and deltas within their bounds (E-4, E-5), and a tool's output into what is kept of it.
+"""Split text into blocks and deltas within their limits (E-4, E-5), and bound a tool's output. Pure.
 
-Sizes are counted as encoded JSON, offsets in Unicode code points. Where a block ends depends on the whole text alone,
-never on how the agent happened to cut it.
+Sizes are counted as encoded JSON, offsets in Unicode code points. Block boundaries depend on the whole text alone, not
+on how the agent cut it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from interlock.protocol.sizes import json_size, split_sized, split_text
 
 Kind = Literal["text", "thinking"]
 PREFIXES: dict[Kind, str] = {"text": "txt_", "thinking": "thk_"}
-"""A block's id tells its kind, so that a restarted runner can close what it finds in the outbox (D-6)."""
+"""The prefix of a block's id names its kind, so that a restarted runner can close what it finds in the outbox (D-6)."""
 
 
 def sound(text: str) -> str:
-    """The text with lone surrogates replaced: JSON cannot carry them."""
+    """Return the text with lone surrogates replaced: JSON cannot carry them."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -30,7 +30,7 @@ def sound(text: str) -> str:
 
 
 def fit(text: str, budget: int) -> int:
-    """How many code points from the start of `text` take at most `budget` bytes as JSON."""
+    """Return how many code points from the start of `text` fit in `budget` bytes of JSON."""
     text = text[: max(budget, 0)]
     if json_size(text) <= budget:
         return len(text)
@@ -45,7 +45,7 @@ def fit(text: str, budget: int) -> int:
 
 
 class BlockDelta(NamedTuple):
-    """Text that an open block grows by."""
+    """Text appended to an open block."""
 
     kind: Kind
     block_id: str
@@ -55,7 +55,7 @@ class BlockDelta(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A block that is closed, with its whole text. `continues` names the block that it goes on from (E-5)."""
+    """A closed block with its whole text. `continues` is the id of the block that it continues (E-5)."""
 
     kind: Kind
     block_id: str
@@ -64,7 +64,7 @@ class Done(NamedTuple):
 
 
 class Blocks:
-    """The text of one turn: at most one block is open. `new_id` makes an id from a prefix; a block takes at most
+    """The text of one turn; at most one block is open. `new_id` makes an id from a prefix; a block holds at most
     `max_bytes`, encoded."""
 
     def __init__(self, new_id: Callable[[str], str], max_bytes: int = MAX_BLOCK_BYTES) -> None:
@@ -78,7 +78,7 @@ class Blocks:
         self._bytes = 0
 
     def write(self, kind: Kind, text: str) -> list[BlockDelta | Done]:
-        """Add text; a block of the other kind is closed first, a full one is closed and goes on as a new one."""
+        """Append text. An open block of the other kind is closed first; a full one is closed and continued."""
         steps: list[BlockDelta | Done] = []
         if text and self._block_id is not None and kind != self._kind:
             steps += self.close()
@@ -98,7 +98,7 @@ class Blocks:
         return steps
 
     def close(self) -> list[BlockDelta | Done]:
-        """Close the open block, if there is one; what comes next is a block of its own."""
+        """Close the open block, if there is one; later text starts a new block."""
         if self._block_id is None:
             return []
         done = Done(self._kind, self._block_id, "".join(self._parts), self._continues)
@@ -124,7 +124,7 @@ class Blocks:
 
 
 class BoundedOutput:
-    """A tool's output up to MAX_TOOL_OUTPUT_BYTES as JSON: all of it, or its first and last halves (E-5)."""
+    """A tool's output up to MAX_TOOL_OUTPUT_BYTES as JSON: all of it, or its two ends of half that size (E-5)."""
 
     HALF = MAX_TOOL_OUTPUT_BYTES // 2
 
@@ -138,7 +138,7 @@ class BoundedOutput:
         self._hash = hashlib.sha256()
 
     def add(self, text: str) -> None:
-        """Add output in the order in which it came."""
+        """Append output, in order."""
         raw = text.encode()
         self._bytes_total += len(raw)
         self._hash.update(raw)
@@ -155,7 +155,7 @@ class BoundedOutput:
                 self._trim()
 
     def _trim(self) -> None:
-        # What a wide letter left free of the head is the tail's, so that nothing is cut which fits as a whole.
+        # The tail may use what a wide character left free in the head, so that output that fits is never cut.
         room = MAX_TOOL_OUTPUT_BYTES - self._head_bytes
         while self._tail_bytes > room:
             text, size = self._tail.popleft()
@@ -168,7 +168,7 @@ class BoundedOutput:
                 self._tail_bytes += self._tail[0][1]
 
     def result(self) -> tuple[str, Truncated | None]:
-        """The text that is kept, and what was cut from it where anything was."""
+        """Return the stored text, and what was cut from it, if anything."""
         text = "".join(self._head) + "".join(part for part, _ in self._tail)
         if not self._dropped:
             return text, None
@@ -178,7 +178,7 @@ class BoundedOutput:
 
 
 def _fit_end(text: str, budget: int) -> int:
-    """The index from which the text takes at most `budget` bytes as JSON."""
+    """Return the index from which the rest of the text fits in `budget` bytes of JSON."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""A compaction that the gateway asked for: the agent's work like a turn, but none (T-1, T-6)."""
+"""A compaction that the gateway requested: the agent works as in a turn, but it is not a turn (T-1, T-6)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ log = structlog.get_logger()
 
 
 def reported(journal: Journal, report: Compacted, reply_to: str) -> Frame:
-    """Make the frame that answers a plan. Raises CompactionFailed for a summary that no frame carries (L-2): the
-    gateway would wait for it until its own time was up, and the session with it."""
+    """Make the frame that answers a plan. Raises CompactionFailed for a summary too large for a frame (L-2): otherwise
+    the gateway and the session would wait until the gateway's timeout."""
     frame = journal.frame("session.compacted", report, {"in_reply_to": reply_to})
     try:
         encode(frame)
@@ -30,22 +30,22 @@ def reported(journal: Journal, report: Compacted, reply_to: str) -> Frame:
 
 
 async def compact(agent: Compacts, journal: Journal, asked: Frame, request: SessionCompact) -> None:
-    """Have the agent compact its context, and answer `asked`: `session.compacted`, or `session.error`
-    COMPACTION_FAILED, also where this is broken off. What it took is told behind that, where the agent says it: it is
-    money of the day as a turn's is (P-7)."""
-    told: list[TurnUsage] = []
+    """Have the agent compact its context, and answer `asked` with `session.compacted`, or with `session.error`
+    COMPACTION_FAILED, also if it is cancelled. The usage follows if the agent reports it: it counts towards the budget
+    of the day as a turn's does (P-7)."""
+    usages: list[TurnUsage] = []
     answer = journal.session_error(Code.COMPACTION_FAILED, BROKEN_OFF, False, asked.message_id)
     await journal.write(*journal.state_changed("compacting"))
     try:
-        report = await agent.compact(request, told.append)
+        report = await agent.compact(request, usages.append)
         answer = reported(journal, report, asked.message_id)
     except CompactionFailed as error:
         answer = journal.session_error(Code.COMPACTION_FAILED, str(error), False, asked.message_id)
     except Exception as error:
-        # The adapter has a mistake in it, and the request is owed its answer all the same.
+        # A bug in the adapter: the request must be answered all the same.
         log.exception("the adapter of an agent failed")
         sentence = f"Interlock's adapter for this agent failed: {error!r}."
         answer = journal.session_error(Code.COMPACTION_FAILED, sentence, False, asked.message_id)
     finally:
-        took = [compaction_usage(journal, told[-1])] if told else []
+        took = [compaction_usage(journal, usages[-1])] if usages else []
         await journal.write(answer, *took, *journal.state_changed("idle"))

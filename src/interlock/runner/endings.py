@@ -1,4 +1,4 @@
-"""The frames that end things: a turn, its usage, a process, an opening (A-2, T-2, T-3)."""
+"""The frames that end a turn, its usage, a process or an opening (A-2, T-2, T-3)."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from interlock.runner.state import TurnState
 
 STDERR_LINES = 20
 STDERR_CHARS = 4_000
-"""What of an agent's standard error stands in the error that tells of its failure (A-8)."""
+"""Characters of an agent's standard error that the error about its failure quotes (A-8)."""
 
 
 def with_stderr(sentence: str, stderr: str) -> str:
-    """The sentence, and under it the last lines that the agent wrote on standard error."""
+    """Return the sentence, followed by the last lines of the agent's standard error."""
     lines = stderr.strip().splitlines()[-STDERR_LINES:]
     shown = "\n".join(lines)[-STDERR_CHARS:]
     return f"{sentence}\n{shown}" if shown else sentence
 
 
 def failure(journal: Journal, sentence: str, stderr: str) -> str:
-    """The sentence of an agent's failure, what is to be done if it lacks a key that is set here, and its last lines."""
+    """Return the sentence about an agent's failure, the remedy if it lacks a key that is set here, and its last lines.
+    """
     remark = remark_on(f"{sentence}\n{stderr}", journal.state.agent_id, journal.keys_left_out)
     return with_stderr(f"{sentence} {remark}".rstrip(), stderr)
 
 
 def exit_error(journal: Journal, ended: ProcessExit, stderr: str, turn_id: str | None, *,
                expected: bool) -> list[Frame]:
-    """`agent.error` for an exit that was not 0 (A-2); `expected` marks one that we asked for."""
+    """Return `agent.error` for a non-zero exit (A-2); `expected` marks one that the runner requested."""
     kind = kind_of(ended)
     if kind is ExitKind.OK:
         return []
@@ -46,7 +47,7 @@ def exit_error(journal: Journal, ended: ProcessExit, stderr: str, turn_id: str |
 
 
 def outcome_errors(journal: Journal, outcome: TurnOutcome, stderr: str, turn_id: str) -> list[Frame]:
-    """What must be said of a turn's end before its end: an error, a notice."""
+    """Return the error and notice frames that precede a turn's end."""
     frames: list[Frame] = []
     if outcome.notice is not None:
         frames.append(journal.agent_error("warning", *outcome.notice, turn_id))
@@ -58,7 +59,7 @@ def outcome_errors(journal: Journal, outcome: TurnOutcome, stderr: str, turn_id:
 
 
 def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome, *, timed_out: bool = False) -> Frame:
-    """`session.turn.end`; `timed_out` tells that the runner's own clock asked for the cancel (C-1)."""
+    """Return `session.turn.end`; `timed_out` is true if the runner's own timer cancelled the turn (C-1)."""
     metadata: dict[str, Any] = {}
     exit_code = outcome.exit_code
     if exit_code is None and outcome.process is not None:
@@ -75,71 +76,71 @@ def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome, *, timed_o
     return journal.frame("session.turn.end", payload, metadata)
 
 
-def usage(journal: Journal, turn_id: str, told: TurnUsage, *, crashed: bool) -> Frame:
-    """The usage that the turn owes (T-2). What the agent did not say counts 0, marked where a crash is the reason."""
-    estimated = crashed and told.input_tokens is None
-    return _usage(journal, turn_id, told, {"estimated": True} if estimated else None)
+def usage(journal: Journal, turn_id: str, reported: TurnUsage, *, crashed: bool) -> Frame:
+    """Return the usage frame of a turn (T-2). Figures that the agent did not report are 0, marked after a crash."""
+    estimated = crashed and reported.input_tokens is None
+    return _usage(journal, turn_id, reported, {"estimated": True} if estimated else None)
 
 
-def running_usage(journal: Journal, turn_id: str, told: TurnUsage) -> Frame:
-    """What the turn took so far (T-2): running totals."""
-    return _usage(journal, turn_id, told, None)
+def running_usage(journal: Journal, turn_id: str, reported: TurnUsage) -> Frame:
+    """Return the running totals of the turn (T-2)."""
+    return _usage(journal, turn_id, reported, None)
 
 
-def compaction_usage(journal: Journal, told: TurnUsage) -> Frame:
-    """What a compaction outside turns took; it is no turn's, and only the totals go on."""
-    return _usage(journal, None, told, None)
+def compaction_usage(journal: Journal, reported: TurnUsage) -> Frame:
+    """Return the usage of a compaction outside of turns; it has no turn, and only the totals grow."""
+    return _usage(journal, None, reported, None)
 
 
-def _usage(journal: Journal, turn_id: str | None, told: TurnUsage, metadata: dict[str, Any] | None) -> Frame:
+def _usage(journal: Journal, turn_id: str | None, reported: TurnUsage, metadata: dict[str, Any] | None) -> Frame:
     state, turn = journal.state, journal.state.turn
-    if told.cost_usd is not None:
+    if reported.cost_usd is not None:
         before = turn.cost_usd if turn is not None else 0.0
-        state.cost_usd += max(told.cost_usd - before, 0.0)
+        state.cost_usd += max(reported.cost_usd - before, 0.0)
         if turn is not None:
-            turn.cost_usd = max(told.cost_usd, before)
+            turn.cost_usd = max(reported.cost_usd, before)
     payload = p.Usage(
         turn_id=turn_id,
-        token_usage=_tokens(told),
+        token_usage=_tokens(reported),
         cost_usage=p.Quota(limit=-1, used=state.cost_usd, unit="USD"),
         message_usage=p.MessageQuota(limit=-1, used=state.messages, unit="COUNT"),
-        context_window=_window(told),
+        context_window=_window(reported),
         time_to_reset=month_end(journal.now_ms),
-        request_usage=p.TokenUsage(**told.request._asdict()) if told.request is not None else None,
+        request_usage=p.TokenUsage(**reported.request._asdict()) if reported.request is not None else None,
     )
     return journal.frame("session.usage", payload, metadata)
 
 
-def _tokens(told: TurnUsage) -> p.TokenUsage:
+def _tokens(reported: TurnUsage) -> p.TokenUsage:
     return p.TokenUsage(
-        input_tokens=_count(told.input_tokens) or 0, output_tokens=_count(told.output_tokens) or 0,
-        cache_read_tokens=_count(told.cache_read_tokens), cache_write_tokens=_count(told.cache_write_tokens),
-        thinking_tokens=_count(told.thinking_tokens),
+        input_tokens=_count(reported.input_tokens) or 0, output_tokens=_count(reported.output_tokens) or 0,
+        cache_read_tokens=_count(reported.cache_read_tokens), cache_write_tokens=_count(reported.cache_write_tokens),
+        thinking_tokens=_count(reported.thinking_tokens),
     )
 
 
 def _count(reported: int | None) -> int | None:
-    """An agent's figure as a frame may carry it; one that counts nothing is not known."""
+    """Return an agent's figure in the range of a frame; a negative one counts as unknown."""
     return reported if reported is not None and 0 <= reported <= LARGEST_SEQ else None
 
 
-def _window(told: TurnUsage) -> p.ContextWindow:
+def _window(reported: TurnUsage) -> p.ContextWindow:
     utilization = None
-    if told.context_capacity and told.context_used is not None:
-        utilization = min(max(told.context_used / told.context_capacity, 0.0), 1.0)
-    return p.ContextWindow(capacity=_count(told.context_capacity), used=_count(told.context_used),
+    if reported.context_capacity and reported.context_used is not None:
+        utilization = min(max(reported.context_used / reported.context_capacity, 0.0), 1.0)
+    return p.ContextWindow(capacity=_count(reported.context_capacity), used=_count(reported.context_used),
                            utilization=utilization)
 
 
 def month_end(now_ms: int) -> str:
-    """The end of the current UTC month: the first instant of the next."""
+    """Return the end of the current UTC month: the first instant of the next."""
     now = datetime.fromtimestamp(now_ms // 1000, UTC)
     year, month = divmod(now.year * 12 + now.month, 12)
     return iso(int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp()) * 1000)
 
 
 def closed(journal: Journal, reason: str, ended: ProcessExit | None) -> list[Frame]:
-    """The agent is over: its last state and `session.closed`."""
+    """Return the frames that end an opening: the agent's last state and `session.closed`."""
     payload = p.SessionClosed(
         reason=reason, exit_code=ended.code if ended else None, signal=ended.signal if ended else None
     )

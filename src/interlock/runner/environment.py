@@ -1,4 +1,4 @@
-"""The environment a process agent starts with (A-1): an allow-list, the configured variables, and our own words."""
+"""The environment of an agent's process (A-1): an allow-list, the configured variables, and Interlock's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SESSION = "RAWP_SESSION_ID"
 WORKSPACE = "RAWP_WORKSPACE_PATH"
 VERSION = "RAWP_DPS_VERSION"
 RUNNER = "RAWP_RUNNER_ID"
-"""Which runner started it: what lets the runner's next start find what its last life left (A-4)."""
+"""The runner that started the process: the next start finds leftover processes by it (A-4)."""
 DPS_VERSION = "rawp-dps-1.0"
 
 ALLOWED = frozenset({
@@ -17,8 +17,8 @@ ALLOWED = frozenset({
     "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 })  # fmt: skip
-"""Where things are, what language and terminal there is, and the way to the network. No credentials, no sockets of
-agents that hold them (SSH_AUTH_SOCK): an agent gets those that its `env` or its `env_pass` names."""
+"""Locations, language, terminal and network settings. No credentials and no sockets of agents that hold them
+(SSH_AUTH_SOCK): an agent gets those that its `env` or `env_pass` names."""
 ALLOWED_PREFIXES = ("LC_", "XDG_")
 OWN_PREFIX = "INTERLOCK_"
 
@@ -32,11 +32,11 @@ def environment(
     extra: Mapping[str, str] | None = None,
     credentials: Collection[str] = (),
 ) -> dict[str, str]:
-    """The whole environment of one agent (A-1).
+    """Return the whole environment of one agent (A-1).
 
-    `base` is the runner's own, of which only the allow-list and the variables named in `credentials` pass; `extra` is
-    the agent's configured `env` and wins over it; the RAWP_ variables win over both. INTERLOCK_ variables, the runner's
-    secrets among them, never pass, from wherever they come. `workspace` must be absolute: ValueError otherwise.
+    Of `base`, the runner's own, only the allow-list and the variables named in `credentials` pass; `extra`, the agent's
+    configured `env`, wins over it; the RAWP_ variables win over both. INTERLOCK_ variables, among them the runner's
+    secrets, never pass, whatever their source. Raises ValueError unless `workspace` is absolute.
     """
     if not Path(workspace).is_absolute():
         raise ValueError(f"The workspace {str(workspace)!r} is not an absolute path.")

@@ -1,4 +1,4 @@
-"""What an exit means (A-2). The exit itself is `interlock.ports.agent.Exit`: exactly one of code and signal is set."""
+"""The meaning of an exit (A-2). An `interlock.ports.agent.Exit` has exactly one of code and signal."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class ExitKind(StrEnum):
 
 
 def exit_from_status(status: int) -> ProcessExit:
-    """The exit of a status as waitpid gives it."""
+    """Return the exit for a status of waitpid."""
     code = os.waitstatus_to_exitcode(status)
     return ProcessExit(code, None) if code >= 0 else ProcessExit(None, -code)
 
 
 def signal_of(ended: ProcessExit) -> int | None:
-    """The signal it died of, whether the kernel says so or a shell in between with 128+N (N 1-64); None for neither."""
+    """Return the signal that ended it, reported by the kernel or by a shell as 128+N (N 1-64); None for neither."""
     if ended.signal is not None:
         return ended.signal
     number = (ended.code or 0) - SIGNAL_BASE
@@ -36,14 +36,14 @@ def signal_of(ended: ProcessExit) -> int | None:
 
 
 def kind_of(ended: ProcessExit) -> ExitKind:
-    """A-2's three ways: 0 is ok, 128+N (N 1-64) and death by signal are signal, all else is error."""
+    """Classify an exit (A-2): 0 is ok, 128+N (N 1-64) and death by signal are signal, everything else is error."""
     if ended.code == 0:
         return ExitKind.OK
     return ExitKind.ERROR if signal_of(ended) is None else ExitKind.SIGNAL
 
 
 def sentence_of(ended: ProcessExit) -> str:
-    """One sentence for the user: "The agent was ended by SIGKILL." or "The agent ended with exit code 3."."""
+    """Return a sentence for the user: "The agent was ended by SIGKILL." or "The agent ended with exit code 3."."""
     number = signal_of(ended)
     if number is None:
         return f"The agent ended with exit code {ended.code}."

@@ -1,4 +1,4 @@
-"""The gateways that a runner is paired with: one link each, none disturbing the others (D-5)."""
+"""The gateways that a runner is paired with: one independent link each (D-5)."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from interlock.runner.outflow import Outflow
 from interlock.runner.sessions import RunnerSessions
 
 FORGET_S = 60
-"""How often sessions that are over are forgotten."""
+"""Interval at which ended sessions are forgotten."""
 SWEEP_S = 15 * 60
-"""How often it is looked whether an observer has been away for too long."""
+"""Interval at which observers that have been away for too long are removed."""
 
 log = structlog.get_logger()
 
 
 class PairedGateway(msgspec.Struct, frozen=True, kw_only=True):
-    """One gateway and what it knows this runner by."""
+    """One gateway, and the credentials of this runner for it."""
 
     url: str
     token: str
     runner_id: str
     tls: ssl.SSLContext | None = None
-    """Certificates to trust on a wss:// link; None: the system's."""
+    """Certificates to trust on a wss:// link; None for the system's."""
 
 
 HelloTo = Callable[[PairedGateway, str], Awaitable[Hello]]
-"""Makes the hello to a gateway, from the pairing and the gateway's id ("" while that is not known)."""
+"""Make the hello for a gateway, from the pairing and the gateway's id ("" while unknown)."""
 
 
 class Gateways:
-    """Keeps a runner attached to all its gateways. The first pairing is the one of the time before there were more."""
+    """Keeps a runner attached to all its gateways. The first pairing is the one from before there were several."""
 
     def __init__(self, pairings: list[PairedGateway], *, outbox: Outbox, objects: Objects, outflow: Outflow,
                  sessions: RunnerSessions, presence: LivePresence, hello: HelloTo, clock: Clock, entropy: Entropy,
@@ -62,8 +62,8 @@ class Gateways:
         sessions.on_refused(self._refused)
 
     async def run(self) -> None:
-        """Stay attached until cancelled. Raises TokenRefused once every gateway refuses its token, UnsafeUrl, and what
-        acting on a control frame raised."""
+        """Stay attached until cancelled. Raises TokenRefused once every gateway refuses its token, UnsafeUrl, and the
+        errors of control frames."""
         known = {row.link: row.gateway_id for row in await self._outbox.gateways()}
         self._links = [self._link(pairing, known.get(pairing.runner_id, ""), primary=place == 0)
                        for place, pairing in enumerate(self._pairings)]
@@ -77,7 +77,7 @@ class Gateways:
             await asyncio.gather(*tasks, sweeping, return_exceptions=True)
 
     def greet_again(self) -> None:
-        """Tell every gateway what this runner offers now (L-4)."""
+        """Send every gateway the current offering (L-4)."""
         for link in self._links:
             link.greet_again()
 
@@ -87,7 +87,7 @@ class Gateways:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 refused = task.exception()
-                # A gateway that refuses its token costs only itself, while another one takes what is said.
+                # A refused token stops only its own link, while another gateway still accepts frames.
                 if not isinstance(refused, TokenRefused) or not any(one in tasks for one in waiting):
                     task.result()
 

@@ -1,6 +1,6 @@
-"""Where a workspace's repository keeps what git reads of it: found without git, and never outside the runner's roots.
+"""Find the directories of a workspace's repository that git reads: without git, and never outside the runner's roots.
 
-A repository may be an agent's, or a stranger's: it names directories by files and links of its own (J-4).
+A repository may come from an agent or a stranger: its files and links name other directories (J-4).
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from typing import NamedTuple
 from interlock.protocol.limits import KIB, MIB
 
 MAX_ABOVE = 32
-"""Directories from the workspace upwards that are looked at."""
+"""Directories that are searched, from the workspace upwards."""
 MAX_TEXT_BYTES = 64 * KIB
-"""A file that names a directory, a commit or what is ignored; a longer one is not read."""
+"""Limit of a file that names a directory, a commit or ignored paths; a longer one is not read."""
 MAX_PACKED_BYTES = 16 * MIB
-"""The file of packed references; a longer one is not read."""
+"""Limit of the file of packed references; a longer one is not read."""
 MAX_NAMES = 5
-"""References that name another one are followed so far, and object directories that borrow from another one."""
+"""Steps that references to other references are followed, and object directories that borrow from others."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFERENCE = re.compile(r"refs/[^\x00-\x20\x7f~^:?*\[\\]+")
 PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""A link is not followed, and a FIFO does not hold anyone up."""
+"""Links are not followed, and opening a FIFO does not block."""
 
 
 class NotReadable(Exception):
-    """The repository is not looked at; the text is one sentence."""
+    """The repository cannot be read; the text is one sentence."""
 
 
 class Repository(NamedTuple):
-    """Absolute directories without links. `commit` is None before the first commit; `branch` if none is checked out."""
+    """Absolute directories without links. `commit` is None before the first commit, `branch` for a detached HEAD."""
 
     top: Path
     own: Path
-    """What belongs to this working tree: its index, its HEAD."""
+    """The directory of this working tree: its index and its HEAD."""
     shared: Path
-    """What all working trees of the repository have in common."""
+    """The directory that all working trees of the repository share."""
     objects: Path
     branch: str | None
     commit: str | None
     excluded: bytes
-    """What `info/exclude` says."""
+    """The content of `info/exclude`."""
 
 
 def find_repository(workspace: Path, roots: Sequence[str]) -> Repository:
-    """Find the repository that a workspace lies in; `roots` are the runner's. Raises NotReadable."""
+    """Find the repository that contains a workspace; `roots` are the runner's. Raises NotReadable."""
     allowed = [Path(root).resolve() for root in roots]
     above = [one for one in [workspace, *workspace.parents][:MAX_ABOVE] if _inside(one, allowed)]
     top = next((one for one in above if os.path.lexists(one / ".git")), None)
@@ -64,7 +64,7 @@ def find_repository(workspace: Path, roots: Sequence[str]) -> Repository:
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """Return a plain file's content, without following a link; b"" if it is none or longer than `most`."""
+    """Return a regular file's content, without following a link; b"" if it is not one or is longer than `most`."""
     try:
         with os.fdopen(os.open(path, PLAIN), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -76,12 +76,12 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 def _directory(path: Path, allowed: Sequence[Path]) -> Path:
-    """The directory that `.git` is, or that it names."""
+    """Return the directory that `.git` is, or that it names."""
     if path.is_dir():
         return _checked(path, allowed)
     named = _line(path)
     if not named.startswith("gitdir: "):
-        raise NotReadable(f"{path} is neither a repository nor names one.")
+        raise NotReadable(f"{path} neither is a repository nor names one.")
     return _checked(path.parent / named.removeprefix("gitdir: "), allowed)
 
 
@@ -89,9 +89,9 @@ def _checked(path: Path, allowed: Sequence[Path]) -> Path:
     try:
         real = path.resolve()
     except (OSError, RuntimeError, ValueError) as wrong:
-        raise NotReadable("The repository's directories lead nowhere.") from wrong
+        raise NotReadable("The repository's directories cannot be resolved.") from wrong
     if not _inside(real, allowed):
-        raise NotReadable(f"The repository keeps a part of itself in {real}, which lies outside the runner's roots; "
+        raise NotReadable(f"A part of the repository is in {real}, which lies outside the runner's roots; "
                           "start the runner with that directory as a root, too.")
     if not real.is_dir():
         raise NotReadable(f"The repository lacks its directory {real}.")
@@ -99,7 +99,7 @@ def _checked(path: Path, allowed: Sequence[Path]) -> Path:
 
 
 def _check_borrowed(objects: Path, allowed: Sequence[Path]) -> None:
-    """A clone may take objects from other directories, and those from others again."""
+    """Check the directories that a clone borrows objects from, and those that they borrow from. Raises NotReadable."""
     waiting, seen = [objects], set[Path]()
     while waiting:
         one = waiting.pop()
@@ -107,33 +107,33 @@ def _check_borrowed(objects: Path, allowed: Sequence[Path]) -> None:
         if os.path.lexists(one / "pack"):
             _checked(one / "pack", allowed)
         if len(seen) > MAX_NAMES:
-            raise NotReadable("The repository takes its objects from too many directories.")
+            raise NotReadable("The repository borrows objects from too many directories.")
         named = read_plain(one / "info/alternates", MAX_TEXT_BYTES).decode("utf-8", "surrogateescape").split("\n")
         borrowed = [_checked(one / line, allowed) for line in named if line and not line.startswith("#")]
         waiting += [other for other in borrowed if other not in seen]
 
 
 def _head(own: Path, shared: Path) -> tuple[str | None, str | None]:
-    """The branch that is checked out and the commit. Raises NotReadable."""
-    said, branch = _line(own / "HEAD"), None
+    """Return the branch that is checked out and the commit. Raises NotReadable."""
+    text, branch = _line(own / "HEAD"), None
     for _ in range(MAX_NAMES):
-        if _COMMIT.fullmatch(said):
-            return branch, said
-        name = said.removeprefix("ref: ").strip()
-        if name == said or not _REFERENCE.fullmatch(name) or ".." in name:
+        if _COMMIT.fullmatch(text):
+            return branch, text
+        name = text.removeprefix("ref: ").strip()
+        if name == text or not _REFERENCE.fullmatch(name) or ".." in name:
             break
         if name == "refs/heads/.invalid":
-            raise NotReadable("The repository keeps its references in another form than files, which is not read here.")
+            raise NotReadable("The repository does not store its references as files; other formats are not supported.")
         branch = branch or name.removeprefix("refs/heads/")
         packed = _packed(shared, name)
-        said = next((line for place in (own, shared) if (line := _reference(place, name))), packed)
-        if not said:
+        text = next((line for place in (own, shared) if (line := _reference(place, name))), packed)
+        if not text:
             return branch, None
     raise NotReadable("The repository's HEAD names no commit and no branch.")
 
 
 def _reference(place: Path, name: str) -> str:
-    """What a reference's own file says, if no link leads to it."""
+    """Return the content of a reference's own file, unless a link leads to it."""
     path = place / name
     return _line(path) if os.path.realpath(path.parent) == str(path.parent) else ""
 

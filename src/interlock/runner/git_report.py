@@ -1,4 +1,4 @@
-"""What `git diff` printed with `--raw`, `--numstat` and `--patch`, as changed files within bounds (J-4). Pure."""
+"""Parse the output of `git diff` with `--raw`, `--numstat` and `--patch` into changed files, bounded (J-4). Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from interlock.protocol.sizes import json_size
 from interlock.runner.blocks import fit
 
 MAX_FILES = 200
-"""Paths that are named; more are counted."""
+"""Paths that are listed; further ones are only counted."""
 MAX_FILE_DIFF_BYTES = 64 * KIB
-"""One file's diff, as JSON; a longer one is cut."""
+"""Limit of one file's diff, as JSON; a longer one is cut."""
 MAX_REPORT_BYTES = 512 * KIB
-"""Paths and diffs together, as JSON, so that the answer fits in a frame; what goes beyond has no diff, or no line."""
+"""Limit of paths and diffs together, as JSON, so that the answer fits in a frame; beyond it diffs, then files, are
+omitted."""
 FILE_BYTES = 256
-"""What one file takes beside its path and its diff."""
+"""Size of one file's entry beside its path and its diff."""
 
 Change = Literal["added", "modified", "deleted", "retyped", "unmerged"]
 CHANGES: dict[str, Change] = {"A": "added", "M": "modified", "D": "deleted", "T": "retyped", "U": "unmerged"}
@@ -26,11 +27,11 @@ _COUNTED = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 _ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _LETTERS = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _HEADS = (b"diff --git ", b"* Unmerged path ")
-"""How a file's part of a patch begins: lines of a file's content begin with a sign or a blank."""
+"""First lines of a file's part of a patch: lines of a file's content begin with a sign or a blank."""
 
 
 class GitReport(NamedTuple):
-    """The files that are named, how many there are in all, and whether diffs or files were left out."""
+    """The listed files, the total count, and whether diffs or files were omitted."""
 
     files: list[ChangedFile]
     total: int
@@ -38,20 +39,20 @@ class GitReport(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A path, and the letter that git has for its change."""
+    """A path, and git's letter for its change."""
 
     change: str
     path: bytes
 
 
 def read_listing(printed: bytes, *, whole: bool) -> list[Entry]:
-    """Read what git printed with `--raw`; `whole` is False if it was stopped while it wrote."""
+    """Parse git's output with `--raw`; `whole` is False if git was stopped while it wrote."""
     return _split(_lines(printed, whole=whole))[0]
 
 
 def read_report(listing: Sequence[Entry], printed: bytes, untracked: Container[bytes], *, whole: bool) -> GitReport:
-    """Make the report of the paths in `listing`, with what git printed of those that it compared; `whole` is False if
-    it was stopped while it wrote. `untracked` are the paths that the repository does not know."""
+    """Report the paths in `listing`, with git's output for those that it compared; `whole` is False if git was stopped
+    while it wrote. `untracked` are the paths that are not in the repository."""
     lines = _lines(printed, whole=whole)
     compared, counts, patch = _split(lines)
     parts = _parts(lines[patch:], compared, whole=whole)
@@ -75,7 +76,7 @@ def read_report(listing: Sequence[Entry], printed: bytes, untracked: Container[b
 
 
 def unquoted(path: bytes) -> bytes:
-    """Read a path as git writes it: in quotation marks, with escapes, if it has control characters."""
+    """Decode a path as git writes it: quoted and escaped if it has control characters."""
     if not (len(path) > 1 and path.startswith(b'"') and path.endswith(b'"')):
         return path
     return _ESCAPED.sub(lambda found: _byte(found[1]), path[1:-1])
@@ -87,11 +88,11 @@ def _byte(escape: bytes) -> bytes:
 
 def _lines(printed: bytes, *, whole: bool) -> list[bytes]:
     lines = printed.split(b"\n")
-    return lines if whole else lines[:-1]  # The last one may be cut.
+    return lines if whole else lines[:-1]  # The last line may be cut.
 
 
 def _split(lines: Sequence[bytes]) -> tuple[list[Entry], dict[bytes, tuple[int | None, int | None]], int]:
-    """The entries, the lines of each path that were added and removed, and where the patch begins."""
+    """Return the entries, the added and removed lines of each path, and where the patch begins."""
     entries = dict[bytes, Entry]()
     counts = dict[bytes, tuple[int | None, int | None]]()
     place = 0
@@ -112,14 +113,14 @@ def _number(text: bytes) -> int | None:
 
 
 def _sum(before: tuple[int | None, int | None] | None, more: int | None, which: int = 0) -> int | None:
-    """A path whose kind changed is counted as removed, and as added."""
+    """Add up the lines of a path whose kind changed: git lists it as removed and as added."""
     known = before[which] if before is not None else 0
     return None if known is None or more is None else known + more
 
 
 def _parts(lines: Sequence[bytes], entries: Sequence[Entry], *, whole: bool) -> dict[bytes, str]:
-    """Each path's part of the patch, if it is there. A path whose kind changed has two, and one that is not
-    merged may have more, so that what follows it cannot be told apart for certain and is left out."""
+    """Return each path's part of the patch. A path whose kind changed has two; an unmerged one may have more, so the
+    parts after it cannot be assigned with certainty and are omitted."""
     found = list(_sections(lines))
     parts = dict[bytes, str]()
     place = 0
@@ -154,7 +155,7 @@ def _text(section: list[bytes]) -> str:
 
 
 def _cut(text: str, budget: int) -> str:
-    """As many whole lines as fit."""
+    """Return as many whole lines as fit."""
     if json_size(text) <= budget:
         return text
     return text[:fit(text, budget)].rpartition("\n")[0]

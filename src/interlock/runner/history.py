@@ -1,4 +1,4 @@
-"""What a reattached session says first (D-2): a plan of `session.history` frames. Pure."""
+"""The first message of a reattached session (D-2): a plan of `session.history` frames. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from interlock.protocol.sizes import split_text
 from interlock.runner.uplink import TransientDelta
 
 ENVELOPE_BYTES = 4 * KIB
-"""Room in a part for everything but its frames and its lost ranges."""
+"""Space in a part for everything but its frames and its lost ranges."""
 
 RANGE_BYTES = 40
-"""A lost range takes at most this as JSON: two numbers up to 2^53, brackets and commas."""
+"""Upper limit of a lost range as JSON: two numbers up to 2^53, brackets and commas."""
 
 
 class HistoryPart(NamedTuple):
-    """One `session.history`: whole envelopes, and the ranges that were lost before, between or behind them."""
+    """One `session.history`: whole envelopes, and the ranges lost before, between or after them."""
 
     frames: list[bytes]
     lost: list[tuple[int, int]]
@@ -39,10 +39,10 @@ class HistoryPlan(NamedTuple):
 
 
 def lost_after(after: int, frames: Sequence[StoredFrame], last_seq: int) -> list[tuple[int, int]]:
-    """Ranges of (after, last_seq] that are not in `frames`: what the outbox cannot give any more (D-3).
+    """Return the ranges of (after, last_seq] that are not in `frames`: the outbox no longer has them (D-3).
 
-    Told by what is missing, not by what was evicted: so a frame evicted after it was read is not told lost, and what
-    a gateway once acknowledged and then lost itself is.
+    Computed from what is missing, not from what was evicted: a frame evicted after it was read is not reported as lost,
+    and a frame that a gateway acknowledged and then lost itself is.
     """
     lost: list[tuple[int, int]] = []
     for seq in (*(frame.seq for frame in frames), last_seq + 1):
@@ -53,9 +53,9 @@ def lost_after(after: int, frames: Sequence[StoredFrame], last_seq: int) -> list
 
 
 def plan_history(row: SessionRow, after: int, frames: Sequence[StoredFrame], deltas: Sequence[bytes]) -> HistoryPlan:
-    """Divide frames (in order of seq) and, at the end, deltas into parts that fit a message each (L-2, D-2).
+    """Divide frames (by seq) and, at the end, deltas into parts that fit in a message each (L-2, D-2).
 
-    A lost range stands in the part that holds the frame behind it, so that each part explains its own gaps.
+    A lost range is in the same part as the frame after it, so that each part explains its own gaps.
     """
     lost = lost_after(after, frames, row.last_seq)
     room = MAX_MESSAGE_BYTES - ENVELOPE_BYTES
@@ -86,7 +86,7 @@ def plan_history(row: SessionRow, after: int, frames: Sequence[StoredFrame], del
 
 
 def encode_part(plan: HistoryPlan, number: int, message_id: str, timestamp: str) -> bytes:
-    """Write part `number` (from 0) as a message of at most MAX_MESSAGE_BYTES."""
+    """Encode part `number` (from 0) as a message of at most MAX_MESSAGE_BYTES."""
     row, part = plan.row, plan.parts[number]
     count = sum(last - first + 1 for first, last in plan.lost)
     status = BufferStatus(policy_applied=row.policy, truncated=bool(plan.lost),
@@ -118,10 +118,10 @@ def merged_deltas(
     new_id: Callable[[], str],
     timestamp: str,
 ) -> list[TransientDelta]:
-    """Make one transient frame for each piece, from where `sent` (block → offset) says that the reader is.
+    """Make one transient frame for each piece, from the reader's position in `sent` (block → offset).
 
-    A piece that does not begin where the text before it ended carries `metadata.omitted`, the count of code points
-    left out (D-2). A block without a template was left open by an earlier run, whose `.done` is on its way.
+    A piece that does not continue the text before it carries `metadata.omitted`, the count of omitted code points
+    (D-2). A block without a template was left open by an earlier run; its `.done` follows.
     """
     deltas: list[TransientDelta] = []
     ends = dict(sent)

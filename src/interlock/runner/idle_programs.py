@@ -1,8 +1,7 @@
-"""Programs that may start while the agent works on no command: those that its config names in `between_turns` (H-16).
+"""Programs that may start while the agent works on no command: those in its config's `between_turns` (H-16).
 
-An agent that is a launcher, or that looks at its repository when it starts, cannot open a session without them. No one
-has asked for anything then, so there is no command whose approver could be asked: the config decides, and the session's
-stream records what started.
+An agent that is a launcher, or that inspects its repository at its start, cannot open a session without them. At that
+time there is no command and so no approver: the config decides, and the session's stream records what started.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from interlock.protocol.codes import Code
 from interlock.runner.journal import Journal
 
 MAX_REPORTED = 20
-"""Command lines of one opening that are reported as started between turns; later ones start all the same."""
+"""Command lines reported as started between turns, per opening; later ones start without a report."""
 
 
 class IdlePrograms:
-    """Lets the named programs start between turns, and leaves every other decision to `others`.
+    """Allows the configured programs between turns, and leaves every other decision to `others`.
 
-    An entry is the beginning of a command line. Its first word is a bare name, which the agent's own PATH must find,
-    or an absolute path. What such a program starts is held in turn, so its variables do not matter; a process that
-    sees other files than the agent was started with is never covered.
+    An entry is the beginning of a command line. Its first word is a bare name, found on the agent's own PATH, or an
+    absolute path. Programs that it starts are held in turn, so its variables do not matter; a process that sees other
+    files than the agent was started with never matches.
     """
 
     def __init__(self, entries: Sequence[str], others: Programs, journal: Journal, is_idle: Callable[[], bool]) -> None:
@@ -36,7 +35,7 @@ class IdlePrograms:
         self._reported: set[tuple[bytes, ...]] = set()
 
     async def ask(self, token: int, program: HeldProgram) -> Decision:
-        """Decide; a program outside of a turn that no entry names is refused by `others`."""
+        """Decide; `others` refuses a program between turns that no entry names."""
         if not self._is_idle() or not any(covers(entry, program) for entry in self._entries):
             return await self._others.ask(token, program)
         if program.argv not in self._reported and len(self._reported) < MAX_REPORTED:
@@ -46,27 +45,27 @@ class IdlePrograms:
         return "once"
 
     async def ended(self, token: int, below: StartedBelow | None) -> None:
-        """Pass it on."""
+        """Forward to `others`."""
         await self._others.ended(token, below)
 
     async def other(self, token: int, ran: tuple[bytes, ...]) -> None:
-        """Pass it on: another program than the allowed one is reported and ends the opening."""
+        """Forward to `others`: a program other than the allowed one is reported and ends the opening."""
         await self._others.other(token, ran)
 
     async def refused(self, why: str) -> None:
-        """Pass it on."""
+        """Forward to `others`."""
         await self._others.refused(why)
 
 
 def covers(entry: tuple[bytes, ...], program: HeldProgram) -> bool:
-    """Whether an entry names a program. Pure."""
+    """Return whether an entry names a program. Pure."""
     first = entry[0]
     named = first in (program.path, program.name) if first.startswith(b"/") else first == program.name
     return named and not program.own_view and program.argv[1:len(entry)] == entry[1:]
 
 
 def sentence(program: HeldProgram) -> str:
-    """Say what was started, and which variables it has that reach further than its command line. Pure."""
+    """Name the program that was started, and variables that change what its command line does. Pure."""
     line = shlex.join(part.decode("utf-8", "backslashreplace") for part in (program.path, *program.argv[1:]))
     names = sorted(one.partition(b"=")[0].decode("utf-8", "backslashreplace") for one in program.environment)
     variables = f" It has its own {', '.join(names)}." if names else ""

@@ -1,4 +1,4 @@
-"""Frames from the gateway: stored before they are acted on, given on once and in order (D-7)."""
+"""Frames from the gateway: stored before they are acted on, delivered once and in order (D-7)."""
 
 from __future__ import annotations
 
@@ -24,35 +24,36 @@ from interlock.runner.outflow import Outflow
 from interlock.runner.uploads import shelve
 
 CONTROLS_WAITING = 256
-"""Control frames of one session that wait to be acted on; one more closes the link, and is sent again later."""
+"""Control frames of one session that may wait; one more closes the link, and the gateway sends it again later."""
 
 Control = Callable[[Frame, bytes, str], Awaitable[None]]
 """Acts on a stored frame, its bytes, and the id of the gateway that sent it."""
 
 
 class ControlGap(Exception):
-    """A control frame's seq left a gap (E-3): the link closes with 4409 and the reattach repairs it."""
+    """A gap before a control frame's seq (E-3): the link closes with 4409, and the reattach repairs it."""
 
 
 class _Repeated(Exception):
-    """The same gap a second time (E-3): it costs the session, not the link."""
+    """The same gap a second time (E-3): the session is closed, not the link."""
 
 
 class Overrun(Exception):
-    """More control frames wait in a session than CONTROLS_WAITING."""
+    """More than CONTROLS_WAITING control frames wait in a session."""
 
 
 class StoredControl(NamedTuple):
-    """The session's control frames up to `seq` are durable here."""
+    """The session's control frames up to `seq` are durable."""
 
     session_id: str
     seq: int
 
 
 class Inbound:
-    """Takes frames from any link to one gateway, one after another, and outlives them all: what is stored is given on.
+    """Accepts frames from every link to one gateway, one link after another; outlives the links, so that each stored
+    frame is delivered.
 
-    `gateway_id` is set before the first frame is taken: the numbers of control frames are the gateway's own (D-7).
+    `gateway_id` is set before the first frame arrives: the numbers of control frames are per gateway (D-7).
     """
 
     def __init__(self, outbox: Outbox, objects: Objects, outflow: Outflow, clock: Clock, entropy: Entropy,
@@ -65,21 +66,21 @@ class Inbound:
         self._control = control
         self.gateway_id = ""
         self._to_store: list[tuple[StoreControl, Frame]] = []
-        """What a message brought so far: stored together, and given on thereafter."""
+        """Frames of the current message: stored together, then delivered."""
         self._reached: dict[str, int] = {}
-        """Up to where `_to_store` brings each session."""
+        """The last seq in `_to_store`, for each session."""
         self._storing: set[asyncio.Task[None]] = set()
         self._waiting: dict[str, deque[tuple[Frame, bytes]]] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._gaps: dict[str, tuple[int, int]] = {}
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Gets the exception of a control that failed: the runner cannot go on with a frame half acted on."""
+        """Receives the exception of a control frame: the runner cannot continue with a frame half acted on."""
 
     async def take(self, raws: Iterable[bytes]) -> list[StoredControl | Frame | str]:
-        """Store the durable frames of one message; returns for each frame what is to be acknowledged, a link frame as
-        it is, or, for what is refused without being stored, the sentence. Raises Gap and Overrun; what came before the
-        frame at fault is stored all the same."""
-        await asyncio.gather(*self._storing)  # Of a link before this one.
+        """Store the durable frames of one message. For each frame, return what is to be acknowledged, a link frame
+        itself, or the sentence for one refused without being stored. Raises ControlGap and Overrun; the frames before
+        the one at fault are stored all the same."""
+        await asyncio.gather(*self._storing)  # Of an earlier link.
         try:
             return [await self._one(raw) for raw in raws]
         finally:
@@ -117,8 +118,8 @@ class Inbound:
         return stored
 
     async def _store(self) -> None:
-        """Write what came together in one transaction, which is one fsync, and only then give it on (D-7). A link that
-        breaks meanwhile interrupts neither: what is stored is not sent again, so no one else would give it on."""
+        """Write the collected frames in one transaction, which is one fsync, and only then deliver them (D-7). A link
+        that breaks meanwhile interrupts neither: a stored frame is not sent again, so it would never be delivered."""
         taken, self._to_store = self._to_store, []
         self._reached.clear()
         if taken:
@@ -132,7 +133,7 @@ class Inbound:
             await self._outbox.write([store for store, _ in taken])
         except Exception as error:
             if not self.failed.done():
-                self.failed.set_exception(error)  # The link that brought it may not be there to hear of it.
+                self.failed.set_exception(error)  # The link that sent the frames may be gone.
             raise
         for store, frame in taken:
             self._give(frame, store.record.body, store.record.session_id)
@@ -142,7 +143,7 @@ class Inbound:
         return coming + len(self._waiting.get(session_id, ()))
 
     async def close(self) -> None:
-        """Stop giving frames on; what is stored stays."""
+        """Stop delivering frames; stored ones stay."""
         await asyncio.gather(*self._storing, return_exceptions=True)
         for worker in self._workers:
             worker.cancel()
@@ -152,12 +153,12 @@ class Inbound:
         self.failed.cancel()
 
     async def _is_next(self, came: StoredControl) -> bool:
-        """Tell whether the frame continues its session; False where it is stored already. Raises Gap."""
+        """Return whether the frame continues its session; False if it is stored already. Raises ControlGap."""
         row = await self._outbox.session(came.session_id, self.gateway_id)
         have = self._reached.get(came.session_id)
         if have is None:
             if row is None or (row.control_seq == 0 and row.controller not in ("", self.gateway_id)):
-                # A runner that never knew the session, or lost its outbox, takes it up where the gateway is (D-6).
+                # A runner that never knew the session, or lost its outbox, continues at the gateway's number (D-6).
                 self._gaps.pop(came.session_id, None)
                 return True
             have = row.control_seq
@@ -174,33 +175,33 @@ class Inbound:
         raise ControlGap(f"Control frame {came.seq} of session {came.session_id} came after {have}.")
 
     async def _refuse(self, wire: Wire, raw: bytes, error: InvalidFrame) -> StoredControl | str:
-        """Answer an invalid frame with `session.error` (E-1). One with a number counts as stored (D-7)."""
+        """Answer an invalid frame with `session.error` (E-1). A numbered one counts as stored (D-7)."""
         sentence = f"The gateway sent an invalid {wire.type}: {error}."
         durable = frame_class(wire.type) is Class.DURABLE and wire.seq is not None and 0 < wire.seq <= LARGEST_SEQ
         if not wire.session_id:
             return sentence
-        told = self._error(wire, sentence)
+        report = self._error(wire, sentence)
         if not durable or wire.seq is None:
             await self._store()
             if await self._outbox.session(wire.session_id) is not None:
-                await self._outflow.emit(told)
+                await self._outflow.emit(report)
             return sentence
         stored = StoredControl(wire.session_id, wire.seq)
         if await self._is_next(stored):
             await self._store()
-            await self._outflow.emit(self._record(wire, raw, stored), told)
+            await self._outflow.emit(self._record(wire, raw, stored), report)
             await self._outflow.flushed()
         return stored
 
     async def _give_up(self, wire: Wire, sentence: str) -> str:
-        """Close the session whose control frames cannot be completed (E-3), where there is one here."""
+        """Close the session whose control frames cannot be completed (E-3), if it is on this runner."""
         session_id = wire.session_id or ""
         row = await self._outbox.session(session_id)
-        if row is not None and row.controller in ("", self.gateway_id):  # An observer's gap ends no one's session.
-            told = self._error(wire, sentence, Code.INTERNAL, fatal=True)
-            await self._outflow.emit(told)
-            # The same error, as if the gateway had sent it, ends the agent (T-5); behind what waits to be acted on.
-            self._give(told, b"", session_id)
+        if row is not None and row.controller in ("", self.gateway_id):  # An observer's gap does not end the session.
+            report = self._error(wire, sentence, Code.INTERNAL, fatal=True)
+            await self._outflow.emit(report)
+            # The same error, as if sent by the gateway, ends the agent (T-5), after the frames that wait.
+            self._give(report, b"", session_id)
         return sentence
 
     def _record(self, wire: Wire, raw: bytes, stored: StoredControl) -> StoreControl:
@@ -218,7 +219,7 @@ class Inbound:
         )
 
     def _give(self, frame: Frame, raw: bytes, session_id: str) -> None:
-        """Queue a stored frame for its session; one worker a session keeps the order."""
+        """Queue a stored frame for its session; one worker per session keeps the order."""
         waiting = self._waiting.get(session_id)
         if waiting is not None:
             waiting.append((frame, raw))
@@ -233,7 +234,7 @@ class Inbound:
         try:
             while waiting:
                 frame, raw = waiting[0]
-                # What this leads to, a whole turn too, says in its lines whose it is and which frame asked for it.
+                # Every log line of this frame, even of a whole turn, names the session and the frame.
                 bind_contextvars(session_id=session_id, message_id=frame.message_id, seq=frame.seq)
                 await self._control(frame, raw, self.gateway_id)
                 waiting.popleft()

@@ -1,4 +1,4 @@
-"""Permissions that an agent waits for: asked, held, answered, or refused by ourselves (A-5, A-9)."""
+"""Permission requests of an agent: sent, held, answered, or refused by the runner (A-5, A-9)."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from interlock.runner.links import resolved_paths
 from interlock.runner.subject import subject_bytes
 
 MAX_OPTIONS = 32
-"""Options shown of one question; the once-options among the first so many count (A-9)."""
+"""Options shown for one question; once-options count only among these (A-9)."""
 BY_RUNNER = "runner"
 
 
 class Waits(NamedTuple):
-    """How long a question waits, in seconds; tests shorten it."""
+    """Time limits of a question in seconds; shorter in tests."""
 
     held_s: float = HELD_TIMEOUT_MS / 1000
     slack_s: float = EXPIRY_SLACK_MS / 1000
 
 
 class LivePresence:
-    """Which gateways' links are live, and anyone who wants to know that it changed."""
+    """The gateways whose links are live, with callbacks for changes."""
 
     def __init__(self, live: bool = False) -> None:
         self._live = {""} if live else set[str]()
-        self._told: set[Callable[[], None]] = set()
+        self._watchers: set[Callable[[], None]] = set()
 
     def live(self, gateway_id: str) -> bool:
-        """Whether the link to this gateway is up."""
+        """Return whether the link to this gateway is up."""
         return gateway_id in self._live
 
     def set(self, live: bool, gateway_id: str = "") -> None:
-        """A link came up or went down."""
+        """Record that a link came up or went down."""
         if live:
             self._live.add(gateway_id)
         else:
             self._live.discard(gateway_id)
-        for tell in list(self._told):
-            tell()
+        for watcher in list(self._watchers):
+            watcher()
 
-    def watch(self, tell: Callable[[], None]) -> None:
-        """Call `tell` at every change."""
-        self._told.add(tell)
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` at every change."""
+        self._watchers.add(watcher)
 
-    def unwatch(self, tell: Callable[[], None]) -> None:
+    def unwatch(self, watcher: Callable[[], None]) -> None:
         """Stop calling it."""
-        self._told.discard(tell)
+        self._watchers.discard(watcher)
 
 
 class InteractionVerdict(NamedTuple):
-    """What a question came to. `option_id` is the one that the person named, if any."""
+    """The outcome of a question. `option_id` is the option that the person chose, if any."""
 
     outcome: p.Outcome
     by: str
@@ -71,7 +71,7 @@ class InteractionVerdict(NamedTuple):
 
 
 class _Pending:
-    """One question that waits."""
+    """A question that waits for its answer."""
 
     def __init__(self, interaction_id: str, question: AgentQuestion, subject: bytes, live: bool, now: float) -> None:
         self.interaction_id = interaction_id
@@ -84,7 +84,7 @@ class _Pending:
         self.expires_at: float | None = None
 
     def settle(self, verdict: InteractionVerdict) -> None:
-        """The first verdict counts."""
+        """Set the verdict; only the first counts."""
         if self.verdict is None:
             self.verdict = verdict
             self.changed.set()
@@ -95,30 +95,30 @@ class _Pending:
         return None if self.live_since is None else self.live_since + waits.held_s
 
     def lapse(self) -> None:
-        """The deadline has passed: no one holds the question, or it has expired."""
+        """Settle at the deadline: no gateway confirmed the question, or it expired."""
         if self.expires_at is None:
             self.settle(InteractionVerdict("denied", BY_RUNNER,
                                            "The gateway did not confirm that it holds the question."))
         else:
-            self.settle(InteractionVerdict("expired", BY_RUNNER, "Nobody answered in time."))
+            self.settle(InteractionVerdict("expired", BY_RUNNER, "No one answered in time."))
 
 
 class Interactions:
-    """The open questions of one session's turn. Every question that is asked is resolved exactly once, in the outbox,
-    before the agent hears of it."""
+    """The open questions of one session's turn. Each question is resolved exactly once, in the outbox, before the agent
+    receives the answer."""
 
     def __init__(self, journal: Journal, presence: LivePresence, waits: Waits,
                  controller: Callable[[], str] = lambda: "") -> None:
-        """`controller` names the gateway that answers: its link is the one that counts (D-5)."""
+        """`controller` returns the gateway that answers: only its link counts (D-5)."""
         self._controller = controller
         self._journal = journal
         self._presence = presence
         self._waits = waits
         self._pending: dict[str, _Pending] = {}
         self._order = asyncio.Lock()
-        """Questions are written in the order in which they were asked, however long their paths take to look at."""
+        """Keeps questions in the order in which they were asked, however long resolving their paths takes."""
         self._voids = 0
-        """How often all that waited was given up."""
+        """How often all waiting questions were voided."""
         self._going = asyncio.Event()
         self._going.set()
         presence.watch(self._link_changed)
@@ -130,7 +130,7 @@ class Interactions:
 
     @property
     def standing(self) -> p.AgentState:
-        """What the agent does, as far as questions go: it waits for a yes, for words, for nothing, or is paused."""
+        """The agent's state as far as questions decide it: waiting for approval, for input, for nothing, or paused."""
         if self.stopped:
             return "paused"
         if any(pending.question.wants == "PERMISSION" for pending in self._pending.values()):
@@ -139,21 +139,21 @@ class Interactions:
 
     @property
     def stopped(self) -> bool:
-        """Whether a pause keeps every answer back (C-6)."""
+        """Whether a pause holds back every answer (C-6)."""
         return not self._going.is_set()
 
     def hold(self) -> None:
-        """From now on answers are kept, so that no further tool begins (C-6); their clocks go on."""
+        """Hold back answers from now on, so that no further tool begins (C-6); their deadlines keep running."""
         self._going.clear()
 
     def let_go(self) -> None:
-        """The pause is over: what was answered meanwhile reaches the agent."""
+        """End the pause: deliver held answers to the agent."""
         self._going.set()
         for pending in self._pending.values():
             pending.changed.set()
 
     async def going(self) -> None:
-        """Wait until no pause holds anything back."""
+        """Wait until no pause holds back answers."""
         await self._going.wait()
 
     def close(self) -> None:
@@ -161,16 +161,16 @@ class Interactions:
         self._presence.unwatch(self._link_changed)
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer:
-        """Ask and wait. The yes is durable before it is returned (P-2)."""
+        """Ask and wait. A yes is durable before it is returned (P-2)."""
         async with self._order:
             voids = self._voids
             subject = subject_bytes(question, await resolved_paths(question, self._journal.state.workspace))
-            if voids != self._voids:  # Meanwhile the turn ended, and no question may follow its end.
+            if voids != self._voids:  # The turn ended meanwhile, and no question may follow its end.
                 return InteractionAnswer(False, None, "The turn has ended.")
             pending = _Pending(self._journal.new_uuid(), question, subject, self._live, _now())
             self._pending[pending.interaction_id] = pending
             try:
-                # Under a pause this question is the boundary at which the agent stops (C-6).
+                # During a pause this question is the boundary at which the agent stops (C-6).
                 await self._journal.write(self._request(pending), *self._journal.state_changed(self.standing))
             except BaseException:
                 self._pending.pop(pending.interaction_id, None)
@@ -178,7 +178,7 @@ class Interactions:
         try:
             verdict = await self._wait(pending)
         except asyncio.CancelledError:
-            # Anyone who asked no longer waits: nothing that a person decides later can reach it.
+            # The asking task no longer waits: a later decision cannot reach it.
             if not pending.voided:
                 await self._resolve(pending.interaction_id,
                                     InteractionVerdict("void", BY_RUNNER, "The agent no longer asks."))
@@ -191,8 +191,8 @@ class Interactions:
 
     async def _resolve(self, interaction_id: str, verdict: InteractionVerdict) -> None:
         del self._pending[interaction_id]
-        told = [] if self.stopped else self._journal.state_changed(self.standing)
-        await self._journal.write(self._resolved(interaction_id, verdict), *told)
+        states = [] if self.stopped else self._journal.state_changed(self.standing)
+        await self._journal.write(self._resolved(interaction_id, verdict), *states)
 
     async def _wait(self, pending: _Pending) -> InteractionVerdict:
         while pending.verdict is None or (self.stopped and not pending.voided):
@@ -206,7 +206,7 @@ class Interactions:
         return pending.verdict
 
     def take(self, payload: p.InteractionResponse | p.InteractionTimeout | p.InteractionHeld) -> bool:
-        """What the gateway says of a question. False where no such question waits."""
+        """Handle a gateway frame about a question. Return False if no such question waits."""
         match payload:
             case p.InteractionResponse():
                 return self.respond(payload)
@@ -216,7 +216,7 @@ class Interactions:
                 return self.held(payload)
 
     def respond(self, payload: p.InteractionResponse) -> bool:
-        """A person, or a rule, has decided. False where no such question waits."""
+        """Settle a question with the decision of a person or rule. Return False if no such question waits."""
         pending = self._pending.get(payload.interaction_id)
         if pending is None:
             return False
@@ -224,15 +224,15 @@ class Interactions:
         return True
 
     def timeout(self, payload: p.InteractionTimeout) -> bool:
-        """The gateway's clock says that it is over: a no. False where no such question waits."""
+        """Deny a question that expired on the gateway's clock. Return False if no such question waits."""
         pending = self._pending.get(payload.interaction_id)
         if pending is None:
             return False
-        pending.settle(InteractionVerdict("expired", "gateway", "Nobody answered in time."))
+        pending.settle(InteractionVerdict("expired", "gateway", "No one answered in time."))
         return True
 
     def held(self, payload: p.InteractionHeld) -> bool:
-        """The gateway has the question, and its clock runs; ours is only the last resort (A-5)."""
+        """Note that the gateway has the question and its clock runs; the runner's is only the last resort (A-5)."""
         pending = self._pending.get(payload.interaction_id)
         if pending is None:
             return False
@@ -251,9 +251,9 @@ class Interactions:
         payload = _request(pending.interaction_id, pending.question, pending.subject)
         return self._journal.frame("agent.interaction.request", payload, marks)
 
-    def ask_anew(self) -> list[Frame]:
-        """Control has passed: what the old gateway was asked is void, and the new one is asked under another id (D-5).
-        What is decided already stays so. Returns the frames that say it, to be written at once."""
+    def ask_again(self) -> list[Frame]:
+        """Void the questions that the old controller was asked, and ask the new one under new ids (D-5). Decided ones
+        stay decided. Returns the frames to be written at once."""
         frames: list[Frame] = []
         for interaction_id, pending in list(self._pending.items()):
             if pending.verdict is not None:
@@ -268,7 +268,7 @@ class Interactions:
         return frames
 
     def void(self, reason: str) -> list[Frame]:
-        """Give up all that waits: the agent hears no. Returns the frames that say so, to be written at once."""
+        """Deny all waiting questions. Returns the frames to be written at once."""
         self._voids += 1
         frames: list[Frame] = []
         for interaction_id, pending in self._pending.items():
@@ -293,28 +293,32 @@ class Interactions:
 
 
 def once(options: list[Option], kind: p.OptionKind, named: str | None = None) -> str | None:
-    """The option of this kind that was named, else its first, else None. Always-options are never chosen (A-9)."""
+    """Return the named option if it is of this kind, else the first of the kind, else None. Always-options are never
+    chosen (A-9)."""
     ids = [option.option_id for option in options if option.kind == kind]
     if named in ids:
         return named
     return ids[0] if ids else None
 
 
-def _verdict(question: AgentQuestion, told: p.InteractionResponse) -> InteractionVerdict:
-    """What a response comes to: only what the agent can be told in full is a yes (P-2, C-8)."""
-    if told.decision == "deny":
-        # The agent is told who or which rule denied it, whatever way it has of showing that (Y-5).
-        said = told.message if question.wants == "QUESTION" else No(told.by, told.message).sentence()
-        return InteractionVerdict("denied", told.by, said, told.option_id)
-    if question.wants == "QUESTION" and told.answer is None:
-        return InteractionVerdict("denied", told.by, told.message or "There is no answer.")
-    if told.updated_input is not None and not question.takes_input:
-        return InteractionVerdict("denied", BY_RUNNER, "This agent does not take a changed input (updated_input).")
-    return InteractionVerdict("allowed", told.by, told.message, told.option_id, told.answer, told.updated_input)
+def _verdict(question: AgentQuestion, response: p.InteractionResponse) -> InteractionVerdict:
+    """Return the outcome of a response: it is a yes only if the agent can receive all of it (P-2, C-8)."""
+    if response.decision == "deny":
+        # The agent learns who or which rule denied it, however its protocol shows that (Y-5).
+        reason = (response.message if question.wants == "QUESTION"
+                  else No(response.by, response.message).sentence())
+        return InteractionVerdict("denied", response.by, reason, response.option_id)
+    if question.wants == "QUESTION" and response.answer is None:
+        return InteractionVerdict("denied", response.by, response.message or "There is no answer.")
+    if response.updated_input is not None and not question.takes_input:
+        return InteractionVerdict("denied", BY_RUNNER, "This agent does not accept a changed input (updated_input).")
+    return InteractionVerdict("allowed", response.by, response.message, response.option_id, response.answer,
+                              response.updated_input)
 
 
 def choose(verdict: InteractionVerdict, question: AgentQuestion) -> InteractionAnswer:
-    """The answer that the agent gets. Without a once-option a yes cannot be said, so it is a no with the reason."""
+    """Return the answer for the agent. Without a once-option a yes cannot be expressed, so it is a no with the reason.
+    """
     options = question.options
     if verdict.outcome == "allowed" and question.wants == "QUESTION":
         return InteractionAnswer(True, None, verdict.message, verdict.answer)

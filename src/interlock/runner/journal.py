@@ -1,4 +1,4 @@
-"""One session's way into the outbox: frames are made here, and the state that they change goes with them (D-6, D-7)."""
+"""One session's path into the outbox: makes frames, and stores the state that they change with them (D-6, D-7)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.state import SessionState, encode_state
 
 MAX_SENTENCE_CHARS = 8_000
-"""A message for people is cut here: what an agent says must not make a frame too large (L-2)."""
+"""Limit of a message for people; a longer one is cut, so that an agent cannot make a frame too large (L-2)."""
 MAX_TITLE_CHARS = 1_000
 MAX_NAME_CHARS = 256
 
 
 class Flow(Protocol):
-    """What leads to the outbox and from there to the link. Order of calls is order of writes: a call takes what it is
-    given before it waits, so one that is cancelled while it waits loses nothing.
+    """The path to the outbox and from there to the link. Writes happen in the order of the calls: a call enqueues its
+    arguments before it waits, so one that is cancelled while it waits loses nothing.
 
-    `emit` takes what must be in one write; `emit_delta` a transient frame with its text, and waits while the outbox is
-    too full to let the agent go on (D-3); `flushed` returns when all that was emitted before is durable; `forget` is
-    told of a session that is over, until it is written to again. A block of text may take `block_bytes`, encoded.
+    `emit` enqueues one transaction; `emit_delta` a transient frame with its text, and waits while the outbox is too
+    full (D-3); `flushed` returns once everything emitted before is durable; `forget` drops the counts of an ended
+    session, until it is written to again. A block of text may have `block_bytes`, encoded.
     """
 
     @property
@@ -65,26 +65,26 @@ class Journal:
 
     @property
     def keys_left_out(self) -> Sequence[str]:
-        """Keys that the agent could use, that are set for the runner and not passed on to it (Y-12)."""
+        """Keys that the agent could use and that are set for the runner, but not passed on to the agent (Y-12)."""
         return self._keys_left_out
 
     def leave_out(self, keys: Sequence[str]) -> None:
-        """Note the keys that are not passed on to the agent; the remark on its failures names them."""
+        """Note the keys that are not passed on to the agent; messages about its failures name them."""
         self._keys_left_out = keys
 
     @property
     def block_bytes(self) -> int:
-        """What a block of text may take, encoded, before it is closed and goes on as another (E-5)."""
+        """The encoded size at which a block of text is closed and continued in another (E-5)."""
         return self._flow.block_bytes
 
     @property
     def now_ms(self) -> int:
-        """Wall time in milliseconds since the epoch."""
+        """Return wall time in milliseconds since the epoch."""
         return self._clock.now_ms()
 
     @property
     def at(self) -> str:
-        """Now, as text."""
+        """The current time as text."""
         return iso(self.now_ms)
 
     def new_uuid(self) -> str:
@@ -99,33 +99,34 @@ class Journal:
         )
 
     async def write(self, *writes: Frame | CloseBlock | PutPolicy | PutController | RefuseControl) -> None:
-        """Write durable frames, and the state after them, in one step. The flow takes them before it waits, so state
-        and frames go out in the order of the calls, also where it lets one caller wait."""
+        """Write durable frames, and the state after them, in one step. The flow enqueues them before it waits, so state
+        and frames keep the order of the calls even if one caller waits."""
         for write in writes:
             if isinstance(write, Frame):
                 self.state.take(write)
         await self._flow.emit(*writes, PutState(self.session_id, encode_state(self.state)))
 
     async def relay(self, kind: str, payload: Any, metadata: dict[str, Any]) -> None:
-        """`ports.agent.Relay`: write what an agent reports beside its turns. Raises InvalidFrame (L-2)."""
+        """Implement `ports.agent.Relay`: write a report of the agent outside of its turns. Raises InvalidFrame (L-2).
+        """
         frame = self.frame(kind, payload, metadata)
         encode(msgspec.structs.replace(frame, seq=LARGEST_SEQ))
         await self.write(frame)
 
     async def keep(self) -> None:
-        """Write the state alone."""
+        """Write only the state."""
         await self.write()
 
     async def delta(self, frame: Frame, block: str, offset: int, text: str) -> None:
-        """Write text of an open block, then let it be sent (D-6)."""
+        """Write text of an open block, then offer it for sending (D-6)."""
         await self._flow.emit_delta(frame, TransientText(self.session_id, block, offset, text))
 
     async def durable(self) -> None:
-        """Wait until all that was written before survives power loss."""
+        """Wait until everything written before survives power loss."""
         await self._flow.flushed()
 
     def state_changed(self, state: p.AgentState) -> list[Frame]:
-        """The frame that tells a new state; none where it is the old one."""
+        """Return the frame for a new state; none if the state is unchanged."""
         previous = self.state.state
         if state == previous:
             return []
@@ -133,14 +134,14 @@ class Journal:
 
     def session_error(self, code: str, message: str, fatal: bool, reply_to: str | None = None,
                       workspace_files: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET) -> Frame:
-        """`session.error`; `reply_to` is the message_id of the control frame that it answers."""
+        """Return `session.error`; `reply_to` is the message_id of the control frame that it answers."""
         payload = p.SessionError(error_code=code, message=message[:MAX_SENTENCE_CHARS], fatal=fatal,
                                  workspace_files=workspace_files)
         return self.frame("session.error", payload, {"in_reply_to": reply_to} if reply_to else None)
 
     def agent_error(self, severity: p.Severity, code: str, message: str, turn_id: str | None = None,
                     metadata: dict[str, Any] | None = None) -> Frame:
-        """`agent.error`."""
+        """Return `agent.error`."""
         payload = p.AgentError(
             severity=severity, error_code=code, message=message[:MAX_SENTENCE_CHARS], turn_id=turn_id
         )

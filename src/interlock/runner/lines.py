@@ -1,4 +1,4 @@
-"""Lines out of chunks of bytes, quickly and within a bound (A-8)."""
+"""Split chunks of bytes into lines, quickly and within a limit (A-8)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from interlock.ports.process import LineTooLong as LineTooLong
 from interlock.protocol.limits import MAX_CHILD_LINE_BYTES
 
 READ_BYTES = 256 * 1024
-"""One read of the agent's output; with the stream's own buffer of twice that, all that is ever read ahead."""
+"""Size of one read of the agent's output; the stream buffers twice that, and nothing more is read ahead."""
 
 
 class LineSplitter:
-    """Pure: chunks in, lines without their newline out. Holds one unfinished line at most, of `limit` bytes at most."""
+    """Splits chunks into lines without their newline. Holds at most one unfinished line, of at most `limit` bytes.
+    Pure."""
 
     def __init__(self, limit: int = MAX_CHILD_LINE_BYTES) -> None:
         self.limit = limit
         self.skipping = False
-        """The rest of a line that was too long is being thrown away."""
+        """Whether the rest of a line that was too long is being discarded."""
         self._parts: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes | LineTooLong]:
-        """The lines that this chunk completes, in order; a LineTooLong stands where, and as soon as, one passes it."""
+        """Return the lines that this chunk completes, in order, with a LineTooLong as soon as a line is too long."""
         found: list[bytes | LineTooLong] = []
         *complete, rest = chunk.split(b"\n")
         for piece in complete:
@@ -37,7 +38,7 @@ class LineSplitter:
         return found
 
     def finish(self) -> bytes | None:
-        """The last line where it had no newline; None where there is none."""
+        """Return the last line if it had no newline, else None."""
         return self._take() if self._parts else None
 
     def _add(self, piece: bytes, found: list[bytes | LineTooLong]) -> None:
@@ -59,11 +60,11 @@ class LineSplitter:
 
 
 class BoundedLines:
-    """An asynchronous iterator over lines, each without its newline, the last one also where it had none.
+    """An asynchronous iterator over lines, each without its newline; the last line may lack one.
 
-    Back-pressure: nothing is read before it is asked for, but for the rest of a line that was too long. That rest is
-    thrown away at once, also when no one asks again, so that the agent does not block on it. After LineTooLong the
-    iteration may go on with the next line.
+    Back-pressure: nothing is read before it is requested, except for the rest of a line that was too long. That rest is
+    discarded at once, even if no further line is requested, so that the agent does not block on it. After LineTooLong
+    the iteration may continue with the next line.
     """
 
     def __init__(self, read: Callable[[int], Awaitable[bytes]], limit: int = MAX_CHILD_LINE_BYTES) -> None:

@@ -43,20 +43,20 @@ from interlock.runner.outflow import Outflow
 from interlock.runner.reconnect import Backoff, UnsafeUrl, check_url, is_loopback, moved_url
 
 CLOSE_TIMEOUT_S = 2
-"""A peer that does not answer a close within this is dropped."""
+"""A peer that does not answer a close within this is disconnected."""
 
 WRITE_BYTES = 256 * KIB
-"""Bytes that wait in the socket's own buffer before sending waits."""
+"""Limit of the socket's own write buffer; sending waits above it."""
 
 
 class TokenRefused(Exception):
-    """The gateway does not accept the runner's token (L-3): it is not tried again. The text is for the user."""
+    """The gateway refused the runner's token (L-3): no retry. The text is for the user."""
 
     code = Code.UNAUTHORIZED
 
 
 class LinkIntervals(NamedTuple):
-    """The link's intervals; others than these only in tests."""
+    """The link's intervals; shorter only in tests."""
 
     opening_s: float = OPENING_TIMEOUT_MS / 1000
     ping_interval_s: float = PING_INTERVAL_S
@@ -71,8 +71,8 @@ NORMAL_PACE = LinkIntervals()
 
 
 class LinkState(NamedTuple):
-    """What the link tells of itself; `sentence` is for a person, `error_code` the refusal's where there was one (W-2).
-    "notice" changes nothing."""
+    """The link's state for `on_state`; `sentence` is for a person, `error_code` is the refusal's, if any (W-2). The
+    kind "notice" is not a change of state."""
 
     kind: Literal["attached", "detached", "refused", "notice"]
     sentence: str
@@ -81,7 +81,7 @@ class LinkState(NamedTuple):
 
 
 class _Dial(connect):
-    """websockets' own dialling, but a redirect is an error: it could lead the link out of TLS, or to a stranger."""
+    """Dials as websockets does, but rejects redirects: one could lead the link out of TLS, or to a stranger."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
@@ -90,11 +90,11 @@ class _Dial(connect):
 class GatewayConnector:
     """Keeps the runner attached. Raises UnsafeUrl at construction (L-2).
 
-    `hello` is called at each attempt with the gateway's id, "" while it is not known. `name` is the pairing that
-    leads to the gateway, `gateway_id` what is remembered of it; a `primary` link's gateway is the one of the time
-    before gateways had names; `taken` tells whether another link is attached to the same one. `control` is called
-    with each control frame once, in order per session, after it is stored (D-7); what it raises ends `run`.
-    `on_state` hears of every change and must not block.
+    `hello` is called at each attempt with the gateway's id, "" while unknown. `name` is the pairing that leads to the
+    gateway, `gateway_id` the stored id of it; the gateway of a `primary` link is the one from before gateways had
+    names; `taken` returns whether another link is attached to the same one. `control` is called once with each control
+    frame, in order per session, after it is stored (D-7); an exception of it ends `run`. `on_state` is called at every
+    change and must not block.
     """
 
     def __init__(self, *, url: str, token: str, outbox: Outbox, objects: Objects, outflow: Outflow,
@@ -124,7 +124,7 @@ class GatewayConnector:
         self._refusal: str | None = None
         self._beyond = 0
         self._number = 0
-        """The number of the last link."""
+        """The number of the latest link."""
         self.attached: bool = False
         self.name = name
         self.gateway_id: str = gateway_id
@@ -135,16 +135,16 @@ class GatewayConnector:
         self._stale = asyncio.Event()
 
     def refused(self, session_id: str, refusal: RefusedControl) -> None:
-        """Tell the gateway that its control frame was refused, if it is there; else hello does (D-7)."""
+        """Report a refused control frame to the gateway if it is attached; else the next hello does (D-7)."""
         if self._attachment is not None:
             self._attachment.refused(session_id, refusal)
 
     def greet_again(self) -> None:
-        """Make the link again, so that the gateway hears another hello; sessions go on as over any lost link (C-7)."""
+        """Reopen the link, so that the gateway receives a new hello; sessions continue as after any lost link (C-7)."""
         self._stale.set()
 
     async def run(self) -> None:
-        """Stay attached until cancelled. Raises TokenRefused, and what `control` raised."""
+        """Stay attached until cancelled. Raises TokenRefused, and the exceptions of `control`."""
         inbound = Inbound(self._outbox, self._objects, self._outflow, self._clock, self._entropy, self._control)
 
         async def failure() -> None:
@@ -153,7 +153,7 @@ class GatewayConnector:
         try:
             await first(self._attempts(inbound), failure())
         except TokenRefused as refused:
-            self._tell("refused", str(refused), refused.code.value)
+            self._report("refused", str(refused), refused.code.value)
             raise
         finally:
             await inbound.close()
@@ -163,11 +163,11 @@ class GatewayConnector:
             self._refusal = None
             sentence = await self._attempt(inbound)
             self.attached = False
-            self._tell("detached", sentence, self._refusal)
+            self._report("detached", sentence, self._refusal)
             await asyncio.sleep(self._backoff.next_ms() / 1000)
 
     async def _attempt(self, inbound: Inbound) -> str:
-        """Make one link and live in it; returns why it ended. Raises TokenRefused."""
+        """Open one link and serve it; return why it ended. Raises TokenRefused."""
         try:
             async with self._dial() as socket:
                 try:
@@ -196,7 +196,7 @@ class GatewayConnector:
         return "The link was closed."
 
     def _dial(self) -> _Dial:
-        # Not given, it means the system's certificates; on a link in clear it must not be given.
+        # Absent, it means the system's certificates; a link without TLS must not pass it.
         trust: dict[str, Any] = {"ssl": self._tls} if self._tls is not None and self._url.startswith("wss:") else {}
         return _Dial(
             self._url,
@@ -216,7 +216,7 @@ class GatewayConnector:
     async def _live(self, socket: ClientConnection, inbound: Inbound) -> None:
         if socket.subprotocol != DPS_VERSION:
             raise LinkBroken(CloseCode.VERSION,
-                             f"The gateway does not speak {DPS_VERSION}; update the older of the two.")
+                             f"The gateway does not support {DPS_VERSION}; update the older of the two.")
         self._stale.clear()
         async with asyncio.timeout(self._pace.opening_s):
             self._number = await self._outbox.number_link(self._beyond)
@@ -228,12 +228,12 @@ class GatewayConnector:
         await self._join(welcome.gateway_id, inbound)
         self._backoff.reset()
         self.attached = True
-        self._tell("attached", f"The runner is attached to its gateway at {self._host}.")
+        self._report("attached", f"The runner is attached to its gateway at {self._host}.")
         attachment = self._attachment = LinkSession(
             socket, gateway_id=self.gateway_id, outbox=self._outbox, outflow=self._outflow, inbound=inbound,
             vouch=self._vouch, clock=self._clock, entropy=self._entropy, heartbeat_s=self._pace.heartbeat_s,
             ack_delay_s=self._pace.ack_delay_s,
-            note=lambda sentence: self._tell("notice", sentence),
+            note=lambda sentence: self._report("notice", sentence),
             batch=BATCH in hello.features and BATCH in welcome.features, look=self._look,
         )
         try:
@@ -245,10 +245,11 @@ class GatewayConnector:
 
     async def _until_stale(self) -> None:
         await self._stale.wait()
-        raise LinkBroken(CloseCode.NORMAL, "The runner offers something else, and greets its gateway anew.")
+        raise LinkBroken(CloseCode.NORMAL, "The runner's offering changed; the link reopens with a new hello.")
 
     async def _join(self, gateway_id: str, inbound: Inbound) -> None:
-        """Take the gateway's cursors (D-5). Raises Broken where hello told another's: the next one is right."""
+        """Apply the gateway's cursors (D-5). Raises LinkBroken if hello named another gateway: the next one is right.
+        """
         if self._taken(gateway_id):
             self._backoff.yield_way(self._pace.reconnect_max_ms)
             raise LinkBroken(CloseCode.OPENING, f"Gateway {gateway_id} is attached by another pairing of this runner.")
@@ -257,7 +258,8 @@ class GatewayConnector:
         rows = await self._outbox.sessions(gateway_id)
         await self._outbox.join(gateway_id, self.name, adopt=self._primary)
         if known != gateway_id and any(row.control_seq or row.acked_seq for row in rows):
-            raise LinkBroken(CloseCode.OPENING, f"Gateway {gateway_id} answers in another's place; it is greeted anew.")
+            raise LinkBroken(CloseCode.OPENING, f"Gateway {gateway_id} answered instead of the expected one; the link "
+                             "reopens with a new hello.")
 
     def _ended(self, closed: ConnectionClosed) -> str:
         code = closed.rcvd.code if closed.rcvd else None
@@ -267,33 +269,33 @@ class GatewayConnector:
             return self._refused(refusal)
         if code == CloseCode.REPLACED:
             self._backoff.yield_way(self._pace.reconnect_max_ms)
-            return "Another runner took the link with this runner's token. Stop one, or pair it anew."
+            return "Another runner opened a link with this runner's token. Stop one of them, or pair it again."
         if (newest := read_outdated(code, reason)) is not None:
             # A runner that gets this reply is still connected, so its hello is not stale: its outbox was lost or
             # restored from a backup, or somebody else has its token. One reply moves the number by LINK_JUMP at most,
             # or a gateway could use up the numbers that are left for the others.
             self._beyond = max(self._beyond, min(newest, self._number + LINK_JUMP, LARGEST_SEQ - 1))
-            return f"The gateway knows link {newest} of this runner, and its outbox did not; it numbers on from there."
+            return f"The gateway knows link {newest} of this runner, but its outbox does not; it continues from there."
         if code is None:
             return "The link broke."
         return f"The gateway closed the link ({code}{': ' + reason if reason else ''})."
 
     def _follow(self, place: str) -> str:
-        """Dial the gateway that the runner's tenant was moved to, until this process ends: the one that it is paired
-        with has named it."""
+        """Dial the gateway that the runner's tenant was moved to, until this process ends: the paired gateway named it.
+        """
         try:
             self._url = moved_url(self._url, place)
             self._host = check_url(self._url)
         except UnsafeUrl as error:
             self._backoff.yield_way(self._pace.reconnect_max_ms)
-            return f"The runner's tenant was moved, and the runner does not go there: {error}"
+            return f"The runner's tenant was moved, but the runner does not follow: {error}"
         self._backoff.reset()
-        return (f"The runner's tenant was moved to {place}, and the runner goes on there: put that address into its "
-                "config.")
+        return (f"The runner's tenant was moved to {place}, and the runner dials that gateway now: put the address "
+                "into its config.")
 
     def _refused(self, refusal: LinkRefusal) -> str:
-        """The gateway refused the link and said why (W-2). Raises TokenRefused; a version is tried again, in no hurry,
-        since one of the two will be updated."""
+        """Handle a link that the gateway refused with a reason (W-2). Raises TokenRefused; a version is retried after a
+        long delay, since one of the two will be updated."""
         if refusal.code is Code.UNAUTHORIZED:
             raise TokenRefused(f"The gateway does not accept this runner's token ({refusal.detail}). Pair the runner "
                                "again: `interlock runner pair CODE`.") from None
@@ -301,14 +303,14 @@ class GatewayConnector:
         self._backoff.yield_way(self._pace.reconnect_max_ms)
         return refusal.sentence
 
-    def _tell(self, kind: Literal["attached", "detached", "refused", "notice"], sentence: str,
+    def _report(self, kind: Literal["attached", "detached", "refused", "notice"], sentence: str,
               error_code: str | None = None) -> None:
         if self._on_state is not None:
             self._on_state(LinkState(kind, sentence, self.gateway_id, error_code))
 
 
 def _welcome(raw: bytes) -> Welcome:
-    """Read the first message. Raises Broken for anything but a welcome in our version (L-4)."""
+    """Decode the first message. Raises LinkBroken for anything but a welcome in our version (L-4)."""
     try:
         frame = decode(raw, Direction.M)
     except InvalidFrame as error:

@@ -1,4 +1,4 @@
-"""Where the paths of a request really lead: the runner follows symbolic links, which it alone can see (H-6)."""
+"""Resolve the paths of a request: only the runner can see its symbolic links (H-6)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from interlock.command.facts.request import AgentRequest, facts, tokens
 from interlock.ports.agent import AgentQuestion
 
 MAX_LINKS = 200
-"""Paths of one request that are looked at; what is named beyond them is judged by its text alone."""
+"""Paths of one request that are resolved; further ones are judged by their text alone."""
 WAIT_S = 2.0
-"""A file system that does not answer must not hold up a question; its paths are judged by their text then."""
+"""A file system that does not answer within this must not delay a question; its paths are judged by their text."""
 
 
 async def resolved_paths(question: AgentQuestion, workspace: str) -> dict[str, str]:
-    """Map each path of a request to its real one, if that is another. Follows links as they are now."""
+    """Map each path of a request to its real path, if they differ. Follows links as they are now."""
     try:
         async with asyncio.timeout(WAIT_S):
             return await asyncio.to_thread(_resolve, question, workspace)

@@ -1,6 +1,6 @@
-"""What somebody on the runner's host may ask of the running runner, over a socket in its state directory (D-5).
+"""Requests of local users to the running runner, over a socket in its state directory (D-5).
 
-One line of JSON each way. The directory and the socket are its owner's alone, so anyone who can connect may ask.
+One line of JSON each way. Only their owner can access the directory and the socket, so anyone who can connect may ask.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from interlock.runner.supervisor import process_table
 
 SOCKET_FILE = "runner.sock"
 PLACE_FILE = "runner.place"
-"""Says where the socket lies: a path longer than the system takes for one has it in a directory of its own."""
+"""Contains the socket's path: if that would be longer than the system allows, the socket is in a separate directory."""
 SOCKET_PATH_BYTES = 100
-"""The shortest limit among the systems (104 on macOS), with room to spare."""
+"""The shortest limit of any system (104 on macOS), with a margin."""
 LINE_BYTES = 4_096
 ASKING_S = 10.0
-"""Anyone who connects and says nothing for so long is let go."""
+"""A connection that sends no request within this is closed."""
 ANSWER_S = 60.0
-"""How long an answer may take: control passes behind what the session acts on at the moment."""
+"""Limit of an answer: control passes only after what the session is doing at the moment."""
 
 log = structlog.get_logger()
 
@@ -45,24 +45,24 @@ class Take(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Reload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="ask", tag="reload"):
-    """Read agents and roots from the config again (G-1)."""
+    """Reload agents and roots from the config (G-1)."""
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
-    """`ok`, or why not."""
+    """`ok`, or the reason for the failure."""
 
     ok: bool
     sentence: str = ""
 
 
 class NoRunner(Exception):
-    """No runner answers on this state directory."""
+    """No runner answers in this state directory."""
 
 
 @contextlib.asynccontextmanager
 async def listening(directory: Path, sessions: RunnerSessions, reload: Callable[[], list[str]]) -> AsyncGenerator[None]:
-    """Answer on the directory's socket while the context lasts. The outbox's lock is ours: what lies there is old.
-    `reload` reads the config again and gives what was wrong with it."""
+    """Answer on the directory's socket while the context lasts. The runner holds the outbox's lock, so an existing
+    socket is a leftover. `reload` reloads the config and returns its mistakes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError, asyncio.TimeoutError):
@@ -97,23 +97,23 @@ async def listening(directory: Path, sessions: RunnerSessions, reload: Callable[
 
 
 def of_an_agent(link: socket.socket) -> str | None:
-    """Return why a connection is not answered: it is of a process that this runner started, an agent's. Where the
-    system does not tell (other than Linux), None: the directory's mode decides alone."""
+    """Return why a connection is refused: it comes from a process that this runner started, an agent's. None on systems
+    that do not report the peer (other than Linux): there only the directory's mode protects."""
     if sys.platform != "linux":
         return None
     pid, _, _ = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     table = process_table()
     if pid and pid not in table:
-        return "The process that asks has ended, so nothing tells whether it is an agent's."
-    while pid in table:  # One of another container has the number 0 here, and none of those is an agent's.
+        return "The requesting process has ended, so it cannot be checked whether it is an agent's."
+    while pid in table:  # A process of another container has the number 0 here, and none of those is an agent's.
         pid = table[pid][0]
         if pid == os.getpid():
-            return "An agent's processes may not ask this of their runner."
+            return "An agent's processes may not request this from their runner."
     return None
 
 
 def _forget_left(place: Path) -> None:
-    """Remove what a runner that was killed has left elsewhere; a directory only where nothing else lies in it."""
+    """Remove the socket that a killed runner left elsewhere; its directory only if it is empty."""
     with contextlib.suppress(OSError, ValueError):
         left = Path(place.read_text("utf-8"))
         if left.name == SOCKET_FILE and left.parent != place.parent:
@@ -122,7 +122,7 @@ def _forget_left(place: Path) -> None:
 
 
 def _short_directory() -> Path:
-    """A directory of its owner's alone whose path leaves room for the socket's name: $TMPDIR may be as deep as any."""
+    """Return a directory that only its owner can access, with a path short enough: $TMPDIR may be of any length."""
     room = SOCKET_PATH_BYTES - len(SOCKET_FILE) - 1
     made = Path(tempfile.mkdtemp(prefix="interlock-"))
     if len(os.fsencode(made)) <= room:
@@ -135,7 +135,7 @@ async def _answer(sessions: RunnerSessions, reload: Callable[[], list[str]], lin
     try:
         asked = msgspec.json.decode(line, type=Take | Reload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Handover(ok=False, sentence=f"This is not a request that the runner knows: {error}.")
+        return Handover(ok=False, sentence=f"The runner does not know this request: {error}.")
     if isinstance(asked, Reload):
         wrong = reload()
         return Handover(ok=not wrong, sentence=" ".join(wrong))
@@ -147,7 +147,7 @@ async def _answer(sessions: RunnerSessions, reload: Callable[[], list[str]], lin
 
 
 async def ask(directory: Path, asked: Take | Reload) -> Handover:
-    """Ask the runner that works on `directory`. Raises NoRunner and TimeoutError."""
+    """Send a request to the runner that works on `directory`. Raises NoRunner and TimeoutError."""
     try:
         path = (directory / PLACE_FILE).read_text("utf-8")
         reader, writer = await asyncio.open_unix_connection(path, limit=LINE_BYTES)

@@ -1,4 +1,4 @@
-"""The runner: outbox, outflow, link and sessions joined, from its start to SIGTERM."""
+"""The runner: connects outbox, outflow, links and sessions, and runs them from its start to SIGTERM."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from interlock.runner.session_context import Graces, Surroundings
 from interlock.runner.sessions import RunnerSessions
 
 STOPPING_TIMEOUT_S = 20.0
-"""SIGTERM to the end: agents get their cancel, their grace and their SIGKILL within it. What is not told by then is
-told at the next start (D-6)."""
+"""Limit from SIGTERM to the end: agents get their cancel, their grace and their SIGKILL within it. Outcomes that are
+not written by then are written at the next start (D-6)."""
 
 log = structlog.get_logger()
 
 
 class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a runner needs. `gateways` are at least one, the one that it was paired with first in front; `runner_id`
-    marks its agents. `roots` are absolute directories, at least one; `agents` as in `[agents]` (G-1)."""
+    """What a runner needs. `gateways` has at least one entry, the first pairing in front; `runner_id` marks its agents.
+    `roots` are absolute directories, at least one; `agents` as in `[agents]` (G-1)."""
 
     gateways: list[PairedGateway]
     runner_id: str
@@ -58,22 +58,22 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     roots: list[str]
     agents: dict[str, AgentSpec] = {}
     holdings: Mapping[str, Holding] = {}
-    """How each agent of the config is held (H-10)."""
+    """Restrictions of each agent of the config (H-10)."""
     device_name: str = ""
     outbox_bytes: int = OUTBOX_BYTES
     agent_idle_ms: int = AGENT_IDLE_MS
     drain_ms: int = 0
-    """After SIGTERM turns that run may end by themselves for so long; no new one is begun."""
+    """Time after SIGTERM in which running turns may end by themselves; no new one begins."""
     agent_descriptors: int = 0
-    """The soft limit of open files that agents get; 0 for the runner's own."""
+    """The soft limit of open files for agents; 0 for the runner's own."""
     boxing: Boxing = NO_BOX
-    """What is hidden from agents, and by which walls (H-15)."""
+    """Directories hidden from agents, and the walls that hide them (H-15)."""
     pace: LinkIntervals = NORMAL_PACE
-    """The links' intervals: a ping every 15 s, dead after two missed (L-5); others only in tests."""
+    """The links' intervals: a ping every 15 s, dead after two missed (L-5); shorter only in tests."""
 
 
 Beside = Callable[[Callable[[Offering], None]], Coroutine[Any, Any, None]]
-"""Work that goes on beside the links; it gets a function that changes what is offered."""
+"""Work that runs beside the links; it receives a function that changes the offering."""
 
 
 class _Clock:
@@ -86,16 +86,16 @@ class _Clock:
 
 async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
                      read_offering: ReadOffering | None = None, beside: Beside | None = None) -> None:
-    """Run until SIGTERM or SIGINT, then end the agents cleanly and return. The outbox stays open for its owner.
+    """Run until SIGTERM or SIGINT, then end the agents cleanly and return. The caller closes the outbox.
 
-    On SIGHUP, or when asked on its host (`interlock config reload`), agents and roots come from `read_offering`;
-    what that refuses is logged, and the old ones stay (G-1). `beside` runs as long as the runner lives, and may offer
-    something else at any time.
+    On SIGHUP or a local request (`interlock config reload`), agents and roots come from `read_offering`; its mistakes
+    are logged, and the previous offering stays (G-1). `beside` runs as long as the runner lives, and may change the
+    offering at any time.
 
     Raises TokenRefused (no gateway accepts its token), UnsafeUrl, OutboxError, each with one sentence.
     """
     stopping = _stop_signals()
-    # The outbox's lock is ours, so whatever still runs under this runner's mark is left over from its last life.
+    # The runner holds the outbox's lock, so processes that still run under its mark are leftovers of an earlier run.
     mark = lives_mark(config.runner_id, config.state_dir)
     await reap_leftovers(mark)
     clock = _Clock()
@@ -148,7 +148,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
 
 
 def reread(offered: Offered, read_offering: ReadOffering | None, greet_again: Callable[[], None]) -> list[str]:
-    """Offer what the config says now, and greet the gateways again where that differs; returns what was wrong (G-1)."""
+    """Reload the offering from the config, and send a new hello if it changed; return the mistakes found (G-1)."""
     if read_offering is None:
         return ["This runner was started without a config."]
     try:
@@ -164,21 +164,21 @@ def reread(offered: Offered, read_offering: ReadOffering | None, greet_again: Ca
 
 async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: asyncio.Task[None],
                  sessions: RunnerSessions, drain_s: float) -> None:
-    """Live until a signal, or until link or outflow fail; then let turns end for `drain_s`, or until a second signal,
-    and close the agents. Raises what failed."""
-    told = asyncio.create_task(stopping.wait())
+    """Run until a signal, or until link or outflow fail; then let turns end for `drain_s` or until a second signal, and
+    close the agents. Raises the failure."""
+    stop = asyncio.create_task(stopping.wait())
     try:
-        await asyncio.wait([told, linking, flowing], return_when=asyncio.FIRST_COMPLETED)
-        if told.done() and drain_s > 0:
+        await asyncio.wait([stop, linking, flowing], return_when=asyncio.FIRST_COMPLETED)
+        if stop.done() and drain_s > 0:
             stopping.clear()
             await _drain(stopping, linking, flowing, sessions, drain_s)
         try:
             async with asyncio.timeout(STOPPING_TIMEOUT_S):
                 await sessions.close_all("the runner is stopping")
         except (TimeoutError, OutflowStopped):
-            log.warning("not every agent could be told of within the time; the next start tells the rest")
+            log.warning("not every agent's end could be written in time; the next start writes the rest")
     finally:
-        told.cancel()
+        stop.cancel()
         failures = [task for task in (linking, flowing) if task.done()]
         await _end(linking)
     for task in failures:
@@ -187,7 +187,7 @@ async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: 
 
 async def _drain(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: asyncio.Task[None],
                  sessions: RunnerSessions, drain_s: float) -> None:
-    """Wait for the turns that run, with the link up; not past `drain_s`, a second signal, or a failure."""
+    """Wait for running turns with the link up; not beyond `drain_s`, a second signal, or a failure."""
     log.info("draining", turns=sessions.hold(), seconds=drain_s)
     rested = asyncio.create_task(sessions.rested(), name="drain")
     again = asyncio.create_task(stopping.wait())

@@ -1,4 +1,4 @@
-"""The one ordered way from the sessions to the outbox and the link: written first, then offered (D-1, D-6)."""
+"""The single ordered path from the sessions to the outbox and the link: written first, then offered (D-1, D-6)."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ from interlock.protocol.sizes import json_size, split_sized
 from interlock.runner.uplink import BlockClosed, Offer, TransientDelta, Uplink
 
 QUEUE_BYTES = 4 * MIB
-"""`emit` returns at once below this and waits above it: a flooding agent is slowed to what the disk takes."""
+"""`emit` returns at once below this and waits above it: a flooding agent is slowed to the speed of the disk."""
 
 FLUSH_BYTES = 2 * MIB
-"""One write of the outbox takes about this much of the queue."""
+"""Approximate size of one write of the outbox."""
 
 BLOCK_SHARE = 8
-"""A block of text takes at most this part of a session's buffer: one that is closed while its agent is already held
-back must still fit between STOP_READING_SHARE and the limit (D-3)."""
+"""Divisor of a session's buffer that limits a block of text: one that closes while its agent is already held back must
+still fit between STOP_READING_SHARE and the limit (D-3)."""
 
 HELD_BACK = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result", "agent.file.transfer"})
-"""Content: what waits at STOP_READING_SHARE, since it is what would be lost (D-3)."""
+"""Content: these frames wait at STOP_READING_SHARE, since they would be lost (D-3)."""
 
 
 class OutflowStopped(Exception):
-    """The outflow does not run any more; the text says why, and nothing that was not flushed is kept."""
+    """The outflow has stopped; the text says why. Writes that were not flushed are lost."""
 
 
 class _Entry:
-    """What waits in the queue: the writes of one `emit`, or one delta with the neighbours merged into it."""
+    """A queued item: the writes of one `emit`, or one delta with the neighbours merged into it."""
 
     __slots__ = ("delta", "end", "kept", "piece", "size", "texts", "writes")
 
@@ -99,19 +99,19 @@ class Outflow:
         self._kept: defaultdict[str, int] = defaultdict(int)
         self._kept_waiting: defaultdict[str, int] = defaultdict(int)
         self._open: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        """Bytes of each open block by session: its `.done` or its result will take as much."""
+        """Bytes of each open block by session: its `.done` or result will take as much."""
         self._unbuffered: set[str] = set()
-        """Sessions with the policy NONE: nothing of them is held back, since nothing is kept."""
+        """Sessions with the policy NONE: they are never held back, since nothing is stored."""
         self._recount: set[str] = set()
         self._blocks: dict[tuple[str, str], Frame] = {}
         self._uplinks: dict[str, Uplink] = {}
-        """By gateway_id: each is offered everything, no matter who controls (D-5)."""
+        """By gateway_id: every one is offered everything, whichever controls the session (D-5)."""
         self._still = asyncio.Lock()
 
     # --- for the sessions ---
     async def emit(self, *writes: OutboxWrite) -> None:
-        """Enqueue writes as one transaction. Raises InvalidFrame (FRAME_TOO_LARGE) for a frame that is too large,
-        before anything is enqueued (L-2), and OutflowStopped."""
+        """Enqueue writes as one transaction. Raises InvalidFrame (FRAME_TOO_LARGE) before anything is enqueued (L-2),
+        and OutflowStopped."""
         self._check()
         size, kept = 0, dict[str, int]()
         for write in writes:
@@ -131,7 +131,7 @@ class Outflow:
         await self._pause(held)
 
     async def emit_delta(self, frame: Frame, piece: TransientText) -> None:
-        """Enqueue a transient frame and the piece that keeps its text. Neighbours that wait are merged, long text is
+        """Enqueue a transient frame and the piece that stores its text. Waiting neighbours are merged, long text is
         split (E-4, E-5). Raises OutflowStopped."""
         self._check()
         offset = piece.offset
@@ -142,40 +142,40 @@ class Outflow:
         await self._pause({piece.session_id})
 
     def holding(self, session_id: str) -> bool:
-        """Whether content of the session waits for its gateway to acknowledge what is kept (D-3)."""
+        """Return whether content of the session waits for its gateway's acknowledgement (D-3)."""
         return self._over(session_id)
 
     async def flushed(self) -> None:
-        """Wait until everything emitted so far is in the outbox. Raises OutflowStopped."""
+        """Wait until everything emitted before is in the outbox. Raises OutflowStopped."""
         target = self._enqueued
         await self._wait(lambda: self._flushed >= target)
 
     # --- for the link ---
     @property
     def still(self) -> asyncio.Lock:
-        """While it is held nothing is written and nothing is offered: what the outbox shows is what was offered."""
+        """A lock that stops writing and offering: while it is held, the outbox contains what was offered."""
         return self._still
 
     def attach(self, uplink: Uplink, gateway_id: str = "") -> None:
-        """Offer to `uplink` whatever is written from now on."""
+        """Offer to `uplink` everything written from now on."""
         self._uplinks[gateway_id] = uplink
 
     def detach(self, gateway_id: str = "") -> None:
-        """Offer this gateway nothing: frames stay in the outbox, deltas only in their pieces."""
+        """Stop offering to this gateway: frames stay in the outbox, deltas only in their pieces."""
         self._uplinks.pop(gateway_id, None)
 
     def template(self, session_id: str, block: str) -> Frame | None:
-        """The last delta written of an open block, which tells its type, turn and metadata."""
+        """Return the last written delta of an open block, which has its type, turn and metadata."""
         return self._blocks.get((session_id, block))
 
     def acked(self, session_id: str) -> None:
-        """The outbox was trimmed: let those go on who wait for it."""
+        """Note that the outbox was trimmed, and wake those that wait for it."""
         if (self._kept.get(session_id, 0) + self._opened(session_id)) * 2 > self._stop_reading:
             self._recount.add(session_id)
             self._work.set()
 
     def forget(self, session_id: str) -> None:
-        """A session is over and wholly told: nothing of it is counted any more, here or on a link."""
+        """Drop the counts of an ended session whose frames are all acknowledged, here and on the links."""
         if not self._kept_waiting.get(session_id):
             self._kept_waiting.pop(session_id, None)
             self._kept.pop(session_id, None)
@@ -186,12 +186,12 @@ class Outflow:
 
     @property
     def kept_bytes(self) -> int:
-        """What the outbox holds of all sessions that was not acknowledged, as far as it was counted."""
+        """Return the unacknowledged bytes in the outbox of all sessions, as far as they were counted."""
         return sum(self._kept.values())
 
     # --- the flusher ---
     async def run(self) -> None:
-        """Write what waits, then offer it, until cancelled. Raises OutboxError when the outbox cannot be written."""
+        """Write what waits, then offer it, until cancelled. Raises OutboxError if the outbox cannot be written."""
         try:
             for row in await self._outbox.sessions():
                 self._kept[row.session_id] += row.bytes_kept
@@ -215,7 +215,7 @@ class Outflow:
             self._wake()
 
     async def _count_again(self) -> None:
-        """Replace estimates by what the outbox holds, for the sessions whose acks came."""
+        """Replace estimates by the outbox's figures, for the sessions that were acknowledged."""
         while self._recount:
             session_id = self._recount.pop()
             row = await self._outbox.session(session_id)
@@ -223,7 +223,7 @@ class Outflow:
             self._wake()
 
     async def _flush(self) -> None:
-        """Take a batch, write it, offer it. The caller holds `still`."""
+        """Take a batch, write it, and offer it. The caller holds `still`."""
         batch = self._take()
         closed = _closed_at(batch)
         writes: list[OutboxWrite] = []
@@ -231,13 +231,13 @@ class Outflow:
             if entry.piece is None:
                 writes += entry.writes
             elif closed.get((entry.piece.session_id, entry.piece.block), -1) < place:
-                # A block that this very transaction closes needs no pieces: its `.done` replaces them (E-4).
+                # A block that this transaction closes needs no pieces: its `.done` replaces them (E-4).
                 writes.append(entry.piece._replace(text="".join(entry.texts)))
         stored = await self._outbox.write(writes, attached=frozenset(self._uplinks))
         for frame in stored:
             self._kept[frame.session_id] += len(frame.raw)
             if self._kept[frame.session_id] > self._stop_reading:
-                self._recount.add(frame.session_id)  # What the policy did not keep holds no one back.
+                self._recount.add(frame.session_id)  # Frames that the policy did not store hold nothing back.
         for entry in batch:
             for session_id, size in entry.kept.items():
                 self._kept_waiting[session_id] -= size
@@ -262,7 +262,7 @@ class Outflow:
         return batch
 
     def _offers(self, batch: Sequence[_Entry], stored: Sequence[StoredFrame]) -> list[Offer]:
-        """Say in order what was written, and remember which blocks are open."""
+        """Return what was written, in order, and note which blocks are open."""
         numbered = iter(stored)
         offers: list[Offer] = []
         for entry in batch:
@@ -298,7 +298,7 @@ class Outflow:
             self._queued += size
             return
         entry = _Entry((), size, {})
-        # A piece of a longer text is a frame of its own, and needs a message_id of its own.
+        # A piece of a longer text is a separate frame with a message_id of its own.
         first = piece.offset == cast("TextDelta | ToolStream", frame.payload).offset
         entry.delta = frame if first else msgspec.structs.replace(frame, message_id=uuid4(self._entropy(16)))
         entry.piece, entry.texts, entry.end = piece, [piece.text], piece.offset + len(piece.text)
@@ -307,7 +307,7 @@ class Outflow:
 
     # --- waiting ---
     async def _pause(self, held: set[str]) -> None:
-        """Wait for room in the queue, and in the outbox of the `held` sessions."""
+        """Wait for space in the queue, and in the outbox of the `held` sessions."""
         await self._wait(lambda: self._queued < self._queue_bytes)
         for session_id in held:
             if self._over(session_id):
@@ -317,7 +317,7 @@ class Outflow:
 
     def _over(self, session_id: str) -> bool:
         kept = self._kept.get(session_id, 0) + self._kept_waiting.get(session_id, 0)
-        # Without frames to acknowledge nothing would ever let the agent go on.
+        # Without frames to acknowledge, nothing would ever release the agent.
         return kept > self._stop_reading or (kept > 0 and kept + self._opened(session_id) > self._stop_reading)
 
     def _grow(self, piece: TransientText) -> None:
@@ -347,10 +347,10 @@ class Outflow:
 
 
 def _size(write: OutboxWrite) -> int:
-    """Bytes that a write takes, about; a frame exactly, with room for its number. Raises InvalidFrame."""
+    """Return the approximate bytes of a write; for a frame exactly, with space for its number. Raises InvalidFrame."""
     match write:
         case Frame():
-            # Measured with the longest number, so that numbering it cannot make it too large.
+            # Measured with the longest number, so that numbering cannot make it too large.
             return len(encode(msgspec.structs.replace(write, seq=LARGEST_SEQ)))
         case TransientText():
             return json_size(write.text)
@@ -371,7 +371,7 @@ def _session_of(write: OutboxWrite) -> str:
 
 
 def _closed_at(batch: Sequence[_Entry]) -> dict[tuple[str, str], int]:
-    """Where in the batch each block is closed."""
+    """Return the position in the batch at which each block is closed."""
     return {(write.session_id, write.block): place for place, entry in enumerate(batch)
             for write in entry.writes if isinstance(write, CloseBlock)}
 

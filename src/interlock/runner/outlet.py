@@ -1,9 +1,9 @@
-"""The one way out of a boxed agent's network: a proxy in the runner that knows its hosts by name (H-19).
+"""The only way out of a boxed agent's network: a proxy in the runner that allows hosts by name (H-19).
 
-The agent's process hands its loopback listeners over before it becomes the agent (`box.loopback`); the runner accepts
-there and connects out. HTTP's CONNECT is answered for allowed hosts alone, a TLS ClientHello must name the same host,
-and a name that leads to a private address is refused: the address that was looked at is the one connected to. Nothing
-is decrypted. It ends with the agent's process.
+The agent's process sends its loopback listeners to the runner before it becomes the agent (`box.loopback`); the runner
+accepts there and connects out. HTTP's CONNECT is answered for allowed hosts only, a TLS ClientHello must name the same
+host, and a name that resolves to a private address is refused: the connection goes to the address that was checked.
+Nothing is decrypted. The proxy ends with the agent's process.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from interlock.box.reach import PROXY_PORT, Endpoint, Reach, may_connect, normal
 
 MAX_HEAD_BYTES = 16 * 1024
 MAX_CONNECTIONS = 128
-"""At once, for one process of an agent; more are refused."""
+"""Simultaneous connections of one process of an agent; more are refused."""
 HEAD_TIMEOUT_S = 15.0
-"""For a request's head, and for the ClientHello after it."""
+"""Limit for a request's head, and for the ClientHello after it."""
 CONNECT_TIMEOUT_S = 20.0
 IDLE_TIMEOUT_S = 900.0
-"""A connection on which nothing moves either way is closed after one to two times this; models think for minutes."""
+"""A connection that is idle in both directions is closed after one to two times this; models think for minutes."""
 MAX_ADDRESSES = 4
-"""So many addresses of a name are tried."""
+"""Addresses of a name that are tried."""
 PUMP_BYTES = 64 * 1024
 MAX_REPORTS = 20
-"""So many refused hosts of one opening are reported, each once."""
+"""Refused hosts that are reported per opening, each once."""
 MAX_NAMED_CHARS = 200
 
 Report = Callable[[str], Awaitable[None]]
-"""Tell the session that something was refused: one sentence."""
+"""Report a refusal to the session, in one sentence."""
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 log = structlog.get_logger()
 
 
 class ConnectionRefused(Exception):
-    """A connection is not made. `status` is HTTP's; the text is one sentence."""
+    """A connection was refused. `status` is HTTP's; the text is one sentence."""
 
     def __init__(self, status: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -50,7 +50,7 @@ class ConnectionRefused(Exception):
 
 
 class ProxyRequest(NamedTuple):
-    """What a client asks of the proxy. `head` is what goes to the host first: nothing for a tunnel."""
+    """A request to the proxy. `head` is sent to the host first: empty for a tunnel."""
 
     host: str
     port: int
@@ -59,11 +59,11 @@ class ProxyRequest(NamedTuple):
 
 
 def parse(head: bytes) -> ProxyRequest:
-    """Read a request's head, up to its empty line. Raises Refused."""
+    """Parse a request's head, up to its empty line. Raises ConnectionRefused."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise ConnectionRefused("400 Bad Request", "This is no HTTP/1.1 request.")
+        raise ConnectionRefused("400 Bad Request", "This is not an HTTP/1.1 request.")
     method, target, _ = words
     if method == "CONNECT":
         named, colon, number = target.rpartition(":")
@@ -77,7 +77,7 @@ def parse(head: bytes) -> ProxyRequest:
     except ValueError:
         host, port, parts = None, 0, urlsplit("")
     if parts.scheme != "http" or host is None:
-        raise ConnectionRefused("400 Bad Request", "This proxy takes CONNECT, and requests that name a whole http URL.")
+        raise ConnectionRefused("400 Bad Request", "This proxy accepts CONNECT, and requests with a whole http URL.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     kept = [line for line in lines if line and line.partition(":")[0].strip().lower() not in (
         "host", "connection", "proxy-connection", "proxy-authorization", "keep-alive")]
@@ -92,7 +92,7 @@ async def resolved(host: str, port: int) -> Sequence[str]:
 
 
 class Outlet:
-    """What one opening may reach, and what was refused of it so far. Each process of the agent has an `Opened`."""
+    """The hosts that one opening may reach, and those refused so far. Each of its processes has ProcessConnections."""
 
     def __init__(self, reach: Reach, report: Report, resolve: Resolve = resolved) -> None:
         self.reach = reach
@@ -111,7 +111,7 @@ class Outlet:
 
     async def connect(self, host: str, port: int, endpoint: Endpoint | None
                       ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to an allowed host, at an address that was looked at. Raises Refused."""
+        """Connect to an allowed host, at an address that was checked. Raises ConnectionRefused."""
         if endpoint is None:
             raise ConnectionRefused("403 Forbidden", f"{host}:{port} is not among the hosts that this agent may reach: "
                                     f"{str(self.reach)[:1_000] or 'none'}.")
@@ -131,7 +131,7 @@ class Outlet:
             raise ConnectionRefused("502 Bad Gateway",
                                     f"{host}:{port} cannot be reached: {error.strerror or error}.") from None
 
-    async def tell(self, about: str, sentence: str) -> None:
+    async def report(self, about: str, sentence: str) -> None:
         """Report a refusal to the session, once for each host and at most MAX_REPORTS of them."""
         if about in self._reported or len(self._reported) > MAX_REPORTS:
             return
@@ -197,7 +197,7 @@ class ProcessConnections:
             there, back = await self._outlet.connect(asked.host, asked.port, endpoint)
         except ConnectionRefused as refused:
             if refused.status.startswith("403"):
-                await self._outlet.tell(about, f"The agent's box refused a connection: {refused}")
+                await self._outlet.report(about, f"The agent's box refused a connection: {refused}")
             raise
         assert endpoint is not None
         with _closing(back):
@@ -207,8 +207,8 @@ class ProcessConnections:
             else:
                 first = asked.head
             if first is None:
-                await self._outlet.tell(about, f"The agent's box cut a connection to {about}: its TLS names another "
-                                        "host, or it is no TLS.")
+                await self._outlet.report(about, f"The agent's box cut a connection to {about}: its TLS names another "
+                                          "host, or it is not TLS.")
                 return
             back.write(first)
             await _join(reader, writer, there, back)
@@ -234,7 +234,7 @@ class ProcessConnections:
         try:
             there, back = await self._outlet.connect(endpoint.host, endpoint.port, endpoint)
         except ConnectionRefused:
-            return  # As a closed port looks without a box.
+            return  # A closed port looks the same without a box.
         with _closing(back):
             await _join(reader, writer, there, back)
 
@@ -246,7 +246,7 @@ def _answer(status: str, sentence: str) -> bytes:
 
 
 async def _first(addresses: Sequence[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    failure: OSError = OSError("its name leads to no address")
+    failure: OSError = OSError("its name has no address")
     for address in addresses:
         try:
             return await asyncio.open_connection(address, port)
@@ -265,7 +265,7 @@ def _closing(writer: asyncio.StreamWriter) -> Any:
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, there: asyncio.StreamReader,
                 back: asyncio.StreamWriter) -> None:
-    """Carry bytes both ways until both have ended, one has failed, or nothing moves any more."""
+    """Copy bytes both ways until both sides have ended, one has failed, or both are idle."""
     moved = asyncio.get_running_loop().time()
 
     async def carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -294,8 +294,8 @@ async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ther
 
 
 def variables(reach: Reach | None) -> dict[str, str]:
-    """Return what a process in a network of its own is started with, so that its libraries find the proxy; "" for one
-    that it must not have from the runner."""
+    """Return the variables of a process in its own network, so that its libraries find the proxy; "" for one that it
+    must not inherit from the runner."""
     names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
     proxy = f"http://127.0.0.1:{PROXY_PORT}" if reach is not None and reach.listening else ""
     local = "localhost,127.0.0.1,::1" if proxy else ""

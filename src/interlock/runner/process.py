@@ -1,7 +1,7 @@
 """One agent's process: its start, its three streams, its end (A-1, A-2, A-4, A-8).
 
-The runner is never the parent of the agent. Between the two runs a supervisor process (see `supervisor`), which this
-module starts, sends its order and reads events from; the agent's streams bypass it and go straight to the runner.
+The runner is never the parent of the agent. This module starts a supervisor process (see `supervisor`) between the two,
+sends it an order and reads its events; the agent's streams bypass it and go straight to the runner.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from interlock.runner.programs import NoPrograms, ProgramLines
 from interlock.runner.streams import AgentOutput, Input, SupervisorSocket, Tail
 
 TERMINATE_GRACE_S = TERMINATE_GRACE_MS / 1000
-KEEPER_WAIT_S = supervisor.KILL_WAIT_S + 10
-"""A keeper that has not finished so long after the grace is itself stuck, and killed."""
+SUPERVISOR_WAIT_S = supervisor.KILL_WAIT_S + 10
+"""A supervisor that has not finished this long after the grace is itself stuck, and is killed."""
 STOP_ROUNDS = 10
-"""`pause` looks so often for what was forked while it stopped the rest."""
+"""Rounds in which `pause` looks for processes that were forked while it stopped the others."""
 KILLED = ProcessExit(None, signal.SIGKILL.value)
-"""What the kernel does to an agent whose keeper was killed; also told of an agent that is itself a survivor."""
+"""The exit of an agent whose supervisor was killed, since the kernel kills it too; also of an agent that survived."""
 
 
 class AgentProcess:
-    """A running agent program. Made by `start`; anyone who made it calls `terminate`, also after it ended by itself.
+    """A running agent program. Made by `start`; the caller must call `terminate`, also after it ended by itself.
 
     Guarantees: after `terminate` returned, no descendant is left but `survivors`, and all file descriptors are closed.
-    If the runner dies instead, by whatever signal, the same happens without it. One task may read `lines` or `chunks`
-    (either, not both); all else may be called from anywhere in the loop, at any time, also after the end.
+    If the runner dies, by any signal, the same happens without it. One task may read `lines` or `chunks` (either, not
+    both); everything else may be called from anywhere in the loop, at any time, also after the end.
     """
 
     def __init__(self, program: subprocess.Popen[bytes], control: SupervisorSocket, session_id: str) -> None:
         assert program.stdin is not None
         assert program.stdout is not None
         assert program.stderr is not None
-        self._keeper = program
+        self._supervisor = program
         self._control = control
         self._session_id = session_id
         self._input = Input(program.stdin)
@@ -63,18 +63,19 @@ class AgentProcess:
         self._settled = False
         self._stopped = False
         self.survivors: list[int] = []
-        """Pids that SIGKILL did not end (another user's, or stuck in the kernel); known once `terminate` returned."""
+        """Pids that SIGKILL did not end (another user's, or stuck in the kernel); complete once `terminate` returned.
+        """
 
     @classmethod
     async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, *, descriptors: int = 0,
                     walls: Walls = NO_WALLS, programs: Programs | None = None, way_out: WayOut | None = None) -> Self:
-        """Start a program in a session and process group of its own; returns once it has been exec'd (some 25 ms).
+        """Start a program in its own session and process group; return once it has been exec'd (some 25 ms).
 
         `env` is the whole environment (see `environment`), `cwd` an absolute directory; a program without a slash is
-        looked for on `env`'s PATH, one with a slash relative to `cwd`. `descriptors` is its soft limit of open files, 0
-        for this process's own. `walls` are raised before the program runs; if they cannot be, it does not run (H-15).
-        `programs` decides on what it starts if the walls hold programs (H-16); without it none of them starts.
-        With a network of its own, `way_out` serves it from before its first instruction until `terminate` (H-19).
+        searched on `env`'s PATH, one with a slash relative to `cwd`. `descriptors` is its soft limit of open files, 0
+        for this process's own. `walls` are raised before the program runs; if that fails, it does not run (H-15).
+        `programs` decides on the programs that it starts if the walls hold programs (H-16); without it none starts.
+        In a network of its own, `way_out` serves it from before its first instruction until `terminate` (H-19).
         Raises AgentStartFailed with one sentence.
         """
         program = find_program(argv, env, Path(cwd))
@@ -85,7 +86,7 @@ class AgentProcess:
         except OSError as failed:
             raise AgentStartFailed(_unstarted(argv[0], failed)) from failed
         try:
-            process = cls(_start_keeper(theirs, descriptors, handed.inherited), control, env.get(SESSION, ""))
+            process = cls(_start_supervisor(theirs, descriptors, handed.inherited), control, env.get(SESSION, ""))
         except OSError as failed:
             control.close()
             handed.close()
@@ -111,7 +112,7 @@ class AgentProcess:
             await self._output.attach()
             await self._input.attach()
         except BaseException:
-            self._keeper.kill()  # It has no order yet, so there is nothing that it keeps.
+            self._supervisor.kill()  # It has no order yet, so it has no children.
             self._control.close()
             await self._settle()
             raise
@@ -134,99 +135,102 @@ class AgentProcess:
 
     def _refusal(self, program: str, cwd: str) -> str:
         if self._control.failure is None:
-            return f"The process that watches over {program} ended: {self.stderr_tail().strip() or 'no word of why'}."
+            return (f"The supervisor of {program} ended: "
+                    f"{self.stderr_tail().strip() or 'it wrote no reason'}.")
         stage, number = self._control.failure
         return refusal(stage, number, program, cwd)
 
     @property
     def pid(self) -> int:
-        """The agent's own pid, which is also its process group and session."""
+        """The agent's pid, which is also its process group and session."""
         assert self._control.pid is not None
         return self._control.pid
 
     @property
     def exit(self) -> ProcessExit | None:
-        """How the agent's own process ended; None while it runs."""
+        """The exit of the agent's own process; None while it runs."""
         if self._control.status is not None:
             return exit_from_status(self._control.status)
         return KILLED if self._control.over.is_set() else None
 
     async def exited(self) -> ProcessExit:
-        """Wait until the agent's own process has ended. Its descendants may live on and hold its streams open: call
-        `terminate` and read `lines` or `chunks` to their end for the rest. `stderr_tail` is complete to this point."""
+        """Wait until the agent's own process has ended. Its descendants may live on and hold its streams open: for
+        them, call `terminate` and read `lines` or `chunks` to their end. `stderr_tail` is complete to this point."""
         await self._control.ended.wait()
         self._tail.catch_up()
         return self.exit or KILLED
 
     async def write(self, data: bytes) -> None:
-        """Write to the agent's standard input; returns when the pipe's buffer is below its mark again.
+        """Write to the agent's standard input; return when the pipe's buffer is below its mark again.
 
         Raises BrokenPipeError once the agent has closed its input or has ended.
         """
         await self._input.write(data)
 
     def close_input(self) -> None:
-        """End of the agent's standard input, after what is already written. A second call changes nothing."""
+        """Close the agent's standard input after pending writes. A second call changes nothing."""
         self._input.close()
 
     def lines(self) -> BoundedLines:
-        """The one iterator over the lines of standard output; see `Lines` for the cap and the back-pressure."""
+        """Return the one iterator over the lines of standard output; see `BoundedLines` for limit and back-pressure."""
         return self._lines
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Standard output as it comes, at most READ_BYTES at once, with back-pressure, to its end."""
+        """Yield standard output as it arrives, at most READ_BYTES at once, with back-pressure, to its end."""
         while chunk := await self._output.read(READ_BYTES):
             yield chunk
 
     def stderr_tail(self) -> str:
-        """The last STDERR_TAIL_BYTES of standard error, from the start of a line where it had to be cut (A-8)."""
+        """Return the last STDERR_TAIL_BYTES of standard error, from the start of a line if it was cut (A-8)."""
         return self._tail.text()
 
     def descendants(self) -> list[int]:
-        """Every living process of this agent, itself included, in rising order; by tree, by group and by session id."""
+        """Return every living process of this agent, itself included, in rising order; by tree, group and session id.
+        """
         by_tree: set[int] = set()
         if self._control.pid is not None and not self._control.over.is_set():
-            by_tree = supervisor.family(self._keeper.pid, self.pid, supervisor.descendant_table(self._keeper.pid))
+            table = supervisor.descendant_table(self._supervisor.pid)
+            by_tree = supervisor.family(self._supervisor.pid, self.pid, table)
         return sorted(by_tree.union(reaper.live_descendants(self._session_id) if self._session_id else ()))
 
     def pause(self) -> None:
-        """SIGSTOP to the group and every descendant outside it: they get no CPU from the return on (C-6).
+        """Send SIGSTOP to the group and every descendant outside it: they get no CPU after this returns (C-6).
 
-        Looks again until nothing new was forked in between. Does nothing once the agent is over.
+        Searches again until nothing new was forked meanwhile. Does nothing once the agent has ended.
         """
         if self._control.over.is_set():
             return
         self._stopped = True
         seen: set[int] = set()
         for _ in range(STOP_ROUNDS):
-            table = supervisor.descendant_table(self._keeper.pid)
-            found = supervisor.family(self._keeper.pid, self.pid, table)
+            table = supervisor.descendant_table(self._supervisor.pid)
+            found = supervisor.family(self._supervisor.pid, self.pid, table)
             if found <= seen:
                 return
             seen |= found
-            supervisor.signal_family(self._keeper.pid, self.pid, signal.SIGSTOP, table)
+            supervisor.signal_family(self._supervisor.pid, self.pid, signal.SIGSTOP, table)
 
     def resume(self) -> None:
-        """SIGCONT to all that `pause` stopped (C-6); nothing where it was not paused."""
+        """Send SIGCONT to everything that `pause` stopped (C-6); does nothing if it was not paused."""
         if self._stopped and not self._control.over.is_set():
-            supervisor.signal_family(self._keeper.pid, self.pid, signal.SIGCONT,
-                                     supervisor.descendant_table(self._keeper.pid))
+            supervisor.signal_family(self._supervisor.pid, self.pid, signal.SIGCONT,
+                                     supervisor.descendant_table(self._supervisor.pid))
         self._stopped = False
 
     async def terminate(self, grace_s: float = TERMINATE_GRACE_S) -> ProcessExit:
-        """A-4: SIGTERM to the group and every descendant outside it, SIGCONT, `grace_s` seconds, SIGKILL, and wait
-        until every descendant is gone. Returns the agent's own exit, which may lie long before.
+        """Send SIGTERM to the group and every descendant outside it, SIGCONT, after `grace_s` seconds SIGKILL, and wait
+        until every descendant is gone (A-4). Returns the agent's own exit, which may be much earlier.
 
-        Any number of callers, at once or one after another, get the same answer; the shortest grace holds. A caller
-        that is cancelled stops waiting, the termination goes on. Output not yet read stays readable.
+        All callers, concurrent or later, get the same result; the shortest grace applies. A cancelled caller stops
+        waiting, the termination continues. Unread output stays readable.
         """
         self._control.send(f"T {grace_s:.3f}\n".encode())
         if not self._control.over.is_set():
-            self._keeper.send_signal(signal.SIGCONT)  # An agent may have stopped it, by accident or not.
+            self._supervisor.send_signal(signal.SIGCONT)  # An agent may have stopped it, by accident or not.
         try:
-            await asyncio.wait_for(self._control.over.wait(), grace_s + KEEPER_WAIT_S)
+            await asyncio.wait_for(self._control.over.wait(), grace_s + SUPERVISOR_WAIT_S)
         except TimeoutError:
-            self._keeper.kill()  # The agent dies with it; the sweep of `_settle` finds the rest.
+            self._supervisor.kill()  # The agent dies with it; the sweep of `_settle` ends the rest.
             await self._control.over.wait()
         async with self._settling:
             if not self._settled:
@@ -236,11 +240,11 @@ class AgentProcess:
     async def _settle(self) -> None:
         self.survivors = self._control.survivors
         if self._session_id and not (self._control.clean and supervisor.LINUX):
-            # The keeper was killed, or there was no subreaper: anyone who got away is known by the session id.
+            # The supervisor was killed, or the system has no subreaper: leftovers are found by the session id.
             self.survivors = (await reaper.end_session(self._session_id)).survivors
         if self._way_out is not None:
             await self._way_out.close()
-        self._keeper.wait()
+        self._supervisor.wait()
         self._input.finish()
         self._output.finish()
         self._tail.finish()
@@ -248,11 +252,11 @@ class AgentProcess:
 
 
 def find_program(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> str:
-    """The absolute path of the program that `argv` names. Raises AgentStartFailed with what is wrong and what to do."""
+    """Return the absolute path of the program that `argv` names. Raises AgentStartFailed with problem and remedy."""
     if not argv or not argv[0]:
         raise AgentStartFailed("The agent has no command; set `command` in its `[agents.<id>]` section.")
     if any("\0" in text for text in (*argv, *env, *env.values())):
-        raise AgentStartFailed(f"A NUL byte stands in the arguments or the environment of {argv[0]}; remove it.")
+        raise AgentStartFailed(f"The arguments or the environment of {argv[0]} contain a NUL byte; remove it.")
     if not cwd.is_dir():
         raise AgentStartFailed(f"{argv[0]} cannot start in {cwd}, which is not a directory; create it first.")
     name = argv[0]
@@ -272,14 +276,15 @@ def find_program(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> str:
 
 
 def refusal(stage: str, number: int, program: str, cwd: str) -> str:
-    """The sentence for a start that the kernel refused: `stage` is walls, hold, cwd or exec, `number` the errno."""
+    """Return the sentence for a start that the kernel refused: `stage` is walls, hold, cwd or exec, `number` the errno.
+    """
     why = os.strerror(number)
     if stage == "walls":
         return (f"The walls around {program} could not be raised ({why}), so it was not started; `interlock doctor` "
-                "tells what this host can do.")
+                "shows what this host supports.")
     if stage == "hold":
         return (f"The programs that {program} starts cannot be held ({why}), so it was not started; `interlock doctor` "
-                "tells what this host can do.")
+                "shows what this host supports.")
     if stage == "cwd":
         return f"{program} cannot start in {cwd} ({why}); check that you may enter the directory."
     if number == errno.ENOEXEC:
@@ -291,7 +296,7 @@ def refusal(stage: str, number: int, program: str, cwd: str) -> str:
 
 def encode_order(cwd: str, program: str, argv: Sequence[str], env: Mapping[str, str], walls: Walls = NO_WALLS,
                  handover: int = -1) -> bytes:
-    """The order as `supervisor` documents it."""
+    """Encode the order as `supervisor` documents it."""
     pairs = (f"{name}={value}" for name, value in env.items())
     fields = walls.fields(handover)
     texts = (cwd, program, str(len(fields)), *fields, str(len(argv)), *argv, *pairs)
@@ -300,8 +305,8 @@ def encode_order(cwd: str, program: str, argv: Sequence[str], env: Mapping[str, 
 
 
 class HandedOver:
-    """Two ends of a socket, over which a process hands its loopback listeners to the runner before it becomes the
-    agent; nothing if its walls leave it the host's network."""
+    """A socket pair over which a process sends its loopback listeners to the runner before it becomes the agent;
+    nothing if its walls leave it the host's network."""
 
     def __init__(self, walls: Walls) -> None:
         self._ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) if walls.network else None
@@ -314,11 +319,11 @@ class HandedOver:
 
     @property
     def inherited(self) -> tuple[int, ...]:
-        """What the keeper inherits, and the agent's process after it, which closes it."""
+        """The descriptor that the supervisor and then the agent's process inherit; the latter closes it."""
         return (self.descriptor,) if self._ends is not None else ()
 
     def listeners(self) -> list[tuple[int, socket.socket]]:
-        """Return the listeners, each with its port; all are there once the agent's program runs."""
+        """Return the listeners, each with its port; they are complete once the agent's program runs."""
         found: list[tuple[int, socket.socket]] = []
         while self._ends is not None:
             try:
@@ -334,7 +339,7 @@ class HandedOver:
 
 
 async def _connect() -> tuple[SupervisorSocket, socket.socket]:
-    """Our end of the control socket in the loop, and the keeper's end."""
+    """Return the runner's end of the control socket, attached to the loop, and the supervisor's end."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     try:
@@ -346,15 +351,15 @@ async def _connect() -> tuple[SupervisorSocket, socket.socket]:
 
 
 def _unstarted(program: str, failed: OSError) -> str:
-    """The sentence for an agent whose keeper could not be started."""
+    """Return the sentence for an agent whose supervisor could not be started."""
     if is_shortage(failed):
         return shortage(program)
-    return (f"The process to watch over {program} could not be started ({failed.strerror}); check that "
+    return (f"The supervisor of {program} could not be started ({failed.strerror}); check that "
             f"{sys.executable} may be run and that the limit of processes is not reached.")
 
 
-def _start_keeper(control: socket.socket, descriptors: int, inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    # Isolated and without `site`: nothing of the user's Python settings reaches it, and it starts in half the time.
+def _start_supervisor(control: socket.socket, descriptors: int, inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    # Isolated and without `site`: the user's Python settings do not reach it, and it starts in half the time.
     loader = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return subprocess.Popen(
         [sys.executable, "-I", "-S", supervisor.__file__, str(control.fileno()), str(descriptors)],

@@ -1,6 +1,6 @@
-"""Programs that an agent's processes start: each is put to policy and people as a tool call is (H-16).
+"""Programs that an agent's processes start: policy and approvers decide on each as on a tool call (H-16).
 
-The keeper holds the processes (`box.gate`); this is the runner's end of its lines.
+The supervisor holds the processes (`box.gate`); this module handles its lines in the runner.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from interlock.protocol.hold import BELOW, PROGRAM
 from interlock.runner.journal import Journal
 
 TOOL = KIND = PROGRAM
-"""Name and kind of the tool call that a program's start is; no agent's own call has this kind."""
+"""Name and kind of the tool call for a program's start; no agent's own call has this kind."""
 ONCE, NO = "start", "deny"
 MAX_OUTSIDE = 20
-"""Command lines outside of a turn that are reported, each once; later ones are refused all the same."""
+"""Command lines outside of a turn that are reported, each once; later ones are refused without a report."""
 OPTIONS = [
     Option(ONCE, "Start it", "allow_once"),
-    Option(BELOW, "Start it, and let it start whatever it wants", "allow_once"),
+    Option(BELOW, "Start it, and let it start any program", "allow_once"),
     Option(NO, "Do not start it", "reject_once"),
 ]
 
 
 class ProgramLines:
-    """The keeper's lines about held programs, as calls. `send` answers the keeper."""
+    """The supervisor's lines about held programs, as calls. `send` answers the supervisor."""
 
     def __init__(self, programs: Programs, send: Callable[[bytes], None]) -> None:
         self._programs = programs
@@ -42,7 +42,7 @@ class ProgramLines:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, words: list[str]) -> None:
-        """Take one line, split into words."""
+        """Handle one line, split into words."""
         match words:
             case ["P", token, encoded]:
                 number, task = int(token), asyncio.create_task(self._ask(int(token), held_program(encoded)))
@@ -59,10 +59,10 @@ class ProgramLines:
             case ["N", encoded]:
                 self._keep(self._programs.refused(_fields(encoded)[0].decode()))
             case _:
-                raise ValueError(f"The keeper said {words!r}, which means nothing.")
+                raise ValueError(f"The supervisor sent {words!r}, which has no meaning.")
 
     def close(self) -> None:
-        """The keeper is gone, and every process with it: nothing is asked any more."""
+        """Cancel all questions: the supervisor is gone, and every process with it."""
         for task in list(self._asked.values()):
             task.cancel()
 
@@ -80,7 +80,7 @@ class ProgramLines:
 
 
 class NoPrograms:
-    """Decides that no program starts."""
+    """Refuses every program."""
 
     async def ask(self, token: int, program: HeldProgram) -> Decision:
         """Return a no."""
@@ -94,14 +94,14 @@ class NoPrograms:
 
 
 class AsksAboutPrograms(Protocol):
-    """A turn, as far as programs need one."""
+    """The part of a turn that programs need."""
 
     async def announce_program(self, invocation_id: str, input_json: bytes, title: str) -> None:
         """Write the tool call."""
         ...
 
     async def ask_program(self, question: AgentQuestion) -> InteractionAnswer:
-        """Ask, and wait; a no after a cancel."""
+        """Ask, and wait; return a no after a cancel."""
         ...
 
     async def end_program(self, invocation_id: str, output: str | None, *, started: bool) -> None:
@@ -110,8 +110,8 @@ class AsksAboutPrograms(Protocol):
 
 
 class ProgramDesk:
-    """Asks about the programs of one session's agent. Outside a turn no command of anybody's runs that could be asked
-    about: none starts."""
+    """Asks about the programs of one session's agent. Outside of a turn no command runs that could be asked about: no
+    program starts."""
 
     def __init__(self, journal: Journal, turn: Callable[[], AsksAboutPrograms | None]) -> None:
         self._journal = journal
@@ -120,7 +120,7 @@ class ProgramDesk:
         self._calls: dict[int, tuple[AsksAboutPrograms, str]] = {}
 
     async def ask(self, token: int, program: HeldProgram) -> Decision:
-        """Ask, and wait as long as it takes. Any error on the way is a no (A-5)."""
+        """Ask, and wait without a limit. Any error on the way is a no (A-5)."""
         turn = self._turn()
         if turn is None:
             line = command_line(program._replace(name=program.path))
@@ -141,18 +141,18 @@ class ProgramDesk:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the agent works on no command."""
+        """Return whether the agent works on no command."""
         return self._turn() is None
 
     async def ended(self, token: int, below: StartedBelow | None) -> None:
-        """Close an allowed program's tool call with what was started below it."""
+        """Close an allowed program's tool call with the programs that started below it."""
         turn, invocation_id = self._calls.pop(token, (None, ""))
         if turn is not None:
             output = summary(below) if below is not None and below.total else None
             await turn.end_program(invocation_id, output, started=below is not None)
 
     async def other(self, token: int, ran: tuple[bytes, ...]) -> None:
-        """Report a program that was killed because it was not the one that was allowed (H-3)."""
+        """Report a program that was killed because another one was allowed (H-3)."""
         words = " ".join(shlex.quote(word.decode("utf-8", "backslashreplace")) for word in ran)
         await self._error(Code.RAN_OTHER_THAN_ALLOWED,
                           f"Another program than the allowed one was about to run, and was killed: {words}")
@@ -176,12 +176,12 @@ def program_question(program: HeldProgram, invocation_id: str) -> AgentQuestion:
 
 
 def program_input(program: HeldProgram) -> bytes:
-    """Return the subject's input as JSON: nothing of the argument vector is lost in it. Pure.
+    """Return the subject's input as JSON: it contains the whole argument vector. Pure.
 
-    `command` holds the program (by its name if the agent's PATH finds it there, else its path) and its arguments.
-    `env` are variables that reach further than that, `argv0` is what the program is called if that is another name,
-    `mount_namespace` is there if its process sees other files than the agent was started with, and the members in
-    base64 hold the exact bytes of what is not UTF-8, which `command` and `env` show escaped.
+    `command` has the program (by its name if the agent's PATH finds it there, else its path) and its arguments. `env`
+    are variables that change what it does, `argv0` is its argument zero if that differs, `mount_namespace` is present
+    if its process sees other files than the agent was started with, and the members in base64 have the exact bytes of
+    what is not UTF-8, which `command` and `env` show escaped.
     """
     first = program.name
     found: dict[str, Any] = {"command": [_text(word) for word in (first, *program.argv[1:])],
@@ -202,26 +202,26 @@ def program_input(program: HeldProgram) -> bytes:
 
 
 def command_line(program: HeldProgram) -> str:
-    """Return a program as a line that a shell would take. Pure."""
+    """Return a program as a shell command line. Pure."""
     return shlex.join([_text(word) for word in (program.name, *program.argv[1:])])
 
 
 def summary(below: StartedBelow) -> str:
-    """Return what an allowed program's tree started, in one line and a digest."""
+    """Return the programs started below an allowed one, in one line and a digest."""
     named = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in below.names)
     programs = "1 program" if below.total == 1 else f"{below.total} programs"
     return f"{programs} started below it: {named}\nsha256 of their argument vectors, in order: {below.digest}"
 
 
 def held_program(encoded: str) -> HeldProgram:
-    """Read what the keeper sends of a held program."""
+    """Decode the supervisor's data about a held program."""
     path, directory, name, own_view, number, *rest = _fields(encoded)
     variables = int(number)
     return HeldProgram(path, directory, name, tuple(rest[:variables]), tuple(rest[variables:]), own_view == b"1")
 
 
 def started_below(encoded: str) -> StartedBelow:
-    """Read what the keeper sends of an allowed program that ended."""
+    """Decode the supervisor's data about an allowed program that ended."""
     total, digest, *pairs = _fields(encoded)
     names = tuple((_text(name), int(often)) for name, often in zip(pairs[::2], pairs[1::2], strict=True))
     return StartedBelow(int(total), digest.decode(), names)

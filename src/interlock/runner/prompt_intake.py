@@ -1,4 +1,4 @@
-"""A prompt, or a compaction's plan, made whole before the agent gets it: files in their place, settings taken (E-5)."""
+"""Complete a prompt or a compaction plan before the agent gets it: insert files, apply settings (E-5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.session.transfers import content_of, named
 
 
 class PromptRefused(Exception):
-    """The prompt or the plan cannot be taken: code and sentence. Nothing has changed."""
+    """The prompt or the plan is refused, with code and sentence. Nothing has changed."""
 
     def __init__(self, code: Code, sentence: str) -> None:
         super().__init__(sentence)
@@ -24,23 +24,25 @@ class PromptRefused(Exception):
 
 
 def check_box(box: Box | None, payload: p.PromptRequest) -> None:
-    """Check that an opening's box holds all that the prompt was decided on (H-18). Raises PromptRefused."""
+    """Check that an opening's box has every restriction that the prompt was approved for (H-18). Raises PromptRefused.
+    """
     if not covers(box, payload.only_in_box):
         now = phrase(box) if box is not None else "no box"
-        raise PromptRefused(Code.NOT_BOXED, f"The agent's box holds less than the one that was decided on. Now: {now}.")
+        raise PromptRefused(Code.NOT_BOXED, f"The agent's box restricts less than the one that was decided on. Now: "
+                            f"{now}.")
 
 
 async def take_prompt(uploads: Uploads, agent: Agent, features: p.Features, payload: p.PromptRequest, *,
                       reads_only: bool = False) -> tuple[list[dict[str, Any]], PromptSettings]:
-    """The content with every file in its place, and the settings that the agent took. An agent that may only read its
-    workspace is held to that by its asking. Raises PromptRefused."""
+    """Return the content with every file inserted, and the settings that the agent applied. An agent that may only read
+    its workspace must ask before its tools. Raises PromptRefused."""
     try:
         content = await uploads.whole(content_of(payload), features)
         settings = settings_of(payload)._replace(context=await _context(uploads, payload.context),
                                                  only_if_asks=payload.only_if_asks or reads_only)
         await settle(agent, features, settings)
     except ContextMissing as refused:
-        # As where the session is not open: the gateway opens it again in its mind, and sends all that was said (B-1).
+        # As if the session were not open: the gateway opens it again and sends the whole conversation (B-1).
         raise PromptRefused(Code.SESSION_NOT_FOUND, str(refused)) from None
     except NotAsking as refused:
         code = Code.NOT_ASKING if payload.only_if_asks else Code.WORKSPACE_REFUSED
@@ -53,7 +55,7 @@ async def take_prompt(uploads: Uploads, agent: Agent, features: p.Features, payl
 
 
 async def take_plan(uploads: Uploads, request: p.SessionCompact) -> p.SessionCompact:
-    """The request with its plan's context in its place (Z-4). Raises PromptRefused."""
+    """Return the request with its plan's context inserted (Z-4). Raises PromptRefused."""
     plan = request.plan
     if plan is None or not isinstance(plan.get("context"), dict):
         return request
@@ -65,7 +67,7 @@ async def take_plan(uploads: Uploads, request: p.SessionCompact) -> p.SessionCom
 
 
 async def _context(uploads: Uploads, context: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A context that was too large for a frame came before it as a file."""
+    """Return the context; one that is too large for a frame was sent before it as a file."""
     if context is None or "transfer_id" not in context:
         return context
     block = await uploads.one({**context, "type": "text"})
@@ -76,7 +78,7 @@ async def _context(uploads: Uploads, context: dict[str, Any] | None) -> dict[str
 
 
 def files_of(payload: p.Payload) -> list[str]:
-    """The transfers that a prompt or a plan names."""
+    """Return the transfers that a prompt or a plan names."""
     match payload:
         case p.PromptRequest():
             return named([*content_of(payload), payload.context or {}])

@@ -1,8 +1,8 @@
-"""Processes found by a variable in their environment: what the tree of parents cannot show (A-4).
+"""Find processes by a variable in their environment, which the tree of parents cannot show (A-4).
 
-The keeper of each agent sees its whole tree to the end. This is for what is left: a keeper that was itself killed, a
-runner and its keepers that died together, agents that an SDK starts inside the runner, and systems without subreapers.
-A process that replaced its environment *and* lost its keeper is beyond it.
+The supervisor of each agent sees its whole tree to the end. This module handles the rest: a supervisor that was itself
+killed, a runner and its supervisors that died together, agents that an SDK starts inside the runner, and systems
+without subreapers. It cannot find a process that replaced its environment *and* lost its supervisor.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ from interlock.runner.environment import RUNNER, SESSION
 from interlock.runner.supervisor import LINUX, exists, process_table
 
 SWEEPS = 100
-"""Rounds of SIGKILL before what is left is named instead; one round is enough unless something forks meanwhile."""
+"""Rounds of SIGKILL before survivors are reported instead; one is enough unless something forks meanwhile."""
 SWEEP_WAIT_S = 5.0
-"""One round waits so long for its deaths."""
+"""Time that one round waits for its processes to end."""
 POLL_S = 0.02
-"""Between two looks where there is no pidfd."""
+"""Interval of polling without a pidfd."""
 
 
 class Reaped(NamedTuple):
-    """What a sweep did: pids that are gone, pids that would not go."""
+    """The result of a sweep: pids that are gone, pids that survived."""
 
     ended: list[int]
     survivors: list[int]
 
 
 def live_descendants(session_id: str) -> list[int]:
-    """Living processes with this RAWP_SESSION_ID in their environment, and their descendants, in rising order.
+    """Return living processes with this RAWP_SESSION_ID in their environment, and their descendants, in rising order.
 
-    This process and its own ancestors are never among them. Reads the process table: milliseconds, no waiting.
+    This process and its own ancestors are never included. Reads the process table: milliseconds, no waiting.
     """
     return _marked(SESSION, session_id)
 
 
 async def end_session(session_id: str) -> Reaped:
-    """SIGKILL what `live_descendants` finds and wait until it is gone; again, until nothing is found."""
+    """Send SIGKILL to what `live_descendants` finds, and wait until it is gone; repeat until nothing is found."""
     return await _end(SESSION, session_id)
 
 
 def lives_mark(runner_id: str, state_dir: Path) -> str:
-    """What the agents of all lives of one runner carry in RAWP_RUNNER_ID, and those of no other runner.
+    """Return the RAWP_RUNNER_ID that the agents of all runs of one runner carry, and those of no other runner.
 
-    The id alone would not do: each state directory's own runner has the same one, and `interlock demo` beside
-    `interlock up` would end the agents of the other.
+    The runner's id alone is not enough: the local runner of every state directory has the same one, and `interlock
+    demo` beside `interlock up` would end the agents of the other.
     """
     place = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:16]
     return f"{runner_id}@{place}"
 
 
 async def reap_leftovers(mark: str) -> Reaped:
-    """At the runner's start, before it starts any agent: end all that earlier lives with the same mark left (A-4)."""
+    """End everything that earlier runs with the same mark left, before this runner starts any agent (A-4)."""
     return await _end(RUNNER, mark)
 
 
 async def until_gone(pids: Iterable[int], timeout_s: float) -> list[int]:
-    """Wait until these processes have ended, at most so long; returns those that have not. A zombie has ended."""
+    """Wait at most `timeout_s` until these processes have ended; return those that have not. A zombie has ended."""
     watches = [asyncio.create_task(_gone(pid)) for pid in pids]
     if not watches:
         return []
@@ -98,7 +98,7 @@ async def _gone(pid: int) -> None:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether the process is there and, as far as can be read, not a zombie."""
+    """Return whether the process exists and, as far as can be read, is not a zombie."""
     if LINUX:
         with suppress(OSError, IndexError):
             stat = Path(f"/proc/{pid}/stat").read_bytes()
@@ -163,4 +163,4 @@ def _environ(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
-        return b""  # Ended, or another user's.
+        return b""  # It ended, or is another user's.

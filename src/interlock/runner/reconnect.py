@@ -1,4 +1,4 @@
-"""When the next attempt at a link is made (L-5), and which addresses are dialled at all (L-2). Pure."""
+"""Delays between attempts at a link (L-5), and checks of the addresses that may be dialled (L-2). Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RAWP_PATH = "/rawp"
 
 
 class UnsafeUrl(ValueError):
-    """The gateway's URL is not one to send a token to; the text is one sentence for the user."""
+    """The token must not be sent to this gateway URL; the text is one sentence for the user."""
 
 
 class Backoff:
@@ -25,11 +25,11 @@ class Backoff:
         self._ceiling_ms = least_ms
 
     def reset(self) -> None:
-        """A link was established: the next failure starts from the beginning."""
+        """Start again with the shortest delay, after a link was established."""
         self._ceiling_ms = self._least_ms
 
     def yield_way(self, ceiling_ms: int) -> None:
-        """Another runner took the link with the same token: wait long, or the two would chase each other."""
+        """Wait long after another runner took the link with the same token, or the two would alternate."""
         self._ceiling_ms = ceiling_ms
 
     def next_ms(self) -> int:
@@ -39,22 +39,22 @@ class Backoff:
 
 
 def rawp_url(url: str) -> str:
-    """Return where a gateway with this address takes its runners' links."""
+    """Return the URL at which a gateway with this address accepts its runners' links."""
     return url.replace("http", "ws", 1).rstrip("/") + RAWP_PATH if url.startswith("http") else url
 
 
 def moved_url(old: str, place: str) -> str:
-    """Return the URL of the gateway at `place`, which the gateway at `old` has named. Raises UnsafeUrl: also for one in
-    clear if the old one has TLS, or a gateway could send a token to any program on the runner's own machine."""
+    """Return the URL of the gateway at `place`, which the gateway at `old` named. Raises UnsafeUrl, also for one
+    without TLS if the old one has TLS: else a gateway could send a token to any program on the runner's own machine."""
     url = rawp_url(place)
     check_url(url)
     if old.startswith("wss:") and not url.startswith("wss:"):
-        raise UnsafeUrl(f"The gateway's new address {place!r} is without TLS, which the old one has.")
+        raise UnsafeUrl(f"The gateway's new address {place!r} has no TLS, unlike the old one.")
     return url
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether `host` never leaves this machine."""
+    """Return whether `host` never leaves this machine."""
     if host == "localhost":
         return True
     try:
@@ -64,7 +64,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_url(url: str) -> str:
-    """Return the host of a URL that may be dialled. Raises UnsafeUrl (L-2: beyond loopback only TLS)."""
+    """Return the host of a URL that may be dialled. Raises UnsafeUrl (L-2: only TLS beyond loopback)."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -1,4 +1,4 @@
-"""At the runner's start: close what its last life left open, from what the outbox says (D-6, D-7)."""
+"""At the runner's start: close what its last run left open, from the rows of the outbox (D-6, D-7)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHANNELS: frozenset[str] = frozenset({"stdout", "stderr", "progress", "agent"})
 
 
 async def recover(journal: Journal, outbox: Outbox) -> None:
-    """Close one session's turn and opening, answer every stored prompt that never started, and refuse what came from a
+    """Close one session's turn and opening, answer every stored prompt that never started, and refuse frames of a
     gateway that does not control it."""
     writes: list[Frame | CloseBlock | RefuseControl] = []
     state = journal.state
@@ -45,22 +45,22 @@ async def recover(journal: Journal, outbox: Outbox) -> None:
     for gateway_id in others:
         writes += [RefuseControl(journal.session_id, gateway_id, refusal(frame, controller))
                    for frame in await _unhandled(journal, outbox, gateway_id)]
-    # State that changed alone is written, too: a file that was taken is taken over this start.
+    # The state is written even if it changed alone: accepted files survive this start.
     await journal.write(*writes)
 
 
 async def _unhandled(journal: Journal, outbox: Outbox, gateway_id: str) -> list[Frame]:
-    """A gateway's stored control frames whose outcome is not in the outbox; with what is written next it is."""
+    """Return a gateway's stored control frames without an outcome in the outbox; the next write contains it."""
     found: list[Frame] = []
     for record in await outbox.controls(journal.session_id, journal.state.handled(gateway_id), gateway_id):
         journal.state.note_handled(gateway_id, record.seq)
-        with contextlib.suppress(InvalidFrame):  # One that is invalid was refused when it came.
+        with contextlib.suppress(InvalidFrame):  # An invalid one was refused when it arrived.
             found.append(decode(record.body, Direction.M))
     return found
 
 
 def _take_files(journal: Journal, stored: list[Frame]) -> list[Frame]:
-    """Take the files of prompts to come, and forget those of prompts that will not; returns what refuses a file."""
+    """Accept the files of pending prompts, and forget those of cancelled ones; return the frames that refuse a file."""
     refused: list[Frame] = []
     for frame in stored:
         if isinstance(frame.payload, p.FileTransfer):
@@ -99,7 +99,7 @@ async def _end_turn(journal: Journal, outbox: Outbox, turn: TurnState) -> list[F
 
 def _close_piece(journal: Journal, turn: TurnState, calls: dict[str, AnnouncedCall], piece: TransientText
                  ) -> list[Frame | CloseBlock]:
-    """`.done` with the text so far for a block; a tool's text goes into its call, which is closed afterwards."""
+    """Close a block with the text so far; a tool's text is added to its call, which is closed afterwards."""
     invocation_id, slash, channel = piece.block.rpartition("/")
     if slash and channel in _CHANNELS:
         call = calls.get(invocation_id)

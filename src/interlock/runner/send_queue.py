@@ -1,4 +1,4 @@
-"""What one link still has to send, and how far each session is on it (D-2). No input or output here."""
+"""Messages that one link still has to send, and each session's position on it (D-2). No input or output here."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from interlock.protocol.limits import MAX_MESSAGE_BYTES, MIB
 from interlock.runner.uplink import BlockClosed, Offer, TransientDelta
 
 SEND_BYTES = 4 * MIB
-"""Frames waiting for the socket. A session that finds more is behind: it is read from the outbox once there is room."""
+"""Limit of frames that wait for the socket. A session above it falls behind: it is read from the outbox later."""
 
 Message = bytes | Callable[[], bytes]
-"""A message, or how to write it when its turn comes: a history is not held twice in memory."""
+"""A message, or a function that encodes it when it is sent: a history is not held in memory twice."""
 
 
 class SessionQueue:
     """One session on one link.
 
-    `live`: what is offered is sent. Otherwise offers fall, and the session is read from the outbox after `seq`
-    (None: after what the gateway acknowledged), as history if it `owes_history`. `ends` tells for each open block how
-    much of it was sent.
+    A `live` session sends what is offered. Otherwise offers are dropped, and the session is read from the outbox after
+    `seq` (None: after the gateway's acknowledgement), as history if it `owes_history`. `ends` has the sent length of
+    each open block.
     """
 
     __slots__ = ("ends", "live", "owes_history", "seq")
@@ -34,7 +34,7 @@ class SessionQueue:
 
 
 class Sending:
-    """The queue of one link: an `Uplink` for the outflow, read by the task that writes to the socket."""
+    """The queue of one link: an `Uplink` for the outflow, drained by the task that writes to the socket."""
 
     def __init__(self, wake: Callable[[], None], queue_bytes: int = SEND_BYTES) -> None:
         self._wake = wake
@@ -45,12 +45,12 @@ class Sending:
         self.lanes: dict[str, SessionQueue] = {}
 
     def expect(self, session_id: str, after: int) -> None:
-        """A session of the hello: its history comes first (D-2)."""
+        """Add a session of the hello: its history comes first (D-2)."""
         self.lanes[session_id] = SessionQueue(after, owes_history=True)
         self._wake()
 
     def offer(self, offers: Sequence[Offer]) -> None:
-        """Take what was written. A session that is new on this link begins behind, and is read from the outbox."""
+        """Accept written frames. A session that is new on this link begins behind, and is read from the outbox."""
         for offer in offers:
             lane = self.lanes.get(offer.session_id)
             if lane is None:
@@ -74,25 +74,25 @@ class Sending:
                 pass
 
     def forget(self, session_id: str) -> None:
-        """A session that is over takes no room here; its history, where it still owes one, is sent all the same."""
+        """Drop an ended session; a history that it still owes is sent all the same."""
         lane = self.lanes.get(session_id)
         if lane is not None and not lane.owes_history:
             del self.lanes[session_id]
 
     def push(self, message: Message, size: int = 0) -> None:
-        """Queue a message behind all others; `size` tells how large one will be that is not written yet."""
+        """Queue a message behind all others; `size` is the size of one that is encoded later."""
         size = len(message) if isinstance(message, bytes) else size
         self._queue.append((message, size))
         self._queued += size
         self._wake()
 
     def urge(self, raw: bytes) -> None:
-        """Queue a link frame before all others: acks and heartbeats do not wait behind a history."""
+        """Queue a link frame before all others: acks and heartbeats must not wait behind a history."""
         self._urgent.append(raw)
         self._wake()
 
     def pop(self) -> bytes | None:
-        """Next message for the socket, None when nothing waits."""
+        """Return the next message for the socket, None if nothing waits."""
         if self._urgent:
             return self._urgent.popleft()
         if not self._queue:
@@ -102,7 +102,7 @@ class Sending:
         return message if isinstance(message, bytes) else message()
 
     def pop_all(self) -> bytes | None:
-        """Next message, with as many of the frames that wait as it holds, as JSON lines (L-2). A history goes alone."""
+        """Return the next message, with as many waiting frames as fit, as JSON lines (L-2). A history is sent alone."""
         frames: list[bytes] = []
         room = MAX_MESSAGE_BYTES + 1
         while self._urgent and len(self._urgent[0]) < room:
@@ -120,21 +120,21 @@ class Sending:
 
     @property
     def roomy(self) -> bool:
-        """There is room to read more from the outbox."""
+        """Return whether there is space to read more from the outbox."""
         return self._queued <= self._queue_bytes // 2
 
     def behind(self) -> str | None:
-        """A session to read from the outbox: those that owe their history first."""
+        """Return a session to read from the outbox: those that owe their history first."""
         waiting = [(not lane.owes_history, name) for name, lane in self.lanes.items() if not lane.live]
         return min(waiting)[1] if waiting else None
 
     def go_live(self, lane: SessionQueue, seq: int, deltas: Sequence[TransientDelta]) -> None:
-        """All up to `seq` and these deltas are queued: from here on, what is offered is sent."""
+        """Make a session live, once everything up to `seq` and these deltas are queued."""
         lane.seq, lane.live, lane.owes_history = seq, True, False
         for delta in deltas:
             lane.ends[delta.block] = delta.end
 
     def sent_seq(self, session_id: str) -> int:
-        """The highest seq that the gateway can have on this link: an ack beyond it is not to be believed."""
+        """Return the highest seq that the gateway can have from this link: an ack beyond it is invalid."""
         lane = self.lanes.get(session_id)
         return (lane.seq or 0) if lane else 0

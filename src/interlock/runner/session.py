@@ -1,4 +1,4 @@
-"""One session on the runner: control frames in, an agent driven, frames out (rawp sections 4 to 6)."""
+"""One session on the runner: receives control frames, drives an agent, writes frames (rawp sections 4 to 6)."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ from interlock.runner.turn_settings import asks, switches
 from interlock.runner.uploads import Uploads
 
 NOTHING = p.Features(adapter_type="process")
-"""What an agent offers that does not run."""
+"""Features of an agent that does not run."""
 
 log = structlog.get_logger()
 
 
 class RunnerSession:
-    """A session over all its openings. `control` is called with one frame after another; turns run beside it."""
+    """A session over all its openings. `control` handles one frame after another; turns run beside it."""
 
     def __init__(self, around: Surroundings, session_id: str, state: SessionState) -> None:
         self.session_id = session_id
@@ -68,16 +68,16 @@ class RunnerSession:
         self._started: Started | None = None
         self.starting: asyncio.Task[Started] | None = None
         self.controller = ""
-        """The gateway that is obeyed, as the outbox has it (D-5)."""
+        """The gateway that controls the session, as stored in the outbox (D-5)."""
         self.order = asyncio.Lock()
-        """Held by anyone who acts on a control frame or passes control: one after another, whichever gateway it is."""
+        """Held while a control frame is handled or control passes: one at a time, for all gateways."""
         self._interactions = Interactions(self.journal, around.presence, around.waits, lambda: self.controller)
         self._reads_by_asking = False
-        """The agent may only read its workspace, and no wall holds it to that: its asking does (H-15)."""
+        """Whether the agent may only read its workspace, enforced by denying its requests and not by a wall (H-15)."""
         self._box: Box | None = None
-        """The box that the open agent was started in (H-18)."""
+        """The box in which the open agent was started (H-18)."""
         self._staged: StagedTurns | None = None
-        """What its agent changes is staged (H-17)."""
+        """Staged changes of the agent, if its changes are staged (H-17)."""
         self._turn: RunnerTurn | None = None
         self._programs = ProgramDesk(self.journal, lambda: self._turn)
         self._working: asyncio.Task[None] | None = None
@@ -89,7 +89,7 @@ class RunnerSession:
 
     @property
     def state(self) -> SessionState:
-        """What is remembered of it."""
+        """The session's stored state."""
         return self.journal.state
 
     @property
@@ -99,30 +99,30 @@ class RunnerSession:
 
     @property
     def over(self) -> bool:
-        """Whether it is closed and nothing is under way in it: a later opening needs only what the outbox has."""
+        """Whether it is closed and idle: a later opening needs only the outbox."""
         under_way = self.starting is not None or self._acting.locked() or self._closing.locked()
         return self.state.opening == "closed" and self._agent is None and not self.busy and not under_way
 
     def forget(self) -> None:
-        """Let go of the runner around it."""
+        """Disconnect from the runner's signals."""
         self._interactions.close()
 
     async def rested(self) -> None:
-        """Wait for the end of what it works on."""
+        """Wait for the end of the current turn."""
         if self._working is not None:
             await asyncio.wait([self._working])
 
     def controlled_by(self, gateway_id: str) -> None:
-        """Learn from the outbox who controls the session."""
+        """Set the controller, as read from the outbox."""
         self.controller = gateway_id
         self.state.name_first(gateway_id)
 
-    def ask_anew(self) -> list[Frame]:
-        """What says that the questions that wait are void, and are put to the controller again (D-5)."""
-        return self._interactions.ask_anew()
+    def ask_again(self) -> list[Frame]:
+        """Return the frames that void waiting questions and ask the new controller (D-5)."""
+        return self._interactions.ask_again()
 
     async def control(self, frame: Frame) -> None:
-        """Act on one stored control frame; returns when the next may be acted on. An unknown one changes nothing."""
+        """Handle one stored control frame; return when the next may be handled. An unknown one changes nothing."""
         async with self._acting:
             await self._act(frame)
         if self.state.handled(self.controller) < (frame.seq or 0):
@@ -169,7 +169,7 @@ class RunnerSession:
         return self._started.features if self._started is not None else NOTHING
 
     def _handled(self, frame: Frame) -> None:
-        """From the next write on, the frame counts as answered: a restart does not answer it again (D-7)."""
+        """Mark the frame as answered with the next write: a restart does not answer it again (D-7)."""
         self.state.note_handled(self.controller, frame.seq or 0)
 
     async def _refuse(self, frame: Frame, code: Code, sentence: str, *, fatal: bool = False) -> None:
@@ -181,7 +181,7 @@ class RunnerSession:
     # --- opening ---
     async def _open(self, frame: Frame, payload: p.SessionOpen) -> None:
         if self._agent is not None and self._started is not None:
-            await self._tell_capabilities(frame, self._started)
+            await self._report_capabilities(frame, self._started)
             return
         state = self.state
         state.opening, state.agent_id, state.workspace = "opening", payload.agent_id, payload.workspace
@@ -204,7 +204,7 @@ class RunnerSession:
         self._agent = agent
         self._box = opening.box
         state.agent_session = started.agent_session or ""
-        await self._tell_capabilities(frame, started, *not_resumed(self.journal, opening, started))
+        await self._report_capabilities(frame, started, *not_resumed(self.journal, opening, started))
         self._watching = asyncio.create_task(self._watch(agent))
         self._rest()
 
@@ -231,12 +231,12 @@ class RunnerSession:
             raise
         return started
 
-    async def _tell_capabilities(self, frame: Frame, started: Started, *more: Frame) -> None:
+    async def _report_capabilities(self, frame: Frame, started: Started, *more: Frame) -> None:
         self._handled(frame)
         settings = self._agent.settings if isinstance(self._agent, Settable) else None
-        told = capabilities(self.journal, started, frame.message_id, self._box, settings)
+        report = capabilities(self.journal, started, frame.message_id, self._box, settings)
         idle = self.journal.state_changed("idle") if not self.busy else []
-        await self.journal.write(told, *idle, *more)
+        await self.journal.write(report, *idle, *more)
 
     # --- turns ---
     async def _prompt(self, frame: Frame, payload: p.PromptRequest) -> None:
@@ -261,17 +261,17 @@ class RunnerSession:
         self._uploads.discard(files_of(payload))
         self._rest(cancel=True)
         prompt = AgentPrompt(payload.prompt_id, self.journal.new_uuid(), content, payload.timeout_ms, settings=settings)
-        turn, told = self._begin_turn(agent, prompt, payload.mode or self.state.mode, lands=lands)
+        turn, starting = self._begin_turn(agent, prompt, payload.mode or self.state.mode, lands=lands)
         self._handled(frame)
         written = asyncio.Event()
-        self._working = asyncio.create_task(self._work(agent, turn, prompt, told, written),
+        self._working = asyncio.create_task(self._work(agent, turn, prompt, starting, written),
                                             name=f"prompt {prompt.prompt_id}")
         self._working.add_done_callback(_report)
         await written.wait()
 
     def _begin_turn(self, agent: Agent, prompt: AgentPrompt, mode: str | None, *, lands: bool = False
                     ) -> tuple[RunnerTurn, list[Frame]]:
-        """The turn, and the frames that start it."""
+        """Return the turn, and the frames that start it."""
         journal, state = self.journal, self.state
         opened = state.turn = TurnState(prompt.turn_id, prompt.prompt_id, journal.now_ms,
                                         silent=prompt.settings.silent)
@@ -289,27 +289,27 @@ class RunnerSession:
             return False
         if not self.busy:
             async with self._closing:
-                pass  # What was asked while the agent is closed is refused after the close is told, and is sent again.
-        await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session already works on a prompt, or closes.")
+                pass  # A request during a close is refused after the close is reported, and is sent again.
+        await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session is working on a prompt already, or is closing.")
         return True
 
-    async def _work(self, agent: Agent, turn: RunnerTurn, prompt: AgentPrompt, told: list[Frame],
+    async def _work(self, agent: Agent, turn: RunnerTurn, prompt: AgentPrompt, starting: list[Frame],
                     written: asyncio.Event) -> None:
         # D-7: the start is in the outbox before the agent gets the prompt, so a prompt starts at most once.
         try:
-            await self.journal.write(*told)
+            await self.journal.write(*starting)
         finally:
             written.set()
         await self.journal.durable()
         await self._uploads.sweep()
         over = await turn.run(prompt)
         while not over and turn.goes_on:
-            # T-1: between a `tool_use` end and the next start the query is at work; a cancel that came there counts.
+            # T-1: between a `tool_use` end and the next start the query is still running; a cancel then counts.
             await turn.may_go_on()
             last, prompt = turn, prompt._replace(turn_id=self.journal.new_uuid(), content=[], continues=True)
-            turn, told = self._begin_turn(agent, prompt, None)
+            turn, starting = self._begin_turn(agent, prompt, None)
             last.pass_cancel(turn)
-            await self.journal.write(*told)
+            await self.journal.write(*starting)
             over = await turn.run(prompt)
         self._turn = None
         self._interactions.let_go()
@@ -335,7 +335,7 @@ class RunnerSession:
         self._working.add_done_callback(self._compacted)
 
     async def _discard(self, frame: Frame, paths: list[str] | None) -> None:
-        """Throw staged changes away. An agent that runs would go on with what it has seen, so it is closed first."""
+        """Discard staged changes. A running agent would continue with what it has read, so it is closed first."""
         if await self._refused_as_busy(frame):
             return
         turns = StagedTurns(self.journal, Staged(Path(self._around.boxing.staged), self.session_id,
@@ -344,15 +344,15 @@ class RunnerSession:
             await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, "Nothing is staged in this session.")
             return
         self._handled(frame)
-        await self.close("its staged changes are thrown away")
+        await self.close("its staged changes are discarded")
         try:
             await turns.discard(paths)
         except OSError as error:
-            await self._refuse(frame, Code.INTERNAL, f"The staged changes could not be thrown away: {error.strerror}.")
+            await self._refuse(frame, Code.INTERNAL, f"The staged changes could not be discarded: {error.strerror}.")
 
     async def recover_landing(self, *, in_turn: bool) -> None:
-        """Finish the landing of staged changes that the last life broke off, and report what is staged if a turn was
-        under way: it had no end that would have (H-17)."""
+        """Finish a landing that the last run left incomplete, and report staged changes if a turn was running, since
+        its end did not (H-17)."""
         if not self._around.boxing.staged or not self.state.workspace:
             return
         staged = Staged(Path(self._around.boxing.staged), self.session_id, self.state.workspace)
@@ -377,7 +377,7 @@ class RunnerSession:
 
     async def _cancel(self, frame: Frame, payload: p.TurnCancel) -> None:
         if "replaces" in frame.metadata:
-            # The no-op in the place of a prompt that never came (D-7): the files that were to go with it go.
+            # The no-op in place of a prompt that never came (D-7): its files are discarded.
             self._uploads.discard(frame.metadata.get("transfers"))
             await self._uploads.sweep()
             return
@@ -403,8 +403,8 @@ class RunnerSession:
 
     # --- ending ---
     async def close(self, reason: str, *, only_idle: bool = False) -> None:
-        """End the turn as cancelled, the agent, and this opening (A-4). Nothing where none is open, or, with
-        `only_idle`, where a turn has begun meanwhile."""
+        """End the turn as cancelled, the agent, and this opening (A-4). Does nothing if none is open or, with
+        `only_idle`, if a turn has begun meanwhile."""
         async with self._closing:
             if only_idle and self.busy:
                 return
@@ -412,7 +412,7 @@ class RunnerSession:
             if self._turn is not None:
                 self._turn.cancel(reason)
             elif self._working is not None:
-                self._working.cancel()  # A compaction: its request is answered all the same.
+                self._working.cancel()  # A compaction; its request is answered all the same.
             if self._working is not None:
                 await asyncio.wait([self._working])
             agent = self._agent
@@ -425,16 +425,16 @@ class RunnerSession:
             await self._end_opening(agent, [*errors, *endings.closed(self.journal, reason, ended)])
 
     async def stop(self, reason: str) -> None:
-        """The runner ends: also break off a start that is under way."""
+        """Close the session because the runner ends: also abort a start in progress."""
         if self.starting is not None:
             self.starting.cancel()
             async with self._acting:
-                pass  # What the broken start still has to say is said first.
+                pass  # The aborted start writes its own frames first.
         await self.close(reason)
         self._interactions.close()
 
     async def _watch(self, agent: Agent) -> None:
-        """Notice an agent that ends by itself (A-2); one that ends in a turn is told of by its turn."""
+        """Detect an agent that ends by itself (A-2); if it ends in a turn, the turn reports it."""
         ended = await agent.gone()
         if self._working is not None:
             await asyncio.wait([self._working])
@@ -455,13 +455,13 @@ class RunnerSession:
                 watching.cancel()
 
     async def _forget_agent(self) -> None:
-        """The turn's end has told that the opening is over."""
+        """Forget the agent; the turn's end has reported that the opening is over."""
         if self._watching is not None:
             self._watching.cancel()
         self._agent = self._started = self._watching = None
 
     def _rest(self, *, cancel: bool = False) -> None:
-        """Start, or stop, the clock of an agent without a turn."""
+        """Start or cancel the idle timer of an agent without a turn."""
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -470,12 +470,12 @@ class RunnerSession:
 
     def _close_idle(self) -> None:
         if not self.busy:
-            task = asyncio.create_task(self.close("the agent had nothing to do for too long", only_idle=True))
+            task = asyncio.create_task(self.close("the agent was idle for too long", only_idle=True))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
 
 def _report(working: asyncio.Task[None]) -> None:
-    """A turn that could not be written to its end: the outbox is gone, and the next start recovers it (D-6)."""
+    """Log a turn that could not be written to its end: the outbox failed, and the next start recovers it (D-6)."""
     if not working.cancelled() and (error := working.exception()) is not None:
         log.error("a turn could not be finished", exc_info=error)

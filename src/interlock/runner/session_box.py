@@ -1,4 +1,4 @@
-"""Which walls stand around the agent of one opening (H-15)."""
+"""Choose the walls around the agent of one opening (H-15)."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ TEMPORARY = ("/tmp", "/var/tmp")
 SPEAKERS = ("/run/systemd/resolve", "/run/nscd", "/run/avahi-daemon", "/run/dbus", "/run/systemd/private",
             "/run/docker.sock", "/run/screen", "/run/containerd", "/run/podman", "/run/snapd.socket", "/tmp/.X11-unix")
 OF_A_USER = ("/run/user/{user}", "/tmp/tmux-{user}")
-"""Sockets of programs that would resolve names, connect or start programs for an agent without a network; hidden from
-it."""
+"""Sockets of programs that would resolve names, connect or start programs for an agent without network; hidden from
+such an agent."""
 AS_SHIPPED = BoxSpec(on_unavailable="start")
-"""The box of an agent that has none in the config."""
+"""The box of an agent without one in the config."""
 
 
 class BoxRefused(Exception):
-    """The agent cannot start behind the walls that it must have; the text is one sentence with the remedy."""
+    """The agent cannot start with the required restrictions; the text is one sentence with the remedy."""
 
 
 class Boxing(NamedTuple):
-    """What this runner keeps from its agents, and what its host can do. `hidden` are absolute directories: the state
-    directory, which holds the keys, the runner's token and the record."""
+    """What this runner hides from its agents, and what its host supports. `hidden` are absolute directories: the state
+    directory, which contains the keys, the runner's token and the record."""
 
     host: Host
     hidden: tuple[str, ...] = ()
     staged: str = ""
-    """The directory for staged changes; "" if this runner stages none."""
+    """The directory for staged changes; "" if this runner does not stage changes."""
 
     def walls(self, agent_id: str, spec: AgentSpec, workspace: str, access: str, environment: Mapping[str, str],
               staged: Staged | None = None) -> Walls:
         """Return the walls for an agent that works in `workspace`, a resolved directory, under `access`.
 
-        Raises BoxRefused if the config says that the agent does not start without walls and there are none, or if the
-        workspace lies in what is hidden.
+        Raises BoxRefused if the config requires walls and there are none, or if the workspace is inside a hidden
+        directory.
         """
         box = spec.box or AS_SHIPPED
         kind = self.host.choose(box)
@@ -90,10 +90,11 @@ class Boxing(NamedTuple):
                      programs, None if reach is None else reach.listening, overlay)
 
     def reach(self, agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> Reach | None:
-        """Return what an agent may reach; None for the host's network (H-19). `environment` is the agent's whole one.
+        """Return the hosts that an agent may reach; None for the host's network (H-19). `environment` is the agent's
+        whole one.
 
-        Raises BoxRefused if it must have a network of its own and this host has none, or if it is not known where its
-        model is.
+        Raises BoxRefused if the agent requires a network of its own and this host has none, or if its model's address
+        is unknown.
         """
         box = spec.box or AS_SHIPPED
         if box.network == "all":
@@ -109,21 +110,21 @@ class Boxing(NamedTuple):
         try:
             return Reach(model_endpoints(spec, environment) if box.network == "model" else ())
         except ModelHostUnknown as error:
-            raise BoxRefused(f"Agent {agent_id} is to reach its model alone ([agents.{agent_id}.box]), and {error}."
+            raise BoxRefused(f"Agent {agent_id} may reach only its model ([agents.{agent_id}.box]), and {error}."
                              ) from None
 
     def limits_network(self, box: BoxSpec) -> bool:
-        """Whether an agent with this box gets a network of its own here."""
+        """Return whether an agent with this box gets a network of its own here."""
         return box.network != "all" and self.host.choose(box) == "namespace" and self.host.network is None
 
     @property
     def why_no_network(self) -> str:
         """Return why this host has no network of an agent's own, in one clause."""
-        return self.host.network or "no mount namespace goes with it"
+        return self.host.network or "it needs a mount namespace, which this agent does not get"
 
     def staging(self, agent_id: str, spec: AgentSpec, session_id: str, workspace: str, access: str) -> Staged | None:
-        """Return where an agent's changes are staged, None if they are not (H-17). Raises BoxRefused if they must be,
-        and cannot."""
+        """Return where an agent's changes are staged, None if they are not (H-17). Raises BoxRefused if they must be
+        staged and cannot."""
         box = spec.box or AS_SHIPPED
         if box.changes != "staged" or access != "rw":
             return None
@@ -132,7 +133,7 @@ class Boxing(NamedTuple):
             return None
         point = mounted_below(workspace, _mounts())
         if not why and point is not None:
-            why = f"something else is mounted at {point}, which an overlay would not show"
+            why = f"another file system is mounted at {point}, which an overlay would not show"
         if not why and inside(self.staged, [workspace]) is not None:
             why = f"the state directory lies in {workspace}"
         if why:
@@ -147,18 +148,18 @@ class Boxing(NamedTuple):
         if self.host.choose(spec.box or AS_SHIPPED) != "namespace":
             return f"this host gives it no mount namespace ({self.host.missing.get('namespace', 'not tried')})"
         if not self.staged:
-            return "this runner stages none"
+            return "this runner does not stage changes"
         return f"no overlay can be mounted here ({self.host.no_overlay})" if self.host.no_overlay else ""
 
     def concealed(self, spec: AgentSpec) -> tuple[str, ...]:
-        """Return what is hidden from an agent, links resolved: by walls around its processes, and by the tools of one
-        that works inside the runner, which need none."""
+        """Return what is hidden from an agent, links resolved: by walls around its processes, or by the tools of an
+        agent that works inside the runner, which need no walls."""
         box = spec.box or AS_SHIPPED
         return () if box.walls == "none" else tuple(_resolved(path) for path in (*self.hidden, *box.hide))
 
     def holds(self, spec: AgentSpec, access: str) -> bool:
-        """Whether a wall holds an agent to this workspace access. Landlock lets names be listed, so it holds no agent
-        to `none`."""
+        """Return whether a wall enforces this workspace access. Landlock lets names be listed, so it cannot enforce
+        `none`."""
         kind = self.host.choose(spec.box or AS_SHIPPED)
         return kind == "namespace" or (kind == "landlock" and access != "none")
 
@@ -167,26 +168,27 @@ class Boxing(NamedTuple):
         if box.walls == "none":
             return "its config sets walls = \"none\""
         if box.walls != "best" and self.host.kinds:
-            return f"this host has no wall of the kind {box.walls} ({self.host.missing.get(box.walls, 'not tried')})"
+            return f"this host does not support {box.walls} walls ({self.host.missing.get(box.walls, 'not tried')})"
         return self.host.why_none or "this host has none"
 
     def why_no_programs(self, box: BoxSpec) -> str | None:
         """Return why the programs of an agent with this box are not held; None if they are."""
         if box.hold == "no":
-            return "its config does not ask for it"
+            return "its config does not request it"
         if self.host.choose(box) == "none":
             return self.why_not(box)
         return None if self.host.programs is None else f"this host cannot hold them ({self.host.programs})"
 
     def offered(self, offer: AgentOffer, spec: AgentSpec | None) -> AgentOffer:
-        """Return what hello says of an agent, with its box in it."""
+        """Return the hello's entry for an agent, with its box."""
         box = (spec.box if spec is not None else None) or AS_SHIPPED
         kind = self.host.choose(box)
         return msgspec.structs.replace(offer, box=self.box(spec, "rw"),
                                        unwalled=self.why_not(box) if kind == "none" else None)
 
     def box(self, spec: AgentSpec | None, access: Literal["rw", "ro", "none"]) -> Box:
-        """Return what holds an agent on this host under a workspace access (H-18). Nothing does without walls."""
+        """Return the restrictions of an agent on this host under a workspace access (H-18). Without walls there are
+        none."""
         box = (spec.box if spec is not None else None) or AS_SHIPPED
         kind = self.host.choose(box)
         if kind == "none":
@@ -202,7 +204,7 @@ class Boxing(NamedTuple):
 
 
 def _no_sockets(spec: AgentSpec | None) -> list[Speaker]:
-    """The programs whose sockets are hidden from an agent: none without a box of its own in the config."""
+    """Return the programs whose sockets are hidden from an agent: none without a box of its own in the config."""
     if spec is None or spec.box is None:
         return []
     return [name for name in SPEAKER_NAMES if name not in spec.box.sockets]

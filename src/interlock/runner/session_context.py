@@ -1,4 +1,4 @@
-"""What every session of a runner shares, given once."""
+"""Dependencies that all sessions of a runner share."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from interlock.runner.session_box import NO_BOX, Boxing
 
 
 class Graces(NamedTuple):
-    """How long a session waits, in seconds; tests shorten it."""
+    """Time limits of a session in seconds; shorter in tests."""
 
     cancel_s: float = CANCEL_GRACE_MS / 1000
-    """The agent's own cancel (A-4)."""
+    """For the agent's own cancel (A-4)."""
     end_s: float = TERMINATE_GRACE_MS / 1000 + 2
-    """A program whose only cancel is its end gets so long on top."""
+    """Added for a program that can only be cancelled by ending it."""
     drain_s: float = 10.0
-    """After the process's end its adapter must have told the rest within this."""
+    """After the process's end its adapter must have written the rest within this."""
     idle_s: float = AGENT_IDLE_MS / 1000
-    """An agent without a turn for so long is closed."""
+    """An agent that is idle for this long is closed."""
     backstop_s: float = 30.0
-    """The runner's own clock of a prompt's timeout_ms runs so much longer than the gateway's, which decides."""
+    """The runner's timer for a prompt's timeout_ms is longer than the gateway's, which decides, by this."""
 
 
 class Surroundings(NamedTuple):

@@ -1,4 +1,4 @@
-"""Who controls a session, and how control passes (D-5): one gateway commands, the others are refused and told."""
+"""Who controls a session, and how control passes (D-5): one gateway commands; others are refused with a reason."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from interlock.runner.session import RunnerSession
 
 log = structlog.get_logger()
 
-TellRefused = Callable[[str, str, p.RefusedControl], None]
+NotifyRefused = Callable[[str, str, p.RefusedControl], None]
 """Called with gateway_id, session_id and the refusal, once it is durable; must not wait."""
 
 
 class TakeRefused(Exception):
-    """Control cannot pass to there; the text is one sentence for the user."""
+    """Control cannot pass to that gateway; the text is one sentence for the user."""
 
 
 def refusal(frame: Frame, controller: str) -> p.RefusedControl:
-    """What a gateway hears whose control frame does not count."""
+    """Return the answer to a gateway whose control frame is refused."""
     return p.RefusedControl(message_id=frame.message_id, error_code=Code.NOT_CONTROLLER, controller=controller,
                             message=f"Gateway {controller} controls this session; this one observes it.")
 
 
 class ControllerRule:
-    """The rule of one controller, for all sessions of a runner. Callers hold the session's `order`."""
+    """Enforces one controller per session, for all sessions of a runner. Callers hold the session's `order`."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self.on_refused = Signal[[str, str, p.RefusedControl]]()
 
     async def allows(self, session: RunnerSession, frame: Frame, gateway_id: str) -> bool:
-        """Whether the frame comes from the session's controller. Another's is refused, which is its outcome (D-7)."""
+        """Return whether the frame comes from the session's controller. Otherwise it is refused, which is its outcome
+        (D-7)."""
         row = await self._outbox.session(session.session_id)
         controller = row.controller if row is not None else ""
         session.controlled_by(controller)
@@ -52,13 +53,13 @@ class ControllerRule:
         return False
 
     async def announce(self, session: RunnerSession, opening: p.SessionOpen) -> None:
-        """Tell observers, of which there may be none, what begins here and who controls it."""
+        """Notify observers, if any, of a new opening and its controller."""
         if len(await self._outbox.gateways()) > 1 and session.state.opening == "closed":
             await session.journal.write(session.journal.frame("x-interlock.control.changed", p.ControlChanged(
                 gateway_id=session.controller, agent_id=opening.agent_id, workspace=opening.workspace)))
 
     async def release(self, session: RunnerSession, frame: Frame, to: str) -> None:
-        """`control.session.release`: the controller hands the session over."""
+        """Handle `control.session.release`: the controller passes the session on."""
         session.state.note_handled(session.controller, frame.seq or 0)
         try:
             await self.hand_over(session, to)
@@ -67,7 +68,7 @@ class ControllerRule:
                                                                       frame.message_id))
 
     async def hand_over(self, session: RunnerSession, to: str) -> None:
-        """Pass control; what waits for an answer is asked again. Durable when this returns. Raises TakeRefused."""
+        """Pass control; waiting questions are asked again. Durable when this returns. Raises TakeRefused."""
         known = await self._outbox.gateways()
         if not any(one.gateway_id == to for one in known):
             raise TakeRefused(f"This runner is attached to no gateway {to}; it knows: {_names(known)}.")
@@ -77,7 +78,7 @@ class ControllerRule:
         session.controlled_by(to)
         changed = p.ControlChanged(gateway_id=to, agent_id=session.state.agent_id, workspace=session.state.workspace)
         await session.journal.write(PutController(session.session_id, to),
-                                    session.journal.frame("x-interlock.control.changed", changed), *session.ask_anew())
+                                    session.journal.frame("x-interlock.control.changed", changed), *session.ask_again())
         await session.journal.durable()
         log.info("control passed", session_id=session.session_id, gateway_id=to)
 

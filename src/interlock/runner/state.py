@@ -1,4 +1,4 @@
-"""What the runner must remember of a session over its own death: small, and written with the frames that change it."""
+"""The session state that survives the runner's restarts: small, and written with the frames that change it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.protocol.envelope import Frame
 
 
 class TurnState(msgspec.Struct):
-    """The open turn. The text of its blocks is in the outbox's pieces, so only calls and questions are named here."""
+    """The open turn. The text of its blocks is in the outbox's pieces, so only calls and questions are listed here."""
 
     turn_id: str
     prompt_id: str
@@ -21,35 +21,34 @@ class TurnState(msgspec.Struct):
     interactions: list[str] = []
     tool_count: int = 0
     cost_usd: float = 0.0
-    """What of the turn's cost stands in the running total already."""
+    """The part of the turn's cost that is in the running total already."""
     usage_owed: bool = False
     """The turn has ended and its usage has not been written."""
     silent: bool = False
-    """Its prompt asked for silence: its text says so of itself, and is not delivered (Z-5)."""
+    """Its prompt asked for silence: its text is marked so, and is not delivered (Z-5)."""
 
 
 class PromptUpload(msgspec.Struct):
-    """A file that comes before a prompt (E-5). `first` is its first chunk without content."""
+    """A file that is sent before a prompt (E-5). `first` is its first chunk without content."""
 
     first: p.FileTransfer
     frames: list[str] = []
-    """The objects that hold its chunks' frames, in order."""
+    """The objects with its chunks' frames, in order."""
     broken: str = ""
-    """Why it was refused; what else comes of it is passed over."""
+    """Why it was refused; its further chunks are ignored."""
 
 
 class SessionState(msgspec.Struct, kw_only=True):
-    """`PutState`'s bytes. `handled_seqs` names for each gateway its last control frame whose outcome is in the outbox
-    (D-7); "" stands for the one gateway of a state that was written when a runner had one, and `control_seq` was its
-    number."""
+    """The bytes of `PutState`. `handled_seqs` has, for each gateway, the last control frame whose outcome is in the
+    outbox (D-7); "" is the one gateway of a state from when a runner had only one, and `control_seq` was its number."""
 
     agent_id: str = ""
     workspace: str = ""
     agent_session: str = ""
-    """What the agent calls its own conversation: a later opening goes on with it."""
+    """The agent's own id of the conversation: a later opening resumes it."""
     access: Literal["rw", "ro", "none"] = "rw"
     mode: str | None = None
-    """The mode that the session was switched to; a later opening works in it too."""
+    """The mode that the session was switched to; a later opening uses it too."""
     opening: Literal["closed", "opening", "open"] = "closed"
     state: p.AgentState = "idle"
     turn: TurnState | None = None
@@ -63,20 +62,20 @@ class SessionState(msgspec.Struct, kw_only=True):
     """Running total: `cost_usage.used`."""
 
     def handled(self, gateway_id: str) -> int:
-        """Up to here the gateway's control frames are answered."""
+        """Return the last control frame of the gateway that is answered."""
         return self.handled_seqs.get(gateway_id, 0)
 
     def note_handled(self, gateway_id: str, seq: int) -> None:
-        """The gateway's control frame `seq` has its outcome in the next write."""
+        """Note that the outcome of the gateway's control frame `seq` is in the next write."""
         self.handled_seqs[gateway_id] = max(self.handled(gateway_id), seq)
 
     def name_first(self, controller: str) -> None:
-        """What is noted of the one gateway of earlier times is the controller's."""
+        """Assign the notes about the one gateway of earlier times to the controller."""
         if controller and "" in self.handled_seqs:
             self.note_handled(controller, self.handled_seqs.pop(""))
 
     def take(self, frame: Frame) -> None:
-        """Follow one durable frame that goes into the outbox in the same write."""
+        """Apply one durable frame that goes into the outbox in the same write."""
         payload, turn = frame.payload, self.turn
         match payload:
             case p.Capabilities():
@@ -114,12 +113,13 @@ _decoder = msgspec.json.Decoder(SessionState)
 
 
 def encode_state(state: SessionState) -> bytes:
-    """As `PutState` carries it."""
+    """Encode the state for `PutState`."""
     return _encoder.encode(state)
 
 
 def decode_state(raw: bytes) -> SessionState:
-    """Read what `encode_state` wrote; an empty row is a session that was never open. Raises msgspec.DecodeError."""
+    """Decode the output of `encode_state`; an empty row is a session that was never open. Raises msgspec.DecodeError.
+    """
     state = _decoder.decode(raw) if raw else SessionState()
     if state.control_seq:
         state.note_handled("", state.control_seq)

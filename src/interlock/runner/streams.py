@@ -13,7 +13,7 @@ from interlock.runner.lines import READ_BYTES
 from interlock.runner.programs import ProgramLines
 
 LAST_READS = 8
-"""Reads that take what a pipe without writers still holds; a bound, for a survivor may go on writing."""
+"""Reads that drain a pipe without writers; bounded, since a survivor may continue to write."""
 
 
 class Input(asyncio.BaseProtocol):
@@ -40,7 +40,7 @@ class Input(asyncio.BaseProtocol):
         self._room.set()
 
     async def write(self, data: bytes) -> None:
-        """Raises BrokenPipeError when no one reads any more, then or while it waits."""
+        """Write. Raises BrokenPipeError if the agent no longer reads, at once or while this waits."""
         if self._transport is not None and not self._closed:
             self._transport.write(data)
             await self._room.wait()
@@ -48,18 +48,18 @@ class Input(asyncio.BaseProtocol):
             raise BrokenPipeError("The agent no longer reads its standard input.")
 
     def close(self) -> None:
-        """Close after what is buffered is written."""
+        """Close after the buffered data is written."""
         self._closed = True
         if self._transport is not None:
             self._transport.close()
 
     def finish(self) -> None:
-        """Close now; what was not written is dropped."""
+        """Close now; unwritten data is dropped."""
         self._closed = True
         self._room.set()
         if self._transport is None:
             self._pipe.close()
-        elif not self._transport.is_closing():  # asyncio does not bear a second abort.
+        elif not self._transport.is_closing():  # asyncio does not allow a second abort.
             self._transport.abort()
 
 
@@ -77,12 +77,12 @@ class AgentOutput:
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, self._pipe)
 
     async def read(self, size: int) -> bytes:
-        """At least one byte, at most `size`; b"" at the end."""
+        """Return at least one byte, at most `size`; b"" at the end."""
         return await self._reader.read(size)
 
     def finish(self) -> None:
-        """Once no writer is left: take what the pipe still holds into the buffer, and close. What that can add is
-        bounded by the pipe's own size, so memory stays flat, and anyone who still reads misses nothing."""
+        """Drain the pipe into the buffer once no writer is left, and close. The added bytes are bounded by the pipe's
+        own size, so memory stays flat, and readers miss nothing."""
         if self._transport is None:
             self._pipe.close()
         elif not self._pipe.closed:
@@ -113,7 +113,7 @@ class Tail(asyncio.Protocol):
             self._cut = True
 
     def catch_up(self) -> None:
-        """Take what the pipe holds now; the loop may not have come to it yet."""
+        """Read what the pipe holds now; the loop may not have read it yet."""
         if self._transport is not None and not self._pipe.closed:
             with suppress(OSError):
                 self.data_received(os.read(self._pipe.fileno(), READ_BYTES))
@@ -127,7 +127,7 @@ class Tail(asyncio.Protocol):
             self._pipe.close()
 
     def text(self) -> str:
-        """What is kept, undecodable bytes replaced; a first line that was cut off is left out where others follow."""
+        """Return the stored text, undecodable bytes replaced; an incomplete first line is omitted if others follow."""
         kept = bytes(self._kept)
         if self._cut:
             _, newline, rest = kept.partition(b"\n")
@@ -136,7 +136,7 @@ class Tail(asyncio.Protocol):
 
 
 class SupervisorSocket(asyncio.Protocol):
-    """The runner's end of the keeper's socket: what `supervisor` documents, as fields and events."""
+    """The runner's end of the supervisor's socket: what `supervisor` documents, as fields and events."""
 
     def __init__(self) -> None:
         self.pid: int | None = None
@@ -144,26 +144,26 @@ class SupervisorSocket(asyncio.Protocol):
         self.status: int | None = None
         self.survivors: list[int] = []
         self.clean = False
-        """The keeper has said itself that all is over."""
+        """Whether the supervisor itself reported the end."""
         self.answered = asyncio.Event()
         """The start succeeded or failed."""
         self.ended = asyncio.Event()
         """The agent's own process has ended."""
         self.over = asyncio.Event()
-        """The keeper is gone, and with it all it could end."""
+        """The supervisor is gone, and with it everything it could end."""
         self._held: ProgramLines | None = None
         self._transport: asyncio.WriteTransport | None = None
-        self._heard = b""
+        self._unread = b""
 
     def hold_programs(self, lines: ProgramLines) -> None:
-        """Hand the lines about held programs to `lines` (see `box.gate`)."""
+        """Pass the lines about held programs to `lines` (see `box.gate`)."""
         self._held = lines
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             self._take(line.decode().split())
 
@@ -174,12 +174,12 @@ class SupervisorSocket(asyncio.Protocol):
             self._held.close()
 
     def send(self, data: bytes) -> None:
-        """Say something to the keeper; nothing once it is gone."""
+        """Send to the supervisor; does nothing once it is gone."""
         if self._transport is not None and not self.over.is_set():
             self._transport.write(data)
 
     def close(self) -> None:
-        """Hang up, which the keeper takes as the runner's death."""
+        """Close the socket, which the supervisor treats as the runner's death."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -200,11 +200,11 @@ class SupervisorSocket(asyncio.Protocol):
             case ["P" | "V" | "X" | "M" | "N", *_] if self._held is not None:
                 self._held.take(words)
             case _:
-                raise ValueError(f"The keeper said {words!r}, which means nothing.")
+                raise ValueError(f"The supervisor sent {words!r}, which has no meaning.")
 
 
 def widen(pipe: IO[bytes]) -> None:
-    """Let a pipe hold READ_BYTES, so that one read takes as much; where that is refused, reads are smaller."""
+    """Enlarge a pipe to READ_BYTES, so that one read takes as much; if that is refused, reads are smaller."""
     size = getattr(fcntl, "F_SETPIPE_SZ", None)
     if size is not None:
         with suppress(OSError):

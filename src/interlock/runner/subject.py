@@ -1,4 +1,4 @@
-"""The subject of a yes, as the runner writes it once for each request: its bytes are what the gateway hashes (H-1)."""
+"""The subject of a yes, written once by the runner for each request: the gateway hashes these bytes (H-1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS
 
 
 def subject_bytes(question: AgentQuestion, resolved_paths: Mapping[str, str]) -> bytes:
-    """Write an InteractionSubject as JSON; the request's input and content are in it byte for byte."""
+    """Encode an InteractionSubject as JSON, with the request's input and content byte for byte."""
     return msgspec.json.encode(p.InteractionSubject(
         tool_name=question.tool_name[:MAX_NAME_CHARS],
         title=sound(question.title)[:MAX_TITLE_CHARS],

@@ -7,7 +7,7 @@ has one thread. The runner, with its threads and its event loop, could not have:
   it, so "no child left" (ECHILD from waitpid) *is* "every descendant is gone"; no process table is raced.
 - It alone waits for these children, so no exit status is ever taken from asyncio's child watcher.
 - The agent's parent-death signal is sound: it is bound to the thread that forked, and here there is only one.
-- When the runner dies, by whatever signal, the control socket closes and the keeper kills all that is left.
+- When the runner dies, by any signal, the control socket closes and the supervisor kills everything that is left.
 
 Its own environment is clean and its own session is not the agent's: signals to the group do not reach it, and a search
 for RAWP_SESSION_ID does not find it.
@@ -15,21 +15,23 @@ for RAWP_SESSION_ID does not find it.
 LIMIT is the soft limit of open files that the agent gets, 0 to leave the runner's: a runner raises its own (see
 `descriptors`), and an agent that uses select(2) must not inherit that.
 
-What is said on the control socket (FD), each a line of ASCII but the order:
+Messages on the control socket (FD), each a line of ASCII except the order:
 
-    runner → keeper   order      8 bytes of length, then NUL-joined: cwd, program, number of the walls' fields, those
-                                 fields (see `box.walls`), number of arguments, arguments, environment as NAME=value
-                      T <grace>  terminate: SIGTERM, SIGCONT, so many seconds, SIGKILL; a later one can only shorten it
-                      (closed)   the runner is gone: SIGKILL at once
-    keeper → runner   S <pid>    the program runs; its process group has the same number
-                      F <stage> <errno>   it does not: `walls`, `cwd` or `exec` failed
-                      E <status>          it ended; the status as waitpid gives it
-                      D <pid> ...         all is over; the pids are those that would not die
+    runner → supervisor   order      8 bytes of length, then NUL-joined: cwd, program, number of the walls' fields,
+                                     those fields (see `box.walls`), number of arguments, arguments, environment as
+                                     NAME=value
+                          T <grace>  terminate: SIGTERM, SIGCONT, the grace in seconds, SIGKILL; a later one can only
+                                     shorten it
+                          (closed)   the runner is gone: SIGKILL at once
+    supervisor → runner   S <pid>    the program runs; its process group has the same number
+                          F <stage> <errno>   it does not: `walls`, `cwd` or `exec` failed
+                          E <status>          it ended; the status as waitpid returns it
+                          D <pid> ...         everything has ended; the pids are those that survived
 
-An agent whose programs are held has lines of its own beside these, both ways: see `box.gate`.
+An agent whose programs are held has additional lines in both directions: see `box.gate`.
 """
 
-# pathlib and contextlib alone would add half to the start.
+# pathlib and contextlib alone would add half to the start time.
 # ruff: noqa: PTH100, PTH110, PTH120, PTH123, PTH208, SIM105
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ import signal
 import sys
 import time
 
-TYPE_CHECKING = False  # As `typing` has it, whose import would double the start.
+TYPE_CHECKING = False  # As in `typing`, whose import would double the start time.
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -50,16 +52,16 @@ if TYPE_CHECKING:
 
 LINUX = sys.platform == "linux"
 KILL_SWEEP_S = 0.02
-"""Pause between two rounds of SIGKILL, cut short by any death: what was forked meanwhile falls in the next round."""
+"""Pause between two rounds of SIGKILL, ended early by any death: processes forked meanwhile get the next round."""
 KILL_WAIT_S = 30.0
-"""What is still there so long after SIGKILL (root's, or stuck in the kernel) is named and left."""
+"""A process that lives this long after SIGKILL (root's, or stuck in the kernel) is reported and left."""
 MAX_CONTROL_BYTES = 4096
-"""One read of the control socket; what comes on it is a few bytes long."""
+"""Size of one read of the control socket; messages are a few bytes long."""
 HOLD = b"p"
-"""Among the walls' fields: the programs that the agent starts are held (H-16)."""
+"""A field among the walls': the programs that the agent starts are held (H-16)."""
 
 WAIT_ALL = 0x4000_0000
-"""`__WALL`: traced threads are waited for, too."""
+"""`__WALL`: wait for traced threads, too."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -67,17 +69,17 @@ _RESET = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def prctl(option: int, value: int) -> bool:
-    """Linux's prctl(2) with one argument; False where it is not there or refuses."""
+    """Call Linux's prctl(2) with one argument; False if it is missing or refuses."""
     return LINUX and ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0
 
 
 def become_subreaper() -> bool:
-    """Make this process the new parent of its orphaned descendants (Linux ≥ 3.4). False where that does not exist."""
+    """Make this process the new parent of its orphaned descendants (Linux ≥ 3.4). False if that is not supported."""
     return prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def process_table() -> dict[int, tuple[int, int, str]]:
-    """Every process: pid → (parent, process group, state letter). From /proc, or from `ps` where there is none."""
+    """Return every process: pid → (parent, process group, state letter). From /proc, or from `ps` without /proc."""
     rows: dict[int, tuple[int, int, str]] = {}
     if LINUX:
         for name in os.listdir("/proc"):
@@ -85,22 +87,22 @@ def process_table() -> dict[int, tuple[int, int, str]]:
             if row is not None:
                 rows[int(name)] = row
         return rows
-    import subprocess  # Only here, for its import would add as much again to the start.
+    import subprocess  # Only here: its import would double the start time.
 
     listing = subprocess.run(["ps", "-axo", "pid=,ppid=,pgid=,state="], capture_output=True, text=True, check=False)
     for line in listing.stdout.splitlines():
         fields = line.split()
         rows[int(fields[0])] = (int(fields[1]), int(fields[2]), fields[3][0])
-    # `ps` was a child of ours; it has been waited for, and must not count as one.
+    # `ps` was a child of this process; it has been waited for, and must not count as one.
     return {pid: row for pid, row in rows.items() if row[0] != os.getpid() or exists(pid)}
 
 
 def descendant_table(root: int) -> dict[int, tuple[int, int, str]]:
-    """The rows of `process_table` of every descendant of `root`, from the kernel's own lists of children.
+    """Return the rows of `process_table` of every descendant of `root`, from the kernel's own lists of children.
 
     The cost grows with the descendants, not with the processes of the host: when a runner with 1,000 agents dies, 1,000
-    keepers look at once. A child that ends while a list is read can hide the next one, so callers look again until no
-    child is left. Without such lists (CONFIG_PROC_CHILDREN, other systems) the whole table is returned.
+    supervisors look at once. A child that ends while a list is read can hide the next one, so callers repeat this until
+    no child is left. Without such lists (CONFIG_PROC_CHILDREN, other systems) the whole table is returned.
     """
     own = os.getpid()
     if not LINUX or not os.path.exists(f"/proc/{own}/task/{own}/children"):
@@ -117,19 +119,19 @@ def descendant_table(root: int) -> dict[int, tuple[int, int, str]]:
 
 
 def children_of(pid: int) -> list[int]:
-    """The children of every thread of a process, as the kernel lists them; none if it has ended."""
+    """Return the children of every thread of a process, as the kernel lists them; none if it has ended."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as listed:
                 found += map(int, listed.readall().split())
     except OSError:
-        pass  # It ended, or one of its threads did: its children are the keeper's by the next look.
+        pass  # It ended, or one of its threads did: its children are the supervisor's at the next look.
     return found
 
 
 def process_row(pid: int) -> tuple[int, int, str] | None:
-    """One row of `process_table`, from /proc; None if the process is gone."""
+    """Return one row of `process_table`, from /proc; None if the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
             # The name of the program, in parentheses, may itself hold spaces and parentheses.
@@ -140,7 +142,7 @@ def process_row(pid: int) -> tuple[int, int, str] | None:
 
 
 def exists(pid: int) -> bool:
-    """Whether a process or zombie with this number is there."""
+    """Return whether there is a process or zombie with this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -151,7 +153,7 @@ def exists(pid: int) -> bool:
 
 
 def family(root: int, group: int, table: dict[int, tuple[int, int, str]]) -> set[int]:
-    """Every descendant of `root` and every member of `group` with its descendants, without `root`, without the dead."""
+    """Return every descendant of `root` and every member of `group` with its descendants; not `root`, not the dead."""
     children: dict[int, list[int]] = {}
     for pid, (parent, _, _) in table.items():
         children.setdefault(parent, []).append(pid)
@@ -167,9 +169,10 @@ def family(root: int, group: int, table: dict[int, tuple[int, int, str]]) -> set
 
 
 def signal_family(root: int, group: int, number: int, table: dict[int, tuple[int, int, str]]) -> set[int]:
-    """Signal the process group as one, then every descendant of `root` outside it; who did not let us is returned.
+    """Signal the process group at once, then every descendant of `root` outside it; return those that we may not
+    signal.
 
-    The group is signalled only while a member lives by `table`, so that a number used again is never hit.
+    The group is signalled only while a member lives by `table`, so that a reused number is never hit.
     """
     members = family(root, group, table)
     refused: set[int] = set()
@@ -189,8 +192,8 @@ def signal_family(root: int, group: int, number: int, table: dict[int, tuple[int
     return refused
 
 
-class Keeper:
-    """One agent's keeper: the loop of `run` over control socket, deaths and the clock."""
+class Supervisor:
+    """One agent's supervisor: the loop of `run` over control socket, deaths and timers."""
 
     def __init__(self, control: int) -> None:
         self.control = control
@@ -199,9 +202,9 @@ class Keeper:
         self.reported = False
         self.kill_at: float | None = None
         self.gate: ProgramGate | None = None
-        self.heard = b""
+        self.unread = b""
         self.wake, wake_end = os.pipe()
-        # Not select(2): the control socket has the number that it had in the runner, which may be above 1023.
+        # Not select(2): the control socket has its number of the runner, which may be above 1023.
         self.poll = select.poll()
         self.poll.register(self.wake, select.POLLIN)
         self.poll.register(control, select.POLLIN)
@@ -211,10 +214,10 @@ class Keeper:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
         for number in _IGNORED:
-            # A service that stops signals its whole group at once; the keeper still has to see its agent out.
+            # A service that stops signals its whole group at once; the supervisor must still end its agent.
             signal.signal(number, signal.SIG_IGN)
 
-    def say(self, line: str) -> None:
+    def send(self, line: str) -> None:
         rest = line.encode() + b"\n"
         try:
             while rest:
@@ -223,30 +226,30 @@ class Keeper:
             self.lose_runner()
 
     def lose_runner(self) -> None:
-        """The runner is gone, by whichever end of the socket told it first: all that is left is killed at once."""
+        """Kill everything that is left at once: the runner is gone, whichever end of the socket showed it first."""
         if self.connected:
             self.poll.unregister(self.control)
         self.connected = False
         self.kill_at = min(self.kill_at or time.monotonic(), time.monotonic())
 
     def run(self) -> None:
-        """Start the agent and stay until no descendant is left and the runner has asked for the end."""
+        """Start the agent, and run until no descendant is left and the runner has asked for the end."""
         become_subreaper()
         self.agent, failure = self.launch(*read_order(self.control))
         if failure:
-            self.say(f"F {failure}")
+            self.send(f"F {failure}")
             return
         release_standard_streams()
-        self.say(f"S {self.agent}")
+        self.send(f"S {self.agent}")
         while True:
             children = self.reap()
             if self.kill_at is not None and not children and self.orphans_gone():
-                self.say("D")
+                self.send("D")
                 return
             timeout = self.press()
             if timeout is not None and timeout < 0:
                 left = " ".join(map(str, sorted(family(os.getpid(), self.agent, descendant_table(os.getpid())))))
-                self.say(f"D {left}")
+                self.send(f"D {left}")
                 return
             self.listen(timeout)
 
@@ -260,13 +263,13 @@ class Keeper:
         from interlock.box.gate import ProgramGate
 
         def hold(listener: int, pid: int) -> None:
-            self.gate = ProgramGate(listener, pid, environment, self.say, self.poll)
+            self.gate = ProgramGate(listener, pid, environment, self.send, self.poll)
             self.gate.let_agent_start()
 
         return launch(cwd, program, walls, arguments, environment, hold)
 
     def reap(self) -> bool:
-        """Collect the dead; tell the agent's own status once. False when no child, adopted or own, is left."""
+        """Collect dead children; report the agent's own status once. False if no child, adopted or own, is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | (0 if self.gate is None else WAIT_ALL))
@@ -278,14 +281,14 @@ class Keeper:
                 continue
             if pid == self.agent and not self.reported:
                 self.reported = True
-                self.say(f"E {status}")
+                self.send(f"E {status}")
 
     def orphans_gone(self) -> bool:
         # Without a subreaper the group may live on under another parent.
         return LINUX or not family(os.getpid(), self.agent, process_table())
 
     def press(self) -> float | None:
-        """Kill when the grace is over. Returns how long to wait for news, None for ever, negative to give up."""
+        """Kill when the grace is over. Return how long to wait for events, None for ever, negative to give up."""
         if self.kill_at is None:
             return None
         over = time.monotonic() - self.kill_at
@@ -299,13 +302,13 @@ class Keeper:
         return KILL_SWEEP_S
 
     def listen(self, timeout: float | None) -> None:
-        """Wait for a word of the runner, a death or the time."""
+        """Wait for a message of the runner, a death or the timeout."""
         # Rounded up, or the last millisecond would be spent polling without a wait.
         ready = dict(self.poll.poll(None if timeout is None else int(timeout * 1000) + 1))
         if ready.pop(self.wake, 0):
             os.read(self.wake, MAX_CONTROL_BYTES)
         if ready.pop(self.control, 0):
-            *lines, self.heard = (self.heard + self.hear()).split(b"\n")
+            *lines, self.unread = (self.unread + self.receive()).split(b"\n")
             for line in lines:
                 if line[:1] == b"T":
                     self.terminate(float(line[2:]))
@@ -315,17 +318,17 @@ class Keeper:
             if self.gate is not None:
                 self.gate.ready(number, happened)
 
-    def hear(self) -> bytes:
+    def receive(self) -> bytes:
         try:
-            heard = os.read(self.control, MAX_CONTROL_BYTES)
+            data = os.read(self.control, MAX_CONTROL_BYTES)
         except OSError:
-            heard = b""
-        if not heard:
+            data = b""
+        if not data:
             self.lose_runner()
-        return heard
+        return data
 
     def terminate(self, grace_s: float) -> None:
-        """SIGTERM and SIGCONT on the first call, the clock to SIGKILL on each (A-4)."""
+        """Send SIGTERM and SIGCONT on the first call; set the time of SIGKILL on each (A-4)."""
         kill_at = time.monotonic() + grace_s
         if self.kill_at is None:
             table = descendant_table(os.getpid())
@@ -337,7 +340,7 @@ class Keeper:
 
 
 def read_order(control: int) -> tuple[bytes, bytes, list[bytes], list[bytes], dict[bytes, bytes]]:
-    """The runner's order: cwd, program, walls, arguments, environment. Ends the process if the runner is already gone.
+    """Read the order: cwd, program, walls, arguments, environment. Ends the process if the runner is already gone.
     """
 
     def read(size: int) -> bytes:
@@ -358,10 +361,10 @@ def read_order(control: int) -> tuple[bytes, bytes, list[bytes], list[bytes], di
 
 def launch(cwd: bytes, program: bytes, walls: list[bytes], arguments: list[bytes], environment: dict[bytes, bytes],
            hold: Callable[[int, int], None] | None = None) -> tuple[int, str]:
-    """Fork and exec in a session of its own, behind its walls. Returns (pid, "") once the program runs, else
+    """Fork and exec in a new session, behind the walls. Return (pid, "") once the program runs, else
     (pid, "<stage> <errno>"). With `hold` every program is held, this one as well: it is called with the listener and
-    the pid, and must let it go on."""
-    keeper = os.getpid()
+    the pid, and must release the program."""
+    parent = os.getpid()
     report, report_end = os.pipe()
     receiving, sending = _socket.socketpair()
     pid = os.fork()
@@ -374,7 +377,7 @@ def launch(cwd: bytes, program: bytes, walls: list[bytes], arguments: list[bytes
             if (listener := receive_listener(receiving)) >= 0:
                 hold(listener, pid)
         receiving.close()
-        failure = os.read(report, 64).decode()  # Ends with nothing when exec closes the other side.
+        failure = os.read(report, 64).decode()  # Empty when exec closes the other end.
         os.close(report)
         return pid, failure
     stage = "walls"
@@ -394,7 +397,7 @@ def launch(cwd: bytes, program: bytes, walls: list[bytes], arguments: list[bytes
         stage = "cwd"
         # Behind the walls only: a change of credentials disarms the signal.
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == keeper:  # Else it died before the line above could arm the signal.
+        if os.getppid() == parent:  # Else it died before the line above could arm the signal.
             os.chdir(cwd)
             stage = "exec"
             os.execve(program, arguments, environment)
@@ -413,12 +416,12 @@ def raise_walls(fields: list[bytes]) -> None:
 
 
 def find_package() -> None:
-    """Without `site` the package is not on the path. At its end, so that nothing of it comes before the library."""
+    """Append the package to the path, which lacks it without `site`; last, so that it cannot shadow the library."""
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 def release_standard_streams() -> None:
-    """Let go of the agent's pipes, or the runner would never see their end."""
+    """Close the agent's pipes, or the runner would never see their end."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
@@ -433,4 +436,4 @@ def limit_descriptors(soft: int) -> None:
 
 if __name__ == "__main__":
     limit_descriptors(int(sys.argv[2]))
-    Keeper(int(sys.argv[1])).run()
+    Supervisor(int(sys.argv[1])).run()

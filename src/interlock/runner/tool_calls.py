@@ -1,4 +1,4 @@
-"""Pure: the tool calls of one turn, from announcement to result, within their bounds (E-5)."""
+"""The tool calls of one turn, from announcement to result, within their limits (E-5). Pure."""
 
 from __future__ import annotations
 
@@ -24,74 +24,74 @@ class ChannelText(NamedTuple):
 
 
 def bounded_input(input_json: bytes) -> tuple[bytes, bool]:
-    """The input as JSON, and whether it was too large and is told as {sha256, size, head} instead (E-5)."""
+    """Return the input as JSON, and whether it was too large and is replaced by {sha256, size, head} (E-5)."""
     if len(input_json) <= MAX_TOOL_INPUT_BYTES:
         return input_json, False
     head = input_json[:TOOL_INPUT_HEAD_BYTES].decode("utf-8", "ignore")
-    told = {
+    summary = {
         "sha256": hashlib.sha256(input_json).hexdigest(),
         "size": len(input_json),
         "head": head[: fit(head, TOOL_INPUT_HEAD_BYTES)],
     }
-    return _encode(told), True
+    return _encode(summary), True
 
 
 MAX_ALLOWED = 8
-"""Requests of one call that got a yes, the last ones."""
+"""Approved requests of one call that are remembered, the last ones."""
 
 
 class Allowed(NamedTuple):
-    """One request that got a yes. `input` is empty if the request had none."""
+    """One approved request. `input` is empty if the request had none."""
 
     input: bytes
     content: bytes | None = None
     """What the request shows beside its input."""
     described: bool = False
-    """Its input does not contain all of what it does."""
+    """Its input does not contain everything that it does."""
 
 
 class AnnouncedCall:
-    """One announced call: what it streamed, channel by channel, and what of that is kept."""
+    """One announced call: its streamed output per channel, and what is stored of it."""
 
     def __init__(self, invocation_id: str, started_ms: int, chain: list[dict[str, str]] | None = None, *,
                  kind: str | None = None, silent: bool = False) -> None:
         self.invocation_id = invocation_id
         self.silent = silent
-        """Whether its turn is to be silent: its frames say so of themselves (Z-5)."""
+        """Whether its turn is silent: its frames are marked so (Z-5)."""
         self.chain = chain or []
-        """The subagents that it came through, as `delegation_chain` has them."""
+        """The subagents that started it, as in `delegation_chain`."""
         self.delegates_to = ""
         self.started_ms = started_ms
         self.denied = False
         self.asked = False
-        """A permission was asked for it. A question in words is none."""
+        """Whether permission was asked for it. A question in words does not count."""
         self.allowed: deque[Allowed] = deque(maxlen=MAX_ALLOWED)
-        """What was allowed under its id; what it runs with is compared with that (H-3)."""
+        """What was allowed under its id; the input that it runs with is compared with it (H-3)."""
         self.input_json = b"{}"
         self.reported = False
-        """It was reported as one that ran without a yes, or with another input."""
+        """Whether it was reported as run without a yes, or with another input."""
         self.kind = kind
         self._offsets: dict[p.Channel, int] = {}
         self._kept = BoundedOutput()
         self._spool: bytearray | None = bytearray()
-        """All that was streamed, while it may still go whole; then None."""
+        """All streamed output, while it still fits as a file; then None."""
         self.whole: bytes | None = None
-        """After the result: all of an output that the result holds the two ends of; None where nothing was cut, or
-        where it is larger than a file may be."""
+        """After the result: the whole output, of which the result has both ends; None if nothing was cut, or if it is
+        larger than a file may be."""
         self.tool_name = "tool"
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What each of its frames carries."""
+        """Return the metadata of each of its frames."""
         return {**({"delegation_chain": self.chain} if self.chain else {}), **({"silent": True} if self.silent else {})}
 
     @property
     def channels(self) -> list[str]:
-        """Names of its blocks in the outbox."""
+        """Return the names of its blocks in the outbox."""
         return [f"{self.invocation_id}/{channel}" for channel in self._offsets]
 
     def stream(self, channel: p.Channel, text: str) -> ChannelText:
-        """Take output; returns it at its offset."""
+        """Append output; return it at its offset."""
         offset = self._offsets.get(channel, 0)
         self._offsets[channel] = offset + len(text)
         self._kept.add(text)
@@ -105,7 +105,8 @@ class AnnouncedCall:
                 self._spool = None
 
     def result(self, status: p.ToolStatus, output_type: p.OutputType, output: Any, now_ms: int) -> p.ToolResult:
-        """The result; `output` None is what was streamed. One that is too large is kept as the ends of its text."""
+        """Return the result; `output` None stands for the streamed output. One that is too large is cut to the two ends
+        of its text."""
         truncated: p.Truncated | None = None
         whole: bytes | bytearray | None = None
         if output is None:
@@ -131,7 +132,7 @@ class AnnouncedCall:
 
 
 def clean(output: Any) -> Any:
-    """The output with text that JSON can carry."""
+    """Replace text in the output that JSON cannot carry."""
     return sound(output) if isinstance(output, str) else output
 
 

@@ -1,4 +1,4 @@
-"""One turn of one session: the prompt's way to the agent, its cancel, its end (T-1 … T-3, A-4)."""
+"""One turn of one session: sends the prompt to the agent, cancels, ends (T-1 … T-3, A-4)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from interlock.runner.state import TurnState
 from interlock.runner.turn_writer import TurnScribe, merge_usage
 
 STANDING: frozenset[AgentState] = frozenset({"paused", "waiting_approval", "waiting_input"})
-"""While a person is waited for, the timeout's clock stands (C-1)."""
+"""States in which a person is waited for and the timeout's clock stops (C-1)."""
 TICK_S = 1.0
-"""The backstop looks so often whether its clock runs."""
+"""Interval at which the backstop checks whether its clock runs."""
 
 log = structlog.get_logger()
 
 
 class RunnerTurn:
-    """A started turn. `run` returns when its end and its usage are written. One that `lands` asks the agent nothing,
-    and people only whether what is staged lands (H-17)."""
+    """A started turn. `run` returns when its end and its usage are written. One that `lands` does not prompt the agent,
+    and asks people only whether staged changes land (H-17)."""
 
     def __init__(self, agent: Agent, journal: Journal, turn: TurnState, interactions: Interactions, graces: Graces,
                  *, single_process: bool, asks: bool = False, staged: StagedTurns | None = None,
@@ -50,16 +50,16 @@ class RunnerTurn:
         self._timed_out = False
         self._terminated: ProcessExit | None = None
         self.goes_on = False
-        """It ended with `tool_use`: the query goes on in a turn of its own (T-1)."""
+        """Whether it ended with `tool_use`: the query continues in another turn (T-1)."""
 
     def cancel(self, reason: str) -> None:
-        """Ask for its end; the first reason counts."""
+        """Request its end; the first reason counts."""
         if not self._cancelled.is_set():
             self._reason = reason
             self._cancelled.set()
 
     def pass_cancel(self, following: RunnerTurn) -> None:
-        """What was asked of this turn when it had ended is asked of the query's next one."""
+        """Pass a cancel that arrived after this turn's end to the query's next turn."""
         if self._cancelled.is_set():
             following.cancel(self._reason)
 
@@ -68,18 +68,18 @@ class RunnerTurn:
         await self._scribe.tool_request(invocation_id, TOOL, input_json, title, kind=KIND)
 
     async def ask_program(self, question: AgentQuestion) -> InteractionAnswer:
-        """Ask whether a held program may start; once the turn is cancelled none may."""
+        """Ask whether a held program may start; after a cancel none may."""
         if self._cancelled.is_set():
             return InteractionAnswer(False, None, "The turn was cancelled.")
         return await self._scribe.ask_program(question)
 
     async def end_program(self, invocation_id: str, output: str | None, *, started: bool) -> None:
         """Write that a program has ended, or was not started."""
-        status = "ok" if started else "error"  # The scribe makes that a `denied`.
+        status = "ok" if started else "error"  # The scribe turns that into `denied`.
         await self._scribe.tool_result(invocation_id, status, "text" if output else "empty", output)
 
     async def may_go_on(self) -> None:
-        """Between two turns of a query: the next one is held while the agent is to pause (C-6), until a cancel."""
+        """Between two turns of a query, wait while the agent is to pause (C-6), until a cancel."""
         if not self._interactions.stopped:
             return
         await self._journal.write(*self._journal.state_changed("paused"))
@@ -92,7 +92,7 @@ class RunnerTurn:
         self._interactions.let_go()
 
     async def run(self, prompt: AgentPrompt) -> bool:
-        """Drive the agent to the turn's end. True where the process has ended and the opening with it."""
+        """Drive the agent to the turn's end. Return True if the process has ended, and the opening with it."""
         backstop = asyncio.create_task(self._backstop(prompt.timeout_ms))
         try:
             if self._staged is not None:
@@ -112,15 +112,15 @@ class RunnerTurn:
             if asking.done():
                 return _outcome(asking)
             await self._stop(asking)
-            told = _outcome(asking)
-            return TurnOutcome("cancelled", told.usage, exit_code=told.exit_code,
-                               process=self._terminated or told.process, stopped=told.stopped)
+            partial = _outcome(asking)
+            return TurnOutcome("cancelled", partial.usage, exit_code=partial.exit_code,
+                               process=self._terminated or partial.process, stopped=partial.stopped)
         finally:
             cancelled.cancel()
             asking.cancel()
 
     async def _settle(self, staged: StagedTurns, outcome: TurnOutcome) -> TurnOutcome:
-        """Ask about what was staged. A cancel ends the question; a landing that has begun is finished."""
+        """Ask about staged changes. A cancel ends the question; a landing that has begun is finished."""
         settling = asyncio.create_task(staged.settle(self._scribe, outcome))
         cancelled = asyncio.create_task(self._cancelled.wait())
         try:
@@ -134,10 +134,10 @@ class RunnerTurn:
             cancelled.cancel()
 
     async def _stop(self, asking: asyncio.Task[TurnOutcome]) -> None:
-        """A-4: the agent's own cancel, then the end of its process; the adapter must return in either case."""
+        """Use the agent's own cancel, then end its process (A-4); the adapter must return in either case."""
         await self._agent.resume()
         await self._scribe.void("The turn was cancelled.")
-        self._interactions.let_go()  # Only now: a yes that a pause kept back must not start a tool any more.
+        self._interactions.let_go()  # Only now: a yes held back by a pause must not start a tool any more.
         await self._agent.cancel()
         grace_s = self._graces.cancel_s + (self._graces.end_s if self._single_process else 0)
         await asyncio.wait([asking], timeout=grace_s)
@@ -149,7 +149,7 @@ class RunnerTurn:
         await asyncio.wait([asking])
 
     async def _end(self, outcome: TurnOutcome) -> bool:
-        """Close what is open, say what went wrong, end the turn; and the opening, where the process is gone."""
+        """Close open blocks and calls, write errors, end the turn; and the opening, if the process is gone."""
         journal, turn_id, ended = self._journal, self._turn.turn_id, outcome.process
         stderr = self._agent.stderr_tail()
         writes = await self._scribe.finish(self._reason or "The turn ended.")
@@ -164,9 +164,9 @@ class RunnerTurn:
         after = exit_frames if outcome.stop_reason == "cancelled" else []
         if ended is None or outcome.error is not None:
             before = [*endings.outcome_errors(journal, outcome, stderr, turn_id), *before]
-        told = merge_usage(self._scribe.told, outcome.usage)
+        reported = merge_usage(self._scribe.reported, outcome.usage)
         end = endings.turn_end(journal, self._turn, outcome, timed_out=self._timed_out)
-        owed = endings.usage(journal, turn_id, told, crashed=ended is not None)
+        owed = endings.usage(journal, turn_id, reported, crashed=ended is not None)
         if ended is None:
             self.goes_on = outcome.stop_reason == "tool_use"
             rest = [] if self.goes_on else journal.state_changed("idle")
@@ -177,7 +177,7 @@ class RunnerTurn:
         return True
 
     async def _backstop(self, timeout_ms: int | None) -> None:
-        """Cancel a turn that outlives its timeout, where the gateway, whose clock decides, did not."""
+        """Cancel a turn that outlives its timeout, if the gateway, whose clock decides, did not."""
         if timeout_ms is None:
             return
         left_s = timeout_ms / 1000 + self._graces.backstop_s
@@ -190,7 +190,7 @@ class RunnerTurn:
 
 
 def _outcome(asking: asyncio.Task[TurnOutcome]) -> TurnOutcome:
-    """What the adapter returned. One that raised has a mistake in it, and the turn must end all the same (T-3)."""
+    """Return the adapter's outcome. One that raised has a bug, and the turn must end all the same (T-3)."""
     if asking.cancelled():
         return TurnOutcome("error", error=(Code.INTERNAL, "The agent's adapter did not return."))
     error = asking.exception()

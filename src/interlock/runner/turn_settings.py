@@ -1,4 +1,4 @@
-"""What a prompt asks for beside its words, and whether the agent can be set so (A-6)."""
+"""The settings of a prompt, and whether the agent supports them (A-6)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from interlock.protocol import payloads as p
 
 
 def settings_of(payload: p.PromptRequest) -> PromptSettings:
-    """A prompt's own settings."""
+    """Return a prompt's own settings."""
     return PromptSettings(payload.mode, payload.model, payload.options or {}, payload.system_append, payload.silent,
                           payload.context, payload.only_if_asks)
 
 
 def switches(features: p.Features) -> bool:
-    """Whether the agent has modes at all; which of them can be chosen is its adapter's to say (A-6)."""
+    """Return whether the agent has modes at all; its adapter decides which can be chosen (A-6)."""
     return features.plan_mode or bool(features.modes)
 
 
 def asks(agent: Agent, features: p.Features) -> bool:
-    """Whether the agent asks before its tools, as it is set now (H-11)."""
+    """Return whether the agent asks before its tools, with its current settings (H-11)."""
     return agent.asks if isinstance(agent, MayStopAsking) else features.permission == "asks"
 
 
 def missing(wanted: PromptSettings, features: p.Features) -> str | None:
-    """The feature that the prompt needs and the agent does not have."""
+    """Return the feature that the prompt needs and the agent lacks."""
     needs = (
         ("plan_mode", wanted.mode is not None and not switches(features)),
         ("model_switch", wanted.model is not None and not features.model_switch),
@@ -35,7 +35,7 @@ def missing(wanted: PromptSettings, features: p.Features) -> str | None:
 
 
 async def settle(agent: Agent, features: p.Features, wanted: PromptSettings) -> None:
-    """Set the agent for a prompt. Raises SettingRefused, and then no turn begins."""
+    """Apply a prompt's settings to the agent. Raises SettingRefused, and then no turn begins."""
     lacking = missing(wanted, features)
     if lacking is not None:
         raise SettingRefused(f"This agent does not offer {lacking}.")

@@ -1,4 +1,5 @@
-"""What an adapter writes a turn with: calls become frames, in order and within bounds (`ports.agent.Scribe`)."""
+"""The scribe with which an adapter writes a turn: turns calls into frames, ordered and bounded (`ports.agent.Scribe`).
+"""
 
 from __future__ import annotations
 
@@ -33,12 +34,12 @@ from interlock.runner.tool_calls import Allowed, AnnouncedCall, bounded_input, c
 from interlock.session.transfers import File, chunks
 
 READING = frozenset({"fetch", "read", "search", "think"})
-"""Kinds of tools that are asked about in a session that may only read; every other one is denied at once."""
+"""Kinds of tools that may be approved in a session that may only read; every other one is denied at once."""
 WRITING = frozenset({"delete", "edit", "execute", "move"})
 
 
 def file_frames(journal: Journal, file: File, metadata: dict[str, Any]) -> list[Frame]:
-    """A file as frames, to be written together. Raises TransferRefused above MAX_FILE_BYTES."""
+    """Return the frames of a file, to be written together. Raises TransferRefused above MAX_FILE_BYTES."""
     return [journal.frame("agent.file.transfer", chunk, metadata) for chunk in chunks(journal.new_uuid(), file)]
 
 
@@ -47,7 +48,7 @@ class _Delegation(msgspec.Struct):
 
 
 class TurnScribe:
-    """One turn's scribe. After `finish` nothing that is said reaches a frame: some agents speak after their end."""
+    """One turn's scribe. After `finish` no call reaches a frame: some agents write after their end."""
 
     def __init__(self, journal: Journal, turn: TurnState, interactions: Interactions,
                  overflow: Overflow | None = None, *, asks: bool = False) -> None:
@@ -61,33 +62,33 @@ class TurnScribe:
         self._closed_calls: set[str] = set()
         self._order = asyncio.Lock()
         self._finished = False
-        self.told = TurnUsage()
-        """What the agent told in mid-turn; the last figure of each field."""
+        self.reported = TurnUsage()
+        """Usage that the agent reported in mid-turn; the last figure of each field."""
         self._written = TurnUsage()
-        """What of it stands in a frame already."""
+        """The part of it that is in a frame already."""
         self._percent: int | None = None
         self._plan: p.PlanChanged | None = None
 
     async def text(self, text: str) -> None:
-        """Text to the user (E-4)."""
-        await self._say("text", text)
+        """Write text to the user (E-4)."""
+        await self._write_text("text", text)
 
     async def thinking(self, text: str) -> None:
-        """Thinking, in blocks of its own."""
-        await self._say("thinking", text)
+        """Write thinking, in separate blocks."""
+        await self._write_text("thinking", text)
 
     async def end_block(self) -> None:
         """Close the open block (E-4)."""
         async with self._order:
             if not self._finished:
-                await self._tell(self._blocks.close())
+                await self._send(self._blocks.close())
 
-    async def _say(self, kind: Kind, text: str) -> None:
+    async def _write_text(self, kind: Kind, text: str) -> None:
         async with self._order:
             if not self._finished:
-                await self._tell(self._blocks.write(kind, sound(text)))
+                await self._send(self._blocks.write(kind, sound(text)))
 
-    async def _tell(self, steps: list[BlockDelta | Done]) -> None:
+    async def _send(self, steps: list[BlockDelta | Done]) -> None:
         for step in steps:
             if isinstance(step, Done):
                 await self._journal.write(*self._done(step), *self._running())
@@ -117,12 +118,12 @@ class TurnScribe:
         async with self._order:
             if self._finished or invocation_id in self._calls or invocation_id in self._closed_calls:
                 return
-            # What is said next is about the call: it belongs into a block of its own.
-            await self._tell(self._blocks.close())
-            told, _ = bounded_input(input_json)
+            # Later text is about the call: it belongs in a new block.
+            await self._send(self._blocks.close())
+            shown, _ = bounded_input(input_json)
             payload = p.ToolRequest(
                 invocation_id=invocation_id, turn_id=self._turn.turn_id,
-                tool_name=sound(tool_name)[:MAX_NAME_CHARS], input=msgspec.Raw(told),
+                tool_name=sound(tool_name)[:MAX_NAME_CHARS], input=msgspec.Raw(shown),
                 title=None if title is None else sound(title)[:MAX_TITLE_CHARS], parent_invocation_id=parent,
             )
             now_ms = self._journal.now_ms
@@ -138,14 +139,14 @@ class TurnScribe:
             await self._journal.write(self._journal.frame("tool.invoke.request", payload, metadata), *self._running())
 
     def _chain(self, parent: str | None) -> list[dict[str, str]]:
-        """Through which subagents a call came: each with the invocation that started it, the outermost first."""
+        """Return the subagents that a call came through, each with the invocation that started it, outermost first."""
         call = self._calls.get(parent) if parent is not None else None
         if call is None:
             return []
         return [*call.chain, {"agent_id": call.delegates_to, "invocation_id": call.invocation_id}]
 
     async def tool_runs(self, invocation_id: str, input_json: bytes, *, printed: bool = False) -> None:
-        """Report a call that runs without a yes, or with another input than the one allowed (H-3, H-12)."""
+        """Report a call that runs without a yes, or with another input than the allowed one (H-3, H-12)."""
         async with self._order:
             call = self._calls.get(invocation_id)
             if call is not None and not self._finished:
@@ -174,7 +175,7 @@ class TurnScribe:
 
     async def tool_result(self, invocation_id: str, status: p.ToolStatus, output_type: p.OutputType, output: Any
                           ) -> None:
-        """Close a call; a second result, or one of a call never announced, is nothing."""
+        """Close a call; a second result, or one of a call never announced, is ignored."""
         async with self._order:
             call = self._calls.pop(invocation_id, None)
             if call is None or self._finished:
@@ -183,10 +184,10 @@ class TurnScribe:
             if status == "ok":
                 await self._check(call, call.input_json)
             if status == "ok" and self._journal.state.access != "rw" and call.kind in WRITING and not call.asked:
-                # Held to reading are only those tools that the agent asks about: what it did all the same is said.
+                # Only tools that the agent asks about can be limited to reading: report those that it did not ask for.
                 await self.warn(Code.WORKSPACE_REFUSED, "The agent used a tool that may write without asking, in a "
                                 f"session that may only read its workspace ({call.kind}).")
-            await self._tell(self._blocks.close())
+            await self._send(self._blocks.close())
             await self._journal.write(*self._running(), *self._result(call, status, output_type, clean(output)))
 
     def _result(self, call: AnnouncedCall, status: p.ToolStatus, output_type: p.OutputType, output: Any
@@ -195,22 +196,22 @@ class TurnScribe:
         closings = [CloseBlock(self._journal.session_id, block) for block in call.channels]
         whole: list[Frame] = []
         if call.whole is not None:
-            # The result holds its two ends; all of it goes to the object store (E-5).
+            # The result has its two ends; all of it goes to the object store (E-5).
             file = File(f"{call.tool_name}.txt", "text/plain; charset=utf-8", call.whole, "tool_output")
             whole = file_frames(self._journal, file, {**call.metadata, "invocation_id": call.invocation_id})
         named = {"transfer_id": whole[0].payload.transfer_id} if whole else {}
         return [*whole, self._journal.frame("tool.invoke.result", result, {**call.metadata, **named}), *closings]
 
     async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
-        """Give a file to the user, in chunks that are written together (E-5)."""
+        """Send a file to the user, in chunks that are written together (E-5)."""
         async with self._order:
             if self._finished:
                 return
             if len(file.data) > MAX_FILE_BYTES:
-                await self.warn(Code.FRAME_TOO_LARGE, f"The agent gave {sound(file.name)[:MAX_TITLE_CHARS]}, a file of "
-                                f"{len(file.data)} bytes; {MAX_FILE_BYTES} are the most, so it is left out.")
+                await self.warn(Code.FRAME_TOO_LARGE, f"The agent's file {sound(file.name)[:MAX_TITLE_CHARS]} of "
+                                f"{len(file.data)} bytes exceeds the limit of {MAX_FILE_BYTES}, so it is left out.")
                 return
-            await self._tell(self._blocks.close())
+            await self._send(self._blocks.close())
             call = self._calls.get(invocation_id or "")
             given = File(sound(file.name), sound(file.media_type), file.data, "output" if call is None else "tool")
             metadata = {"silent": True} if self._turn.silent else {}
@@ -219,15 +220,15 @@ class TurnScribe:
             await self._journal.write(*file_frames(self._journal, given, metadata))
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer:
-        """Ask for permission (A-5). Never raises for a no, and any error on the way is a no."""
-        # An agent's own word for its tool must not pass for the start of a program that the kernel holds.
+        """Ask for permission (A-5). Never raises for a no; any error on the way is a no."""
+        # An agent's own tool must not look like the start of a program that the kernel holds.
         return await self.ask_program(question._replace(kind=None) if question.kind == PROGRAM else question)
 
     async def ask_program(self, question: AgentQuestion) -> InteractionAnswer:
         """Ask whether a held program may start (H-16), or an agent's own question."""
         try:
             return await self._ask(question)
-        except Exception as error:  # noqa: BLE001 - A-5: the default is deny, whatever went wrong.
+        except Exception as error:  # noqa: BLE001 - A-5: the default is deny, for any error.
             return InteractionAnswer(False, None, f"Interlock could not ask: {error}")
 
     async def _ask(self, question: AgentQuestion) -> InteractionAnswer:
@@ -247,7 +248,8 @@ class TurnScribe:
         return answer
 
     async def _refused(self, question: AgentQuestion) -> InteractionAnswer | None:
-        """A no that needs no person: an input that no one could see whole, or no way to say yes once (E-5, A-9)."""
+        """Return a no without asking a person: for an input that cannot be shown whole, or without a way to say yes
+        once (E-5, A-9)."""
         if len(question.input_json) + len(question.content_json or b"") + sum(map(len, question.locations)) \
                 > MAX_TOOL_INPUT_BYTES:
             code = Code.FRAME_TOO_LARGE
@@ -266,20 +268,20 @@ class TurnScribe:
         return InteractionAnswer(False, once(question.options, "reject_once"), reason)
 
     async def usage(self, usage: TurnUsage) -> None:
-        """Keep a figure for the usage that the turn owes (T-2)."""
-        self.told = merge_usage(self.told, usage)
+        """Store a figure for the usage that the turn owes (T-2)."""
+        self.reported = merge_usage(self.reported, usage)
 
     def _running(self) -> list[Frame]:
-        """A usage with the turn's running totals, where tokens or cost are others than were told (T-2)."""
-        known = (self.told.input_tokens, self.told.output_tokens, self.told.cost_usd)
+        """Return a usage frame with the turn's running totals, if tokens or cost changed since the last (T-2)."""
+        known = (self.reported.input_tokens, self.reported.output_tokens, self.reported.cost_usd)
         written = (self._written.input_tokens, self._written.output_tokens, self._written.cost_usd)
         if known == written:
             return []
-        self._written = self.told
-        return [running_usage(self._journal, self._turn.turn_id, self.told)]
+        self._written = self.reported
+        return [running_usage(self._journal, self._turn.turn_id, self.reported)]
 
     async def progress(self, percent: float) -> None:
-        """`x-interlock.progress` where the figure has changed by a whole percent."""
+        """Write `x-interlock.progress` if the figure has changed by a whole percent."""
         async with self._order:
             whole = round(min(max(percent, 0.0), 100.0))
             if self._finished or whole == self._percent:
@@ -289,7 +291,7 @@ class TurnScribe:
             await self._journal.write(self._journal.frame("x-interlock.progress", payload))
 
     async def plan(self, steps: Sequence[p.PlanStep]) -> None:
-        """`x-interlock.plan.changed` where the plan is another one, with at most PLAN_STEPS_MAX of its steps."""
+        """Write `x-interlock.plan.changed` if the plan differs, with at most PLAN_STEPS_MAX of its steps."""
         async with self._order:
             shown = [msgspec.structs.replace(step, content=sound(step.content)[:PLAN_STEP_CHARS])
                      for step in steps[:PLAN_STEPS_MAX]]
@@ -301,26 +303,26 @@ class TurnScribe:
             await self._journal.write(self._journal.frame("x-interlock.plan.changed", payload, silent))
 
     async def warn(self, code: str, message: str) -> None:
-        """`agent.error` with severity warning."""
+        """Write `agent.error` with severity warning."""
         if not self._finished:
             await self._journal.write(self._journal.agent_error("warning", code, message, self._turn.turn_id))
 
     async def overflow(self, message: str) -> p.SessionCompact:
-        """Tell that the context is too long, and wait for the gateway's plan (Z-2)."""
-        return await self._overflow.tell(message)
+        """Report that the context is too long, and wait for the gateway's plan (Z-2)."""
+        return await self._overflow.report_overflow(message)
 
     async def compacted(self, made: p.Compacted | CompactionFailed) -> None:
-        """Answer the plan. Raises CompactionFailed for a summary that no frame carries."""
+        """Answer the plan. Raises CompactionFailed for a summary that does not fit in a frame."""
         await self._overflow.report(made)
 
     async def void(self, reason: str) -> None:
-        """Give up every question that waits; the turn goes on to its end."""
+        """Deny every waiting question; the turn continues to its end."""
         frames = self._interactions.void(reason)
         if frames:
             await self._journal.write(*frames)
 
     async def finish(self, reason: str) -> list[Frame | CloseBlock]:
-        """Close what is open, before the turn's end (T-3): blocks, questions, calls. Returns what is to be written."""
+        """Close open blocks, questions and calls before the turn's end (T-3). Return the frames to be written."""
         async with self._order:
             self._finished = True
             writes: list[Frame | CloseBlock] = []
@@ -335,7 +337,7 @@ class TurnScribe:
 
 
 def _subagent(tool_name: str, input_json: bytes) -> str:
-    """Who a Task or Agent call hands over to: the subagent that its input names, else the tool itself."""
+    """Return the recipient of a Task or Agent call: the subagent in its input, else the tool itself."""
     try:
         named = msgspec.json.decode(input_json, type=_Delegation).subagent_type
     except msgspec.MsgspecError:
@@ -344,6 +346,6 @@ def _subagent(tool_name: str, input_json: bytes) -> str:
 
 
 def merge_usage(older: TurnUsage, newer: TurnUsage) -> TurnUsage:
-    """Field by field, the newer figure where there is one."""
-    told = {name: figure for name, figure in newer._asdict().items() if figure is not None}
-    return older._replace(**told)
+    """Merge field by field; the newer figure wins."""
+    known = {name: figure for name, figure in newer._asdict().items() if figure is not None}
+    return older._replace(**known)

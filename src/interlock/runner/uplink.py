@@ -1,4 +1,4 @@
-"""What the outflow tells the link: frames and deltas that are written and may be sent."""
+"""The interface from the outflow to the link: frames and deltas that are written and may be sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from interlock.ports.outbox import StoredFrame
 
 
 class TransientDelta(NamedTuple):
-    """A transient frame whose text is in its pieces; `end` is the offset behind its text, in code points."""
+    """A transient frame whose text is in its pieces; `end` is the offset after its text, in code points."""
 
     session_id: str
     block: str
@@ -18,7 +18,7 @@ class TransientDelta(NamedTuple):
 
 
 class BlockClosed(NamedTuple):
-    """A block was closed: what was sent of it need not be remembered."""
+    """A block was closed: its sent length need not be remembered."""
 
     session_id: str
     block: str
@@ -28,11 +28,11 @@ Offer = StoredFrame | TransientDelta | BlockClosed
 
 
 class Uplink(Protocol):
-    """Guarantee: `offer` never waits. What it cannot take it lets fall, and reads from the outbox later."""
+    """Guarantee: `offer` never waits. What it cannot queue it drops, and reads from the outbox later."""
 
     def offer(self, offers: Sequence[Offer]) -> None: ...
 
     def forget(self, session_id: str) -> None:
-        """The session is over and wholly told: what is offered of it later begins again, behind what is
-        acknowledged."""
+        """Drop an ended session whose frames are all acknowledged: later offers of it begin again, after the
+        acknowledgement."""
         ...

@@ -1,7 +1,7 @@
-"""Files that a gateway sends before the prompt that names them: kept, checked, given whole, forgotten (E-5).
+"""Files that a gateway sends before the prompt that names them: stored, checked, inserted, forgotten (E-5).
 
-A chunk's frame lies in the object store; the session's state remembers which frames make up which transfer. A prompt is
-never begun twice (D-7), so what it names is forgotten with its beginning; what a refused prompt named comes again.
+A chunk's frame is in the object store; the session's state lists the frames of each transfer. A prompt never begins
+twice (D-7), so the files that it names are forgotten once it begins; the files of a refused prompt are sent again.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from interlock.runner.state import PromptUpload, SessionState
 from interlock.session.transfers import TransferRefused, check_same, place_of, restored
 
 FEATURES = {"image": "images", "audio": "audio", "file": "files", "video": "video"}
-"""What an agent must offer for a block of this type."""
+"""Feature that an agent needs for a block of this type."""
 SHELF_WAIT_S = 0.5
-"""A chunk that the object store does not take is put again so soon."""
+"""Delay before a chunk that the object store did not accept is stored again."""
 SHELF_TOLD_S = 60.0
-"""While it lasts, the log says so this often."""
+"""Interval of the log line while that lasts."""
 
 log = structlog.get_logger("interlock.uploads")
 
 
 class ContentRefused(Exception):
-    """The prompt's content cannot be given to the agent: code and sentence."""
+    """The prompt's content cannot be passed to the agent: code and sentence."""
 
     def __init__(self, code: Code, sentence: str) -> None:
         super().__init__(sentence)
@@ -40,10 +40,10 @@ class ContentRefused(Exception):
 
 
 async def shelve(objects: Objects, frame: Frame, raw: bytes) -> tuple[Frame, bytes]:
-    """Keep a chunk's frame as an object; returns what stands for it in the outbox. A disk that takes nothing now is
-    waited for, as the outbox does.
+    """Store a chunk's frame as an object; return its substitute for the outbox. A full disk is waited for, as the
+    outbox does.
 
-    The message_id makes each frame's bytes its own, so that forgetting one transfer never takes another's chunk.
+    The message_id makes each frame's bytes unique, so that forgetting one transfer never removes another's chunk.
     """
     waited_s = 0.0
     while True:
@@ -52,7 +52,7 @@ async def shelve(objects: Objects, frame: Frame, raw: bytes) -> tuple[Frame, byt
             break
         except ObjectsError as error:
             if waited_s % SHELF_TOLD_S == 0:
-                log.warning("a file for an agent cannot be kept, and its session waits", error=str(error))
+                log.warning("a file for an agent cannot be stored, and its session waits", error=str(error))
             waited_s += SHELF_WAIT_S
             await asyncio.sleep(SHELF_WAIT_S)
     payload = msgspec.structs.replace(frame.payload, content="")
@@ -61,7 +61,7 @@ async def shelve(objects: Objects, frame: Frame, raw: bytes) -> tuple[Frame, byt
 
 
 def take_chunk(state: SessionState, frame: Frame) -> str | None:
-    """Note a chunk that was shelved. Gives the sentence where it is refused, once a transfer."""
+    """Note a stored chunk. Return the sentence if it is refused, once per transfer."""
     transfer: FileTransfer = frame.payload
     upload = state.uploads.get(transfer.transfer_id)
     if upload is not None and upload.broken:
@@ -75,7 +75,7 @@ def take_chunk(state: SessionState, frame: Frame) -> str | None:
             come = len(upload.frames)
             raise TransferRefused(f"chunk {index} came twice" if index < come else f"chunk {come} is missing")
     except TransferRefused as refused:
-        sentence = f"The file {transfer.transfer_id[:80]} cannot be taken: {refused}."
+        sentence = f"The file {transfer.transfer_id[:80]} was refused: {refused}."
         if len(state.uploads) < MAX_CONTENT_PARTS or transfer.transfer_id in state.uploads:
             empty = msgspec.structs.replace(transfer, content="", size=0)
             state.uploads[transfer.transfer_id] = PromptUpload(empty, broken=sentence)
@@ -95,13 +95,13 @@ def _begin(state: SessionState, transfer: FileTransfer) -> PromptUpload:
 
 
 def forget(state: SessionState, transfer_ids: object) -> None:
-    """The prompt that names them has begun, or will never come."""
+    """Forget the files of a prompt that has begun, or will never come."""
     for transfer_id in transfer_ids if isinstance(transfer_ids, list) else []:  # pyright: ignore[reportUnknownVariableType]
         state.uploads.pop(str(transfer_id), None)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def lacking(content: list[dict[str, Any]], features: Features) -> str | None:
-    """The feature that the agent does not offer and the content needs; None where all is offered."""
+    """Return the feature that the content needs and the agent lacks; None if all are there."""
     for block in content:
         feature = FEATURES.get(str(block.get("type")))
         if feature is not None and not getattr(features, feature, False):
@@ -110,7 +110,7 @@ def lacking(content: list[dict[str, Any]], features: Features) -> str | None:
 
 
 def held_by(state: SessionState) -> set[str]:
-    """The objects that a session's state names."""
+    """Return the objects that a session's state names."""
     return {name for upload in state.uploads.values() for name in upload.frames}
 
 
@@ -121,22 +121,22 @@ class Uploads:
         self._state = state
         self._objects = objects
         self._known: set[str] = set()
-        """Objects that were named once: what is no longer, is swept."""
+        """Objects that were named once: those that no longer are get swept."""
 
     def take(self, frame: Frame) -> str | None:
-        """`take_chunk`; what is refused is swept."""
+        """Call `take_chunk`; sweep what is refused."""
         self._known.add(str(frame.metadata.get("object", "")))
         return take_chunk(self._state, frame)
 
     async def one(self, block: dict[str, Any]) -> dict[str, Any]:
-        """A single block with its file in its place. Raises ContentRefused."""
+        """Return a single block with its file inserted. Raises ContentRefused."""
         try:
             return await self._restored(block)
         except TransferRefused as refused:
             raise ContentRefused(Code.INVALID_FRAME, str(refused)) from None
 
     async def whole(self, content: list[dict[str, Any]], features: Features) -> list[dict[str, Any]]:
-        """The content with every file in its place. Raises ContentRefused, naming what is wrong."""
+        """Return the content with every file inserted. Raises ContentRefused, naming what is wrong."""
         feature = lacking(content, features)
         if feature is not None:
             raise ContentRefused(Code.UNSUPPORTED_CAPABILITY, f"This agent does not offer {feature}.")
@@ -158,9 +158,9 @@ class Uploads:
                 raise TransferRefused(f"chunk {len(upload.frames)} of {count} is missing")
             return restored(block, [await self._chunk(name) for name in upload.frames])
         except TransferRefused as refused:
-            raise TransferRefused(f"The file {transfer_id[:80]} cannot be taken: {refused}.") from None
+            raise TransferRefused(f"The file {transfer_id[:80]} was refused: {refused}.") from None
         except (ObjectsError, InvalidFrame) as error:
-            raise TransferRefused(f"The file {transfer_id[:80]} cannot be read here any more: {error}") from None
+            raise TransferRefused(f"The file {transfer_id[:80]} can no longer be read here: {error}") from None
 
     async def _chunk(self, name: str) -> FileTransfer:
         raw = b"".join([piece async for piece in self._objects.read(name)])
@@ -168,12 +168,12 @@ class Uploads:
         return chunk
 
     def discard(self, transfer_ids: object) -> None:
-        """What names them has begun, was refused, or will never come."""
+        """Forget the files of a prompt that has begun, was refused, or will never come."""
         self._known |= held_by(self._state)
         forget(self._state, transfer_ids)
 
     async def sweep(self) -> None:
-        """Remove what no transfer needs any more; a store that fails is swept at the next start."""
+        """Remove objects that no transfer needs; if the store fails, the next start sweeps it."""
         gone = self._known - held_by(self._state)
         self._known -= gone
         for name in gone:

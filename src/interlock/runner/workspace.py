@@ -1,4 +1,4 @@
-"""Where an agent may work: directories under the runner's roots, and nowhere else (A-1)."""
+"""Check that an agent works below the runner's roots, and nowhere else (A-1)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from pathlib import Path
 
 
 class WorkspaceRefused(Exception):
-    """The directory may not be worked in (WORKSPACE_REFUSED); the text is one sentence with the remedy in it."""
+    """The directory is not allowed as a workspace (WORKSPACE_REFUSED); the text is one sentence with the remedy."""
 
 
 def resolve_workspace(path: str | Path, roots: Sequence[str | Path]) -> Path:
-    """The directory with its symlinks resolved, once it is known to lie inside one of the roots (A-1).
+    """Return the directory with its symlinks resolved, once it is known to be inside one of the roots (A-1).
 
-    Inside is asked before existence, so that nothing can be learned of the disk outside the roots. A link inside a root
-    that leads out of it is outside. Raises WorkspaceRefused.
+    Containment is checked before existence, so that nothing can be learned of the disk outside the roots. A link inside
+    a root that leads out of it is outside. Raises WorkspaceRefused.
     """
     asked = Path(path)
     if not asked.is_absolute():
-        raise WorkspaceRefused(f"The workspace {str(path)!r} is not an absolute path; name it from `/` on.")
+        raise WorkspaceRefused(f"The workspace {str(path)!r} is not an absolute path; begin it with `/`.")
     try:
         resolved = asked.resolve()
         inside = any(resolved.is_relative_to(Path(root).resolve()) for root in roots)
     except (OSError, RuntimeError, ValueError) as wrong:  # A loop of links, an unreadable step, a NUL byte.
-        raise WorkspaceRefused(f"The workspace {str(path)!r} leads nowhere ({wrong}); name a directory.") from wrong
+        raise WorkspaceRefused(f"The workspace {str(path)!r} cannot be found ({wrong}); name a directory.") from wrong
     if not inside:
         known = ", ".join(str(root) for root in roots) or "none"
         raise WorkspaceRefused(
@@ -32,6 +32,6 @@ def resolve_workspace(path: str | Path, roots: Sequence[str | Path]) -> Path:
     if not resolved.is_dir():
         wrong = "is not a directory" if resolved.exists() else "does not exist"
         raise WorkspaceRefused(
-            f"The directory {asked} {wrong}; create it, or add where it really is with `--root DIR`."
+            f"The directory {asked} {wrong}; create it, or add its real location with `--root DIR`."
         )
     return resolved

@@ -1,9 +1,9 @@
-"""What git finds changed in a session's workspace, read when a gateway asks (J-4).
+"""The changes that git finds in a session's workspace, read on request of a gateway (J-4).
 
-The repository is taken to be hostile. git never reads its settings: it works in a directory of our own, with settings
-of our own, a copy of the index, and the repository's objects beside it; filters, text conversions, monitors, hooks and
-external diffs are names without a program there, and nothing is written into the repository. It runs behind the walls
-of the session's agent, with the workspace read-only, and within limits of time, memory and output.
+The repository is assumed to be hostile. git never reads its settings: it works in a directory of the runner's, with the
+runner's settings, a copy of the index, and the repository's objects beside it; filters, text conversions, monitors,
+hooks and external diffs are names without a program there, and nothing is written into the repository. git runs behind
+the walls of the session's agent, with the workspace read-only, and within limits of time, memory and output.
 """
 
 from __future__ import annotations
@@ -31,25 +31,24 @@ from interlock.runner.state import SessionState
 from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
 
 LOOK_S = 8.0
-"""A look takes no longer; the gateway waits a little more."""
+"""Limit of one look; the gateway waits a little longer."""
 UNTRACKED_S = 3.0
-"""Of it, the search for files that the repository does not know: in a large tree they are left out, and that is said.
-"""
+"""Limit of the search for untracked files in it: after that they are left out, and the answer says so."""
 COMPARE_S = 4.0
-"""Of it, the comparison by lines: without it the paths are named all the same."""
+"""Limit of the comparison by lines in it: without it the paths are listed all the same."""
 MAX_PRINTED_BYTES = 2 * MIB
-"""What git prints is read so far."""
+"""Limit of git's output that is read."""
 MAX_INDEX_BYTES = 64 * MIB
 """A larger index is not copied."""
 MAX_COMPARED_BYTES = MIB
-"""Larger files are named, and not compared."""
+"""Larger files are listed, but not compared."""
 MAX_LOOKS = 2
-"""Looks of one runner at once; the next ones wait for their turn within LOOK_S."""
+"""Simultaneous looks of one runner; further ones wait within LOOK_S."""
 MEMORY_KIB = 2 * 1024 * 1024
-"""Of one git, addresses; it fails beyond."""
+"""Address space of one git process; it fails beyond."""
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 ERROR_CHARS = 200
-"""Of what git says of its failure."""
+"""Characters of git's error message that are reported."""
 _LIMITED = f'ulimit -v {MEMORY_KIB} 2>/dev/null; ulimit -c 0; exec "$@"'
 _SETTINGS = """[core]
 \trepositoryformatversion = {version}
@@ -68,14 +67,14 @@ _DIFF = ("diff", "--raw", "--no-color", "--no-ext-diff", "--no-textconv", "--no-
 
 
 class GitPlace(NamedTuple):
-    """A directory of our own in which git works."""
+    """A directory of the runner's in which git works."""
 
     scratch: Path
     repository: Repository
     workspace: Path
 
     def environment(self, path: str) -> dict[str, str]:
-        """All that git sees of variables: none of the runner's own but PATH."""
+        """Return git's whole environment: of the runner's own only PATH."""
         return {
             "PATH": path, "HOME": str(self.scratch), "XDG_CONFIG_HOME": str(self.scratch), "LC_ALL": "C",
             "GIT_DIR": str(self.scratch / "git"), "GIT_WORK_TREE": str(self.repository.top),
@@ -89,13 +88,13 @@ class GitPlace(NamedTuple):
 class _Printed(NamedTuple):
     output: bytes
     whole: bool
-    """Whether it printed all, within what is read, and ended well."""
+    """Whether the output is complete, within the limit, and git succeeded."""
     error: str
-    """What it said of its failure, in one line; "" if it did not fail."""
+    """git's error message in one line; "" if it did not fail."""
 
 
 class WorkspaceReader:
-    """Looks at the workspaces of a runner's sessions."""
+    """Reads the changes in the workspaces of a runner's sessions."""
 
     def __init__(self, spawn: SpawnBehind, offered: Offered, boxing: Boxing, environment: Mapping[str, str]) -> None:
         self._spawn = spawn
@@ -105,7 +104,7 @@ class WorkspaceReader:
         self._turn = asyncio.Semaphore(MAX_LOOKS)
 
     async def look(self, asked: WorkspaceLook, state: SessionState) -> WorkspaceChanges:
-        """Return what git finds, or one sentence of why it finds nothing. `state` is the session's."""
+        """Return the changes that git finds, or one sentence with the reason for none. `state` is the session's."""
         try:
             async with asyncio.timeout(LOOK_S), self._turn:
                 return await self._look(asked, state)
@@ -124,7 +123,7 @@ class WorkspaceReader:
             raise NotReadable("This session has no access to its workspace.")
         spec = self._offered.agents.get(state.agent_id)
         if spec is None:
-            raise NotReadable(f"The runner offers the agent {state.agent_id} no more, so that its walls are not known.")
+            raise NotReadable(f"The runner no longer offers the agent {state.agent_id}, so its walls are unknown.")
         roots = spec.roots or self._offered.roots
         workspace = resolve_workspace(state.workspace, roots)
         walls = self._boxing.walls(state.agent_id, spec, str(workspace), "ro", self._environment)
@@ -133,7 +132,7 @@ class WorkspaceReader:
         scratch = Path(tempfile.mkdtemp(prefix="interlock-changes-"))
         try:
             place = await asyncio.to_thread(prepare, scratch, workspace, roots)
-            # A network of its own has no ports here: the runner would have to serve them.
+            # Its network has no ports here: the runner would have to serve them.
             narrow = walls._replace(programs=False, network=None if walls.network is None else ())
             return await self._report(asked, place, narrow)
         finally:
@@ -170,8 +169,8 @@ class WorkspaceReader:
             return _Printed(b"", whole=False, error="")
 
     async def _untracked(self, place: GitPlace, walls: Walls) -> tuple[frozenset[bytes], str]:
-        """Have the copied index know the files that the repository does not know, so that they are compared too.
-        Returns them, and a sentence if not all were found."""
+        """Add the untracked files to the copied index, so that they are compared too. Return them, and a sentence if
+        not all were found."""
         try:
             async with asyncio.timeout(UNTRACKED_S):
                 listed = await self._git(place, walls, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
@@ -190,7 +189,7 @@ class WorkspaceReader:
         if len(names) > len(taken) or not listed.whole:
             return frozenset(taken), "There are more new files than are shown."
         inner = len(names) < listed.output.count(b"\0")
-        return frozenset(taken), "What a repository inside of this one holds is left out." if inner else ""
+        return frozenset(taken), "The content of a repository inside this one is left out." if inner else ""
 
     async def _git(self, place: GitPlace, walls: Walls, *words: str) -> _Printed:
         argv = ["/bin/sh", "-c", _LIMITED, "sh", "git", "--no-pager", "-c", "core.fsmonitor=false",
@@ -207,7 +206,7 @@ class WorkspaceReader:
             if whole:
                 ended = await process.exited()
                 if ended.code != 0:
-                    return _Printed(bytes(output), whole=False, error=_words(process.stderr_tail()) or "no word of why")
+                    return _Printed(bytes(output), whole=False, error=_words(process.stderr_tail()) or "no reason")
         finally:
             await process.terminate(0)
         return _Printed(bytes(output[:MAX_PRINTED_BYTES]), whole, "")
@@ -237,7 +236,7 @@ def prepare(scratch: Path, workspace: Path, roots: Sequence[str]) -> GitPlace:
 
 
 def _copy_index(source: Path, target: Path) -> None:
-    """Copy the index with its time: git takes for changed what was written in the same moment as it."""
+    """Copy the index with its time: git treats files as changed if they were written in the same moment as it."""
     try:
         descriptor = os.open(source, PLAIN)
     except FileNotFoundError:
@@ -247,7 +246,7 @@ def _copy_index(source: Path, target: Path) -> None:
     with os.fdopen(descriptor, "rb") as file:
         seen = os.fstat(file.fileno())
         if not stat.S_ISREG(seen.st_mode) or seen.st_size > MAX_INDEX_BYTES:
-            raise NotReadable(f"The repository's index is no plain file of at most {MAX_INDEX_BYTES} bytes.")
+            raise NotReadable(f"The repository's index is not a regular file of at most {MAX_INDEX_BYTES} bytes.")
         with target.open("wb") as copy:
             shutil.copyfileobj(file, copy, 256 * KIB)
     os.utime(target, ns=(seen.st_mtime_ns, seen.st_mtime_ns))
@@ -265,7 +264,7 @@ def _sound(name: str | None) -> str | None:
 
 
 def _words(error: str) -> str:
-    """The last line of what git says of a failure, without control characters."""
+    """Return the last line of git's error message, without control characters."""
     lines = [line for line in error.strip().splitlines() if line.strip()]
     last = lines[-1].removeprefix("fatal: ").removeprefix("error: ") if lines else ""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in last)[:ERROR_CHARS]

@@ -1,8 +1,8 @@
-"""Looking for files in a workspace that would configure its agent, before the agent starts (H-13).
+"""Find files in a workspace that would configure its agent, before the agent starts (H-13).
 
-The look is bounded: a few places in the workspace and the directories above it in the same repository. What it finds is
-written once, as the bytes that a person is shown and that a yes covers; the agent starts only if an open names their
-digest. The files may change between the look and the agent's own reading: see the threat model.
+The search is bounded: a few places in the workspace and the directories above it in the same repository. Its result is
+encoded once, as the bytes that a person is shown and that a yes covers; the agent starts only if an open names their
+digest. The files may change between the search and the agent's own reading: see the threat model.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from interlock.runner.blocks import sound
 from interlock.runner.descriptors import is_shortage
 
 MAX_FILES = 200
-"""Files that are listed; an agent whose workspace holds more is not started."""
+"""Files that are listed; an agent whose workspace has more is not started."""
 MAX_FILE_BYTES = 1_000_000
-"""A larger file is not read: it is known by its size and time."""
+"""A larger file is not read: it is identified by its size and time."""
 MAX_BYTES = 8_000_000
-"""Of all files together; what is beyond is not read."""
+"""Limit of all files together; further ones are not read."""
 MAX_DEPTH = 6
-"""Directories below a place."""
+"""Depth below a place."""
 MAX_ABOVE = 32
-"""Directories above the workspace that are looked at."""
+"""Directories above the workspace that are searched."""
 MAX_LINES = 400
-"""Lines about what the files would do, of all together."""
+"""Lines about the effects of all files together."""
 WAIT_S = 10.0
-"""A file system that takes longer is not trusted: the agent is not started."""
+"""Limit of the search: if the file system takes longer, the agent is not started."""
 
 
 class TooMany(Exception):
-    """The look was not finished; the text is one sentence with the remedy in it."""
+    """The search was not finished; the text is one sentence with the remedy."""
 
 
 class AgentFiles(NamedTuple):
-    """What configures the agent. `said` is WorkspaceFiles as JSON: the bytes that a yes covers."""
+    """The files that configure the agent. `encoded` is WorkspaceFiles as JSON: the bytes that a yes covers."""
 
-    said: bytes
+    encoded: bytes
     files: int
 
     @property
     def digest(self) -> str:
-        """SHA-256, hex."""
-        return hashlib.sha256(self.said).hexdigest()
+        """Return SHA-256, hex."""
+        return hashlib.sha256(self.encoded).hexdigest()
 
 
 async def look(agent_id: str, spec: AgentSpec, workspace: str, roots: Sequence[str], environment: Mapping[str, str]
                ) -> AgentFiles | None:
-    """Find what configures the agent in `workspace`; None if there is nothing. Raises TooMany."""
+    """Find the files that configure the agent in `workspace`; None if there are none. Raises TooMany."""
     places = places_read(spec, environment)
     if not places:
         return None
@@ -72,7 +72,7 @@ async def look(agent_id: str, spec: AgentSpec, workspace: str, roots: Sequence[s
 
 def find(agent_id: str, places: Sequence[FilePlace], workspace: Path, roots: Sequence[str],
          home: str) -> AgentFiles | None:
-    """The same, in this thread."""
+    """Do the same in this thread."""
     found = {path: (file, place) for directory in _directories(workspace, roots, home)
              for path, file, place in _files(directory, places, workspace)}
     if not found:
@@ -87,13 +87,13 @@ def find(agent_id: str, places: Sequence[FilePlace], workspace: Path, roots: Seq
             read = msgspec.structs.replace(read, does=["does more than is shown: read the file"])
         lines -= len(read.does)
         files.append(read)
-    said = p.WorkspaceFiles(agent_id=agent_id, directory=sound(str(workspace)), files=files)
-    return AgentFiles(msgspec.json.encode(said), len(files))
+    report = p.WorkspaceFiles(agent_id=agent_id, directory=sound(str(workspace)), files=files)
+    return AgentFiles(msgspec.json.encode(report), len(files))
 
 
 def _directories(workspace: Path, roots: Sequence[str], home: str) -> list[Path]:
-    """The workspace and those above it: up to the repository's top, else up to the runner's root. Never HOME itself,
-    where the user's own settings lie."""
+    """Return the workspace and the directories above it: up to the repository's top, else up to the runner's root.
+    Never HOME itself, which contains the user's own settings."""
     above = [workspace, *workspace.parents][:MAX_ABOVE]
     top = next((one for one in above if os.path.lexists(one / ".git")), None)
     if top is None:
@@ -105,7 +105,7 @@ def _directories(workspace: Path, roots: Sequence[str], home: str) -> list[Path]
 
 
 def _files(directory: Path, places: Sequence[FilePlace], workspace: Path) -> Iterator[tuple[str, Path, FilePlace]]:
-    """Each file of the places in one directory, with its path as seen from the workspace."""
+    """Yield each file of the places in one directory, with its path relative to the workspace."""
     count = 0
     for place in places:
         start = directory / place.path
@@ -118,14 +118,15 @@ def _files(directory: Path, places: Sequence[FilePlace], workspace: Path) -> Ite
 
 
 def _below(directory: Path, depth: int) -> Iterator[Path]:
-    """All that is no directory below one; links are followed, as agents do. What cannot be listed is one entry."""
+    """Yield everything that is not a directory below one; links are followed, as agents do. What cannot be listed is
+    one entry."""
     try:
         entries = sorted(os.scandir(directory), key=lambda one: one.name)
     except FileNotFoundError:
         if os.path.lexists(str(directory).rstrip("/")):
-            yield directory  # A link that leads nowhere yet.
+            yield directory  # A link without a target yet.
         return
-    except OSError as error:  # It is a file, or closed to us.
+    except OSError as error:  # It is a file, or not accessible.
         if is_shortage(error):
             raise
         yield directory
@@ -152,17 +153,17 @@ def _read(path: str, file: Path, place: FilePlace, left: int) -> p.WorkspaceFile
     leads_to = sound(os.path.realpath(file)) if file.is_symlink() else None
     about = p.WorkspaceFile(path=path, could=list(place.could), leads_to=leads_to)
     try:
-        # Without O_NONBLOCK a FIFO in the repository would hold up the start.
+        # Without O_NONBLOCK a FIFO in the repository would block the start.
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        if is_shortage(error):  # That says nothing of the file: the start fails, as it would a moment later.
+        if is_shortage(error):  # That says nothing about the file: the start fails, as it would a moment later.
             raise
         return _unread(about, f"it cannot be opened: {error.strerror}")
     try:
         seen = os.fstat(descriptor)
         mark = f"of {seen.st_size} bytes, inode {seen.st_ino}, changed at {seen.st_mtime_ns} ns"
         if not stat.S_ISREG(seen.st_mode):
-            return _unread(about, f"it is no regular file, {mark}")
+            return _unread(about, f"it is not a regular file, {mark}")
         if seen.st_size > min(MAX_FILE_BYTES, left):
             return _unread(about, f"it is too large, {mark}", seen.st_size)
         with os.fdopen(descriptor, "rb", closefd=False) as opened:

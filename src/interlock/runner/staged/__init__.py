@@ -1,1 +1,1 @@
-"""Staged changes: what an agent wrote in its workspace lands there only after a yes (H-17)."""
+"""Staged changes: an agent's changes to its workspace land there only after a yes (H-17)."""

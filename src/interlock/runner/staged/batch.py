@@ -1,7 +1,7 @@
-"""Files land in batches: all of a batch are written, then synced together, and only then moved into place (H-17).
+"""Land files in batches: write all of a batch, sync them together, and only then move them into place (H-17).
 
-Synced one by one, each file waits for a journal commit and a flush of the disk of its own. Files whose content is on
-its way to the disk already, synced at the same time, share both.
+Synced one by one, each file waits for its own journal commit and flush of the disk. Files whose content is already
+being written back, synced at the same time, share both.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from interlock.runner.staged.file_moves import (
 )
 
 MAX_BATCH_FILES = 128
-"""Files, and so descriptors, of one batch; as many more are open for their directories at most."""
+"""Limit of files, and so of descriptors, of one batch; at most as many more are open for their directories."""
 MAX_BATCH_BYTES = 64 * 1024 * 1024
-"""New content of one batch, beyond its first file."""
+"""Limit of new content in one batch, beyond its first file."""
 SYNCS_AT_ONCE = 16
 """Files of a batch that are synced at the same time."""
 _SYNC_FILE_RANGE_WRITE = 2
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
-"""The others of the batch may have what this file needs: room on the disk, or descriptors."""
+"""Errors that may go away once the batch's other files have landed: disk space, or descriptors."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Goal(NamedTuple):
-    """Where a file lands: its directory by an open descriptor, and its name there."""
+    """A file's destination: its directory as an open descriptor, and its name there."""
 
     parent: int
     directory: str
@@ -56,7 +56,7 @@ class _Written(NamedTuple):
 
 
 def batches(changes: Iterable[FileChange]) -> Generator[list[FileChange]]:
-    """Divide files, in their order, so that a batch is bounded."""
+    """Divide files, in their order, into batches within the limits."""
     batch: list[FileChange] = []
     size = 0
     for change in changes:
@@ -70,7 +70,7 @@ def batches(changes: Iterable[FileChange]) -> Generator[list[FileChange]]:
 
 
 class LandingBatch:
-    """Lands files of one batch. `done` and `refused` hold the outcome of each."""
+    """Lands the files of one batch. `done` and `refused` hold the outcome of each."""
 
     def __init__(self, source: int, root: int, token: str, after: Callable[[str], None]) -> None:
         self._source = source
@@ -82,8 +82,8 @@ class LandingBatch:
         self.refused: list[Remark] = []
 
     def land(self, changes: list[FileChange]) -> None:
-        """Write all, sync all, move all: a file that is refused at one step does not hold up the others. What finds no
-        room beside the others' new files is tried again alone, when these have replaced the old ones."""
+        """Write all, sync all, move all: a file that is refused at one step does not delay the others. A file without
+        enough disk space is tried again alone, when the others' new files have replaced the old ones."""
         crowded = self._land(changes, alone=len(changes) == 1)
         for change in crowded:
             self._land([change], alone=True)
@@ -120,7 +120,7 @@ class LandingBatch:
             self.refused.append(Remark(change.path, f"it could not be written: {error.strerror}"))
 
     def _write(self, stack: ExitStack, change: FileChange) -> _Written | None:
-        """Write a file beside its goal, and have the kernel begin to write it back; None if it stands there already."""
+        """Write a file beside its goal, and have the kernel begin to write it back; None if it is there already."""
         directory, name = split(change.path)
         goal = Goal(self._parent(stack, directory), directory, name, temporary_name(self._token, change.path))
         go_on(goal.parent, goal.temporary, name, change)
@@ -136,7 +136,7 @@ class LandingBatch:
             _copy(self._source, goal, descriptor, change)
             _libc.sync_file_range(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_FILE_RANGE_WRITE)
             self._after("temporary written")
-            stack.push(part.pop_all())  # A file that failed gives its room back at once.
+            stack.push(part.pop_all())  # A file that failed frees its resources at once.
         return _Written(change, goal, descriptor)
 
     def _parent(self, stack: ExitStack, directory: str) -> int:
@@ -149,7 +149,7 @@ class LandingBatch:
         return self._parents[directory]
 
     def _synced(self, written: list[_Written]) -> list[_Written]:
-        """Sync all at a time, and return those that are on the disk."""
+        """Sync all at the same time, and return those that are on the disk."""
         if not written:
             return []
         kept: list[_Written] = []
@@ -162,13 +162,13 @@ class LandingBatch:
 
     def _move(self, one: _Written) -> None:
         goal = one.goal
-        self._stands(goal)
+        self._check_parent(goal)
         move(goal.parent, goal.temporary, goal.name, one.change, self._after)
         self._after("moved")
         tidy(goal.parent, goal.temporary)
 
-    def _stands(self, goal: Goal) -> None:
-        """Raise Refused if another directory, or a link, took the place of the one that the file was written into."""
+    def _check_parent(self, goal: Goal) -> None:
+        """Raise LandingRefused if another directory, or a link, replaced the one that the file was written into."""
         try:
             with below(self._root, goal.directory) as current:
                 same = os.path.samestat(os.fstat(current), os.fstat(goal.parent))
@@ -179,7 +179,7 @@ class LandingBatch:
 
 
 def _copy(source: int, goal: Goal, writing: int, change: FileChange) -> None:
-    """Copy what is staged, if it still is what was approved. Raises Refused or OSError."""
+    """Copy the staged file if it still is what was approved. Raises LandingRefused or OSError."""
     digest, size = hashlib.sha256(), 0
     was = status(goal.parent, goal.name)
     with _staged(source, change.path) as reading:
@@ -192,7 +192,7 @@ def _copy(source: int, goal: Goal, writing: int, change: FileChange) -> None:
     if (size, digest.hexdigest()) != (change.new.size, change.new.sha256):
         raise LandingRefused(AFTERWARDS)
     if was is not None:
-        with suppress(PermissionError):  # The file's owner stays, if the runner may set it.
+        with suppress(PermissionError):  # The owner is kept if the runner may set it.
             os.fchown(writing, was.st_uid, was.st_gid)
     os.fchmod(writing, change.new.mode)
 
@@ -212,5 +212,5 @@ def _staged(source: int, path: str) -> Generator[int]:
 
 
 def _tidied(goal: Goal) -> None:
-    with suppress(OSError):  # The next start tidies it, if there is one.
+    with suppress(OSError):  # The next start removes it, if there is one.
         tidy(goal.parent, goal.temporary)

@@ -1,4 +1,4 @@
-"""The difference between a workspace and what its agent made of it, read from an overlay's upper directory (H-17)."""
+"""Compare a workspace with its agent's version of it, read from an overlay's upper directory (H-17)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import msgspec
 from interlock.runner.staged.entries import ABSENT, FileChange, FileEntry, Remark, below, entry, names, opened, status
 
 _OPAQUE = "user.overlay.opaque"
-"""On a directory of the upper tree: what the workspace has there is hidden but for what the upper tree has, too."""
+"""On a directory of the upper tree: hides what the workspace has there, except what the upper tree has, too."""
 MAX_DEPTH = 128
-"""Directories below a workspace; what lies deeper is left out, and named."""
+"""Depth below a workspace; deeper entries are left out, and listed as such."""
 _encoder = msgspec.json.Encoder()
 
 
 class Difference(NamedTuple):
-    """What the agent changed, sorted by path, and what of it can never land. `bases` is to be kept: what each path that
-    the agent has touched was when it did."""
+    """The agent's changes, sorted by path, and those that can never land. The caller stores `bases`: the state of each
+    path that the agent touched when it first did."""
 
     changes: list[FileChange]
     left_out: list[Remark]
@@ -31,18 +31,18 @@ class Difference(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """SHA-256 over every change, hex: what a yes covers."""
+        """Return SHA-256 over every change, hex: a yes covers this."""
         return digest_of(self.changes)
 
 
 def digest_of(changes: list[FileChange]) -> str:
-    """SHA-256 over changes in their order, hex."""
+    """Return SHA-256 over changes in their order, hex."""
     return hashlib.sha256(_encoder.encode(changes)).hexdigest()
 
 
 def difference(upper: Path, lower: Path, bases: Mapping[str, FileEntry], since_ns: int) -> Difference:
-    """Compare. `bases` is what the last comparison kept; a path that it does not name was touched by the agent after
-    `since_ns`, in nanoseconds since the epoch: if the user's file is newer, what the agent began from is not known.
+    """Compare the trees. `bases` is the last comparison's; a path that it lacks was touched by the agent after
+    `since_ns`, in nanoseconds since the epoch: if the user's file is newer, the agent's starting point is unknown.
     Raises OSError if one of the two trees cannot be read."""
     comparison = _Comparison(bases, since_ns)
     with opened(upper) as above, opened(lower) as under:
@@ -126,13 +126,13 @@ class _Comparison:
         base = self.bases[path] = known if known is not None else current
         if new not in (current, base):
             if new.kind == "file" and new.mode & (stat.S_ISUID | stat.S_ISGID):
-                self.left_out.append(Remark(path, "whoever runs it would become its owner (set-user-id)"))
+                self.left_out.append(Remark(path, "anyone who runs it would become its owner (set-user-id)"))
                 return
             self.changes.append(FileChange(path, base, new))
 
 
 def opaque(directory: int) -> bool:
-    """Whether a directory of the upper tree hides what the workspace has there."""
+    """Return whether a directory of the upper tree hides what the workspace has there."""
     try:
         return os.getxattr(directory, _OPAQUE) == b"y"
     except OSError:

@@ -1,5 +1,5 @@
-"""What stands at one path, and what a change makes of it (H-17). Every path is walked by descriptors, so no symbolic
-link and no directory that is swapped meanwhile leads out of the tree that is read or written."""
+"""Read what is at one path, and describe changes to it (H-17). Every path is walked by descriptors, so no symbolic link
+and no directory that is swapped meanwhile leads out of the tree that is read or written."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import Literal
 import msgspec
 
 PIECE_BYTES = 1024 * 1024
-"""Files are read and copied in pieces of this."""
+"""Size of the pieces in which files are read and copied."""
 MAX_FILE_BYTES = 4 * 1024**3
-"""A larger file is neither staged nor compared: reading it would hold up the end of each turn."""
+"""A larger file is neither staged nor compared: reading it would delay the end of each turn."""
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Without O_NONBLOCK a FIFO would hold up anyone who opens it."""
+"""Without O_NONBLOCK, opening a FIFO would block."""
 
 Kind = Literal["absent", "file", "link", "directory", "other", "unknown"]
 
 
 class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands at a path. `sha256` (hex) and `size` are of a file's content, or of a link's target. `other` is
-    neither file, link nor directory; `unknown` is what the user changed while the agent worked on it."""
+    """The entry at a path. `sha256` (hex) and `size` are of a file's content, or of a link's target. `other` is neither
+    file, link nor directory; `unknown` is an entry that the user changed while the agent worked on it."""
 
     kind: Kind
     mode: int = 0
@@ -36,7 +36,7 @@ class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """One path that the agent changed: what stood there when it began, and what stands there for the agent now."""
+    """One path that the agent changed: the entry when it began, and the entry as the agent sees it now."""
 
     path: str
     base: FileEntry
@@ -54,7 +54,7 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """A path and why nothing can be, or was, done with it."""
+    """A path and why it cannot be, or was not, changed."""
 
     path: str
     why: str
@@ -75,7 +75,7 @@ def opened(path: str | Path) -> Generator[int]:
 
 @contextmanager
 def below(parent: int, path: str) -> Generator[int]:
-    """Open a directory below another one, link by link refused; "" is the parent itself. Raises OSError."""
+    """Open a directory below another one, refusing links in each step; "" is the parent itself. Raises OSError."""
     descriptor = os.dup(parent)
     try:
         for name in path.split("/") if path else ():
@@ -88,7 +88,7 @@ def below(parent: int, path: str) -> Generator[int]:
 
 
 def status(parent: int, name: str) -> os.stat_result | None:
-    """Return what lstat(2) says of a name, None if there is nothing. Raises OSError."""
+    """Return lstat(2) of a name, None if there is nothing. Raises OSError."""
     try:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def names(directory: int) -> list[str]:
 
 
 def entry(parent: int, name: str, known: os.stat_result | None = None) -> FileEntry:
-    """Read what stands at a name. Raises OSError if a file cannot be read."""
+    """Read the entry at a name. Raises OSError if a file cannot be read."""
     found = known or status(parent, name)
     if found is None:
         return ABSENT
@@ -126,8 +126,8 @@ def entry(parent: int, name: str, known: os.stat_result | None = None) -> FileEn
 
 
 def _digest(descriptor: int, size: int) -> tuple[str, int]:
-    """SHA-256 (hex) and length of what is read. Raises OSError: EFBIG past MAX_FILE_BYTES, by the size that a file of
-    holes has, or by what is read of one that something writes to all the time."""
+    """Return SHA-256 (hex) and length of a file. Raises OSError: EFBIG past MAX_FILE_BYTES, by the size of a sparse
+    file, or by what is read of one that grows all the time."""
     digest, read = hashlib.sha256(), 0
     while size <= MAX_FILE_BYTES and (piece := os.read(descriptor, PIECE_BYTES)):
         digest.update(piece)
@@ -146,7 +146,7 @@ def remove(parent: int, name: str) -> None:
     if not stat.S_ISDIR(found.st_mode):
         os.unlink(name, dir_fd=parent)
         return
-    with suppress(OSError):  # An overlay's own work directory has no mode at all.
+    with suppress(OSError):  # An overlay's own work directory has no permissions at all.
         os.chmod(name, 0o700, dir_fd=parent)
     with below(parent, name) as inner:
         for one in names(inner):

@@ -1,4 +1,4 @@
-"""The steps by which one approved change takes its place in the workspace (H-17)."""
+"""The steps by which one approved change is put into the workspace (H-17)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEANWHILE = "it was changed in the workspace meanwhile"
 AFTERWARDS = "the agent changed it after it was shown"
 NOT_ALONE = "it holds files that are not part of this"
 _UNKNOWN = (errno.EINVAL, errno.ENOSYS)
-"""The file system has no such renaming."""
+"""The file system does not support this renaming."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -25,24 +25,24 @@ class LandingRefused(Exception):
 
 
 def gone(directory: str) -> LandingRefused:
-    """The refusal of a change whose directory is missing, or is another one by now."""
-    return LandingRefused(f"the directory {directory or '.'} is not there any more")
+    """Return the refusal of a change whose directory is missing or was replaced."""
+    return LandingRefused(f"the directory {directory or '.'} no longer exists")
 
 
 def temporary_name(token: str, path: str) -> str:
-    """Name a new file beside its goal until it is whole; the same when a landing is resumed."""
+    """Return a new file's temporary name until it is complete; the same when a landing is resumed."""
     return f".interlock-{token[:16]}-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
 
 
 def check(parent: int, name: str, base: FileEntry) -> None:
-    """Raise Refused unless a name is what the agent began from. Raises OSError."""
+    """Raise LandingRefused unless the entry is the agent's starting point. Raises OSError."""
     if base.kind == "unknown" or entry(parent, name) != base:
         raise LandingRefused(MEANWHILE)
 
 
 def move(parent: int, temporary: str, name: str, change: FileChange, after: Callable[[str], None]) -> None:
-    """Put what is whole into its place, by one call of the kernel. What stood there is looked at once more when it is
-    out of the way: an editor may have saved in this very moment. Raises LandingRefused or OSError."""
+    """Put a complete file into its place with one system call. The replaced file is checked once more after that: an
+    editor may have saved at the same moment. Raises LandingRefused or OSError."""
     base = change.base
     check(parent, name, base)
     if base.kind == "directory" and holds(parent, name):
@@ -67,7 +67,7 @@ def move(parent: int, temporary: str, name: str, change: FileChange, after: Call
 
 
 def take_away(parent: int, temporary: str, name: str, base: FileEntry, after: Callable[[str], None]) -> None:
-    """Remove a file or a link, unless it is another one by now. Raises LandingRefused or OSError."""
+    """Remove a file or a link, unless it was changed meanwhile. Raises LandingRefused or OSError."""
     after("checked")
     try:
         _renameat2(parent, name, temporary, RENAME_NOREPLACE)
@@ -83,8 +83,7 @@ def take_away(parent: int, temporary: str, name: str, base: FileEntry, after: Ca
 
 
 def go_on(parent: int, temporary: str, name: str, change: FileChange) -> None:
-    """Remove what a landing that was killed left at a temporary name, or put it back if it is the user's. Raises
-    OSError."""
+    """Remove the temporary file of a landing that was killed, or put it back if it is the user's. Raises OSError."""
     if status(parent, temporary) is None:
         return
     landed = entry(parent, name) == change.new
@@ -98,7 +97,7 @@ def _is_old(parent: int, name: str, base: FileEntry) -> bool:
 
 
 def _put_back(parent: int, temporary: str, name: str) -> None:
-    """Give what the user has its name again; what stands there goes to the temporary one."""
+    """Give the user's file its name again; the current entry gets the temporary name."""
     try:
         _renameat2(parent, temporary, name, RENAME_EXCHANGE)
     except FileNotFoundError:
@@ -106,7 +105,7 @@ def _put_back(parent: int, temporary: str, name: str) -> None:
 
 
 def _add(parent: int, temporary: str, name: str, new: FileEntry) -> None:
-    """Give what is new its name. A plain rename would replace what the user makes there in this very moment."""
+    """Give a new file its name. A plain rename would replace a file that the user creates at the same moment."""
     try:
         try:
             _renameat2(parent, temporary, name, RENAME_NOREPLACE)
@@ -116,7 +115,7 @@ def _add(parent: int, temporary: str, name: str, new: FileEntry) -> None:
             if new.kind == "directory":
                 os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
                 return
-            # Network file systems know links alone.
+            # Network file systems support only links.
             os.link(temporary, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
     except FileExistsError:
         raise LandingRefused(MEANWHILE) from None
@@ -129,7 +128,7 @@ def _renameat2(parent: int, old: str, new: str, flag: int) -> None:
 
 
 def holds(parent: int, name: str) -> bool:
-    """Whether a directory holds anything. Raises OSError."""
+    """Return whether a directory has any entry. Raises OSError."""
     with below(parent, name) as inner:
         return bool(names(inner))
 

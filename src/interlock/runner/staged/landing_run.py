@@ -1,7 +1,7 @@
-"""Landing: approved changes are written into the workspace, each whole or not at all (H-17).
+"""Landing: write approved changes into the workspace, each completely or not at all (H-17).
 
-A path whose file is not what the agent began from is refused, and so is one whose staged file is not what was approved.
-Everything may be done again after a kill: what stands already as approved counts as landed.
+A path whose file is not the agent's starting point is refused, and so is one whose staged file is not what was
+approved. All steps may be repeated after a kill: an entry that already is as approved counts as landed.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def _nothing(_step: str) -> None:
 
 def land(upper: Path, workspace: Path, changes: Iterable[FileChange], token: str,
          after: Callable[[str], None] = _nothing) -> LandingReport:
-    """Write changes into the workspace, in an order in which every directory is there before what it holds. `token`
-    names this landing in its temporary files, the same when it is resumed. `after` is called after each step with its
-    name. Raises OSError if a tree cannot be opened, or a directory cannot be synced."""
+    """Write changes into the workspace, each directory before its content. `token` names this landing in its temporary
+    files, the same when it is resumed. `after` is called after each step with its name. Raises OSError if a tree cannot
+    be opened, or a directory cannot be synced."""
     report = LandingReport([], [])
     ordered = in_order(changes)
     with opened(upper) as source, opened(workspace) as root:
@@ -69,8 +69,8 @@ def land(upper: Path, workspace: Path, changes: Iterable[FileChange], token: str
 
 
 def _sync(root: int, directory: str) -> None:
-    """Sync a directory once for all that landed in it: until `land` has returned, a kill has it done again. One that is
-    gone was removed by this landing, and its own directory is synced. Raises OSError."""
+    """Sync a directory once for everything that landed in it: until `land` returns, a kill means that it is repeated.
+    If it is gone, this landing removed it, and its parent is synced. Raises OSError."""
     try:
         with below(root, directory) as parent:
             os.fsync(parent)
@@ -79,7 +79,7 @@ def _sync(root: int, directory: str) -> None:
 
 
 def in_order(changes: Iterable[FileChange]) -> list[FileChange]:
-    """Removals come first, the deepest before what holds it; then directories, the shallow ones first; then files."""
+    """Return removals first, the deepest before their parents; then directories, the shallow ones first; then files."""
     def place(change: FileChange) -> tuple[int, int, str]:
         depth = change.path.count("/")
         if change.new.kind == "absent":
@@ -104,7 +104,7 @@ def _upwards(path: str) -> list[str]:
 
 
 def _land(source: int, root: int, change: FileChange, token: str, after: Callable[[str], None]) -> None:
-    """Land what is no file."""
+    """Land a change that is not a file's."""
     directory, name = split(change.path)
     try:
         with below(root, directory) as parent:
@@ -123,7 +123,7 @@ def _land(source: int, root: int, change: FileChange, token: str, after: Callabl
 
 
 def _is_swapped(root: int, directory: str) -> bool:
-    """Whether a link stands where a directory was: what it leads to is none of this workspace."""
+    """Return whether a link replaced a directory: it may lead out of this workspace."""
     parts = directory.split("/")
     for count, name in enumerate(parts):
         with below(root, "/".join(parts[:count])) as parent:
@@ -159,7 +159,7 @@ def _put(source: int, parent: int, name: str, temporary: str, change: FileChange
 
 
 def _set_mode(parent: int, name: str, mode: int) -> None:
-    """Set a directory's mode, whatever it is now; never that of what a link leads to."""
+    """Set a directory's mode, regardless of its current one; never through a link."""
     directory = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         Path(f"/proc/self/fd/{directory}").chmod(mode)

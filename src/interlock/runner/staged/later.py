@@ -1,4 +1,4 @@
-"""Which staged changes make a tool run programs later without asking: by their path, and by the settings of git (H-17).
+"""Find staged changes that make a tool run programs later without asking: by their path, and by git's settings (H-17).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from interlock.runner.staged.entries import FILE, FileChange, below, opened, spl
 MAX_REPOSITORIES = 16
 """Repositories of one workspace whose settings are read, the outermost first."""
 MAX_INCLUDED = 16
-"""Staged files that settings name as more settings, of one repository."""
+"""Staged files of one repository that settings include as more settings."""
 MAX_SETTINGS_BYTES = 256 * 1024
 """A larger file of settings or attributes is not read."""
 GIT_TIMEOUT_S = 5.0
 _ELSEWHERE = frozenset({"GIT_COMMON_DIR", "GIT_CONFIG", "GIT_DIR", "GIT_WORK_TREE"})
-"""Variables by which git would read another repository."""
+"""Variables that make git read another repository."""
 _SETTINGS = (".git/config", ".git/config.worktree")
 _ATTRIBUTES = (".gitattributes", ".git/info/attributes")
 
 
 def marks(changes: Sequence[FileChange], upper: Path, workspace: Path) -> dict[str, str]:
-    """Return why each change that makes a tool run programs unasked does so, by its path. Blocks; runs git, which reads
-    its settings and starts nothing. Never raises: without git, only paths count."""
+    """Return, by path, why a change makes a tool run programs unasked. Blocks; runs git, which only reads its settings
+    and starts nothing. Never raises: without git, only paths count."""
     present = [change for change in changes if change.new.kind in ("file", "link")]
     found = {change.path: why for change in present if (why := unasked_later(change.path, change.new.kind))}
     with suppress(OSError), opened(upper) as above, opened(workspace) as under:
@@ -40,7 +40,7 @@ def marks(changes: Sequence[FileChange], upper: Path, workspace: Path) -> dict[s
 
 
 class _Repository:
-    """One repository's settings as they are, and as they would be once all that is staged has landed."""
+    """One repository's settings as they are, and as they would be after everything staged has landed."""
 
     def __init__(self, above: int, under: int, workspace: str, directory: str) -> None:
         self._above = above
@@ -58,7 +58,7 @@ class _Repository:
         staged = {change.path.casefold(): change for change in changes}
         own = {self._prefix.casefold() + name for name in _SETTINGS}
         waiting = [change.path for path, change in staged.items() if path in own]
-        for path in waiting:  # Grows by what they include.
+        for path in waiting:  # Included files are appended.
             new = self._settings(self._above, path)
             if (why := new_programs(self._settings(self._under, path), new)) is not None:
                 found[path] = why
@@ -78,7 +78,7 @@ class _Repository:
         return found
 
     def _inside(self, file: str) -> str:
-        """The path in the workspace, in small letters, of a file that settings name."""
+        """Return the path in the workspace, in lower case, of a file that settings name."""
         return posixpath.relpath(file, self._workspace.casefold())
 
     def _settings(self, root: int, path: str) -> list[GitSetting]:
@@ -88,8 +88,8 @@ class _Repository:
 
 
 def _repositories(changes: Sequence[FileChange], above: int, under: int) -> list[str]:
-    """The directories that are repositories' own, above what is staged, the outermost first; "" always is one, since
-    the workspace may lie in a larger one."""
+    """Return the directories of repositories above staged changes, the outermost first; "" is always included, since
+    the workspace may be inside a larger one."""
     places = {""}
     for change in changes:
         parts = change.path.split("/")
@@ -113,7 +113,7 @@ def _has(root: int, place: str) -> bool:
 
 
 def _text(root: int, path: str) -> str:
-    """A plain file's text, without following a link; "" if it is none, or too large."""
+    """Return a regular file's text, without following a link; "" if it is not one or is too large."""
     directory, name = split(path)
     with suppress(OSError), below(root, directory) as parent, \
             os.fdopen(os.open(name, FILE, dir_fd=parent), "rb") as file:
@@ -123,10 +123,10 @@ def _text(root: int, path: str) -> str:
 
 
 def _git(arguments: Sequence[str], text: str = "") -> bytes:
-    """What git prints, up to where it fails; nothing if it is not there."""
+    """Return git's output, up to where it fails; nothing if git is missing."""
     environment = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
     try:
-        # The workspace may belong to another user, whose repository git would not read.
+        # git would refuse to read a workspace that belongs to another user.
         ran = subprocess.run(["git", "-c", "safe.directory=*", *arguments], input=os.fsencode(text),
                              capture_output=True, timeout=GIT_TIMEOUT_S, check=False, env=environment, cwd="/")
     except (OSError, subprocess.SubprocessError):

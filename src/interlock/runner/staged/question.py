@@ -1,4 +1,4 @@
-"""The one question about all that is staged, and its reports: bounded, under a digest over everything (H-17)."""
+"""The question about all staged changes, and its reports: bounded, under a digest over everything (H-17)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from interlock.runner.staged.landing_run import LandingReport
 from interlock.runner.staged.later import marks
 
 MAX_LISTED_BYTES = 96 * 1024
-"""Paths with their digests in one question or report, as JSON; the rest is counted, and covered by the digest."""
+"""Limit of paths with their digests in one question or report, as JSON; further ones are counted, and covered by the
+digest."""
 MAX_SHOWN_BYTES = 96 * 1024
-"""Texts before and after in one question; a file beyond is shown by digest and size."""
+"""Limit of old and new texts in one question; further files are shown by digest and size."""
 MAX_TEXT_BYTES = 24 * 1024
-"""A file whose two texts are larger is shown as a diff of that size, or by digest and size."""
+"""A file with larger texts is shown as a diff of at most this size, or by digest and size."""
 MAX_COMPARED_BYTES = 256 * 1024
 """A larger file is not compared line by line."""
 OPTIONS = [Option("land", "Land", "allow_once"), Option("keep", "Keep staged", "reject_once")]
@@ -35,7 +36,7 @@ class _Chosen(msgspec.Struct):
 
 
 def question(found: Difference, upper: Path, workspace: Path) -> AgentQuestion:
-    """Ask whether what is staged lands. Blocks."""
+    """Return the question whether the staged changes land. Blocks."""
     later = marks(found.changes, upper, workspace)
     changes = _in_view(found.changes, later)
     listed = files_of(changes, later)
@@ -54,7 +55,7 @@ def question(found: Difference, upper: Path, workspace: Path) -> AgentQuestion:
 
 
 def picked_by(answer: InteractionAnswer, found: Difference) -> list[str] | None:
-    """Return the paths that a person chose, None for all. Raises ValueError if they do not fit what was asked."""
+    """Return the paths that a person chose, None for all. Raises ValueError if they do not match the question."""
     if answer.updated_input is None:
         return None
     if answer.updated_input.get("digest") != found.digest:
@@ -80,7 +81,7 @@ def landed(done: LandingReport, later: Mapping[str, str]) -> dict[str, Any]:
 
 
 def files_of(changes: Sequence[FileChange], later: Mapping[str, str]) -> list[p.StagedFile]:
-    """Return as many changes as are listed, as the protocol has them."""
+    """Return the listed changes in the protocol's form."""
     return _bounded(_file(change, later.get(change.path, "")) for change in changes)
 
 
@@ -105,7 +106,7 @@ def _file(change: FileChange, unasked: str) -> p.StagedFile:
 
 
 def _in_view(changes: Sequence[FileChange], later: Mapping[str, str]) -> list[FileChange]:
-    """Put what runs programs later first, so that it is listed however many others there are."""
+    """Put changes that run programs later first, so that they are listed however many others there are."""
     return sorted(changes, key=lambda change: change.path not in later)
 
 
@@ -114,7 +115,7 @@ def _listed(file: p.StagedFile) -> dict[str, Any]:
 
 
 def _shown(changes: Sequence[FileChange], upper: Path, workspace: Path) -> Iterator[dict[str, Any]]:
-    """Yield what the question shows of each file: its two texts if they are small, else their difference."""
+    """Yield the question's view of each file: its two texts if they are small, else their difference."""
     left = MAX_SHOWN_BYTES
     with opened(upper) as above, opened(workspace) as under:
         for change in changes:
@@ -127,7 +128,7 @@ def _shown(changes: Sequence[FileChange], upper: Path, workspace: Path) -> Itera
                     old.split("\n"), new.split("\n"), lineterm=""))[2:]])
                 one = {"type": "content", "content": {"type": "text", "text": text}}
                 if len(text) > MAX_TEXT_BYTES or "\n" in change.path:
-                    continue  # The first line is the name: one with a line break would bring lines of its own.
+                    continue  # The first line is the name: a line break in it would add lines.
             size = len(msgspec.json.encode(one)) + 1
             if size <= left:
                 left -= size
@@ -135,7 +136,7 @@ def _shown(changes: Sequence[FileChange], upper: Path, workspace: Path) -> Itera
 
 
 def _text(root: int, change: FileChange, kind: str) -> str | None:
-    """The text of one side, "" if there is none; None if it is not shown as text."""
+    """Return the text of one side, "" if there is none; None if it is not shown as text."""
     if kind in ("absent", "directory"):
         return "" if kind == "absent" else None
     directory, name = split(change.path)

@@ -1,4 +1,4 @@
-"""What the runner keeps of one session's staged changes: the overlay's directories, and what each file began from.
+"""One session's staged changes on disk: the overlay's directories, and the starting point of each file.
 
 Everything that must survive a kill is written to a temporary file, synced and renamed (H-17).
 """
@@ -31,7 +31,7 @@ class _Kept(msgspec.Struct):
 
 
 class _Landing(msgspec.Struct):
-    """`landing.json`: what a yes covers, written before its first step."""
+    """`landing.json`: the changes that a yes covers, written before the first step."""
 
     digest: str
     changes: list[FileChange]
@@ -41,7 +41,7 @@ class Staged:
     """One session's staged changes in one workspace. Its methods block."""
 
     def __init__(self, root: Path, session_id: str, workspace: str) -> None:
-        """`root` is the runner's directory for all of them; nothing is made yet."""
+        """`root` is the runner's directory for all sessions; nothing is created yet."""
         name = hashlib.sha256(f"{session_id}\0{workspace}".encode()).hexdigest()[:NAME_CHARS]
         self._session_id = session_id
         self.workspace = Path(workspace)
@@ -53,19 +53,19 @@ class Staged:
 
     @property
     def exists(self) -> bool:
-        """Whether the session ever staged changes here."""
+        """Return whether the session ever staged changes here."""
         return self._bases.exists()
 
     def moment(self) -> int:
-        """Return the present by the clock that stamps files, in nanoseconds since the epoch. Raises OSError."""
+        """Return the current time of the clock that stamps files, in nanoseconds since the epoch. Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         stamp = self.directory / "stamp"
         stamp.write_bytes(b"")
         return stamp.stat().st_ctime_ns
 
     def prepare(self, now_ns: int) -> None:
-        """Make the overlay's directories before an agent starts, and drop what is as in the workspace again, so that
-        the agent sees what the user does with these files. No agent may run. Raises OSError."""
+        """Create the overlay's directories before an agent starts, and drop files that equal the workspace's, so that
+        the agent sees the user's later edits of them. No agent may run. Raises OSError."""
         for directory in (self.upper, self.work):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The overlay shows the mode of its upper directory as the workspace's own.
@@ -78,7 +78,7 @@ class Staged:
             _drop_unchanged(above, "", changed)
 
     def look(self, now_ns: int) -> Difference:
-        """Compare, and keep what each file that the agent touched began from. Raises OSError."""
+        """Compare, and store the starting point of each file that the agent touched. Raises OSError."""
         kept = self._read()
         found = difference(self.upper, self.workspace, kept.bases, kept.since_ns)
         self._keep(_Kept(self._session_id, str(self.workspace), now_ns, found.bases))
@@ -86,21 +86,21 @@ class Staged:
 
     def land(self, changes: Sequence[FileChange], now_ns: int,
              after: Callable[[str], None] = lambda _step: None) -> LandingReport:
-        """Land what was approved. From the first line on, a kill is made good by `resume`. Raises OSError."""
+        """Land approved changes. From the first line on, `resume` completes them after a kill. Raises OSError."""
         _write(self._journal, _Landing(digest_of(list(changes)), list(changes)))
         after("journal written")
         return self._land(now_ns, after)
 
     def resume(self, now_ns: int) -> LandingReport | None:
-        """Finish the landing that a kill broke off; None if there is none. Raises OSError."""
+        """Finish the landing that a kill interrupted; None if there is none. Raises OSError."""
         return self._land(now_ns, lambda _step: None) if self._journal.exists() else None
 
     def reported(self) -> None:
-        """Forget the last landing: the outcome of it is durable elsewhere."""
+        """Forget the last landing, once its outcome is durable elsewhere."""
         self._journal.unlink(missing_ok=True)
 
     def discard(self, paths: Iterable[str] | None, now_ns: int) -> LandingReport:
-        """Throw staged changes away, those at or below `paths`, or all. No agent may run. Raises OSError."""
+        """Discard staged changes at or below `paths`, or all. No agent may run. Raises OSError."""
         found = self.look(now_ns)
         if paths is None:
             for directory in (self.upper, self.work):
@@ -123,7 +123,7 @@ class Staged:
         return report
 
     def forget(self) -> bool:
-        """Remove all of it if nothing is staged; whether it is gone. Raises OSError."""
+        """Remove all of it if nothing is staged; return whether it is gone. Raises OSError."""
         if self.exists and any(self.upper.iterdir()):
             return False
         remove_tree(self.directory)
@@ -154,7 +154,7 @@ def picked(changes: Sequence[FileChange], paths: Iterable[str] | None) -> list[F
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory of ours and all below it. Raises OSError."""
+    """Remove a directory of the runner's and all below it. Raises OSError."""
     with suppress(FileNotFoundError), opened(directory.parent) as parent:
         remove(parent, directory.name)
 
@@ -172,8 +172,8 @@ def _write(path: Path, value: Any) -> None:
 
 
 def _drop_unchanged(above: int, prefix: str, changed: set[str]) -> None:
-    """Remove files of the upper tree that are no change. What an opaque directory holds stays: without it the
-    workspace's file would not show."""
+    """Remove files of the upper tree that are not changes. The content of an opaque directory stays: without it the
+    workspace's file would be hidden."""
     if opaque(above):
         return
     for name in names(above):
@@ -190,8 +190,8 @@ def _drop_unchanged(above: int, prefix: str, changed: set[str]) -> None:
 
 
 def _put_back(above: int, path: str) -> str | None:
-    """Make the agent see the workspace's own again at and below a path; why not, if that cannot be done for this path
-    alone."""
+    """Make the agent see the workspace's own entry at and below a path; return why not, if that cannot be done for this
+    path alone."""
     directory, name = split(path)
     parts = directory.split("/") if directory else []
     try:

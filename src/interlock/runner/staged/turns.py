@@ -1,4 +1,4 @@
-"""One session's staged changes over its turns: looked at, asked about, landed, thrown away (H-17)."""
+"""One session's staged changes over its turns: compare, ask, land, discard (H-17)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from interlock.runner.staged.store import Staged, picked
 
 
 class LandingApproval(Protocol):
-    """What asks people in a turn."""
+    """Asks people during a turn."""
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer: ...
 
@@ -35,12 +35,12 @@ class StagedTurns:
         self._shown = ""
 
     async def open(self) -> None:
-        """Make ready for an agent's start. Raises OSError."""
+        """Prepare for an agent's start. Raises OSError."""
         await self.resume()
         await asyncio.to_thread(self.staged.prepare, self.staged.moment())
 
     async def resume(self) -> None:
-        """Finish and report a landing that a kill broke off. Raises OSError."""
+        """Finish and report a landing that a kill interrupted. Raises OSError."""
         if not self.staged.exists:
             return
         done = await asyncio.to_thread(self.staged.resume, self.staged.moment())
@@ -49,12 +49,12 @@ class StagedTurns:
             await asyncio.to_thread(self.staged.reported)
 
     async def begin(self) -> None:
-        """Keep what every file that is staged by now began from, before the agent works on."""
-        with suppress(OSError):  # The look at the turn's end reports it.
+        """Store the starting point of every file that is staged by now, before the agent continues."""
+        with suppress(OSError):  # The comparison at the turn's end reports it.
             await asyncio.to_thread(lambda: self.staged.look(self.staged.moment()))
 
     async def settle(self, asker: LandingApproval, outcome: TurnOutcome) -> None:
-        """Report what the turn staged, and ask whether it lands. Never raises for what the disk does."""
+        """Report the turn's staged changes, and ask whether they land. Never raises for errors of the disk."""
         try:
             await self._settle(asker, asks=outcome.stop_reason not in ("cancelled", "error", "tool_use"))
         except (OSError, ValueError) as error:
@@ -69,21 +69,21 @@ class StagedTurns:
         if not answer.allow:
             return
         changes = picked(found.changes, picked_by(answer, found))
-        later = await self._later(changes)  # Before: what they change in git's attributes shows only now.
+        later = await self._later(changes)  # Before landing: changes of git's attributes are visible only now.
         done = await asyncio.to_thread(lambda: staged.land(changes, staged.moment()))
         await self._report(landed(done, later))
         await asyncio.to_thread(staged.reported)
         await self._left()
 
     async def discard(self, paths: list[str] | None) -> None:
-        """Throw away what is staged at or below `paths`, or all. No agent may run. Raises OSError."""
+        """Discard staged changes at or below `paths`, or all. No agent may run. Raises OSError."""
         staged = self.staged
         done = await asyncio.to_thread(lambda: staged.discard(paths, staged.moment()))
         await self._report(report("discarded", None, done.done, done.refused, await self._later(done.done)))
         await self._left()
 
     async def report(self) -> None:
-        """Report what is staged, if anything is. Raises OSError."""
+        """Report staged changes, if there are any. Raises OSError."""
         if self.staged.exists:
             await self._look()
 
@@ -95,7 +95,7 @@ class StagedTurns:
         return found
 
     async def _left(self) -> None:
-        """Report what is still staged after some of it landed or went."""
+        """Report the changes that are still staged after some landed or were discarded."""
         found = await asyncio.to_thread(lambda: self.staged.look(self.staged.moment()))
         await self._report_staged(found)
         self._shown = found.digest
