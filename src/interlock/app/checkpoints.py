@@ -25,5 +25,5 @@ def open_sink(state: Path, section: AuditSection, clock: Clock) -> CheckpointSin
     bucket = Bucket(section.s3_bucket, section.s3_prefix, section.s3_endpoint, section.s3_region)
     try:
         return Both(LockedCheckpoints(bucket, clock, section.lock_days), near)
-    except Exception as error:  # noqa: BLE001 - whatever its own settings lack, the person is told in one sentence
+    except Exception as error:  # noqa: BLE001 - whatever its own settings lack, the person gets one sentence
         raise ConfigError([f"[audit]: the store cannot be asked: {error}."]) from None

@@ -90,7 +90,7 @@ class Left:
             os.close(self._handle)
 
     def end(self, *, at_once: bool = False) -> None:
-        """Send its signal, or SIGKILL; one that stands still goes on, for it could not hear the signal otherwise."""
+        """Send its signal, or SIGKILL; a stopped one is continued, since it could not receive the signal otherwise."""
         for number in (signal.SIGKILL,) if at_once else (self._how, signal.SIGCONT):
             self._send(number)
 

@@ -86,9 +86,9 @@ async def run_gateway(
     On SIGHUP policy, clocks, issuers, rates and redaction come from `reload`; if that raises ConfigError the old
     settings stay, and it is logged.
 
-    `ready` is told the URL once it listens; `<state>/gateway.json` says it to the verbs. A token file pairs the local
-    runner (G-3). With `new_signing_key` the state's key may be another than the one that the gateways of a shared
-    ledger have signed with; none of them may be at work then. Raises AlreadyRunning, BindRefused, LedgerError,
+    `ready` is called with the URL once it listens; the verbs read it from `<state>/gateway.json`. A token file pairs
+    the local runner (G-3). With `new_signing_key` the state's key may differ from the one that the gateways of a
+    shared ledger have signed with; none of them may be at work then. Raises AlreadyRunning, BindRefused, LedgerError,
     KeyUnusable, each with one sentence.
     """
     stopping = _stop_on_signals()

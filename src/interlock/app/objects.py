@@ -28,6 +28,6 @@ def open_objects(state: Path, section: ObjectsSection, entropy: Entropy) -> Obje
     bucket = Bucket(section.s3_bucket, section.s3_prefix, section.s3_endpoint, section.s3_region)
     try:
         objects = BucketObjects(bucket, entropy)
-    except Exception as error:  # noqa: BLE001 - whatever its own settings lack, the person is told in one sentence
+    except Exception as error:  # noqa: BLE001 - whatever its own settings lack, the person gets one sentence
         raise ConfigError([f"[objects]: the store cannot be asked: {error}."]) from None
     return MovedObjects(objects, DirectoryObjects(directory)) if directory.is_dir() else objects

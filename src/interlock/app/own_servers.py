@@ -250,7 +250,7 @@ def _run(command: Sequence[object], run_as: _As) -> None:
 
 
 def _is_stale(data: Path) -> bool:
-    """Tell whether the server that wrote its process id there is gone, as after a kill -9 of a container."""
+    """Return whether the server that wrote its process id there is gone, as after a kill -9 of a container."""
     try:
         pid = int((data / "postmaster.pid").read_text().split()[0])
         os.kill(pid, 0)

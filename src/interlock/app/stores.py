@@ -34,7 +34,7 @@ log = structlog.get_logger("interlock.gateway")
 
 
 class MeasuredLedger(Ledger, Protocol):
-    """A ledger that tells how its transactions do."""
+    """A ledger that reports on its transactions."""
 
     def measure(self, told: Measured, stepwise: Callable[[str], None]) -> None: ...
 
@@ -53,7 +53,7 @@ class Others(NamedTuple):
 
 
 class Stores(NamedTuple):
-    """What a gateway works on. `clock` is the line of its deadlines, `shown` tells people where the ledger is."""
+    """What a gateway works on. `clock` is the line of its deadlines, `shown` is the ledger's place, for people."""
 
     ledger: MeasuredLedger
     transcripts: TranscriptStore

@@ -288,7 +288,7 @@ class ApprovalPrompt:
             self._seen.add([approval.id])
 
     def _may_always(self, approval: Approval) -> bool:
-        """One person's always can stand for a plain yes of one person, and for nothing else (A-9). A yes to files that
+        """One person's always can replace a plain yes of one person, and nothing else (A-9). A yes to files that
         configure an agent is remembered by itself (H-13)."""
         plain = approval.required == 1 and not approval.groups and not approval.signed and approval.self_approval
         return plain and not approval.require_independent and not approval.dangerous and approval.kind == "permission" \

@@ -31,7 +31,7 @@ def resume(
 
     Earlier checkpoints are set aside, and a record of the log says who accepted it. Before that, run
     `interlock audit verify`, and compare with a witness or an earlier export: what was lost or rewritten since
-    then cannot be told afterwards.
+    then cannot be found afterwards.
     """
     if accept is not None and (":" not in accept or not accept.partition(":")[0].isdigit()):
         raise usage(f"{accept} is not SIZE:ROOT.", "`interlock audit resume` prints what there is to accept.")

@@ -18,7 +18,7 @@ PATIENCE_S = 1.0
 CHUNK_BYTES = 65_536
 BACKLOG = 512
 LINGER_S = 2.0
-"""Anyone who still speaks when the gateway has closed is heard out for so long."""
+"""Seconds for which a client's input is still read after the gateway has closed."""
 ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
@@ -138,8 +138,8 @@ async def _pass_on(source: socket.socket, target: socket.socket) -> None:
 
 
 async def _pass_on_and_hear_out(source: socket.socket, target: socket.socket) -> None:
-    """Where the gateway hears no more, read on what is still said: to close on it would reset the connection, and take
-    those last words from anyone who speaks."""
+    """When the gateway reads no more, drain the client: to close on unread input would reset the connection and lose
+    the answer that the client has not read yet."""
     await _pass_on(source, target)
     loop = asyncio.get_running_loop()
     with suppress(OSError, TimeoutError):

@@ -25,7 +25,7 @@ from interlock.protocol.api.runners import LIST_RUNNERS
 from interlock.protocol.api.sessions import LIST_SESSIONS
 
 ASK_S = 1.0
-"""A Tab that finds no gateway within this gets no ids, and no one hears of it."""
+"""A Tab that finds no gateway within this completes no ids, silently."""
 MOST = 200
 """Ids that are offered at once; who has more types a character."""
 
@@ -140,7 +140,7 @@ def _give(script: str, path: Path, next_: str, *, print_: bool, install: bool) -
 
 
 def complete(words: list[str]) -> int:
-    """Print what may stand in the place of the last word, one a line. Never fails, and says nothing else."""
+    """Print the completions of the last word, one a line. Never fails, and prints nothing else."""
     # Whatever is wrong, a Tab must not disturb the line that is being typed.
     with contextlib.suppress(Exception):
         for one in candidates(words or [""]):
@@ -149,7 +149,7 @@ def complete(words: list[str]) -> int:
 
 
 def candidates(words: list[str]) -> list[str]:
-    """What may stand in the place of the last of these words, which follow `interlock`."""
+    """Return the completions of the last of these words, which follow `interlock`."""
     from interlock.cli.verbs import below, names
 
     *before, last = words

@@ -103,7 +103,7 @@ def _joined(path: Path, found: ImportedConfig, *, replace: bool) -> str:
 
 
 def _overlap(present: dict[str, Any], tables: dict[str, Any]) -> list[str]:
-    """Tables that stand in both: of agents, hooks and cron jobs each by itself, else as a whole."""
+    """Tables that are in both: of agents, hooks and cron jobs each by itself, else as a whole."""
     apart = {"agents", "hooks", "cron"}
     whole = [name for name in tables if name in present and name not in apart]
     return whole + [f"{table}.{name}" for table in apart & tables.keys() & present.keys()

@@ -39,7 +39,7 @@ def reload(*, state: Annotated[Path | None, Parameter(
 
 
 def _gateway(directory: Path) -> list[str]:
-    """Tell the gateway, or the `up` of a cluster, which tells all of its own."""
+    """Signal the gateway, or the `up` of a cluster, which signals all of its own."""
     for name in (LOCK_NAME, UP_LOCK):
         pid = holder(directory / name)
         if pid is not None:

@@ -29,7 +29,7 @@ def jobs(*, json: Json = False, where: Here = NOWHERE) -> int:
 
 def run(job: Annotated[str, Parameter(name="JOB", help="The job's id, or a unique beginning of it.")], /, *,
         json: Json = False, where: Here = NOWHERE) -> int:
-    """Tell a job to its agent now; when it is due next stays as it is."""
+    """Run a job now; its next due time stays as it is."""
     return asyncio.run(_run(job, where, json=json))
 
 

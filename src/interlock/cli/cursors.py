@@ -39,11 +39,11 @@ class Cursors:
         self._path = state / CURSORS_FILE
 
     def command(self, command_id: str) -> ShownCursor | None:
-        """Tell how far a command was shown; None when it never was."""
+        """Return how far a command was shown; None if it never was."""
         return self._read().commands.get(command_id)
 
     def session(self, session_id: str) -> str | None:
-        """Tell the newest cursor of a session that was shown; None when none was."""
+        """Return the newest cursor of a session that was shown; None if none was."""
         return self._read().sessions.get(session_id)
 
     def keep(self, session_id: str, command_id: str | None, place: ShownCursor) -> None:

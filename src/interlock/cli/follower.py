@@ -98,7 +98,7 @@ class Follower:
             elif not self._part.is_over:
                 self._frame_told(heard)
             self._cursor = stream.cursor
-            if self._part.is_over and not away:  # A loss that was told is followed by the outcome of it.
+            if self._part.is_over and not away:  # A loss that was reported is followed by its outcome.
                 return
             if time.monotonic() - self._kept_at > KEEP_EVERY_S:
                 self.keep()

@@ -73,7 +73,7 @@ def revoke(id_: Id, /, *, tenant: Tenant = None, json: Json = False, where: Here
 
 
 def whoami(*, json: Json = False, where: Here = NOWHERE) -> int:
-    """Say who this key stands for, and what it allows."""
+    """Print this key's actor, and what it allows."""
     return asyncio.run(_whoami(where, json=json))
 
 

@@ -14,7 +14,7 @@ _ASK_FOR_ALL = '{"*":"ask"}'
 
 
 class KnownAgent(NamedTuple):
-    """One agent: its id, its program, and what stands in the config for it."""
+    """One agent: its id, its program, and its table of the config."""
 
     agent_id: str
     program: str

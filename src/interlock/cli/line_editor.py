@@ -154,7 +154,7 @@ class _LinesAbove(StdoutProxy):
 
 class _Stream:
     """Standard output or standard error above the editor: two objects, since code that ends a row before it changes
-    from one to the other tells them apart."""
+    from one to the other distinguishes them."""
 
     def __init__(self, above: _LinesAbove) -> None:
         self._above = above

@@ -160,7 +160,7 @@ class _Gateway:
         return decoded(answer.content, OpenedBrowserSession, SESSIONS), *found[0]
 
     def whoami(self, credential: str) -> Whoami:
-        """Read whom a credential stands for. Raises Trouble."""
+        """Read a credential's actor. Raises Trouble."""
         return decoded(self._ask("GET", WHOAMI.at(), credential=credential).content, Whoami,
                        WHOAMI.at())
 

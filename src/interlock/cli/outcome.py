@@ -63,7 +63,7 @@ def remedy(command: Command, *, shown: bool = True) -> str:
 
 
 _LAST_LINES = {Code.PROCESS_EXIT, Code.SIGNAL_EXIT, "AgentExited"}
-"""Codes whose reason stands in what the agent wrote last."""
+"""Codes whose reason is in what the agent wrote last."""
 
 _REMEDIES = {
     "LedgerRestored": "Look at its workspace; `interlock status` shows what the ledger lacks.",

@@ -126,7 +126,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process of this id runs."""
+    """Return whether a process of this id runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -122,7 +122,7 @@ class Screen:
 
     # --- what was shown ---
     def shown(self) -> dict[str, int]:
-        """Tell how much of each open block stands on the screen."""
+        """Return how much of each open block is on the screen."""
         left = {self._prose_block: self._prose.pending}
         return {name: block.shown - left.get(name, 0) for name, block in self._blocks.items()
                 if block.shown > left.get(name, 0)}
@@ -314,7 +314,7 @@ class Screen:
         if result.status == "ok":
             self._diff(result.invocation_id)
             whole = result.output if isinstance(result.output, str) else ""
-            # What was streamed while no one listened is in the result; after a change of terminal its length tells.
+            # What was streamed while no one read is in the result; after a change of terminal its length shows it.
             is_whole = result.truncated is None or streamed is None
             rest = (streamed or ScreenBlock(earlier)).rest(whole) if is_whole else ""
             self._tool_text("stdout", rest or "", result.invocation_id)

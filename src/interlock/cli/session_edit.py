@@ -108,7 +108,7 @@ def _differences(before: View, draft: Path) -> Differences:
 
 
 async def _apply(link: GatewayLink, agent_id: str, found: Differences) -> tuple[list[str], list[str]]:
-    """Take each edit in its key's session of now; one that is refused is told, and the others are taken."""
+    """Take each edit in its key's session of now; one that is refused is reported, and the others are made."""
     taken: list[str] = []
     refused = [*found.refused]
     if not found.edits:

@@ -70,7 +70,7 @@ class SseStream:
         self._path = path
 
     def __aiter__(self) -> AsyncGenerator[SseItem]:
-        """Give what is heard. Raises Trouble when it is refused, or the gateway stays away for GIVE_UP_S."""
+        """Yield the events. Raises Trouble when it is refused, or the gateway stays away for GIVE_UP_S."""
         return self._link.follow(self._following())
 
     def _following(self) -> Flow[None]:

@@ -52,7 +52,7 @@ def one_line(text: str, limit: int | None = 200) -> str:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Tell whether a person reads this stream."""
+    """Return whether a person reads this stream."""
     try:
         return stream.isatty()
     except ValueError:  # The stream is closed.
@@ -60,7 +60,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Tell whether to colour: on a terminal, unless NO_COLOR is set or the terminal is dumb."""
+    """Return whether to colour: on a terminal, unless NO_COLOR is set or the terminal is dumb."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -58,8 +58,8 @@ def file_size(path: Path) -> int:
 
 
 def read_within(path: Path, limit: int) -> bytes | None:
-    """Read a file; None where it holds more bytes than `limit`. What is no file on a disk, a pipe or a device, does not
-    tell its size before, and may have no end. Raises OSError."""
+    """Read a file; None where it holds more bytes than `limit`. A pipe or a device does not
+    state its size before, and may have no end. Raises OSError."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size > limit:
             return None

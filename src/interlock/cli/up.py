@@ -113,7 +113,7 @@ def ensure_token(path: Path) -> None:
 
 
 def is_usual(state: Path) -> bool:
-    """Tell whether a verb that names no state directory finds this one. Where the usual one cannot be had, no verb
+    """Return whether a verb that names no state directory finds this one. Where the usual one cannot be had, no verb
     does."""
     try:
         return config.state_directory(None) == state

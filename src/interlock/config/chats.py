@@ -104,7 +104,7 @@ class HookSection(SystemSection, frozen=True, kw_only=True):
     delivery_header: str | None = None
     """What the sender numbers its deliveries with; one that comes again is answered again, and done once."""
     message: str = "The hook {name} was called:\n\n{body}"
-    """What the agent is told: `{name}`, `{delivery}`, `{body}`, and `{/a/b}` for a value in a body of JSON."""
+    """The prompt: `{name}`, `{delivery}`, `{body}`, and `{/a/b}` for a value in a body of JSON."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -117,7 +117,7 @@ class HookSection(SystemSection, frozen=True, kw_only=True):
 
 
 class CronSection(SystemSection, frozen=True, kw_only=True):
-    """`[cron.ID]`: what an agent is told again and again (R-4)."""
+    """`[cron.ID]`: a prompt that is sent to an agent again and again (R-4)."""
 
     schedule: str
     """Minute, hour, day, month, weekday."""

@@ -13,7 +13,7 @@ from interlock.config.config_error import ConfigError
 
 OURS = frozenset({"interlock.toml", "gateway.lock", "gateway.key", "owner.key", "ledger.db", "up.lock",
                   "cursors.json"})
-"""What a state directory has of these tells that it is one."""
+"""A directory that has one of these is a state directory."""
 PLAIN = frozenset({"agents", "audit", "cluster", "logs", "objects", "runner", "lost+found", ".DS_Store"})
 """What it may have besides, and a directory that was only just prepared, with nothing else: a container's volume."""
 

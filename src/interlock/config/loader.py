@@ -137,7 +137,7 @@ class _Reader:
         while at and at not in self._lines and (*at, 0) not in self._lines:
             at = at[:-1]
         if at not in self._lines and at:
-            at = (*at, 0)  # The first member of an array of tables stands for the array.
+            at = (*at, 0)  # The first member of an array of tables represents the array.
         place = f"{self._file}:{self._lines[at]}" if at else self._file
         self.sentences.append(f"{place}: {sentence}")
 

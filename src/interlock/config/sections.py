@@ -288,7 +288,7 @@ class Config(ConfigSection, frozen=True, kw_only=True):
     budgets: list[BudgetRule] = []
     agents: dict[str, AgentSpec] = {}
     defaults: DefaultsSection = msgspec.field(default=DefaultsSection(), name="agents.defaults")
-    """Stands in the file as `[agents.defaults]`: `defaults` is no agent's id."""
+    """`[agents.defaults]` in the file: `defaults` cannot be an agent's id."""
     compaction: CompactionSection = CompactionSection()
     session: SessionSection = SessionSection()
     bindings: list[Binding] = []

@@ -118,7 +118,7 @@ class AgentStart(NamedTuple):
     resume: bool = False
     """Go on with the conversation that the agent had in an earlier opening, where it can."""
     agent_session: str | None = None
-    """What the agent called that conversation (`Started.agent_session`); None where it was never told."""
+    """What the agent called that conversation (`Started.agent_session`); None if it was never reported."""
     workspace_access: Literal["rw", "ro", "none"] = "rw"
     fresh_id: str = ""
     """A UUID of this opening alone, for an agent that wants its new conversation named."""
@@ -133,7 +133,7 @@ class AgentStart(NamedTuple):
 
 
 class Started(NamedTuple):
-    """What the agent told of itself."""
+    """What the agent declared of itself."""
 
     features: Features
     name: str
@@ -227,13 +227,13 @@ class TurnUsage(NamedTuple):
 
 
 Spent = Callable[[TurnUsage], None]
-"""Is told what was taken so far."""
+"""Called with what was taken so far."""
 
 
 class TurnOutcome(NamedTuple):
     """How a prompt ended, as the agent said it. `error` is (code, sentence). `exit_code` is the agent's own report of
     what it ran (shell, exec), shown to the user. `process` is set when the process ended in mid-turn (A-2): then
-    `unanswered` tells that it ended with 0 without an answer."""
+    `unanswered` says that it ended with 0 without an answer."""
 
     stop_reason: StopReason
     usage: TurnUsage = TurnUsage()
@@ -293,7 +293,7 @@ class Scribe(Protocol):
         ...
 
     async def usage(self, usage: TurnUsage) -> None:
-        """A figure the agent told in mid-turn; the last one of each field counts."""
+        """A figure that the agent reported in mid-turn; the last one of each field counts."""
         ...
 
     async def progress(self, percent: float) -> None:
@@ -309,8 +309,8 @@ class Scribe(Protocol):
         ...
 
     async def overflow(self, message: str) -> SessionCompact:
-        """Tell that the context is too long for the model, and wait for what to summarise (Z-2). Raises
-        CompactionFailed. Anyone who is given a plan answers it with `compacted`, and goes on with its turn."""
+        """Report that the context is too long for the model, and wait for what to summarise (Z-2). Raises
+        CompactionFailed. An agent that receives a plan answers it with `compacted`, and continues its turn."""
         ...
 
     async def compacted(self, made: Compacted | CompactionFailed) -> None:
@@ -387,8 +387,8 @@ class Compacts(Protocol):
     """An agent whose features say `context_compaction`."""
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Compact the context now; called outside turns only. `spent` is told what that took where the agent knows it,
-        also where nothing came of it: its running totals, as often as they grow. Raises CompactionFailed."""
+        """Compact the context now; called outside turns only. `spent` is called with what that took, if the agent
+        knows it, also if nothing came of it: its running totals, as often as they grow. Raises CompactionFailed."""
         ...
 
 

@@ -1,6 +1,6 @@
 """The bus between the gateways of a cluster: where something is, never what it is worth (nudges, routing, transients).
 
-Nothing durable rests on it. What it loses is read again from the stores by those who were told that they may have
+Nothing durable rests on it. What it loses is read again from the stores by those who were notified that they may have
 missed something (`on_gap`), so it may lose, and never blocks.
 """
 
@@ -15,7 +15,7 @@ MAX_NOTE_BYTES = 1_000_000
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 """A request's or an answer's body above this is refused with BusError: the largest REST request fits."""
 UNDER_WAY = 1_024
-"""Requests that one `serve` answers at the same time; one more is not taken, and its asker hears NobodyThere."""
+"""Requests that one `serve` answers at the same time; one more is refused, and its requester gets NobodyThere."""
 
 _TOKEN = r"[A-Za-z0-9_:@=/+~-]+"
 _EXACT = re.compile(rf"{_TOKEN}(\.{_TOKEN})*")
@@ -68,14 +68,14 @@ class BusCounts(NamedTuple):
     dropped: int
     """Never sent, because the bus was away or full, or the body too large."""
     missed: int
-    """Came, and were let go since their reader was too far behind; it was told of a gap."""
+    """Came, and were let go since their reader was too far behind; it was notified of a gap."""
 
 
 class Subscription(Protocol):
     """Something listens; until it is ended."""
 
     async def end(self) -> None:
-        """Hear nothing more. May be called again."""
+        """Receive nothing more. May be called again."""
         ...
 
 
@@ -83,19 +83,19 @@ class Bus(Protocol):
     """One gateway's place on the bus.
 
     Guarantees: notes of one publisher under one subject arrive in their order, each at most once at a subscription;
-    a publisher hears its own notes where it has subscribed. `told` is called on the event loop, one at a time, never
+    a publisher receives its own notes if it has subscribed. `told` is called on the event loop, one at a time, never
     inside `publish`; what it raises is logged and ends nothing. Bodies are bytes that no one changes.
 
     Subjects are words with dots between them, of letters, digits and `_ : @ = / + ~ -`; a subscription's may end in
-    `.>`, which stands for one word or more. Another subject is a ValueError.
+    `.>`, which matches one word or more. Another subject is a ValueError.
     """
 
     def publish(self, subject: str, body: bytes) -> None:
-        """Tell those who listen now. Never blocks, never raises for a bus that is away: then it is counted."""
+        """Publish to those who listen now. Never blocks, never raises for a bus that is away: then it is counted."""
         ...
 
     async def subscribe(self, subject: str, told: Callable[[bytes], None]) -> Subscription:
-        """Hear what is published under a subject from when this returns; also after the bus was away."""
+        """Receive what is published under a subject from when this returns; also after the bus was away."""
         ...
 
     async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
@@ -138,5 +138,5 @@ def check_subject(subject: str, *, wide: bool = False) -> None:
 
 
 def matches(wanted: str, subject: str) -> bool:
-    """Tell whether a subscription to `wanted` hears `subject`."""
+    """Return whether a subscription to `wanted` matches `subject`."""
     return subject.startswith(wanted[:-1]) if wanted.endswith(".>") else wanted == subject

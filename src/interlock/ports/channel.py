@@ -46,7 +46,7 @@ class NoReceiver(Exception):
 
 class Channel(Protocol):
     """Guarantees: `ask` returns when the other side has said that it has the question; a question that is sent again
-    carries the same `delivery_id`, so that it can be told from a new one."""
+    carries the same `delivery_id`, so that it can be distinguished from a new one."""
 
     async def ask(self, delivery_id: str, at_ms: int, asking: ApprovalNotice) -> None:
         """Raises NotAsked or NoReceiver."""

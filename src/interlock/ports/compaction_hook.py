@@ -8,7 +8,7 @@ import msgspec
 
 
 class BeforeCompact(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hook is told. Sizes in tokens; `messages` is what would be summarised, oldest first, and None where that
+    """The request to a hook. Sizes in tokens; `messages` is what would be summarised, oldest first, and None where that
     is larger than a hook is sent."""
 
     session_id: str

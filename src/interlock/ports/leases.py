@@ -1,9 +1,9 @@
 """Who is there, and who owns what, where several gateways work on one ledger (C-4).
 
-It stands in the ledger's own store, since every commit checks there that the epoch of its lanes is still the newest.
-Two kinds of rows: an *instance* is one gateway process, there until its row expires; a lane's *lease* names the
-instance that took it last. A lease is alive as long as its instance is, so staying alive is one write for an instance,
-however many lanes it has. Time is the store's own clock: those of the gateways may differ.
+Leases are kept in the ledger's own store, since every commit checks there that the epoch of its lanes is still the
+newest. Two kinds of rows: an *instance* is one gateway process, there until its row expires; a lane's *lease* names
+the instance that took it last. A lease is alive as long as its instance is, so staying alive is one
+write for an instance, however many lanes it has. Time is the store's own clock: those of the gateways may differ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Overtaken(LedgerError):
 
 
 class Instance(NamedTuple):
-    """One gateway process. `address` tells people where it is."""
+    """One gateway process. `address` is its place, for people."""
 
     instance_id: str
     address: str
@@ -104,7 +104,7 @@ class TenantMove(NamedTuple):
 
 class Leases(Protocol):
     """Guarantees: each call is one transaction of the ledger's store; of two that take one lane at the same time one
-    gets it and the other is told whose it is. An epoch of a lane is never given twice. Raises LedgerError."""
+    gets it and the other receives its owner. An epoch of a lane is never given twice. Raises LedgerError."""
 
     async def now_ms(self) -> int:
         """The store's own time: the one line that the deadlines of all gateways stand on."""
@@ -134,7 +134,7 @@ class Leases(Protocol):
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         """Own a lane, under a new epoch that fences every earlier one, if it may be had: no one alive has it, or the
         asker itself, or it is a session of `runner_id`, which is attached to the asker. Where that runner is attached
-        to another live instance, the lane is to be had there alone. Else nothing changes, and the lease tells whose it
+        to another live instance, the lane is to be had there alone. Else nothing changes, and the lease names whose it
         is. Raises Gone."""
         ...
 
@@ -172,8 +172,8 @@ class Leases(Protocol):
 
     async def attach(self, link: RunnerLocation, number: int = 0) -> None:
         """A runner is attached here, and nowhere else any more. `number` is that of its hello: it is kept when the
-        link is gone, and a hello of the same or a smaller one, which was heard late, changes nothing and raises
-        Overtaken. 0 is a runner that does not number its links: the last to be heard counts. Raises Gone."""
+        link is gone, and a hello of the same or a smaller one, which arrived late, changes nothing and raises
+        Overtaken. 0 is a runner that does not number its links: the last to arrive counts. Raises Gone."""
         ...
 
     async def update(self, link: RunnerLocation) -> bool:

@@ -57,7 +57,7 @@ class Objects(Protocol):
         ...
 
     async def drop_old(self, sha256: str, before_ms: int) -> bool:
-        """Forget an object unless it was put again since; tells whether it did. Raises ObjectsError."""
+        """Forget an object unless it was put again since; returns whether it did. Raises ObjectsError."""
         ...
 
     async def names(self) -> list[str]:

@@ -29,7 +29,7 @@ class Outgoing(Protocol):
     time are bounded. Nothing else in the house makes requests to addresses that somebody names."""
 
     def check(self, url: str) -> None:
-        """Refuse what can be told from the URL alone, without looking its name up. Raises UrlRefused."""
+        """Refuse what the URL alone shows to be wrong, without looking its name up. Raises UrlRefused."""
         ...
 
     async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None,

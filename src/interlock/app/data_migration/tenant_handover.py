@@ -3,7 +3,7 @@
 The tenant is copied while it works, and what has changed meanwhile is copied again. Then it is handed over: frozen at
 the source, the rest copied and compared, open at the destination. Commits, in this order: frozen, the copy (closed),
 named at the source as moved, open at the destination. A hand-over that takes longer than announced is given up by the
-source's gateways themselves; one that was killed is completed, or begun anew, by the same call.
+source's gateways themselves; one that was killed is completed, or begun again, by the same call.
 """
 
 from __future__ import annotations
