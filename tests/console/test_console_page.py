@@ -10,6 +10,8 @@ from proof.house import House
 from tests.console.pages import PHONE, asked, interlock, link, origin, page_of
 from tests.console.payloads import HOSTILE
 
+from interlock.sdk import Interlock
+
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 
 
@@ -105,6 +107,21 @@ def test_what_is_decided_elsewhere_disappears(browser: Any, house: House) -> Non
         page.goto(f"{origin(house)}/a/{approval}")
         page.get_by_text("Denied").wait_for()
         assert page.get_by_role("button", name="Allow once").count() == 0
+
+
+@pytest.mark.req("J-5")
+def test_the_chats_that_have_its_card_are_named_while_it_waits(browser: Any, house: House) -> None:
+    approval = asked(house, "touch posted", "posted")
+    owner = (house.state / "owner.key").read_text().strip()
+    with Interlock(house.url, owner) as bridge:
+        bridge.approvals.report_cards(approval, "slack", ["C0123", "\u202e<b>"])
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/a/{approval}")
+        assert page.locator("#chats").inner_text() == "slack (C0123) · slack (<U+202E><b>)"
+        assert "posted in slack (C0123), slack (<U+202E><b>) as well" in interlock(house, "approvals", approval)
+        interlock(house, "deny", approval, "--yes")
+        page.locator("#chats").wait_for(state="detached")
+    assert "posted in" not in interlock(house, "approvals", approval)
 
 
 @pytest.mark.req("J-16")

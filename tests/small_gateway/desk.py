@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
-from interlock.command.approval import withdraw
+from interlock.command.approval import named, withdraw
 from interlock.command.policy import RuleSet
 from interlock.command.remembered_rule import read
 from interlock.engine.audit_readiness import Signing
@@ -46,6 +46,8 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, AuditDraft, CommandRecord, Event, Principal, SessionRecord
 from interlock.protocol.resources import (
     Approval,
+    ApprovalCard,
+    CardsBody,
     Command,
     CommandBody,
     GrantBody,
@@ -248,6 +250,17 @@ class SmallDesk:
         record = await self.ledger.approval(approval_id)
         assert record is not None
         approval = withdraw(record.approval, principal.actor, iso(NOW))
+        await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),
+                           PutIdempotency(remember(approval))])
+        return approval
+
+    async def report_cards(self, principal: Principal, approval_id: str, body: CardsBody, remember: Remember,
+                           stored: StoredBallot | None = None) -> Approval:
+        record = await self.ledger.approval(approval_id)
+        assert record is not None
+        cards = [ApprovalCard(service=body.service, chat=chat, reported_by=named(principal.actor))
+                 for chat in body.chats]
+        approval = msgspec.structs.replace(record.approval, cards=cards)
         await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),
                            PutIdempotency(remember(approval))])
         return approval

@@ -37,6 +37,8 @@ DIFFED_FROM = 12
 """So is a diff of one file of more lines."""
 FIRST_LINE = ("@@ -0,0 ", "@@ -1 ", "@@ -1,")
 DIGEST_CHARS = 16
+SHOWN_CHATS = 8
+"""Chats that a card names; it counts the others."""
 INDENT, CONTINUED = "    ", "  ↪ "
 _COLOURS: dict[Style, str] = {"place": "cyan", "note": "bold"}
 
@@ -116,8 +118,17 @@ class CardReading:
                   if approval.kind == "permission" else "wants an answer in words")
         ruled = f"  rule: {one_line(approval.rule, NAME_CHARS)} · {wanted}"
         if short:
-            return [*self._ours(f"{ruled} · sha256 {approval.digest[:DIGEST_CHARS]}…"), *self._made_keys()]
-        return [*self._ours(ruled), *self._made_keys(), *self._ours(f"  sha256 {approval.digest}")]
+            return [*self._ours(f"{ruled} · sha256 {approval.digest[:DIGEST_CHARS]}…"), *self._made_keys(),
+                    *self._chats()]
+        return [*self._ours(ruled), *self._made_keys(), *self._chats(), *self._ours(f"  sha256 {approval.digest}")]
+
+    def _chats(self) -> list[CardRow]:
+        """Name the chats where it waits, too, by the word of the bridges (J-5)."""
+        named = [f"{card.service} ({one_line(card.chat, NAME_CHARS)})" for card in self._approval.cards]
+        if not named:
+            return []
+        left = f" and {len(named) - SHOWN_CHATS} more" if len(named) > SHOWN_CHATS else ""
+        return self._ours(f"  posted in {', '.join(named[:SHOWN_CHATS])}{left} as well")
 
     def _made_keys(self) -> list[CardRow]:
         """Say which votes the one who asked could have cast, and which of them would not count."""

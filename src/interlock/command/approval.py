@@ -62,7 +62,7 @@ def moved(approval: Approval, to: ApprovalState, **changes: object) -> Approval:
     """Move by the table. Raises Problem Conflict for a move it does not have."""
     if to not in MOVES[approval.state]:
         raise Problem("Conflict", f"approval {approval.id} is {approval.state} and cannot become {to}")
-    return msgspec.structs.replace(approval, state=to, **changes)
+    return msgspec.structs.replace(approval, state=to, **({} if to == "pending" else {"cards": []}), **changes)
 
 
 def standing(approval: Approval) -> list[Vote]:

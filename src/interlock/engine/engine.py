@@ -19,6 +19,7 @@ from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.inputs.gateway import BudgetsChanged, RulesChanged
 from interlock.engine.bridge.inputs.people import (
+    CardsReported,
     CommandSubmitted,
     LateVoteAnswered,
     PolicyAsked,
@@ -57,7 +58,7 @@ from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.records import CommandRecord, Principal, RuleRecord, SigningKeyRecord
-from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node
+from interlock.protocol.resources import Approval, Budget, CardsBody, Command, CommandBody, GrantBody, Heartbeat, Node
 
 
 class Engine:
@@ -268,6 +269,13 @@ class Engine:
             assert record is not None
             return withdraw(record.approval, principal.actor, iso(self.clock.now_ms()))
         return taken
+
+    async def report_cards(self, principal: Principal, approval_id: str, body: CardsBody, remember: Remember,
+                           stored: StoredBallot | None = None) -> Approval:
+        """Keep where a bridge has posted an approval (J-5). `stored` is what `ballot` read."""
+        stored = stored or await self.ballot(principal, approval_id, guess=False)
+        shell = await self.lanes.need(stored.approval.approval.session_id)
+        return await shell.call(CardsReported(principal, approval_id, body.service, body.chats), remember)
 
     async def _vote_late(
         self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember

@@ -3,6 +3,12 @@
 KIB = 1024
 MIB = 1024 * KIB
 
+# --- approvals (section 3) ---
+MAX_CARD_CHATS = 16
+"""Chats of one service where a bridge names an approval's card; a report of more is InvalidPayload (J-5)."""
+MAX_CARDS = 64
+"""Chats that are named of one approval, of all bridges; a report that goes beyond is QuotaExceeded (J-5)."""
+
 # --- frames and messages (L-2, E-5) ---
 MAX_FRAME_BYTES = 768 * KIB
 """A frame above this, encoded, is refused at its maker with FRAME_TOO_LARGE and never enters an outbox (L-2)."""

@@ -153,3 +153,28 @@ async def test_a_bridge_that_stops_while_a_card_is_sent_shows_it_after_its_resta
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
     assert "rule: ask" in quick.sent[0]
+
+
+@pytest.mark.req("J-5")
+async def test_the_chats_that_have_a_card_are_named_at_the_gateway_and_again_after_a_restart(gateway: Gateway) -> None:
+    await gateway.desk.add_approval("apr_1", door="tool", digest=hashlib.sha256(b"{}").hexdigest())
+
+    async def cards() -> list[tuple[str, str]]:
+        found = await gateway.desk.ledger.approval("apr_1")
+        assert found is not None
+        return [(card.service, card.chat) for card in found.approval.cards]
+
+    places = Places()
+    for start in range(2):
+        async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
+            bot = PaperChat("paper", LIMITS)
+            approvals = Approvals(ann, bot, {"U1": ann}, ["U1", "C1"], places, lambda: None, str)
+            following = asyncio.ensure_future(approvals.follow())
+            async with asyncio.timeout(30):
+                while not await cards():
+                    await asyncio.sleep(0)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        assert await cards() == [("paper", "user:owner"), ("paper", "C1")]
+        assert len(bot.sent) == (2 if start == 0 else 0), "a card is posted once"
+        await gateway.desk.add_approval("apr_1", door="tool", digest=hashlib.sha256(b"{}").hexdigest())

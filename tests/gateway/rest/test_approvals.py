@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
 from gateway.rest.test_routes import refused
 from interlock.gateway.rest.filtered_pages import SCAN_MAX
 from interlock.ports.ledger import PutRunner, WriteBatch
+from interlock.protocol.limits import MAX_CARD_CHATS
 from interlock.protocol.records import RunnerRecord
 from interlock.protocol.resources import Vote
 from small_gateway.running import Gateway
@@ -101,3 +104,21 @@ async def test_an_approval_names_the_host_and_shows_what_the_agent_shows(gateway
     shown = (await gateway.http.get("/v1/approvals/apr_1")).json()
     assert shown["device_name"] == "box 1"
     assert shown["preview"] == {"parts": [{"kind": "diff", "path": "/w/a", "old_text": "1", "text": "2"}]}
+
+
+@pytest.mark.req("J-5")
+async def test_a_bridge_that_may_only_read_names_the_chats_that_have_a_card(gateway: Gateway) -> None:
+    await gateway.desk.add_approval("apr_1")
+
+    async def report(approval_id: str = "apr_1", **body: Any) -> httpx.Response:
+        async with gateway.as_role("viewer") as bridge:
+            body["idempotency_key"] = sha(repr(body).encode())
+            return await bridge.post(f"/v1/approvals/{approval_id}/cards", json=body)
+
+    assert (await report(service="telegram", chats=["user:ann"])).status_code == 200
+    shown = (await gateway.http.get("/v1/approvals/apr_1")).json()
+    assert [(card["service"], card["chat"]) for card in shown["cards"]] == [("telegram", "user:ann")]
+    refused(await report("apr_2", service="telegram", chats=[]), "NotFound")
+    for wrong in ({"service": "Te legram", "chats": []}, {"service": "slack"}, *(
+            {"service": "slack", "chats": chats} for chats in ([""], ["C" * 129], ["C"] * (MAX_CARD_CHATS + 1)))):
+        refused(await report(**wrong), "InvalidPayload")

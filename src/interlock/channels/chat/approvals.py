@@ -13,6 +13,7 @@ from interlock.channels.chat.messages import Press, counted, decided, read_press
 from interlock.channels.chat.places import Asked, Places
 from interlock.channels.chat.question import Question, question, short_question, why_elsewhere
 from interlock.channels.notice import link_to
+from interlock.command.approval import named
 from interlock.command.card.asked_by import names
 from interlock.command.card.permission_request import (
     not_of_its_digest,
@@ -22,7 +23,7 @@ from interlock.command.card.permission_request import (
 )
 from interlock.command.card.text import one_line
 from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, ChatService, Id, Spot
-from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.limits import MAX_CARD_CHATS, PAGE_MAX
 from interlock.protocol.resources import Approval, FeedEvent, Remembering, RuleMatch
 from interlock.sdk import AsyncInterlock
 from interlock.sdk.follower import StreamEvent
@@ -30,6 +31,8 @@ from interlock.sdk.problems import CursorExpired, InterlockError, NotFound, Refu
 
 AGAIN_S = 5.0
 THREAD_CHARS = 500
+CHAT_NAME_CHARS = 128
+"""The gateway keeps so much of a chat's name."""
 SHOWN_WITHIN_S = 5.0
 """A press on a card that is not known yet waits so long for the one that is being sent."""
 DESCRIBED = Remembering(scope="session", match=RuleMatch(width="described"))
@@ -54,6 +57,8 @@ class Approvals:
         self._save = save
         self._redact = redact
         self._public_url = public_url
+        self._names: dict[Id, str] = {}
+        """Whose key a person votes under, by their own chat."""
         self._showing = asyncio.Lock()
         """Held while cards are sent: a press may arrive before the reply that names its card."""
 
@@ -116,15 +121,35 @@ class Approvals:
             del self._places.asked[approval.id]
             raise
         self._save()
+        await self._report(approval, asked)
+
+    async def _report(self, approval: Approval, asked: Asked) -> None:
+        """Name the chats that have its card at the gateway, unless it knows them (J-5). What fails is repeated by the
+        next `_catch_up`."""
+        chats = list(dict.fromkeys([await self._chat_name(chat) for chat in asked.chats[:MAX_CARD_CHATS]]))
+        if chats == [card.chat for card in approval.cards if card.service == self._bot.name]:
+            return
+        try:
+            await self._gateway.approvals.report_cards(approval.id, self._bot.name, chats)
+        except InterlockError as error:
+            log.info("cards_not_reported", approval=approval.id, error=str(error))
+
+    async def _chat_name(self, chat: Id) -> str:
+        """Name a chat as approvers know it: a person's own by whose key they vote under, any other by its id."""
+        person = self._people.get(chat)
+        if chat not in self._names and person is not None:
+            with suppress(InterlockError):
+                self._names[chat] = named((await person.whoami()).principal)[:CHAT_NAME_CHARS]
+        return self._names.get(chat, str(chat)[:CHAT_NAME_CHARS])
 
     async def _show_everywhere(self, approval: Approval, asked: Asked) -> None:
         link = link_to(self._public_url, approval.id)
         card = question(approval, self._bot.limits, self._redact, kind=await self._kind(approval), link=link)
         why = None
-        for named in self._asking:
-            chat_id = named
+        for configured in self._asking:
+            chat_id, before = configured, len(asked.messages)
             try:
-                chat_id = await self._bot.open_chat(named)
+                chat_id = await self._bot.open_chat(configured)
                 spot = await self._spot(chat_id, approval)
                 asked.messages.append((spot, await self._show(spot, card)))
             except ChatRefused as refusal:
@@ -132,6 +157,8 @@ class Approvals:
                 # Its thread may be what is gone: the session's next card begins another one.
                 self._places.threads.pop(_thread_name(chat_id, approval), None)
                 why = await self._show_short(chat_id, approval, asked, link) or why
+            if len(asked.messages) > before:
+                asked.chats.append(configured)
         if not asked.messages:
             self._places.undelivered[approval.id] = why or "the config names no chat"
             log.error("approval_undelivered", approval=approval.id, reason=why)
@@ -178,7 +205,10 @@ class Approvals:
         """Mark a question as decided where it is: it never reappears (P-5)."""
         asked = self._places.asked.get(approval_id)
         approval = await self._approval(approval_id) if asked is not None else None
-        if asked is None or (approval is not None and approval.state == "pending"):
+        if asked is None:
+            return
+        if approval is not None and approval.state == "pending":
+            await self._report(approval, asked)
             return
         for spot, message_id in asked.messages:
             text = decided(approval, asked.title) if approval is not None else f"▫️ {asked.title}\nno longer there"

@@ -46,6 +46,8 @@ class Asked(msgspec.Struct):
 
     title: str
     messages: list[tuple[Spot, Id]] = []
+    chats: list[Id] = []
+    """Those of the config that have a message of it."""
 
 
 class Places(msgspec.Struct):

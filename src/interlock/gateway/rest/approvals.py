@@ -140,6 +140,20 @@ async def withdraw(call: ApiRequest) -> ASGIApp:
     return raw_answer(memory.record.body, memory.record.status, memory.record.headers)
 
 
+async def report_cards(call: ApiRequest) -> ASGIApp:
+    """POST /approvals/{id}/cards."""
+    memory = call.memory
+    assert memory is not None
+    approval_id = call.path["approval_id"]
+
+    def remember(approval: Approval) -> IdempotencyRecord:
+        return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
+
+    approval = await call.front.desk.report_cards(call.principal, approval_id, call.body, remember, call.ahead)
+    answer = memory.record or remember(approval)
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
 async def proposal(call: ApiRequest) -> ASGIApp:
     """GET /approvals/{id}/rule."""
     record = await _record(call)
@@ -185,6 +199,7 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(api.VOTE, vote, ahead=ballot),
     Handler(api.ANSWER_QUESTION, answer, ahead=ballot),
     Handler(api.WITHDRAW_VOTE, withdraw, ahead=ballot),
+    Handler(api.REPORT_CARDS, report_cards, ahead=ballot),
     Handler(api.PROPOSE_RULE, proposal),
     Handler(api.EXPLAIN_APPROVAL, explain),
 )

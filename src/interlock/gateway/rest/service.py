@@ -30,7 +30,17 @@ from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger, StoredBallot
 from interlock.ports.objects import Objects
 from interlock.protocol.records import CommandRecord, IdempotencyRecord, Principal, SessionRecord
-from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
+from interlock.protocol.resources import (
+    Approval,
+    Budget,
+    CardsBody,
+    Command,
+    CommandBody,
+    GrantBody,
+    Heartbeat,
+    Node,
+    Session,
+)
 
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers the same request again; the engine writes it in the command's transaction (M-2)."""
@@ -103,6 +113,9 @@ class Desk(Protocol):
 
     def withdraw(self, principal: Principal, approval_id: str, remember: Remember, stored: StoredBallot | None = None
                  ) -> Awaitable[Approval]: ...
+
+    def report_cards(self, principal: Principal, approval_id: str, body: CardsBody, remember: Remember,
+                     stored: StoredBallot | None = None) -> Awaitable[Approval]: ...
 
     def learn_rules(self) -> Awaitable[None]:
         """Take the remembered rules again, after one was revoked."""

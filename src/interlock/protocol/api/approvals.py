@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule
 from interlock.protocol.api.operation import APPROVERS, BINARY, OPERATORS, READERS, Operation
-from interlock.protocol.resources import AnswerBody, Approval, GrantBody, WithdrawalBody
+from interlock.protocol.resources import AnswerBody, Approval, CardsBody, GrantBody, WithdrawalBody
 
 LIST_APPROVALS = Operation(
     "listApprovals", "GET", "/approvals",
@@ -37,6 +37,13 @@ WITHDRAW_VOTE = Operation(
     "Take one's own vote back; the answer is the approval after it (P-3).",
     roles=APPROVERS, body=WithdrawalBody, body_optional=True, answers=Approval, codes=("Conflict",),
     verb="withdraw")
+REPORT_CARDS = Operation(
+    "reportCards", "POST", "/approvals/{approval_id}/cards",
+    "Name the chats where a bridge has posted the approval, so that those who read it see where else it waits (J-5). "
+    "They replace the ones that the same principal reported of this service before, and are removed when the approval "
+    "ends. A report decides nothing, and leaves no audit record.",
+    roles=READERS, body=CardsBody, answers=Approval, codes=("Conflict", "QuotaExceeded"),
+    no_verb="A bridge reports the cards that it has posted itself.")
 PROPOSE_RULE = Operation(
     "proposeRule", "GET", "/approvals/{approval_id}/rule",
     "The rule that a vote with `remember` would leave behind, before it is saved (A-9).",

@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.protocol.box import Box
 from interlock.protocol.hold import Holding
+from interlock.protocol.limits import MAX_CARD_CHATS
 from interlock.protocol.resources.base import Actor, Body, Decision, Resource
 
 ApprovalState = Literal["pending", "granted", "denied", "expired", "void", "superseded", "consumed"]
@@ -91,6 +92,16 @@ class AgentPreview(Resource, frozen=True, kw_only=True):
     left_out: int = 0
 
 
+class ApprovalCard(Resource, frozen=True, kw_only=True):
+    """A chat where a bridge has posted this approval, by the bridge's own word (J-5)."""
+
+    service: str
+    chat: str
+    """A channel as the service names it, or the person whose own chat it is."""
+    reported_by: str
+    """Whose key reported it, such as `user:ann`."""
+
+
 class Approval(Resource, frozen=True, kw_only=True):
     """An approval with either door (racp section 3).
 
@@ -162,6 +173,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     """Not the command itself is asked about, but whether it may go on past this budget (P-7)."""
     device_name: str | None = None
     """The host that the agent works on, as its runner was paired; absent in the answer to a change (J-12)."""
+    cards: list[ApprovalCard] = []
+    """The chats where it was posted and waits; none once it has ended."""
     preview: AgentPreview | None = None
     """In `GET /v1/approvals/{id}` alone (J-12)."""
 
@@ -263,6 +276,15 @@ class GrantBody(Body, frozen=True, kw_only=True, omit_defaults=True):
 class WithdrawalBody(Body, frozen=True, kw_only=True):
     """`POST /v1/approvals/{id}/withdrawals`."""
 
+    idempotency_key: str | None = None
+
+
+class CardsBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/approvals/{id}/cards`: every chat of one service where the approval waits now, posted by one bridge."""
+
+    service: Annotated[str, msgspec.Meta(min_length=1, max_length=32, pattern="^[a-z0-9][a-z0-9_-]*$")]
+    chats: Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=128)]],
+                     msgspec.Meta(max_length=MAX_CARD_CHATS)]
     idempotency_key: str | None = None
 
 

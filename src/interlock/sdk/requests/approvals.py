@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -15,6 +16,7 @@ from interlock.protocol.api.approvals import (
     GET_APPROVAL_INPUT,
     LIST_APPROVALS,
     PROPOSE_RULE,
+    REPORT_CARDS,
     VOTE,
     WITHDRAW_VOTE,
 )
@@ -23,6 +25,7 @@ from interlock.protocol.resources import (
     AnswerBody,
     Approval,
     ApprovalState,
+    CardsBody,
     Decision,
     GrantBody,
     PasskeyAssertion,
@@ -105,6 +108,13 @@ def answer(approval_id: str, text: str | None, *, idempotency_key: str | None = 
     return change(ANSWER_QUESTION, approval_id, body=AnswerBody(text=text), key=idempotency_key)
 
 
+def report_cards(approval_id: str, service: str, chats: Sequence[str], *, idempotency_key: str | None = None
+                 ) -> RequestSpec[Approval]:
+    """Name the chats of a service where this bridge has posted the approval, in place of those that it named before;
+    the approval after it. For bridges: those who read the approval see where else it waits."""
+    return change(REPORT_CARDS, approval_id, body=CardsBody(service=service, chats=list(chats)), key=idempotency_key)
+
+
 def explain(approval_id: str) -> RequestSpec[Explanation]:
     """Which rule decides this call now, and why the ones before it do not."""
     return read(EXPLAIN_APPROVAL, approval_id)
@@ -146,6 +156,7 @@ class ApprovalMethods:
     deny = SingleRequest(deny)
     withdraw = SingleRequest(withdraw)
     answer = SingleRequest(answer)
+    report_cards = SingleRequest(report_cards)
     explain = SingleRequest(explain)
     rule = SingleRequest(rule)
     signing_keys = SingleRequest(plain(LIST_SIGNING_KEYS, "Every key for signed votes that was ever registered."))

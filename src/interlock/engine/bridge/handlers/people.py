@@ -9,6 +9,7 @@ from interlock.engine.bridge import (
     archive,
     asking_agents,
     cancellation,
+    cards,
     compaction,
     entries,
     mismatch,
@@ -61,6 +62,11 @@ def withdraw(lane: Lane, given: i.VoteWithdrawn) -> Approval | None:
     if given.approval_id not in lane.approvals:
         return None
     return votes.take_back(lane, given.principal, given.approval_id)
+
+
+def report_cards(lane: Lane, given: i.CardsReported) -> Approval:
+    """Name the chats where an approval was posted (J-5)."""
+    return cards.report(lane, given.principal, given.approval_id, given.service, given.chats)
 
 
 def answer_late(_lane: Lane, given: i.LateVoteAnswered) -> Approval:
@@ -160,7 +166,8 @@ def request_compaction(lane: Lane, given: i.CompactionRequested) -> compaction.R
 
 
 HANDLERS: dict[type[Any], Any] = {
-    i.CommandSubmitted: submit, i.VoteCast: vote, i.VoteWithdrawn: withdraw, i.LateVoteAnswered: answer_late,
+    i.CommandSubmitted: submit, i.VoteCast: vote, i.VoteWithdrawn: withdraw,
+    i.CardsReported: report_cards, i.LateVoteAnswered: answer_late,
     i.QuestionAnswered: answer, i.PolicyAsked: ask_policy, i.SessionChange: change, i.SessionPutAway: put_away,
     i.SessionReset: reset, i.SessionRetired: retire, i.PredecessorLeft: leave,
     i.CompactionChecked: check_compaction, i.AgentCompaction: compact_by_agent,

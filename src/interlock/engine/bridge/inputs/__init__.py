@@ -18,8 +18,9 @@ GatewayInput: TypeAlias = (
     | gateway.ContextLooked | gateway.ContextPrepared | gateway.CompactionDropped | gateway.CompactionPlanned
 )
 PeopleInput: TypeAlias = (
-    people.CommandSubmitted | people.VoteCast | people.VoteWithdrawn | people.LateVoteAnswered
-    | people.QuestionAnswered | people.PolicyAsked | people.SessionChange | people.SessionPutAway
+    people.CommandSubmitted | people.VoteCast | people.VoteWithdrawn | people.CardsReported
+    | people.LateVoteAnswered | people.QuestionAnswered | people.PolicyAsked | people.SessionChange
+    | people.SessionPutAway
     | people.SessionReset | people.SessionRetired | people.PredecessorLeft | people.ChatMessageReceived
     | people.SystemMessageReceived | people.ChatWord | people.EntryAdded | people.TranscriptBegun | people.RepairBegun
     | people.RepairDone | people.CompactionChecked | people.AgentCompaction | people.CompactionRequested

@@ -45,6 +45,15 @@ class VoteWithdrawn(LaneInput, frozen=True):
     approval_id: str
 
 
+class CardsReported(LaneInput, frozen=True):
+    """The chats where a bridge has posted an approval (J-5)."""
+
+    principal: Principal
+    approval_id: str
+    service: str
+    chats: list[str]
+
+
 class LateVoteAnswered(LaneInput, frozen=True):
     """The answer to a vote on what is decided already: it is stored for a repeated request."""
 
