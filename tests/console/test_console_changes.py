@@ -23,6 +23,23 @@ def git(house: House, *words: str) -> None:
                    capture_output=True, env={"PATH": os.environ["PATH"], "HOME": str(house.workspace)})
 
 
+def show_commits(page: Any, house: House) -> None:
+    """A session that began on a commit: what was committed since is among its changes, and a moved file is one."""
+    interlock(house, "approve", asked(house, "echo begun", "committed"), "--yes")
+    session = next(one["session_id"] for one in house.get("/v1/sessions")["items"]
+                   if one["session_key"] == "agent:shell:committed")
+    page.goto(f"{origin(house)}/console/sessions/{session}")
+    page.get_by_label("Output").get_by_text("begun").wait_for()
+    (house.workspace / "a").write_text("one\n-- two\n")
+    git(house, "mv", "a", "moved")
+    git(house, "commit", "--quiet", "--all", "--message", "<b>moved</b> \u202e")
+    page.get_by_text("What git finds changed").click()
+    page.get_by_text("Committed since the session began:").wait_for()
+    assert [" ".join(one.text_content().split())[13:] for one in page.locator(".commits li").all()] == [
+        "<b>moved</b> <U+202E> n"]
+    assert "a → moved renamed" in " ".join(page.locator(".edited li summary").last.text_content().split())
+
+
 def test_the_changes_are_looked_for_when_they_are_unfolded_and_again_when_asked(browser: Any, house: House) -> None:
     interlock(house, "approve", asked(house, "echo begun", "changed"), "--yes")
     session = next(one["session_id"] for one in house.get("/v1/sessions")["items"]
@@ -56,6 +73,9 @@ def test_the_changes_are_looked_for_when_they_are_unfolded_and_again_when_asked(
         assert len(looks) == 2
         page.evaluate(require("axe").read_text("utf-8"))
         assert page.evaluate("async () => (await axe.run()).violations.map((one) => one.id)") == []
+
+        with page_of(browser, house) as later:
+            show_commits(later, house)
 
         house.kill("runner")
         page.get_by_role("button", name="Look again").click()

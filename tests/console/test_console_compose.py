@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -29,6 +29,13 @@ person = "user:owner"
 runner = "local"
 
 [[policy.rules]]
+name = "boxed"
+door = "command"
+effect = "deny"
+workspace = "{boxed}"
+box = true
+
+[[policy.rules]]
 name = "prompts of the shell"
 door = "command"
 effect = "ask"
@@ -40,7 +47,7 @@ agent = "shell"
 def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
     """A gateway that holds each command of the shell, and a runner."""
     place = tmp_path_factory.mktemp("compose")
-    house = House(place, RULES.format(secret=place / "workspace" / "secret", own=place / "workspace" / "own"))
+    house = House(place, RULES.format(**{name: place / "workspace" / name for name in ("secret", "own", "boxed")}))
     try:
         house.up()
         yield house
@@ -110,3 +117,24 @@ def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, house: House)
     assert (picture["value"]["media_type"], picture["value"]["name"]) == ("image/gif", "<i>pixel.gif")
     assert base64.b64decode(picture["value"]["data"]) == PIXEL
     assert command["target"]["session_id"] == session
+
+
+@pytest.mark.req("H-18")
+def test_the_rule_goes_by_the_box_that_every_runner_would_start_the_agent_in(browser: Any, house: House) -> None:
+    closed = {"walls": "namespace", "limited": True, "network": "none"}
+    nodes = house.get("/v1/edge/nodes")["nodes"]
+
+    def fulfil(*boxes: dict[str, Any]) -> Callable[[Any], None]:
+        agent = {**nodes[0]["agents"][0], "agent_id": "shell"}
+        found = [{**nodes[0], "node_id": f"r{at}", "agents": [{**agent, "box": box}]} for at, box in enumerate(boxes)]
+        return lambda route: route.fulfill(json={"nodes": found})
+
+    for boxes, rule in (((closed, {**closed, "programs": True}), "boxed"),
+                        ((closed, {**closed, "network": "all"}), "prompts of the shell"),
+                        ((closed, {"walls": "none", "limited": True, "network": "none"}), "prompts of the shell")):
+        with page_of(browser, house) as page:
+            page.route("**/v1/edge/nodes", fulfil(*boxes))
+            page.goto(f"{origin(house)}/console/sessions/new")
+            page.get_by_label("Agent", exact=True).select_option("shell")
+            page.get_by_label("Directory").fill(f"{house.workspace}/boxed")
+            page.get_by_text(f"by the rule {rule}").wait_for()

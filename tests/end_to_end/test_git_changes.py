@@ -67,3 +67,34 @@ def test_a_session_shows_what_its_agent_changed(house: House, workspace: Path) -
     refused = verb(house, "diff", errand.session_id)
     assert refused.returncode != 0
     assert "There is no git repository at" in refused.stderr
+
+
+def test_a_session_remembers_what_was_checked_out_as_it_began(house: House, workspace: Path) -> None:
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=workspace, check=True,
+                              capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": "/"}
+                              ).stdout.strip()
+
+    (workspace / "f").write_text("one\n")
+    git("init", "--quiet")
+    git("add", "f")
+    git("commit", "--quiet", "--message", "before")
+    start = git("rev-parse", "HEAD")
+    errand = submit(house, "shell", "echo hello # free", workspace=workspace)
+    errand.ended()
+    git("mv", "f", "g")
+    git("commit", "--quiet", "--message", "the agent's own")
+    path = f"/v1/sessions/{errand.session_id}/changes/git"
+
+    def check(found: Any) -> None:
+        assert (found["commit"], found["head"]) == (start, git("rev-parse", "HEAD"))
+        assert [one["subject"] for one in found["commits"]] == ["the agent's own"]
+        assert [(one["old_path"], one["path"], one["change"]) for one in found["files"]] == [("f", "g", "renamed")]
+
+    check(house.get(path))
+    shown = verb(house, "diff", errand.session_id)
+    assert "rename from f\nrename to g" in shown.stdout
+    assert "the agent's own (n)" in shown.stderr
+    assert "f => g" in verb(house, "diff", errand.session_id, "--stat").stdout
+    errand.close()
+    check(by_a_new_runner(house, path))

@@ -38,6 +38,19 @@ def test_files_get_their_counts_and_their_own_part_of_the_patch() -> None:
     assert (report.total, report.cut) == (3, False)
 
 
+def test_a_rename_takes_the_place_of_both_paths_and_its_counts_are_not_another_path_s() -> None:
+    listed = printed(raw("M", "a => b"), raw("D", "a"), raw("A", "b"), raw("D", "c"))
+    compared = printed(
+        raw("M", "a => b"), raw("R090", "a\tb"), raw("D", "c"), "1\t0\ta => b", "9\t9\ta => b", "0\t1\tc", "",
+        "diff --git a/a => b b/a => b", "@@ -1 +1,2 @@", " x", "+y", "diff --git a/a b/b", "similarity index 90%",
+        "rename from a", "rename to b", "@@ -1,2 +1 @@", "-old", " same", "@@ -9 +8,2 @@", " same", "++new",
+        "diff --git a/c b/c", "@@ -1 +0,0 @@", "-c")
+    report = read_report(read_listing(listed, whole=True), compared, set(), whole=True)
+    assert [(one.path, one.old_path, one.change, one.added, one.removed) for one in report.files] == [
+        ("a => b", None, "modified", 1, 0), ("b", "a", "renamed", 1, 1), ("c", None, "deleted", 0, 1)]
+    assert (report.total, report.cut) == (3, False)
+
+
 @pytest.mark.parametrize(("written", "path"), [
     ("plain name", b"plain name"), (r'"new\nline\tand \"quotes\" \\ \033[31m"', b'new\nline\tand "quotes" \\ \x1b[31m'),
     (r'"\303\251"', "é".encode()), ('"', b'"'),

@@ -15,11 +15,12 @@ from interlock.box.spec import BoxSpec
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.runner.agent_catalog import Offered, Offering
+from interlock.runner.git_place import checked_out
 from interlock.runner.git_report import MAX_FILES
 from interlock.runner.process import AgentProcess
 from interlock.runner.session_box import NO_BOX, Boxing
 from interlock.runner.state import SessionState
-from interlock.runner.workspace_changes import MAX_COMPARED_BYTES, WorkspaceReader
+from interlock.runner.workspace_changes import MAX_COMMITS, MAX_COMPARED_BYTES, WorkspaceReader
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("J-4"),
               pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
@@ -49,13 +50,14 @@ def repository(tmp_path: Path) -> Path:
     return place
 
 
-async def look(workspace: Path, *, root: Path | None = None, boxing: Boxing = NO_BOX, box: BoxSpec | None = None,
-               environment: dict[str, str] | None = None, **state: Any) -> p.WorkspaceChanges:
+async def look(workspace: Path, *, start: str | None = None, root: Path | None = None, boxing: Boxing = NO_BOX,
+               box: BoxSpec | None = None, environment: dict[str, str] | None = None, **state: Any
+               ) -> p.WorkspaceChanges:
     spec = AgentSpec(adapter="acp", command="agent", box=box)
     offered = Offered(Offering({"agent": spec}, [str(root or workspace.parent)], {}))
     reader = WorkspaceReader(AgentProcess.start, offered, boxing, environment or {"PATH": os.environ["PATH"]})
     known = {"agent_id": "agent", "workspace": str(workspace) if workspace.name else "", **state}
-    return await reader.look(p.WorkspaceLook(request_id="r", session_id="s"), SessionState(**known))
+    return await reader.look(p.WorkspaceLook(request_id="r", session_id="s", start_commit=start), SessionState(**known))
 
 
 def brief(found: p.WorkspaceChanges) -> list[tuple[str, str, bool, int | None, int | None]]:
@@ -87,6 +89,93 @@ async def test_before_the_first_commit_everything_is_new(tmp_path: Path) -> None
     (tmp_path / "f").write_text("f\n")
     found = await look(tmp_path)
     assert (found.commit, brief(found)) == (None, [("f", "added", True, 1, 0)])
+
+
+async def test_what_the_agent_committed_itself_is_among_it_with_its_commits(repository: Path) -> None:
+    start = checked_out(repository, [str(repository.parent)])
+    assert start == git(repository, "rev-parse", "HEAD")
+    (repository / "a").write_text("one\n2\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "second\n\nwith a body")
+    (repository / "new").write_text("n\n")
+    found = await look(repository, start=start)
+    head = git(repository, "rev-parse", "HEAD")
+    assert (found.commit, found.head, found.partly) == (start, head, "")
+    assert [(one.commit, one.author, one.subject) for one in found.commits] == [(head, "n", "second")]
+    assert found.commits[0].at is not None
+    assert brief(found) == [("a", "modified", False, 1, 1), ("new", "added", True, 1, 0)]
+    assert (await look(repository / "below", root=repository, start=start)).commits == found.commits
+    assert (await look(repository, start=head)).commits == []
+
+
+async def test_a_moved_file_is_one_that_was_renamed(repository: Path) -> None:
+    lines = "".join(f"{number}\n" for number in range(40))
+    (repository / "long => name").write_text(lines)
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message", "second")
+    (repository / "long => name").rename(repository / "below/moved")
+    (repository / "below/moved").write_text(lines + "41\n42\n")
+    (repository / "gone").rename(repository / "tab\there")
+    found = await look(repository)
+    assert [(one.old_path, *rest) for one, rest in zip(found.files, brief(found), strict=True)] == [
+        ("long => name", "below/moved", "renamed", True, 2, 0), ("gone", "tab\there", "renamed", True, 0, 0)]
+    assert found.count == 2
+    assert "rename from long => name\nrename to below/moved" in found.files[0].diff
+    assert found.files[0].diff.endswith("+41\n+42")
+
+
+async def test_a_start_that_was_left_behind_is_compared_by_what_both_have(repository: Path) -> None:
+    first = git(repository, "rev-parse", "HEAD")
+    (repository / "a").write_text("mine\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "started here")
+    start = git(repository, "rev-parse", "HEAD")
+    git(repository, "reset", "--quiet", "--hard", first)
+    (repository / "below/b").write_text("theirs\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "goes elsewhere")
+    found = await look(repository, start=start)
+    assert (found.commit, [one.subject for one in found.commits]) == (first, ["goes elsewhere"])
+    assert brief(found) == [("below/b", "modified", False, 1, 1)]
+    assert found.partly == (f"The present commit does not go on from {start[:12]}, where the session began: the last "
+                            "commit that both have is compared with.")
+    for unknown in ("0" * 40, git(repository, "rev-parse", "HEAD^{tree}"), "f" * 64):
+        lost = await look(repository, start=unknown)
+        assert (lost.commit, lost.commits, lost.why_not) == (git(repository, "rev-parse", "HEAD"), [], "")
+        assert "so the last commit is compared with" in lost.partly
+
+
+async def test_a_session_that_began_before_the_first_commit_shows_all_that_was_committed(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    assert checked_out(tmp_path, [str(tmp_path)]) == ""
+    assert checked_out(tmp_path / ".git/objects", [str(tmp_path / ".git/objects")]) is None
+    (tmp_path / "f").write_text("f\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "--message", "first")
+    found = await look(tmp_path, start="")
+    assert (found.commit, found.head, len(found.commits)) == (None, git(tmp_path, "rev-parse", "HEAD"), 1)
+    assert brief(found) == [("f", "added", False, 1, 0)]
+
+
+async def test_commits_are_bounded_and_what_they_say_stays_text(repository: Path) -> None:
+    start = git(repository, "rev-parse", "HEAD")
+    (repository / ".mailmap").write_text("Somebody Else <e>\n")
+    for number in range(MAX_COMMITS + 1):
+        git(repository, "-c", "user.name=x", "commit", "--quiet", "--allow-empty", "--message",
+            f"{number} \x1b[31m\u202e {'long ' * 100}")
+    found = await look(repository, start=start)
+    assert len(found.commits) == MAX_COMMITS
+    assert found.partly == "There are more commits than are shown."
+    assert found.commits[0].subject.startswith(f"{MAX_COMMITS} \x1b[31m")
+    assert (len(found.commits[0].subject), found.commits[0].author) == (200, "n")
+
+
+async def test_a_shallow_clone_ends_where_it_ends(repository: Path) -> None:
+    for number in range(3):
+        git(repository, "commit", "--quiet", "--allow-empty", "--message", f"{number}")
+    clone = repository.parent / "clone"
+    git(repository.parent, "clone", "--quiet", "--depth", "2", f"file://{repository}", str(clone))
+    start = git(clone, "rev-parse", "HEAD")
+    git(clone, "commit", "--quiet", "--allow-empty", "--message", "mine")
+    assert [one.subject for one in (await look(clone, start=start)).commits] == ["mine"]
+    assert [one.subject for one in (await look(clone, start="")).commits] == ["mine", "2", "1"]
 
 
 async def test_a_worktree_and_packed_references_are_read(repository: Path) -> None:
@@ -137,10 +226,12 @@ async def test_a_hostile_repository_starts_no_program_and_nothing_is_written(
     before = {one: one.stat().st_mtime_ns for one in (repository / ".git").rglob("*")}
 
     boxing = Boxing(HOST) if walled else NO_BOX
-    found = await look(repository, boxing=boxing, box=BoxSpec(network=["example.com:443"]) if walled else None)
+    found = await look(repository, start="", boxing=boxing,
+                       box=BoxSpec(network=["example.com:443"]) if walled else None)
 
     assert (found.why_not, mark.exists()) == ("", False)
-    assert ("a", "modified", False, 1, 2) in brief(found)
+    assert ("a", "added", False, 1, 0) in brief(found)
+    assert [one.subject for one in found.commits] == ["first"]
     assert {one: one.stat().st_mtime_ns for one in (repository / ".git").rglob("*")} == before
     subprocess.run(["git", f"--work-tree={repository}", "status"], cwd=repository, env=MINE, capture_output=True,
                    check=False)

@@ -41,7 +41,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream
-from interlock.protocol.payloads import WorkspaceChanges
+from interlock.protocol.payloads import ChangedCommit, WorkspaceChanges
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, AuditDraft, CommandRecord, Event, Principal, SessionRecord
 from interlock.protocol.resources import (
@@ -136,8 +136,11 @@ class SmallSessions:
 class NoLooks:
     """Runners that find nothing, and are asked nothing."""
 
-    async def look(self, session: SessionRecord, access: WorkspaceAccess) -> WorkspaceChanges:
-        return WorkspaceChanges(request_id="r", session_id=session.session_id, branch="work", commit="c" * 40)
+    async def look(self, session: SessionRecord, access: WorkspaceAccess, start_commit: str | None = None
+                   ) -> WorkspaceChanges:
+        made = ChangedCommit(commit="d" * 40, author="Ann", subject="fix")
+        return WorkspaceChanges(request_id="r", session_id=session.session_id, branch="work", commit="c" * 40,
+                                head="d" * 40, commits=[made])
 
 
 class SmallDesk:

@@ -36,7 +36,8 @@ def diff(
     json: Annotated[bool, Parameter(help="Print it as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Show what git finds changed in a session's workspace since the last commit. The runner looks now.
+    """Show what git finds changed in a session's workspace since it began, committed or not. The runner
+    looks now.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ async def _diff(named: str, where: Where, *, stat: bool, json: bool) -> int:
     if not found.files:
         say(f"git finds no changes in {found.workspace}")
     elif stat:
-        print_table([(file.change, file.path, _count(file.added), _count(file.removed)) for file in found.files],
+        print_table([(file.change, _path(file), _count(file.added), _count(file.removed)) for file in found.files],
                     ("CHANGE", "PATH", "ADDED", "REMOVED"), COLUMNS)
     else:
         for file in found.files:
@@ -67,15 +68,23 @@ async def _diff(named: str, where: Where, *, stat: bool, json: bool) -> int:
         say(f"and {found.count - len(found.files)} more files")
     if found.partly:
         say(one_line(found.partly, None))
+    if found.commits:
+        say("committed since the session began:")
+    for made in found.commits:
+        say(f"  {made.commit[:COMMIT_CHARS]} {one_line(f'{made.subject} ({made.author})', None)}")
     if found.commit:
         branch = f" on {one_line(found.branch)}" if found.branch else ""
         say(f"compared with commit {found.commit[:COMMIT_CHARS]}{branch}", "dim")
     return ExitStatus.DONE
 
 
+def _path(file: ChangedFile) -> str:
+    return file.path if file.old_path is None else f"{file.old_path} => {file.path}"
+
+
 def _show(file: ChangedFile) -> None:
     if not file.diff:
-        result(f"{file.change}: {one_line(file.path, None)}")
+        result(f"{file.change}: {one_line(_path(file), None)}")
     elif has_colour(sys.stdout):
         write(sys.stdout, coloured(file.diff) + "\n", safe=True)
     else:

@@ -73,6 +73,7 @@ def try_(
     origin: Annotated[Literal["user", "agent", "cron", "hook"], Parameter(help="Who set it off.")] = "user",
     permission: Annotated[Literal["asks", "never"], Parameter(help="Whether the agent asks before its tools.")]
     = "asks",
+    box: Annotated[str | None, Parameter(help="What its box holds, such as walls,writes,network.")] = None,
     runner: Annotated[str | None, Parameter(help="The runner that the agent runs on.")] = None,
     person: Annotated[str | None, Parameter(help="Whose work it is, such as user:ann.")] = None,
     json: Json = False,
@@ -81,7 +82,8 @@ def try_(
     """Say which rule decides a call, and why the rules before it do not. Nothing is run."""
     asked = {"agent": agent, "door": door, "origin": origin, "permission": permission, "tool": tool, "path": path,
              "kind": kind, "input": input_, "command": command_line, "subject": subject,
-             "workspace": str((workspace or Path.cwd()).absolute()), "runner": runner, "person": person}
+             "workspace": str((workspace or Path.cwd()).absolute()), "box": box, "runner": runner,
+             "person": person}
     if subject is not None and any(one is not None for one in (command_line, tool, path, kind, input_)):
         raise usage("--subject is the whole request.", "Give it alone.")
     if input_ is not None and (command_line is not None or path is not None):

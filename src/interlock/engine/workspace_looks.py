@@ -41,11 +41,13 @@ class WorkspaceLooks:
         self._asked: dict[str, _Asked] = {}
         """By request_id."""
 
-    async def look(self, session: SessionRecord, access: WorkspaceAccess) -> WorkspaceChanges:
-        """Have a session's runner look; `access` is the session's to its workspace. Raises Problem, and Elsewhere if
+    async def look(self, session: SessionRecord, access: WorkspaceAccess, start_commit: str | None = None
+                   ) -> WorkspaceChanges:
+        """Have a session's runner look; `access` is the session's to its workspace, `start_commit`
+        what was checked out there as it began. Raises Problem, and Elsewhere if
         another gateway has the runner."""
         asked = next((one for one in self._asked.values() if one.session_id == session.session_id), None) \
-            or self._ask(session, access)
+            or self._ask(session, access, start_commit)
         answer = await asyncio.shield(asked.answer)
         if answer is None:
             raise _away(session, "did not answer in time, or has left")
@@ -62,7 +64,7 @@ class WorkspaceLooks:
         for request_id in [name for name, one in self._asked.items() if one.runner_id == runner_id]:
             self._end(request_id, None)
 
-    def _ask(self, session: SessionRecord, access: WorkspaceAccess) -> _Asked:
+    def _ask(self, session: SessionRecord, access: WorkspaceAccess, start_commit: str | None) -> _Asked:
         present = self._presence.get(session.runner_id)
         if present is not None and present.link is None and present.instance_id:
             raise Elsewhere(present.instance_id)
@@ -82,7 +84,8 @@ class WorkspaceLooks:
             timestamp=iso(self._clock.now_ms()),
             payload=WorkspaceLook(
                 request_id=request_id, session_id=session.session_id, agent_id=session.agent_id,
-                workspace=session.workspace, workspace_access=access))))
+                workspace=session.workspace, workspace_access=access,
+                start_commit=start_commit))))
         return asked
 
     def _end(self, request_id: str, changes: WorkspaceChanges | None) -> None:

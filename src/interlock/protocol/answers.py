@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.protocol.access import BrowserSession, Key, LoginIssuer, PushSubscription, Tenant
 from interlock.protocol.drains import Drain
-from interlock.protocol.payloads import ChangedFile, StagedFile
+from interlock.protocol.payloads import ChangedCommit, ChangedFile, StagedFile
 from interlock.protocol.resources import (
     Approval,
     Budget,
@@ -91,8 +91,10 @@ class StagedChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GitChanges(Resource, frozen=True, kw_only=True):
-    """What git finds changed in a session's workspace since the last commit, read by the runner for this answer (J-4).
-    `why_not` is one sentence if nothing could be read, as without a repository; `partly` is one if not all was. `count`
+    """What git finds changed in a session's workspace since the session began, read by the runner for this answer
+    (J-4). `why_not` is one sentence if nothing could be read, as without a repository; `partly` is one if not all was,
+    or if something else is compared with. `commit` is what is compared with, null if that is nothing; `head` is the
+    commit that is checked out, null before the first one; `commits` are those between the two, newest first. `count`
     counts every path, of which `files` names the first."""
 
     session_id: str
@@ -101,6 +103,8 @@ class GitChanges(Resource, frozen=True, kw_only=True):
     partly: str | None
     branch: str | None
     commit: str | None
+    head: str | None
+    commits: list[ChangedCommit]
     count: int
     files: list[ChangedFile]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner import outlet
 from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import environment
+from interlock.runner.git_place import checked_out
 from interlock.runner.idle_programs import IdlePrograms
 from interlock.runner.journal import Journal
 from interlock.runner.programs import ProgramDesk
@@ -121,6 +123,14 @@ async def check_files(around: Surroundings, opening: AgentStart, trusted: str | 
                       f"{opening.agent_id}, and no one has allowed them.", found.encoded)
 
 
+async def commit_before(around: Surroundings, opening: AgentStart) -> str | None:
+    """Read what is checked out in the workspace before the agent starts (J-4)."""
+    if opening.workspace_access == "none":
+        return None
+    roots = opening.spec.roots or around.offered.roots
+    return await asyncio.to_thread(checked_out, Path(opening.workspace), roots)
+
+
 def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> Path:
     adapter = ADAPTERS.get(spec.adapter)
     access = asked.workspace_access
@@ -145,13 +155,13 @@ def refusal(journal: Journal, agent_id: str, error: OpenRefused | AgentStartFail
 
 
 def capabilities(journal: Journal, started: Started, reply_to: str, box: Box | None = None,
-                 settings: p.AgentSettings | None = None) -> Frame:
+                 settings: p.AgentSettings | None = None, workspace_commit: str | None = None) -> Frame:
     """Return the frame that answers an open with the agent's identity and features."""
     state = journal.state
     payload = p.Capabilities(
         dps_version=DPS_VERSION, features=msgspec.to_builtins(started.features),
         agent=p.AgentIdentity(agent_id=state.agent_id, name=started.name, version=started.version, model=started.model),
-        box=box, settings=settings,
+        box=box, settings=settings, workspace_commit=workspace_commit,
     )
     # A runner forgets a session once its end is acknowledged; the gateway then sends the conversation's name back.
     named = {"agent_session": started.agent_session} if started.agent_session else {}

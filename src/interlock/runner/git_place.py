@@ -22,7 +22,7 @@ MAX_PACKED_BYTES = 16 * MIB
 """Limit of the file of packed references; a longer one is not read."""
 MAX_NAMES = 5
 """Steps that references to other references are followed, and object directories that borrow from others."""
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFERENCE = re.compile(r"refs/[^\x00-\x20\x7f~^:?*\[\\]+")
 PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Links are not followed, and opening a FIFO does not block."""
@@ -45,6 +45,8 @@ class Repository(NamedTuple):
     commit: str | None
     excluded: bytes
     """The content of `info/exclude`."""
+    shallow: bytes
+    """The commits at which a shallow clone ends, one per line."""
 
 
 def find_repository(workspace: Path, roots: Sequence[str]) -> Repository:
@@ -60,7 +62,16 @@ def find_repository(workspace: Path, roots: Sequence[str]) -> Repository:
     objects = _checked(shared / "objects", allowed)
     _check_borrowed(objects, allowed)
     branch, commit = _head(own, shared)
-    return Repository(top, own, shared, objects, branch, commit, read_plain(shared / "info/exclude", MAX_TEXT_BYTES))
+    return Repository(top, own, shared, objects, branch, commit, read_plain(shared / "info/exclude", MAX_TEXT_BYTES),
+                      _shallow(shared))
+
+
+def checked_out(workspace: Path, roots: Sequence[str]) -> str | None:
+    """Return the commit that is checked out in a workspace: "" before the first one, None if it cannot be read."""
+    try:
+        return find_repository(workspace, roots).commit or ""
+    except (NotReadable, OSError):
+        return None
 
 
 def read_plain(path: Path, most: int) -> bytes:
@@ -117,7 +128,7 @@ def _head(own: Path, shared: Path) -> tuple[str | None, str | None]:
     """Return the branch that is checked out and the commit. Raises NotReadable."""
     text, branch = _line(own / "HEAD"), None
     for _ in range(MAX_NAMES):
-        if _COMMIT.fullmatch(text):
+        if COMMIT.fullmatch(text):
             return branch, text
         name = text.removeprefix("ref: ").strip()
         if name == text or not _REFERENCE.fullmatch(name) or ".." in name:
@@ -144,6 +155,12 @@ def _packed(shared: Path, name: str) -> str:
         if line.endswith(wanted) and line[:1] not in (b"#", b"^"):
             return line.removesuffix(wanted).decode("latin-1")
     return ""
+
+
+def _shallow(shared: Path) -> bytes:
+    """The commits that a shallow clone ends at: only what names one, since git reads the list."""
+    lines = read_plain(shared / "shallow", MAX_TEXT_BYTES).decode("latin-1").split("\n")
+    return "".join(f"{line}\n" for line in lines if COMMIT.fullmatch(line)).encode()
 
 
 def _line(path: Path) -> str:

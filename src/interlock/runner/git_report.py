@@ -18,11 +18,13 @@ MAX_FILE_DIFF_BYTES = 64 * KIB
 MAX_REPORT_BYTES = 512 * KIB
 """Limit of paths and diffs together, as JSON, so that the answer fits in a frame; beyond it diffs, then files, are
 omitted."""
+RENAME_SIGN = b" => "
 FILE_BYTES = 256
 """Size of one file's entry beside its path and its diff."""
 
-Change = Literal["added", "modified", "deleted", "retyped", "unmerged"]
-CHANGES: dict[str, Change] = {"A": "added", "M": "modified", "D": "deleted", "T": "retyped", "U": "unmerged"}
+Change = Literal["added", "modified", "deleted", "renamed", "retyped", "unmerged"]
+CHANGES: dict[str, Change] = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "T": "retyped",
+                              "U": "unmerged"}
 _COUNTED = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 _ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _LETTERS = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
@@ -39,10 +41,11 @@ class GitReport(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A path, and git's letter for its change."""
+    """A path, and git's letter for its change; `old` is the path before a rename."""
 
     change: str
     path: bytes
+    old: bytes | None = None
 
 
 def read_listing(printed: bytes, *, whole: bool) -> list[Entry]:
@@ -58,21 +61,25 @@ def read_report(listing: Sequence[Entry], printed: bytes, untracked: Container[b
     parts = _parts(lines[patch:], compared, whole=whole)
     files: list[ChangedFile] = []
     left, cut = MAX_REPORT_BYTES, not whole
-    for entry in listing:
-        name = entry.path.decode("utf-8", "replace")
-        left -= json_size(name) + FILE_BYTES
+    merged = _renamed(listing, compared)
+    for entry in merged:
+        name, old = entry.path.decode("utf-8", "replace"), (entry.old or b"").decode("utf-8", "replace")
+        left -= json_size(name) + json_size(old) + FILE_BYTES
         if len(files) == MAX_FILES or left < 0:
             cut = True
             break
-        added, removed = counts.get(entry.path, (None, None))
         text = parts.get(entry.path)
+        # git writes a rename as `old => new` among the counts, as another path may be named.
+        is_named_so = entry.old is not None or RENAME_SIGN in entry.path
+        added, removed = _lines_of(text) if is_named_so else counts.get(entry.path, (None, None))
         shown = _cut(text or "", min(left, MAX_FILE_DIFF_BYTES))
         left -= json_size(shown)
         is_cut = text is None or len(shown) < len(text)
         cut = cut or is_cut
         files.append(ChangedFile(path=name, change=CHANGES.get(entry.change, "modified"), added=added, removed=removed,
+                                 old_path=old if entry.old is not None else None,
                                  untracked=entry.path in untracked, diff=shown, cut=is_cut))
-    return GitReport(files, len(listing), cut)
+    return GitReport(files, len(merged), cut)
 
 
 def unquoted(path: bytes) -> bytes:
@@ -97,15 +104,32 @@ def _split(lines: Sequence[bytes]) -> tuple[list[Entry], dict[bytes, tuple[int |
     counts = dict[bytes, tuple[int | None, int | None]]()
     place = 0
     while place < len(lines) and lines[place].startswith(b":"):
-        about, _, name = lines[place].partition(b"\t")
-        path = unquoted(name)
-        entries.setdefault(path, Entry(about.rpartition(b" ")[2][:1].decode("latin-1"), path))
+        about, *names = lines[place].split(b"\t")
+        path, old = unquoted(names[-1]), unquoted(names[0]) if len(names) > 1 else None
+        entries.setdefault(path, Entry(about.rpartition(b" ")[2][:1].decode("latin-1"), path, old))
         place += 1
     while place < len(lines) and (found := _COUNTED.fullmatch(lines[place])) is not None:
         path = unquoted(found[3])
         counts[path] = _sum(counts.get(path), _number(found[1])), _sum(counts.get(path), _number(found[2]), 1)
         place += 1
     return list(entries.values()), counts, place
+
+
+def _renamed(listing: Sequence[Entry], compared: Sequence[Entry]) -> list[Entry]:
+    """Put each rename in the place of the path that is new, and leave out the one that is gone: git finds renames only
+    among what it compares."""
+    renames = {entry.path: entry for entry in compared if entry.old is not None}
+    gone = {entry.old for entry in renames.values()}
+    return [renames.get(entry.path, entry) for entry in listing if entry.path not in gone or entry.path in renames]
+
+
+def _lines_of(part: str | None) -> tuple[int | None, int | None]:
+    """Count the lines that a file's part of a patch adds and removes; None if it has no such part, or compares none."""
+    if part is None or any(line.startswith("Binary files ") for line in part.split("\n@@", 1)[0].split("\n")):
+        return None, None
+    _, *hunks = part.split("\n@@")
+    lines = [line for hunk in hunks for line in hunk.split("\n")[1:]]
+    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
 
 
 def _number(text: bytes) -> int | None:
@@ -129,7 +153,7 @@ def _parts(lines: Sequence[bytes], entries: Sequence[Entry], *, whole: bool) -> 
         place += len(taken)
         if taken:
             parts[entry.path] = "\n".join(taken)
-    uncertain = any(entry.change not in "AMDT" for entry in entries)
+    uncertain = any(entry.change not in "AMDRT" for entry in entries)
     if uncertain or (whole and place != len(found)):
         return {}
     return parts

@@ -33,6 +33,7 @@ from interlock.runner.agent_start import (
     capabilities,
     check_access,
     check_files,
+    commit_before,
     not_resumed,
     prepare,
     refusal,
@@ -76,6 +77,8 @@ class RunnerSession:
         """Whether the agent may only read its workspace, enforced by denying its requests and not by a wall (H-15)."""
         self._box: Box | None = None
         """The box in which the open agent was started (H-18)."""
+        self._commit: str | None = None
+        """The commit that was checked out in the workspace before the agent started (J-4)."""
         self._staged: StagedTurns | None = None
         """Staged changes of the agent, if its changes are staged (H-17)."""
         self._turn: RunnerTurn | None = None
@@ -193,6 +196,7 @@ class RunnerSession:
             self._staged = None if staged is None else StagedTurns(self.journal, staged)
             if self._staged is not None:
                 await self._staged.open()
+            self._commit = await commit_before(self._around, opening)
             started = self._started = await self._start(agent, opening)
         except (OpenRefused, AgentStartFailed, OSError) as error:
             self._handled(frame)
@@ -234,7 +238,7 @@ class RunnerSession:
     async def _report_capabilities(self, frame: Frame, started: Started, *more: Frame) -> None:
         self._handled(frame)
         settings = self._agent.settings if isinstance(self._agent, Settable) else None
-        report = capabilities(self.journal, started, frame.message_id, self._box, settings)
+        report = capabilities(self.journal, started, frame.message_id, self._box, settings, self._commit)
         idle = self.journal.state_changed("idle") if not self.busy else []
         await self.journal.write(report, *idle, *more)
 

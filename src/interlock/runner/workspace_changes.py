@@ -21,10 +21,11 @@ from interlock.box.walls import Walls
 from interlock.ports.agent import AgentStartFailed
 from interlock.ports.process import SpawnBehind
 from interlock.protocol.limits import KIB, MIB
-from interlock.protocol.payloads import WorkspaceChanges, WorkspaceLook
+from interlock.protocol.payloads import ChangedCommit, WorkspaceChanges, WorkspaceLook
 from interlock.runner.agent_catalog import Offered
 from interlock.runner.blocks import sound
-from interlock.runner.git_place import PLAIN, NotReadable, Repository, find_repository
+from interlock.runner.git_log import read_commits
+from interlock.runner.git_place import COMMIT, PLAIN, NotReadable, Repository, find_repository
 from interlock.runner.git_report import MAX_FILES, Entry, read_listing, read_report
 from interlock.runner.session_box import Boxing, BoxRefused
 from interlock.runner.state import SessionState
@@ -46,7 +47,14 @@ MAX_LOOKS = 2
 """Simultaneous looks of one runner; further ones wait within LOOK_S."""
 MEMORY_KIB = 2 * 1024 * 1024
 """Address space of one git process; it fails beyond."""
+COMMITS_S = 3.0
+"""Of LOOK_S: the search for commits since the session began."""
+MAX_COMMITS = 50
+"""Commits that are listed; if there are more, the report states it."""
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+EMPTY_TREE_SHA256 = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
+SHOWN_CHARS = 12
+"""Characters of a commit in a sentence."""
 ERROR_CHARS = 200
 """Characters of git's error message that are reported."""
 _LIMITED = f'ulimit -v {MEMORY_KIB} 2>/dev/null; ulimit -c 0; exec "$@"'
@@ -59,11 +67,17 @@ _SETTINGS = """[core]
 \texcludesFile = /dev/null
 \tquotePath = false
 \tbigFileThreshold = {compared}
+\tcommitGraph = false
 [protocol]
 \tallow = never
 """
-_DIFF = ("diff", "--raw", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty",
+_DIFF = ("diff", "--raw", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty",
          "--relative", "--src-prefix=a/", "--dst-prefix=b/", "--no-abbrev")
+
+
+_RENAMES = ("--find-renames", f"-l{MAX_FILES}")
+_LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-mailmap", "--no-notes",
+        f"--max-count={MAX_COMMITS + 1}", "--format=%H%n%ct%n%an%n%s")
 
 
 class GitPlace(NamedTuple):
@@ -85,12 +99,32 @@ class GitPlace(NamedTuple):
         }
 
 
+    @property
+    def nothing(self) -> str:
+        """The tree without a file, by the repository's own hash."""
+        head = self.repository.commit
+        return EMPTY_TREE if head is None or len(head) == len(EMPTY_TREE) else EMPTY_TREE_SHA256
+
+
 class _Printed(NamedTuple):
     output: bytes
     whole: bool
     """Whether the output is complete, within the limit, and git succeeded."""
     error: str
     """git's error message in one line; "" if it did not fail."""
+
+    @property
+    def line(self) -> str:
+        """Its only line."""
+        return self.output.decode("latin-1").strip("\n")
+
+
+class _Since(NamedTuple):
+    """The commit that is compared with, None for nothing; the commits since then; a sentence if it is another one."""
+
+    base: str | None
+    commits: Sequence[ChangedCommit] = ()
+    note: str = ""
 
 
 class WorkspaceReader:
@@ -140,12 +174,13 @@ class WorkspaceReader:
 
     async def _report(self, asked: WorkspaceLook, place: GitPlace, walls: Walls) -> WorkspaceChanges:
         untracked, partly = await self._untracked(place, walls)
-        commit = place.repository.commit
-        listed = await self._git(place, walls, *_DIFF, commit or EMPTY_TREE, "--", ".")
+        since = await self._since(place, walls, asked.start_commit)
+        base = since.base or place.nothing
+        listed = await self._git(place, walls, *_DIFF, "--no-renames", base, "--", ".")
         if listed.error:
             raise NotReadable(f"git could not compare the workspace ({listed.error}).")
         listing = read_listing(listed.output, whole=listed.whole)
-        compared = await self._compare(place, walls, commit or EMPTY_TREE, listing)
+        compared = await self._compare(place, walls, base, listing)
         if compared.error:
             raise NotReadable(f"git could not compare the workspace ({compared.error}).")
         report = await asyncio.to_thread(read_report, listing, compared.output, untracked,
@@ -153,10 +188,37 @@ class WorkspaceReader:
         if report.cut and not partly:
             partly = "There is more than is shown: files or lines were left out, or a file is too large to be compared."
         return WorkspaceChanges(
-            request_id=asked.request_id, session_id=asked.session_id, partly=partly, branch=_sound(
-                place.repository.branch), commit=commit, count=report.total, files=report.files)
+            request_id=asked.request_id, session_id=asked.session_id,
+            partly=" ".join(filter(None, (since.note, partly))), branch=_sound(place.repository.branch),
+            commit=since.base, head=place.repository.commit, commits=list(since.commits), count=report.total,
+            files=report.files)
 
-    async def _compare(self, place: GitPlace, walls: Walls, commit: str, listing: Sequence[Entry]) -> _Printed:
+    async def _since(self, place: GitPlace, walls: Walls, start: str | None) -> _Since:
+        """Find what to compare with: the commit at the session's start, if the present one goes on from it; else where
+        the two part; else the present one."""
+        head = place.repository.commit
+        if start is None or head is None or start == head:
+            return _Since(head)
+        try:
+            async with asyncio.timeout(COMMITS_S):
+                base = await self._git(place, walls, "merge-base", start, head) if start else None
+                if base is not None and (base.error or not COMMIT.fullmatch(base.line)):
+                    return _Since(head, note=f"The present commit does not go on from {start[:SHOWN_CHARS]}, where the "
+                                             "session began, so the last commit is compared with.")
+                since = head if base is None else f"{base.line}..{head}"
+                logged = await self._git(place, walls, *_LOG, since, "--")
+        except TimeoutError:
+            return _Since(head, note="The last commit is compared with: to find what was committed since the session "
+                                     f"began took more than {COMMITS_S:.0f} s.")
+        commits = read_commits(logged.output)
+        note = "" if base is None or base.line == start else (
+            f"The present commit does not go on from {start[:SHOWN_CHARS]}, where the session began: the last commit "
+            "that both have is compared with.")
+        if len(commits) > MAX_COMMITS or logged.error:
+            note = f"{note} There are more commits than are shown.".strip()
+        return _Since(base.line if base is not None else None, commits[:MAX_COMMITS], note)
+
+    async def _compare(self, place: GitPlace, walls: Walls, base: str, listing: Sequence[Entry]) -> _Printed:
         """Compare by lines the first paths that are not too large: git would read the others to their end."""
         small = await asyncio.to_thread(lambda: [os.fsdecode(one.path) for one in listing[:MAX_FILES]
                                                  if _size(place.workspace, one.path) <= MAX_COMPARED_BYTES])
@@ -164,7 +226,8 @@ class WorkspaceReader:
             return _Printed(b"", whole=True, error="")
         try:
             async with asyncio.timeout(COMPARE_S):
-                return await self._git(place, walls, *_DIFF, "--numstat", "--patch", "-U3", commit, "--", *small)
+                return await self._git(place, walls, *_DIFF, *_RENAMES, "--numstat", "--patch", "-U3", base, "--",
+                                       *small)
         except TimeoutError:
             return _Printed(b"", whole=False, error="")
 
@@ -231,6 +294,8 @@ def prepare(scratch: Path, workspace: Path, roots: Sequence[str]) -> GitPlace:
     settings = _SETTINGS.format(version=int(is_long), compared=MAX_COMPARED_BYTES)
     (git / "config").write_text(settings + ("[extensions]\n\tobjectFormat = sha256\n" if is_long else ""))
     (git / "info/exclude").write_bytes(repository.excluded)
+    if repository.shallow:
+        (git / "shallow").write_bytes(repository.shallow)
     _copy_index(repository.own / "index", git / "index")
     return GitPlace(scratch, repository, workspace)
 

@@ -63,6 +63,31 @@ async def test_a_described_call_is_decided_by_its_person_and_its_runner(gateway:
         assert (answer["rule"] == "mine") == (rule is not None), query
 
 
+@pytest.mark.req("P-1", "J-4", "H-18")
+async def test_the_box_is_the_one_of_the_query_or_else_the_session_s_own(gateway: Gateway) -> None:
+    gateway.desk.policy = RuleSet([Rule(name="boxed", effect="allow", door="command", permission="never", box=True)])
+    closed = {"walls": "namespace", "limited": True, "network": "none"}
+    states = {"offered": {"opening": "closed", "offered_box": closed}, "stated": {"opening": "open", "box": closed},
+              "left": {"opening": "open", "offered_box": closed}, "asks": {"opening": "open", "box": closed}}
+    for name, state in states.items():
+        machine = json.dumps({"permission": "asks" if name == "asks" else "never", **state}).encode()
+        await gateway.desk.add_session(name, machine=machine)
+    await gateway.desk.add_session("theirs", "other", machine=json.dumps(states["stated"]).encode())
+
+    async def rule(query: str) -> str:
+        answer = await gateway.http.get(f"/v1/policy/decision?agent=shell&door=command{query}")
+        return answer.json()["rule"]
+
+    own = {name: await rule(f"&session_id={name}") for name in (*states, "theirs", "unknown")}
+    assert [name for name, found in own.items() if found == "boxed"] == ["offered", "stated"]
+    for given, is_boxed in (("walls,writes,network", True), ("walls,writes", False), ("", False)):
+        assert (await rule(f"&permission=never&box={given}") == "boxed") == is_boxed, given
+        assert (await rule(f"&session_id=stated&box={given}") == "boxed") == is_boxed, given
+    for wrong in ("roof", "walls,", "walls;writes"):
+        answer = await gateway.http.get(f"/v1/policy/decision?agent=shell&door=command&box={wrong}")
+        assert answer.json()["code"] == "InvalidPayload"
+
+
 @pytest.mark.req("A-9", "M-1", "U-1")
 async def test_a_remembered_rule_is_listed_and_revoked_once(gateway: Gateway) -> None:
     await remembered(gateway)

@@ -19,7 +19,9 @@ async def test_whoever_reads_a_session_reads_what_changed_in_it(gateway: Gateway
             answer = await http.get(PATH)
         assert answer.status_code == 200
         assert answer.json() == {"session_id": "s1", "workspace": answer.json()["workspace"], "why_not": None,
-                                 "partly": None, "branch": "work", "commit": "c" * 40, "count": 0, "files": []}
+                                 "partly": None, "branch": "work", "commit": "c" * 40, "head": "d" * 40,
+                                 "commits": [{"commit": "d" * 40, "author": "Ann", "subject": "fix"}],
+                                 "count": 0, "files": []}
 
 
 async def test_another_tenants_session_and_a_runners_refusal_are_problems(gateway: Gateway) -> None:
@@ -27,7 +29,7 @@ async def test_another_tenants_session_and_a_runners_refusal_are_problems(gatewa
     assert (await gateway.http.get("/v1/sessions/unknown/changes/git")).json()["code"] == "NotFound"
 
     class TooOld:
-        async def look(self, session: SessionRecord, access: str) -> None:
+        async def look(self, session: SessionRecord, access: str, start_commit: str | None) -> None:
             raise Problem("UnsupportedCapability", f"The runner {session.runner_id} does not offer it.")
 
     gateway.desk.looks = TooOld()

@@ -188,6 +188,8 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: RuleSet) 
     if state.opening != "closing":
         state.opening = "open"
     state.features = payload.features
+    if state.start_commit is None:
+        state.start_commit = payload.workspace_commit
     state.settings_n = state.n if payload.settings is not None else 0
     state.context.owner = "gateway" if payload.features.get("context_owner") == "gateway" else "agent"
     if payload.agent is not None and payload.agent.model:

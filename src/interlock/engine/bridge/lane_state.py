@@ -99,6 +99,9 @@ class LaneState(msgspec.Struct, kw_only=True):
     """(code, sentence) of the tool that ran without a yes in the open turn."""
     staged_n: int = 0
     """Where in the session's stream its runner reported staged changes last; 0 if nothing is staged (H-17)."""
+    start_commit: str | None = None
+    """What was checked out in the workspace as the agent was opened first; "" without a commit, None if no runner has
+    said it (J-4)."""
     plan_n: int = 0
     """Where in the session's stream its agent's plan stands; 0 if it has none (J-14)."""
     settings_n: int = 0

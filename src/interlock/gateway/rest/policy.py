@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 from starlette.types import ASGIApp
@@ -19,10 +21,12 @@ from interlock.ports.ledger import AuditAppend, PutIdempotency, PutRule, WriteBa
 from interlock.protocol import payloads as p
 from interlock.protocol.answers import Explanation, PolicyRules, RuleList
 from interlock.protocol.api import policy as api
+from interlock.protocol.api.parameters import BOX_PATTERN
+from interlock.protocol.box import Box, Part, parts
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.problems import Place, Problem
-from interlock.protocol.records import AuditDraft, RuleRecord
+from interlock.protocol.records import AuditDraft, RuleRecord, SessionRecord
 
 
 async def show(call: ApiRequest) -> ASGIApp:
@@ -35,7 +39,38 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 async def decision(call: ApiRequest) -> ASGIApp:
     """GET /policy/decision."""
-    return json_answer(explanation(call.front.desk.policy, _described(call)))
+    session_id = call.query("session_id")
+    row = await call.front.desk.ledger.session(session_id, call.principal.tenant_id) if session_id else None
+    return json_answer(explanation(call.front.desk.policy, _described(call, _own_facts(call, row))))
+
+
+class _Machine(msgspec.Struct):
+    """What is read here of a lane's state."""
+
+    permission: Literal["asks", "never"] = "asks"
+    opening: str = "closed"
+    box: Box | None = None
+    offered_box: Box | None = None
+    cost_usd: float = 0.0
+
+
+_machine = msgspec.json.Decoder(_Machine)
+
+
+def _own_facts(call: ApiRequest, row: SessionRecord | None) -> dict[str, Any]:
+    """The facts of a session that the query gives, or else the session's own. A command goes by the box that its agent
+    is to start in, a tool call by the one that its runner has stated."""
+    state = _machine.decode(row.machine) if row is not None else _Machine()
+    offered = state.offered_box if call.choice("door") == "command" else None
+    box: Sequence[str] = parts(state.box if state.opening == "open" else offered)
+    given = call.query("box")
+    if given is not None:
+        if re.fullmatch(BOX_PATTERN, given) is None:
+            raise Problem("InvalidPayload", f"`box` names parts of a box: {', '.join(get_args(Part))}.",
+                          errors=(Place("box", "parts of a box with commas between"),))
+        box = given.split(",") if given else ()
+    cost = call.number("cost_usd") if call.query("cost_usd") is not None else state.cost_usd
+    return {"permission": call.choice("permission") or state.permission, "box": tuple(box), "cost_usd": cost}
 
 
 async def remembered(call: ApiRequest) -> ASGIApp:
@@ -77,7 +112,7 @@ def explanation(policy: RuleSet, subject: PolicySubject, *, fell: bool = False) 
     return Explanation(verdict.effect, verdict.rule, verdict.required, verdict.reason, steps)
 
 
-def _described(call: ApiRequest) -> PolicySubject:
+def _described(call: ApiRequest, own: dict[str, Any]) -> PolicySubject:
     agent = call.query("agent") or ""
     if AGENT_ID.fullmatch(agent) is None:
         raise Problem("InvalidPayload", "`agent` names the agent that the call is of.",
@@ -85,9 +120,8 @@ def _described(call: ApiRequest) -> PolicySubject:
     known: dict[str, Any] = {
         "tenant_id": call.principal.tenant_id, "agent_id": agent,
         "origin": call.choice("origin") or "user",
-        "permission": call.choice("permission") or "asks",
-        "at_ms": call.front.clock.now_ms(), "session_id": call.query("session_id"),
-        "cost_usd": call.number("cost_usd"), "runner_id": call.query("runner"), "person": call.query("person"),
+        "at_ms": call.front.clock.now_ms(), "session_id": call.query("session_id"), **own,
+        "runner_id": call.query("runner"), "person": call.query("person"),
     }
     door = cast("Door", call.choice("door") or "tool")
     if door == "command":

@@ -26,6 +26,7 @@ class _Machine(msgspec.Struct):
     """What is read here of a lane's state."""
 
     staged_n: int = 0
+    start_commit: str | None = None
 
 
 _machine = msgspec.json.Decoder(_Machine)
@@ -47,10 +48,12 @@ async def git(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{session_id}/changes/git."""
     session = await find_session(call)
     desk = call.front.desk
-    found = await desk.looks.look(session, desk.sessions.shown(session).workspace_access)
+    found = await desk.looks.look(session, desk.sessions.shown(session).workspace_access,
+                                  _machine.decode(session.machine).start_commit)
     return json_answer(GitChanges(
         session_id=session.session_id, workspace=session.workspace or None, why_not=found.why_not or None,
-        partly=found.partly or None, branch=found.branch, commit=found.commit, count=found.count, files=found.files))
+        partly=found.partly or None, branch=found.branch, commit=found.commit, head=found.head,
+        commits=found.commits, count=found.count, files=found.files))
 
 
 async def land(call: ApiRequest) -> ASGIApp:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, get_args
 
+from interlock.protocol.box import Part
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import (
     ACTIVE_MAX_MINUTES,
@@ -28,6 +29,8 @@ from interlock.protocol.resources import (
 )
 
 MAX_COST_USD = 1_000_000
+BOX_PATTERN = f"^(({'|'.join(get_args(Part))})(,({'|'.join(get_args(Part))}))*)?$"
+"""Parts of a box, with commas between."""
 
 
 class Parameter(NamedTuple):
@@ -111,6 +114,9 @@ PARAMETERS: dict[str, Parameter] = {
     "decide.workspace": Parameter(_TEXT, "The directory that paths are seen from."),
     "decide.origin": Parameter(_one_of(*get_args(Origin)), "Who gave the command."),
     "decide.permission": Parameter(_one_of(*get_args(Permission)), "Whether the agent asks before its tools."),
+    "decide.box": Parameter({"type": "string", "pattern": BOX_PATTERN},
+                            "What the agent's box holds, with commas between: "
+                            f"{', '.join(get_args(Part))}; empty for no box."),
     "decide.cost_usd": Parameter(_whole(0, MAX_COST_USD, 0), "What the session has cost so far."),
     "decide.runner": Parameter(_TEXT, "The id of the runner that the agent runs on."),
     "decide.person": Parameter(_TEXT, "Whose work it is, such as `user:ann`."),

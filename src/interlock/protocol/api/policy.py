@@ -15,10 +15,11 @@ GET_POLICY = Operation(
     verb="policy show")
 DECIDE = Operation(
     "decide", "GET", "/policy/decision",
-    "What the rules say of a call that is described by the query (P-1).",
+    "What the rules say of a call that is described by the query (P-1). With the `session_id` of a session that there "
+    "is, `permission`, `box` and `cost_usd` are that session's own where the query does not give them.",
     roles=READERS,
     query=("door", "agent", "tool", "kind", "command", "path", "input", "subject", "workspace",
-           "origin", "permission", "type", "session_id", "cost_usd", "runner", "person"),
+           "origin", "permission", "box", "type", "session_id", "cost_usd", "runner", "person"),
     answers=Explanation,
     verb="policy test")
 LIST_REMEMBERED_RULES = Operation(

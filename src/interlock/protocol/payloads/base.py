@@ -22,6 +22,8 @@ Outcome = Literal["allowed", "denied", "expired", "void"]
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEQ)]
 """A number of things, or a place among them: never negative, and no larger than a store and a JSON reader can hold."""
+CommitId = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40}|[0-9a-f]{64})?$", max_length=64)]
+"""A commit of git; "" for a repository that has none."""
 TurnId = Annotated[str, msgspec.Meta(
     pattern="^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-4[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$", max_length=36)]
 """A UUID v4 (RAWP-DPS 7.5.1)."""

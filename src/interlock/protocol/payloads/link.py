@@ -6,7 +6,7 @@ from typing import Literal
 
 from interlock.protocol.box import Box
 from interlock.protocol.hold import Holding
-from interlock.protocol.payloads.base import AgentState, Count, Outcome, Payload
+from interlock.protocol.payloads.base import AgentState, CommitId, Count, Outcome, Payload
 
 WORKSPACE_CHANGES = "workspace_changes"
 """The feature's name in hello: the runner answers `x-interlock.workspace.look` (J-4)."""
@@ -172,14 +172,28 @@ class WorkspaceLook(Payload, frozen=True, kw_only=True):
     agent_id: str = ""
     workspace: str = ""
     workspace_access: Literal["rw", "ro", "none"] = "rw"
+    start_commit: CommitId | None = None
+    """`workspace_commit` of the session's first opening: what is compared with."""
+
+
+class ChangedCommit(Payload, frozen=True, kw_only=True):
+    """A commit that was made since the session began, from its repository: `author` and `subject` are cut if they are
+    long, and `at` is absent for a moment that no clock has."""
+
+    commit: str
+    at: str | None = None
+    author: str = ""
+    subject: str = ""
 
 
 class ChangedFile(Payload, frozen=True, kw_only=True):
-    """One path that differs from the last commit, from the workspace. `added` and `removed` count lines; absent where
-    git compares no lines, as of a binary file. `diff` is unified, and cut at a line's end if `cut`."""
+    """One path of the workspace that differs from `commit` of the report. A renamed one was `old_path`. `added` and
+    `removed` count lines; absent where git compares no lines, as of a binary file. `diff` is unified, and cut at a line
+    end if `cut`."""
 
     path: str
-    change: Literal["added", "modified", "deleted", "retyped", "unmerged"]
+    change: Literal["added", "modified", "deleted", "renamed", "retyped", "unmerged"]
+    old_path: str | None = None
     untracked: bool = False
     added: Count | None = None
     removed: Count | None = None
@@ -190,7 +204,8 @@ class ChangedFile(Payload, frozen=True, kw_only=True):
 class WorkspaceChanges(Payload, frozen=True, kw_only=True):
     """`x-interlock.workspace.changes` (J-4): the answer. `why_not` is one sentence if nothing could be read; `partly`
     is one if not all was. `count` counts every path that was found, of which `files` names the first; `commit` is what
-    is compared with, absent before the first one."""
+    is compared with, absent if that is nothing; `head` is the commit that is checked out, absent before the first one;
+    `commits` are those between the two, newest first."""
 
     request_id: str
     session_id: str
@@ -198,5 +213,7 @@ class WorkspaceChanges(Payload, frozen=True, kw_only=True):
     partly: str = ""
     branch: str | None = None
     commit: str | None = None
+    head: str | None = None
+    commits: list[ChangedCommit] = []
     count: Count = 0
     files: list[ChangedFile] = []

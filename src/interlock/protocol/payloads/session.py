@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.protocol.box import Box
 from interlock.protocol.payloads.agent import AgentSettings
-from interlock.protocol.payloads.base import Count, Payload, StopReason, TurnId
+from interlock.protocol.payloads.base import CommitId, Count, Payload, StopReason, TurnId
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +61,9 @@ class Capabilities(Payload, frozen=True, kw_only=True):
     """The box that the runner has put this very opening into (H-18); None if it states none."""
     settings: AgentSettings | None = None
     """What the agent lets be chosen, and what is set (J-14); None from an adapter that does not say."""
+    workspace_commit: CommitId | None = None
+    """The commit that was checked out in the workspace before the agent started (J-4): "" in a repository without one,
+    None if there is no repository that the runner reads."""
 
 
 class BufferStatus(Payload, frozen=True, kw_only=True):
