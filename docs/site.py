@@ -40,6 +40,15 @@ CAPTIONS = {
     "agents": "Agents, and how each is held", "error": "An error, and what to do",
 }
 """Recordings of the terminal that the page of pictures shows, in this order."""
+CONSOLE_PICTURES, CONSOLE_PAGE = "docs/console-pictures", "docs/console-pictures.md"
+CONSOLE_CAPTIONS = {
+    "inbox": "What waits for you", "edit": "One approval: an edit", "waiting": "One approval: a command",
+    "sessions": "Sessions", "spoken": "What an agent wrote", "ran": "What a tool printed", "begin": "A new session",
+    "command": "A task, step by step", "decided": "What was decided", "runners": "Runners", "usage": "Usage",
+    "policy": "Policy", "audit": "The audit log", "access": "Keys and devices",
+}
+"""Screens of the console that its page of pictures shows, in this order: as a phone has them, and as a desk has."""
+WIDTHS = {"360": "on a phone", "1440": "on a desk"}
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
@@ -83,6 +92,30 @@ def add_pictures(repository: Path, pages: Path, navigation: list[Any]) -> None:
     if done.returncode:
         raise Broken(f"No pictures could be made: {done.stderr.strip()}")
     add_page_of_pictures(pages, navigation)
+    words = [sys.executable, "-m", "tests.console.pictures", str(pages / CONSOLE_PICTURES), "--scheme", "light",
+             "--width", *WIDTHS, "--only", *CONSOLE_CAPTIONS]
+    done = subprocess.run(words, cwd=repository, capture_output=True, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(pages / CONSOLE_PICTURES, ignore_errors=True)
+        print(f"The site has no pictures of the console: {done.stderr.strip()}", file=sys.stderr)
+    else:
+        add_page_of_console(pages, navigation)
+
+
+def add_page_of_console(pages: Path, navigation: list[Any]) -> None:
+    """Add the page of the console's pictures that are staged, behind those of the terminal. Raises Broken if one is not
+    there."""
+    lines = ["# Pictures of the console", "", "Made when this site was built, in a browser. What each screen is for: "
+             "[How to use the console](how-to/console.md)."]
+    for name, caption in CONSOLE_CAPTIONS.items():
+        lines += ["", f"## {caption}"]
+        for width, where in WIDTHS.items():
+            picture = f"{name}-{width}-light.png"
+            if not (pages / CONSOLE_PICTURES / picture).is_file():
+                raise Broken(f"There is no picture {picture}.")
+            lines += ["", f"![{caption}, {where}]({Path(CONSOLE_PICTURES).name}/{picture})"]
+    (pages / CONSOLE_PAGE).write_text("\n".join(lines) + "\n", "utf-8")
+    navigation.insert(4, {"The console": CONSOLE_PAGE})
 
 
 def add_page_of_pictures(pages: Path, navigation: list[Any]) -> None:
@@ -239,7 +272,8 @@ def main() -> int:
     parser.add_argument("--into", type=Path, default=REPOSITORY / "build/site", metavar="DIRECTORY",
                         help="where the site is written; what was there is replaced (default: build/site)")
     parser.add_argument("--pictures", action="store_true",
-                        help="add a page of pictures of the terminal, which are made now, by `interlock up` at work")
+                        help="add pages of pictures of the terminal and of the console, which are made now, by "
+                        "`interlock up` at work and in Chromium")
     parser.add_argument("--version", metavar="VERSION",
                         help="write into DIRECTORY/VERSION, beside other versions, with a menu of them on each page")
     asked = parser.parse_args()

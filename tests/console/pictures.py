@@ -20,14 +20,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.console.pictures", description=__doc__)
     parser.add_argument("directory", type=Path, help="where the pictures go; it is made")
     parser.add_argument("--only", nargs="*", default=(), metavar="SCREEN", help="screens, if not all of them")
+    parser.add_argument("--width", type=int, nargs="*", choices=[one["width"] for one in SIZES], metavar="PIXELS",
+                        default=[one["width"] for one in SIZES], help="widths, if not all of them")
+    parser.add_argument("--scheme", nargs="*", choices=SCHEMES, default=SCHEMES, help="light, dark, or both")
     parser.add_argument("--language", choices=("en", "ko"), default="en", help="(default: %(default)s)")
     asked = parser.parse_args()
     asked.directory.mkdir(parents=True, exist_ok=True)
-    for path in _made(asked.directory, asked.only, asked.language):
+    for path in _made(asked):
         print(path)
 
 
-def _made(directory: Path, only: list[str], language: str) -> Iterator[Path]:
+def _made(asked: argparse.Namespace) -> Iterator[Path]:
     from playwright.sync_api import sync_playwright
 
     program = find_chromium()
@@ -41,24 +44,24 @@ def _made(directory: Path, only: list[str], language: str) -> Iterator[Path]:
             with sync_playwright() as driver:
                 browser = driver.chromium.launch(executable_path=str(program), args=ARGUMENTS)
                 with page_of(browser, house) as page:
-                    page.evaluate("language => localStorage.setItem('interlock.language', language)", language)
+                    page.evaluate("language => localStorage.setItem('interlock.language', language)", asked.language)
                     for name, (path, complete) in screens.items():
-                        if not only or name in only:
-                            yield from _pictures(page, f"{origin(house)}{path}", complete, directory / name)
+                        if not asked.only or name in asked.only:
+                            yield from _pictures(page, f"{origin(house)}{path}", complete, asked, name)
                 browser.close()
         finally:
             house.down()
 
 
-def _pictures(page: Any, address: str, complete: str, path: Path) -> Iterator[Path]:
-    for size in SIZES:
+def _pictures(page: Any, address: str, complete: str, asked: argparse.Namespace, name: str) -> Iterator[Path]:
+    for size in (one for one in SIZES if one["width"] in asked.width):
         page.set_viewport_size(size)
         page.goto(address)
         page.locator(complete).first.wait_for()
         page.wait_for_load_state("networkidle")
-        for scheme in SCHEMES:
+        for scheme in asked.scheme:
             page.emulate_media(color_scheme=scheme)
-            target = path.with_name(f"{path.name}-{size['width']}-{scheme}.png")
+            target = asked.directory / f"{name}-{size['width']}-{scheme}.png"
             page.screenshot(path=target, full_page=True)
             yield target
 

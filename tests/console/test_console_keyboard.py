@@ -99,6 +99,28 @@ def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, house: Hous
     interlock(house, "deny", approval, "--yes")
 
 
+def test_a_sheet_that_is_opened_as_another_closes_stays(browser: Any, house: House) -> None:
+    """A dialog's close event comes in a task of its own: keys may be pressed before it."""
+    with page_of(browser, house) as page:
+        for _ in range(3):
+            page.keyboard.press("?")
+            page.get_by_role("dialog", name="Keys").wait_for()
+            page.evaluate("""async () => {
+                const dialog = document.querySelector('dialog');
+                const closed = new Promise((done) => { dialog.addEventListener('close', done); });
+                dialog.close();
+                document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'k', ctrlKey: true, bubbles: true}));
+                await closed;
+            }""")
+            page.get_by_role("combobox").wait_for()
+            page.evaluate(PAINTED)
+            assert page.locator("dialog").count() == 1
+            page.keyboard.type("runn")
+            page.get_by_role("option", name="Runners view").wait_for()
+            page.keyboard.press("Escape")
+            page.locator("dialog").wait_for(state="detached")
+
+
 def test_a_rule_is_kept_as_it_was_shown_and_is_in_the_list_of_decisions(browser: Any, house: House) -> None:
     approval = asked(house, "echo kept", "keys-rule")
     with page_of(browser, house) as page:

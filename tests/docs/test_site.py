@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 from proof import recording
+from tests.console import screens
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = REPOSITORY / "docs/site.py"
@@ -82,6 +83,29 @@ def test_pictures_get_a_page_behind_the_tutorials(repository: Path, tmp_path: Pa
     (pages / SITE.PICTURES / "tasks-80.svg").unlink()
     with pytest.raises(SITE.Broken, match=r"tasks-80\.svg"):
         SITE.add_page_of_pictures(pages, navigation)
+
+
+def test_pictures_of_the_console_get_a_page_with_each_screen_on_a_phone_and_on_a_desk(
+        repository: Path, tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    navigation = SITE.stage(repository, pages)
+    (pages / SITE.CONSOLE_PICTURES).mkdir()
+    for name in SITE.CONSOLE_CAPTIONS:
+        for width in SITE.WIDTHS:
+            (pages / SITE.CONSOLE_PICTURES / f"{name}-{width}-light.png").write_bytes(b"png")
+    SITE.add_page_of_console(pages, navigation)
+    assert {"The console": "docs/console-pictures.md"} in navigation
+    page = (pages / "docs/console-pictures.md").read_text()
+    assert page.count("![") == 2 * len(SITE.CONSOLE_CAPTIONS)
+    assert "![Policy, on a phone](console-pictures/policy-360-light.png)" in page
+    (pages / SITE.CONSOLE_PICTURES / "policy-1440-light.png").unlink()
+    with pytest.raises(SITE.Broken, match=r"policy-1440-light\.png"):
+        SITE.add_page_of_console(pages, navigation)
+
+
+def test_the_pictures_of_the_console_are_of_screens_that_there_are() -> None:
+    assert set(SITE.CONSOLE_CAPTIONS) <= set(screens.NAMES)
+    assert {int(width) for width in SITE.WIDTHS} <= {size["width"] for size in screens.SIZES}
 
 
 def test_the_pictures_are_those_that_the_tour_of_the_terminal_records() -> None:

@@ -75,6 +75,26 @@ const english = {
   editedNote: 'As its tools reported it; what a command changed is not among it.',
   editedPart: 'As its tools reported it in the events shown here; what a command changed is not among it.',
   edits: '{0} edits',
+  ageDays: '{0} d',
+  ageHours: '{0} h',
+  ageMinutes: '{0} min',
+  allowed: 'allowed',
+  cancelled: 'cancelled',
+  done: 'done',
+  expired: 'not answered in time',
+  void: 'withdrawn',
+  archived: 'archived',
+  closed: 'closed',
+  closing: 'is being closed',
+  compacting: 'is being compacted',
+  failed: 'failed',
+  isIdle: 'idle',
+  opening: 'is being opened',
+  paused: 'paused',
+  queued: 'has tasks that wait',
+  running: 'at work',
+  waiting_approval: 'waits for an approval',
+  waiting_input: 'waits for an answer',
 };
 
 const korean: Record<keyof typeof english, string> = {
@@ -151,6 +171,26 @@ const korean: Record<keyof typeof english, string> = {
   editedNote: '도구가 보고한 대로이며, 명령이 바꾼 것은 포함되지 않습니다.',
   editedPart: '여기 표시된 이벤트에서 도구가 보고한 대로이며, 명령이 바꾼 것은 포함되지 않습니다.',
   edits: '편집 {0}개',
+  ageDays: '{0}일',
+  ageHours: '{0}시간',
+  ageMinutes: '{0}분',
+  allowed: '허용됨',
+  cancelled: '취소됨',
+  done: '완료',
+  expired: '시간 안에 응답 없음',
+  void: '철회됨',
+  archived: '보관됨',
+  closed: '닫힘',
+  closing: '닫는 중',
+  compacting: '압축 중',
+  failed: '실패',
+  isIdle: '유휴',
+  opening: '여는 중',
+  paused: '일시 중지',
+  queued: '대기 중인 작업 있음',
+  running: '작업 중',
+  waiting_approval: '승인 대기',
+  waiting_input: '응답 대기',
 };
 
 /** The sentence, with values put in for {0}, {1} and {2}. */
@@ -159,4 +199,23 @@ export function say(word: keyof typeof english, ...values: (string | number)[]):
     const value = values[Number(at)] ?? '';
     return typeof value === 'number' ? value.toLocaleString(words.language) : value;
   });
+}
+
+const STATES = new Set(['archived', 'closed', 'closing', 'compacting', 'failed', 'opening', 'paused', 'queued', 'running',
+  'waiting_approval', 'waiting_input']);
+
+/** What a session does, in words; a state that this page does not know stays as it is. */
+export function stateOf(state: string): string {
+  return state === 'idle' ? say('isIdle') : STATES.has(state) ? say(state as keyof typeof english) : state;
+}
+
+const RESULTS: Readonly<Partial<Record<string, keyof typeof english>>> = {
+  allow: 'allowed', allowed: 'allowed', cancelled: 'cancelled', denied: 'denied', deny: 'denied', error: 'failed', expired: 'expired',
+  ok: 'done', running: 'running', void: 'void',
+};
+
+/** What became of a call of a tool, or of the question about it, in words. */
+export function resultOf(result: string): string {
+  const word = RESULTS[result];
+  return word === undefined ? result : say(word);
 }

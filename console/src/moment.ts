@@ -1,0 +1,11 @@
+/** Moments as this reader writes them, in the language of the page. */
+import {words} from './language.svelte';
+
+/** The browser's own form of the page's language, such as en-GB. */
+export function locale(): string {
+  return navigator.languages.find((one) => one.startsWith(words.language)) ?? words.language;
+}
+
+export function moment(at: string | number): string {
+  return new Date(at).toLocaleString(locale());
+}
