@@ -26,6 +26,8 @@ def main() -> None:
                              "(default: %(default)s)")
     parser.add_argument("--peers", nargs="*", default=(), metavar="NAME",
                         help="which servers peers measures, by the names of its table (default: all that are here)")
+    parser.add_argument("--rounds", type=int, default=3,
+                        help="how often peers measures each server, one after the other (default: %(default)s)")
     parser.add_argument("--page", type=Path, metavar="FILE",
                         help="a page in which peers puts its table, between the markers that it has")
     parser.add_argument("--kills", type=int, default=100,
@@ -78,7 +80,7 @@ def main() -> None:
     elif asked.what == "peers":
         from benchmarks import peers
 
-        report = peers.run(tuple(asked.peers))
+        report = peers.run(tuple(asked.peers), rounds=asked.rounds)
         text = peers.table(report)
         if asked.page is not None:
             asked.page.write_text(peers.shown_in(asked.page.read_text("utf-8"), report), "utf-8")

@@ -7,7 +7,6 @@ is what the server still has of a session's text after a restart.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import shutil
@@ -19,8 +18,6 @@ from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
 import httpx2
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidHandshake
 
 from interlock.cli.known_agents import KNOWN, KnownAgent
 from interlock.engine.lanes import AT_WORK
@@ -34,7 +31,6 @@ LINE_BYTES = 64 * 1024 * 1024
 
 
 GOOSE_PACKAGE, OPENCODE_PACKAGE = "npm's @aaif/goose-binary-*", "npm's opencode-ai"
-LANGGRAPH_PACKAGE = "PyPI's langgraph-cli[inmem]"
 OPENCODE_VARIABLES = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1",
                       "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
 
@@ -48,6 +44,10 @@ class Peer(Protocol):
 
     name: ClassVar[str]
     interface: ClassVar[str]
+    keeps: ClassVar[bool]
+    """Whether it is meant to have the text of a session after a restart."""
+
+    def __init__(self, place: Place) -> None: ...
 
     def command(self) -> list[str]:
         """The one command that starts it. Raises NotThere."""
@@ -134,7 +134,7 @@ async def events_of(url: str, headers: dict[str, str] | None = None) -> AsyncGen
             raise OSError(head.split(b"\r\n", 1)[0].decode())
         yield None
         while line := await reading.readline():
-            if line.startswith(b"data:"):
+            if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
                 yield json.loads(line[5:])
     finally:
         writing.close()
@@ -161,6 +161,7 @@ class InterlockPeer:
 
     name: ClassVar[str] = "Interlock"
     interface: ClassVar[str] = "REST, server-sent events"
+    keeps: ClassVar[bool] = True
     agent_id: ClassVar[str] = "builtin"
 
     def __init__(self, place: Place) -> None:
@@ -314,6 +315,7 @@ class OpencodePeer:
 
     name: ClassVar[str] = "opencode serve"
     interface: ClassVar[str] = "REST, server-sent events"
+    keeps: ClassVar[bool] = True
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -357,296 +359,3 @@ class OpencodePeer:
 
     async def close(self) -> None:
         await self._http.aclose()
-
-
-class _Rpc:
-    """JSON-RPC over one WebSocket; what is not a reply goes to `notices`."""
-
-    def __init__(self, link: ClientConnection) -> None:
-        self._link = link
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._sent = 0
-        self.notices: asyncio.Queue[Any] = asyncio.Queue()
-        self._reading = asyncio.create_task(self._read())
-
-    @classmethod
-    async def at(cls, url: str) -> _Rpc:
-        """Connect. Raises OSError."""
-        try:
-            return cls(await connect(url, max_size=None, compression=None, open_timeout=ANSWER_S, ping_interval=None))
-        except InvalidHandshake as error:  # It listens already and does not serve yet.
-            raise ConnectionRefusedError(str(error)) from error
-
-    async def call(self, method: str, **params: Any) -> Any:
-        """Send a request and wait for its result."""
-        return await asyncio.wait_for(await self.begin(method, **params), ANSWER_S)
-
-    async def begin(self, method: str, **params: Any) -> asyncio.Future[Any]:
-        """Send a request; its result comes later."""
-        self._sent += 1
-        waiting = self._waiting[self._sent] = asyncio.get_running_loop().create_future()
-        await self._link.send(json.dumps({"jsonrpc": "2.0", "id": self._sent, "method": method, "params": params}))
-        return waiting
-
-    async def _read(self) -> None:
-        with contextlib.suppress(Exception):
-            async for message in self._link:
-                received = json.loads(message)
-                if "method" in received:
-                    self.notices.put_nowait(received)
-                elif (waiting := self._waiting.pop(received.get("id"), None)) is not None and not waiting.done():
-                    if "result" in received:
-                        waiting.set_result(received["result"])
-                    else:
-                        waiting.set_exception(OSError(str(received.get("error"))))
-
-    async def close(self) -> None:
-        """Close the connection."""
-        self._reading.cancel()
-        with contextlib.suppress(Exception):
-            await self._link.close()
-
-
-class CodexPeer:
-    """`codex app-server` over its WebSocket."""
-
-    name: ClassVar[str] = "codex app-server"
-    interface: ClassVar[str] = "JSON-RPC over a WebSocket"
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._url = f"ws://127.0.0.1:{place.port}"
-        self._rpc: _Rpc | None = None
-        place.write(".codex/config.toml", (
-            'model = "fake-model"\nmodel_provider = "fake"\n\n[model_providers.fake]\nname = "fake"\n'
-            f'base_url = "{place.model_url}/v1"\nenv_key = "FAKE_API_KEY"\nwire_api = "responses"\n'
-            "supports_websockets = false\n"))
-
-    def command(self) -> list[str]:
-        return [program("codex", "npm's @openai/codex"), "app-server", "--listen", self._url]
-
-    def environment(self) -> dict[str, str]:
-        return {"FAKE_API_KEY": "fake"}
-
-    def version(self) -> str:
-        return version_of(self.command()[:1], {"HOME": str(self._place.home)})
-
-    async def _opened(self) -> _Rpc:
-        rpc = await _Rpc.at(self._url)
-        await rpc.call("initialize", clientInfo={"name": "benchmark", "version": "1"})
-        return rpc
-
-    async def connected(self) -> None:
-        self._rpc = await self._opened()
-
-    @property
-    def _own(self) -> _Rpc:
-        assert self._rpc is not None, "connected() comes first"
-        return self._rpc
-
-    async def session(self) -> str:
-        started = await self._own.call("thread/start", cwd=str(self._place.workspace), approvalPolicy="never",
-                                       sandbox="read-only")
-        return str(started["thread"]["id"])
-
-    async def prompt(self, session: str, text: str) -> None:
-        await self._own.call("turn/start", threadId=session, input=[{"type": "text", "text": text}])
-
-    async def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
-        rpc = self._own if own else await self._opened()
-        try:
-            if not own:
-                await rpc.call("thread/resume", threadId=session)
-            yield ""
-            while True:
-                received = await rpc.notices.get()
-                if received["method"] == "item/agentMessage/delta" and received["params"]["threadId"] == session:
-                    yield str(received["params"]["delta"])
-        finally:
-            if not own:
-                await rpc.close()
-
-    async def kept(self, session: str) -> str:
-        resumed = await self._own.call("thread/resume", threadId=session)
-        return "".join(item.get("text", "") for turn in resumed["thread"]["turns"] for item in turn["items"]
-                       if item["type"] == "agentMessage")
-
-    async def close(self) -> None:
-        if self._rpc is not None:
-            await self._rpc.close()
-
-
-class GoosePeer:
-    """`goose serve`: the Agent Client Protocol over a WebSocket."""
-
-    name: ClassVar[str] = "goose serve"
-    interface: ClassVar[str] = "ACP over a WebSocket"
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._rpc: _Rpc | None = None
-        self._prompting: list[asyncio.Future[Any]] = []
-
-    def command(self) -> list[str]:
-        return [program("goose", GOOSE_PACKAGE), "serve", "--port", str(self._place.port),
-                "--dangerously-unauthenticated"]
-
-    def environment(self) -> dict[str, str]:
-        return {**goose_variables(self._place), "GOOSE_MODE": "auto"}
-
-    def version(self) -> str:
-        return version_of(self.command()[:1], {"HOME": str(self._place.home)})
-
-    async def _opened(self) -> _Rpc:
-        rpc = await _Rpc.at(f"ws://127.0.0.1:{self._place.port}/acp")
-        await rpc.call("initialize", protocolVersion=1, clientCapabilities={})
-        return rpc
-
-    async def connected(self) -> None:
-        self._rpc = await self._opened()
-
-    @property
-    def _own(self) -> _Rpc:
-        assert self._rpc is not None, "connected() comes first"
-        return self._rpc
-
-    async def session(self) -> str:
-        made = await self._own.call("session/new", cwd=str(self._place.workspace), mcpServers=[])
-        return str(made["sessionId"])
-
-    async def prompt(self, session: str, text: str) -> None:
-        waiting = await self._own.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
-        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._prompting.append(waiting)
-
-    async def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
-        rpc = self._own if own else await self._opened()
-        try:
-            if not own:
-                await rpc.call("session/load", sessionId=session, cwd=str(self._place.workspace), mcpServers=[])
-            while not rpc.notices.empty():  # What was before.
-                rpc.notices.get_nowait()
-            yield ""
-            while True:
-                yield _text_of(await rpc.notices.get(), session)
-        finally:
-            if not own:
-                await rpc.close()
-
-    async def kept(self, session: str) -> str:
-        rpc = await self._opened()
-        try:
-            await rpc.call("session/load", sessionId=session, cwd=str(self._place.workspace), mcpServers=[])
-            return "".join(_text_of(rpc.notices.get_nowait(), session) for _ in range(rpc.notices.qsize()))
-        finally:
-            await rpc.close()
-
-    async def close(self) -> None:
-        if self._rpc is not None:
-            await self._rpc.close()
-
-
-LANGGRAPH_GRAPH = '''"""One node, which asks a model and streams what comes, as an agent's node does."""
-import json
-import os
-
-import httpx
-from langgraph.config import get_stream_writer
-from langgraph.graph import END, START, MessagesState, StateGraph
-
-
-async def answer(state: MessagesState) -> dict:
-    send, text = get_stream_writer(), ""
-    asked = {"role": "user", "content": state["messages"][-1].content}
-    body = {"model": "fake-model", "stream": True, "messages": [asked]}
-    async with httpx.AsyncClient(timeout=None) as http:
-        async with http.stream("POST", os.environ["MODEL_URL"] + "/v1/chat/completions", json=body) as reply:
-            async for line in reply.aiter_lines():
-                if line.startswith("data: {"):
-                    for choice in json.loads(line[6:])["choices"]:
-                        piece = choice["delta"].get("content") or ""
-                        if piece:
-                            text += piece
-                            send({"text": piece})
-    return {"messages": [("ai", text)]}
-
-
-builder = StateGraph(MessagesState)
-builder.add_node("answer", answer)
-builder.add_edge(START, "answer")
-builder.add_edge("answer", END)
-graph = builder.compile()
-'''
-
-
-class LangGraphPeer:
-    """`langgraph dev`: the server that PyPI has without a licence, which keeps threads in memory and writes them to a
-    file; a graph of one node asks the model."""
-
-    name: ClassVar[str] = "langgraph dev"
-    interface: ClassVar[str] = "REST, server-sent events"
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._url = f"http://127.0.0.1:{place.port}"
-        self._http = httpx2.AsyncClient(timeout=ANSWER_S)
-        place.write("workspace/graph.py", LANGGRAPH_GRAPH)
-        place.write("workspace/langgraph.json", json.dumps({"dependencies": ["."],
-                                                            "graphs": {"agent": "./graph.py:graph"}}))
-
-    def command(self) -> list[str]:
-        return [program("langgraph", LANGGRAPH_PACKAGE), "dev", "--host", "127.0.0.1", "--port", str(self._place.port),
-                "--no-browser", "--no-reload"]
-
-    def environment(self) -> dict[str, str]:
-        return {"MODEL_URL": self._place.model_url, "LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
-
-    def version(self) -> str:
-        return version_of(self.command()[:1], {"HOME": str(self._place.home)})
-
-    async def connected(self) -> None:
-        try:
-            (await self._http.get(f"{self._url}/ok", timeout=TRY_S)).raise_for_status()
-        except httpx2.HTTPError as error:
-            raise ConnectionRefusedError from error
-
-    async def session(self) -> str:
-        made = (await self._http.post(f"{self._url}/threads", json={})).raise_for_status().json()
-        return str(made["thread_id"])
-
-    async def prompt(self, session: str, text: str) -> None:
-        (await self._http.post(f"{self._url}/threads/{session}/runs", json={
-            "assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]},
-            "stream_mode": ["custom"], "stream_resumable": True})).raise_for_status()
-
-    async def reader(self, session: str, *, own: bool) -> AsyncGenerator[str]:
-        async for event in events_of(f"{self._url}/threads/{session}/stream"):
-            if event is None:
-                yield ""
-            elif isinstance(event, dict) and "text" in event:
-                yield str(event["text"])
-
-    async def kept(self, session: str) -> str:
-        state = (await self._http.get(f"{self._url}/threads/{session}/state")).raise_for_status().json()
-        messages = (state.get("values") or {}).get("messages", [])
-        return "".join(str(message["content"]) for message in messages if message["type"] == "ai")
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-
-def _text_of(received: Any, session: str) -> str:
-    if received["method"] != "session/update" or received["params"]["sessionId"] != session:
-        return ""
-    update = received["params"]["update"]
-    return str(update["content"].get("text", "")) if update["sessionUpdate"] == "agent_message_chunk" else ""
-
-
-PEERS: tuple[type[InterlockPeer | OpencodePeer | CodexPeer | GoosePeer | LangGraphPeer], ...] = (
-    InterlockPeer, BehindGoose, BehindOpencode, OpencodePeer, CodexPeer, GoosePeer, LangGraphPeer)
-ABSENT = {
-    "OpenHands agent-server": "no driver for it is written yet; it needs Python 3.12",
-    "Omnigent": "no driver for it is written yet",
-    "ACP's SDK over a WebSocket": "no driver for it is written yet; `python -m benchmarks acp` has the SDK over stdio",
-}
-"""Servers that are not measured, with the reason."""

@@ -10,20 +10,36 @@ import asyncio
 import contextlib
 import os
 import signal
+import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx2
 import msgspec
 
-from benchmarks.peer_servers import ABSENT, PEERS, NotThere, Peer, Place
+from benchmarks.peer_servers import (
+    BehindGoose,
+    BehindOpencode,
+    InterlockPeer,
+    NotThere,
+    OpencodePeer,
+    Peer,
+    Place,
+)
 from benchmarks.processes import listening
+from benchmarks.python_peers import LangGraphPeer, OmnigentPeer, OpenHandsPeer
+from benchmarks.socket_peers import AcpSdkPeer, CodexPeer, GoosePeer
 from benchmarks.weight import memory
 from interlock.app.own_servers import free_port
 
+PEERS: tuple[type[Peer], ...] = (
+    InterlockPeer, BehindGoose, BehindOpencode, OpencodePeer, CodexPeer, GoosePeer, AcpSdkPeer, OmnigentPeer,
+    OpenHandsPeer, LangGraphPeer)
+ROUNDS = 3
+"""Each round measures all servers one after the other; medians of the rounds are shown."""
 EVENTS = 10_000
 EVENT_BYTES = 100
 READERS = 4
@@ -61,6 +77,8 @@ class PeerResult(msgspec.Struct, frozen=True, omit_defaults=True):
     seen: int = 0
     lost: int = 0
     runs: int = 0
+    of_ours: float = 0.0
+    """Its events a second by ours, of the same round."""
 
 
 class PeersReport(msgspec.Struct, frozen=True):
@@ -68,33 +86,56 @@ class PeersReport(msgspec.Struct, frozen=True):
 
     results: list[PeerResult]
     load: float
+    rounds: int = 1
 
 
-def run(names: tuple[str, ...] = (), events: int = EVENTS) -> PeersReport:
-    """Measure each server that is here, or those of `names`."""
-    results: list[PeerResult] = []
-    with listening("interlock.model_stand_in", "--port", "0") as model:
-        for kind in PEERS:
-            if names and kind.name not in names:
-                continue
-            with tempfile.TemporaryDirectory(prefix="interlock-peers-", ignore_cleanup_errors=True) as home:
-                place = Place(Path(home), free_port(), f"http://127.0.0.1:{model.port}")
-                trial = _Trial(kind, place)
-                try:
-                    results.append(asyncio.run(trial.measure(events)))
-                except NotThere as absent:
-                    results.append(PeerResult(kind.name, missing=str(absent)))
-                except (OSError, TimeoutError, httpx2.HTTPError, RuntimeError) as error:
-                    why = " ".join(str(error).split()) or type(error).__name__
-                    results.append(PeerResult(kind.name, missing=f"at {trial.step}: {why[:200]}"))
-    results += [PeerResult(name, missing=why) for name, why in ABSENT.items() if not names]
-    return PeersReport(results, os.getloadavg()[0])
+def run(names: tuple[str, ...] = (), events: int = EVENTS, rounds: int = ROUNDS) -> PeersReport:
+    """Measure each server that is here, or those of `names`, once a round; every other round goes through them from the
+    last to the first."""
+    kinds = [kind for kind in PEERS if not names or kind.name in names]
+    found: dict[str, list[PeerResult]] = {kind.name: [] for kind in kinds}
+    for number in range(rounds):
+        made: dict[str, PeerResult] = {}
+        for kind in kinds if number % 2 == 0 else reversed(kinds):
+            earlier = found[kind.name]
+            made[kind.name] = earlier[0] if earlier and earlier[0].missing else _measured(kind, events)
+        ours = made.get(InterlockPeer.name)
+        for name, one in made.items():
+            share = one.events_s / ours.events_s if ours is not None and ours.events_s else 0.0
+            found[name].append(msgspec.structs.replace(one, of_ours=share))
+    return PeersReport([middle_of(results) for results in found.values()], os.getloadavg()[0], rounds)
+
+
+def _measured(kind: type[Peer], events: int) -> PeerResult:
+    """Start one server and do the work; what was in the way is in the result."""
+    with listening("interlock.model_stand_in", "--port", "0") as model, \
+            tempfile.TemporaryDirectory(prefix="interlock-peers-", ignore_cleanup_errors=True) as home:
+        place = Place(Path(home), free_port(), f"http://127.0.0.1:{model.port}")
+        trial = _Trial(kind, place)
+        try:
+            return asyncio.run(trial.measure(events))
+        except NotThere as absent:
+            return PeerResult(kind.name, missing=str(absent))
+        except (OSError, TimeoutError, httpx2.HTTPError, RuntimeError) as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            return PeerResult(kind.name, missing=f"at {trial.step}: {why[:200]}")
+
+
+def middle_of(results: list[PeerResult]) -> PeerResult:
+    """Return the medians of a server's rounds, and of what may not happen at all the worst."""
+    done = [one for one in results if not one.missing]
+    if not done:
+        return results[0]
+    figures = {name: statistics.median(getattr(one, name) for one in done)
+               for name in ("first_text_s", "events_s", "cpu_s", "idle_mb", "session_mb", "of_ours")}
+    worst = {name: max(getattr(one, name) for one in done) for name in ("seen", "lost", "runs")}
+    return msgspec.structs.replace(done[0], readers=min(one.readers for one in done), **figures, **worst)
 
 
 class _Trial:
     """One server, from its start to its end."""
 
-    def __init__(self, make: Callable[[Place], Peer], place: Place) -> None:
+    def __init__(self, make: type[Peer], place: Place) -> None:
         self._peer = make(place)
         self._make = make
         self._place = place
@@ -205,7 +246,7 @@ class _Trial:
         await self._start()
         kept = await self._peer.kept(session)
         await asyncio.sleep(QUIET_S)
-        if "hello" not in kept:
+        if self._peer.keeps and "hello" not in kept:
             raise RuntimeError("what it has of the session lacks the answer of the turn before")
         count = seen.count("of 2000")
         return count, count - min(count, kept.count("of 2000")), await self._asked() - before
@@ -249,6 +290,9 @@ class _Trial:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        for pid in pids[1:]:  # What it has left behind.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process = None
 
     def _cpu_s(self) -> float:
@@ -285,17 +329,18 @@ def shown_in(page: str, report: PeersReport) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"The page has no lines {BEGIN} and {END}.")
-    return f"{before}{BEGIN}\n\n{table(report)}\n\nLoad of the machine: {report.load:.0f}.\n\n{END}{after}"
+    return (f"{before}{BEGIN}\n\n{table(report)}\n\n"
+            f"Medians of {report.rounds} rounds over all servers. Load of the machine: {report.load:.0f}.\n\n"
+            f"{END}{after}")
 
 
 def table(report: PeersReport) -> str:
     """The table that docs/explanation/beside-others.md shows."""
     lines = ["| server | first text, s | readers served | events/s | of ours | processor, s | idle, MB "
              "| a session, MB | seen, then lost | model asked |", "|---|---|---|---|---|---|---|---|---|---|"]
-    ours = next((one.events_s for one in report.results if one.name == PEERS[0].name), 0.0)
     for one in report.results:
         if not one.missing:
-            share = f"{one.events_s / ours:.2f}" if ours else ""
+            share = f"{one.of_ours:.2f}" if one.of_ours else ""
             lines.append(f"| {one.name} {one.version} | {one.first_text_s:.1f} | {one.readers} of {READERS} "
                          f"| {one.events_s:,.0f} | {share} | {one.cpu_s:.1f} | {one.idle_mb:.0f} "
                          f"| {max(0.0, one.session_mb):.1f} | {one.seen}, {one.lost} | {one.runs} |")

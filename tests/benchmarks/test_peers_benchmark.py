@@ -6,17 +6,19 @@ import ast
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
-from benchmarks.peer_servers import LangGraphPeer, OpencodePeer, Place, events_of
-from benchmarks.peers import BEGIN, END, PeerResult, PeersReport, run, shown_in, table
+from benchmarks.peer_servers import OpencodePeer, Place, events_of
+from benchmarks.peers import BEGIN, END, PEERS, PeerResult, PeersReport, middle_of, run, shown_in, table
+from benchmarks.python_peers import LangGraphPeer
 
 from benchmarks import peers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-OURS = PeerResult("Interlock", "0.1.0", "REST", "", 2.0, 4, 1_000.0, 6.0, 250.0, 2.7, 300, 0, 1)
-OTHER = PeerResult("one", "1.2", "REST", "", 1.0, 1, 2_000.0, 1.0, 100.0, -0.1, 300, 300, 2)
+OURS = PeerResult("Interlock", "0.1.0", "REST", "", 2.0, 4, 1_000.0, 6.0, 250.0, 2.7, 300, 0, 1, 1.0)
+OTHER = PeerResult("one", "1.2", "REST", "", 1.0, 1, 2_000.0, 1.0, 100.0, -0.1, 300, 300, 2, 2.0)
 
 
 def test_servers_stand_beside_ours_and_absent_ones_have_a_reason() -> None:
@@ -33,8 +35,25 @@ def test_a_page_gets_the_table_between_its_markers() -> None:
     assert once.startswith(f"# Page\n{BEGIN}\n\n| server")
     assert once.endswith(f"{END}\nafter\n")
     assert shown_in(once, PeersReport([OURS], 3.0)) == once
+    assert "Medians of 1 rounds" in once
     with pytest.raises(ValueError, match="has no lines"):
         shown_in("# Page\n", PeersReport([OURS], 3.0))
+
+
+def test_rounds_are_shown_by_their_medians_and_losses_by_the_worst() -> None:
+    rounds = [PeerResult("one", readers=4, events_s=rate, lost=lost, of_ours=share)
+              for rate, lost, share in ((10.0, 0, 0.1), (90.0, 300, 0.3), (20.0, 0, 0.2))]
+    shown = middle_of([*rounds, PeerResult("one", missing="at its start: it ended")])
+    assert (shown.events_s, shown.of_ours, shown.lost, shown.missing) == (20.0, 0.2, 300, "")
+    assert middle_of([PeerResult("one", missing="absent")]).missing == "absent"
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in PEERS if not kind.name.startswith("Interlock")])
+def test_each_server_that_is_absent_says_what_has_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("ACP_SDK_MODULES", raising=False)
+    (absent,) = run((name,), rounds=2).results
+    assert re.search("npm's|PyPI's", absent.missing)
 
 
 def test_the_page_of_the_documentation_has_a_table() -> None:
@@ -53,7 +72,8 @@ def test_a_server_that_ends_at_once_is_reported(tmp_path: Path, monkeypatch: pyt
     program.write_text("#!/bin/sh\nexit 3\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert [one.missing for one in run(("opencode serve",)).results] == ["at its start: it ended with status 3"]
+    (failed,) = run(("opencode serve",), rounds=1).results
+    assert failed.missing == "at its start: it ended with status 3"
 
 
 async def _refused() -> None:
@@ -90,7 +110,7 @@ def test_the_graph_of_langgraph_lies_where_its_server_is_started(tmp_path: Path)
 @pytest.mark.long
 def test_ours_keeps_what_was_shown_and_asks_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "SESSIONS", 1)
-    (ours,) = run(("Interlock",), events=500).results
+    (ours,) = run(("Interlock",), events=500, rounds=1).results
     assert ours.missing == ""
     assert (ours.readers, ours.lost, ours.runs) == (4, 0, 1)
     assert ours.seen >= peers.KILL_AFTER
