@@ -138,7 +138,7 @@ def cli() -> str:
 def _causes(status: ExitStatus) -> str:
     states = [f"state `{state}`" for state, of in BY_STATE.items() if of is status]
     codes = [f"`{code}`" for code, of in BY_CODE.items() if of is status]
-    return ", ".join((*states, *codes)) or {ExitStatus.INTERRUPTED: "Ctrl-C; the work goes on"}.get(status, "")
+    return ", ".join((*states, *codes)) or {ExitStatus.INTERRUPTED: "Ctrl-C; the work continues"}.get(status, "")
 
 
 # --- REST ---
@@ -213,9 +213,9 @@ MEANING = {
     "budget.each": "who has a pot of a day's money: the tenant, each agent, or each session",
     "budget.tokens_per_turn": "tokens in and out of the model in one turn",
     "budget.usd_per_day": "US dollars of a day of UTC, as a text such as `\"2.50\"`",
-    "budget.required": "how many people must let the work go on",
+    "budget.required": "how many people must let the work continue",
     "budget.groups": "quorums by role, as in a rule of policy",
-    "budget.self": "who asked for the work may let it go on",
+    "budget.self": "who asked for the work may let it continue",
     "budget.ttl": "how long is waited for an answer: `\"15m\"`, `\"24h\"`; without, `limits.approval_ttl_ms`",
     "limits.timeout_ms": "how long a command may run that says nothing itself; stands still while it waits for a yes",
     "limits.approval_ttl_ms": "how long an approval may be answered; at most 30 days",
@@ -258,7 +258,7 @@ MEANING = {
     "before.secretFile": "file that holds the secret, `whsec_…`; below the state directory unless it is absolute",
     "before.secretEnv": "or the variable of the gateway's environment that holds it",
     "before.timeoutMs": "how long the hook may take",
-    "before.required": "whether a hook that does not answer cancels the compaction; else it goes on without",
+    "before.required": "whether a hook that does not answer cancels the compaction; else it continues without",
     "agents.defaults.compaction": "see the two tables below",
     "agents.defaults.contextPruning": "old tool results in what is sent to a model; see below",
     "pruning.enabled": "whether old tool results are cut short in requests; the transcript keeps them whole",
@@ -530,7 +530,7 @@ def config_page() -> str:
         "of them does. An allow rule about the input covers all of it, a denial needs one part.",
         "[By example](../how-to/policies.md)."),
               *_keys("policy", config.PolicySection), "", *_keys("rule", Rule), "", "## [[budgets]]", "", *paragraph(
-        "At its limit a session pauses and asks whether to go on. [How to set them](../how-to/budgets.md)."),
+        "At its limit a session pauses and asks whether to continue. [How to set them](../how-to/budgets.md)."),
               *_keys("budget", BudgetRule), "", "## [[redaction.rules]]", "", *paragraph(
         "Applied in order to the texts of what leaves for logs, webhooks and exports of conversations, never to ids;",
         "credentials are kept out without any rule."),
@@ -693,17 +693,17 @@ def sdk() -> str:
         if room is resources.CommandMethods:
             rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(pages.wait)))
         lines += [f"## {name.capitalize() or 'Gateway'}", "", _first(room), "",
-                  *table(("method", "gives", "what it does"), rows), ""]
+                  *table(("method", "returns", "what it does"), rows), ""]
     lines += ["## A prompt as parts", "", *paragraph(
         "`gateway.stream(prompt, on_approval=…, **target)` submits a prompt, with the arguments of `commands.submit`,",
-        "and gives its parts until it has ended, `Lost` and `Reattached` among them."),
+        "and yields its parts until it has ended, `Lost` and `Reattached` among them."),
               *table(("part", "attributes", "what it is"), (
                   (f"`{one.__name__}`", ", ".join(f"`{field.name}`" for field in fields(one)), _first(one))
                   for one in PARTS)), ""]
     watched = [method for name, method in vars(Watched).items() if name in ("command", "session", "events", "drop")]
     lines += ["## Watching many streams", "", *paragraph(
         "`gateway.watch()` follows any number of streams over one WebSocket. Say what to follow, before or inside the",
-        "loop over it; the loop ends when every stream has. It gives `StreamEvent` with the `ref` of its stream,",
+        "loop over it; the loop ends when every stream has. It yields `StreamEvent` with the `ref` of its stream,",
         "`StreamEnd` for a stream that has ended or, with `error`, could not begin, and `Lost` and `Reattached` for "
         "the connection."),
               *table(("method", "what it does"), (
@@ -718,7 +718,7 @@ def sdk() -> str:
         "A read, or a change under its key, whose connection was lost; and what was answered",
         ", ".join(f"`{code}`" for code in sorted(PATIENT_CODES)) + f", after `Retry-After` (up to "
         f"{RETRY_AFTER_MAX_S:.0f} s). At most {ATTEMPTS} times, with growing pauses up to {PAUSE_MAX_S:.0f} s. Pairing",
-        "a runner is sent once. Streams go on behind their last durable event, for as long as a gateway is away, up",
+        "a runner is sent once. Streams continue after their last durable event, for as long as a gateway is away, up",
         f"to {STREAM_GIVE_UP_S:.0f} s, and say `Lost` and `Reattached`.")]
     return page("The Python library", *lines[:-1])
 

@@ -109,7 +109,7 @@ def test_the_key_shows_the_newest_output_after_its_call_has_ended(monkeypatch: p
     shown = Screen("claude")
     show(shown, ASKED, told(0, FOLDED), result(FOLDED))
     shown.toggle_fold()
-    head, _, rest = plain(screen).partition("the newest folded output goes on:\n")
+    head, _, rest = plain(screen).partition("the newest folded output continues:\n")
     assert "".join(head.splitlines(keepends=True)[1:11]) + rest == FOLDED
 
 

@@ -196,7 +196,7 @@ def test_after_ctrl_c_the_work_goes_on_and_attach_shows_the_rest(site: Site) -> 
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130
-    assert "the work goes on" in err
+    assert "the work continues" in err
     assert "interlock attach cmd_" in err
     back = site.call("attach", "@last")
     assert back.returncode == 0

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.req("Y-5")
     (No("user:owner", "  "), "denied by user:owner", None),
     (No("policy:no rm", "it deletes"), 'denied by the policy rule "no rm": it deletes', "no rm"),
     (No("policy:policy:odd"), 'denied by the policy rule "policy:odd"', "policy:odd"),
-    (No("gateway", "nobody answered in time"), "denied by gateway: nobody answered in time", None),
+    (No("gateway", "no one answered in time"), "denied by gateway: no one answered in time", None),
 ])
 def test_the_sentence_names_who_or_which_rule_and_why(no: No, sentence: str, rule: str | None) -> None:
     assert (no.sentence(), no.rule) == (sentence, rule)

@@ -229,8 +229,8 @@ def test_only_the_usage_after_the_end_finishes_a_turn() -> None:
      "user:ann", "Denied by user:ann: not on Friday"),
     (p.InteractionResponse(interaction_id="x-i1", decision="deny", by="policy:no-rm"), "denied", "policy:no-rm",
      "Denied by policy:no-rm."),
-    (p.InteractionTimeout(interaction_id="x-i1"), "expired", None, "Denied by the gateway: nobody answered in time"),
-    (None, "expired", None, "Denied by the runner: nobody answered in time"),
+    (p.InteractionTimeout(interaction_id="x-i1"), "expired", None, "Denied by the gateway: no one answered in time"),
+    (None, "expired", None, "Denied by the runner: no one answered in time"),
     (None, "void", "runner", "Denied by runner: the question was given up"),
 ])  # fmt: skip
 def test_a_denial_says_who_and_why(answer: p.Payload | None, outcome: str, by: str | None, said: str) -> None:

@@ -228,7 +228,7 @@ def _wrapped(line: CardLine, spans: tuple[ColourSpan, ...], width: int) -> list[
     for piece in cut(line.text, width - len(INDENT)):
         before = CONTINUED if at else INDENT
         own = shifted(spans, at, at + len(piece), len(before))
-        if at and spans and line.style in SIGN:  # A row that goes on has no sign of its own.
+        if at and spans and line.style in SIGN:  # A row that continues has no sign of its own.
             own = (ColourSpan(0, len(before), SIGN[line.style]), *own)
         rows.append(CardRow(before + piece, line.style, spans=own))
         at += len(piece)

@@ -43,13 +43,13 @@ COMMANDS = {
     "/new": "[MODEL] starts a new session; text after it is the first message", "/reset": "the same as /new",
     "/status": "agent, model, tokens, cost, what runs and what waits", "/stop": "ends what runs and what waits",
     "/compact": "[WHAT TO KEEP] makes a long conversation shorter", HELP: "shows this",
-    "/quit": "leaves; what runs goes on",
+    "/quit": "leaves; what runs continues",
 }
 """The chat's own commands. All but the last two are for the gateway."""
 KEYS = (("Enter", "sends"), ("Alt-Enter", "new line"), ("Tab", "completes commands and paths"),
         ("Up, Ctrl-R", "earlier messages"), ("Ctrl-C", "clears the line; on an empty line ends the turn"),
         ("Ctrl-D", "leaves"))
-WELCOME = "/help lists commands and keys · /quit leaves, what runs goes on"
+WELCOME = "/help lists commands and keys · /quit leaves, what runs continues"
 PROMPT = "> "
 _LIVE = [state for state in get_args(CommandState) if state not in BY_STATE]
 
@@ -72,7 +72,7 @@ def chat(
     try:
         return asyncio.run(_Talk(where, key, "elsewhere" if no_input else "ask").run())
     except KeyboardInterrupt:
-        say("\nwhat runs goes on; see it with: interlock attach @last")
+        say("\nwhat runs continues; see it with: interlock attach @last")
         return ExitStatus.INTERRUPTED
 
 
@@ -338,7 +338,7 @@ class _Talk:
 
 
 class _Shown(AbstractContextManager[None]):
-    """Show a refusal, and go on; without a gateway there is nothing to go on with."""
+    """Show a refusal, and continue; without a gateway there is nothing to continue with."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
         if not isinstance(error, Trouble) or error.code == "Unreachable":

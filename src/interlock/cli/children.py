@@ -160,7 +160,7 @@ async def keep_apart(child: Child) -> None:
     try:
         await keep_alive(child)
     except Trouble as trouble:
-        say(f"{trouble}; gateway and runner go on without it", "red", str(trouble).partition(":")[0])
+        say(f"{trouble}; gateway and runner continue without it", "red", str(trouble).partition(":")[0])
         await asyncio.Event().wait()
 
 

@@ -76,6 +76,6 @@ def _runners(directory: Path) -> list[str]:
         except TimeoutError:
             raise Trouble("Timeout", "The runner did not answer in time.", "Look at its log, and try again.") from None
         if not answer.ok:
-            raise Trouble("Conflict", answer.sentence, "The runner goes on with what it had read.")
+            raise Trouble("Conflict", answer.sentence, "The runner continues with what it had read.")
         told.append("the runner has read the config again")
     return told

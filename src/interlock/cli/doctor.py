@@ -188,7 +188,7 @@ async def _gateway(where: Where) -> list[HostFinding]:
           for one in standing.drains),
         *(() if standing.unsigned is None else (HostFinding(
             "audit log", False, f"It cannot be signed, so no new command is taken: {standing.unsigned}",
-            "What runs goes on."),)),
+            "What runs continues."),)),
         *(() if standing.restored is None else (HostFinding(
             "older ledger", False, " ".join(restored_lines(standing.restored)),
             "See docs/how-to/backup.md, \"What a restored ledger lacks\"."),)),

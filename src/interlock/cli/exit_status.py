@@ -21,7 +21,7 @@ class ExitStatus(IntEnum):
     NOT_AUTHORISED = 8
     CONFLICT = 9
     INTERRUPTED = 130
-    """Ctrl-C; the work goes on."""
+    """Ctrl-C; the work continues."""
 
 
 BY_STATE: dict[str, ExitStatus] = {

@@ -32,7 +32,7 @@ TERMINAL = frozenset(BY_STATE)
 _WAITS = {
     "pending_approval": "the task waits for an approval before it starts",
     "pausing": "pausing: the agent stands at its next step",
-    "paused": "paused; go on with: interlock resume",
+    "paused": "paused; continue with: interlock resume",
     "canceling": "canceling",
 }
 
@@ -190,7 +190,8 @@ def link_sentence(heard: StreamLost | StreamResumed | CursorForgotten) -> str:
     """Say the outcome of the connection."""
     match heard:
         case StreamLost(why):
-            return f"the connection to the gateway was lost{f' ({why})' if why else ''}; the work goes on, reconnecting"
+            cause = f" ({why})" if why else ""
+            return f"the connection to the gateway was lost{cause}; the work continues, reconnecting"
         case StreamResumed(replayed, away_s, more):
             return f"reattached after {span(away_s)}: {'more than ' if more else ''}{count(replayed, 'event')} replayed"
         case CursorForgotten():

@@ -96,7 +96,7 @@ def service_install(
 
 
 def service_remove(part: PartArgument, /, *, for_: ForOption = None) -> int:
-    """Remove the file by which this host starts a part; what runs goes on until it is stopped."""
+    """Remove the file by which this host starts a part; what runs continues until it is stopped."""
     kind = for_ or _platform()
     path = place(part, kind).expanduser()
     try:

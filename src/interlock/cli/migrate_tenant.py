@@ -56,7 +56,7 @@ def migrate_tenant(asked: MoveRequest, *, json: bool) -> int:
     print_sentence(f"moved {moved.tenant_id} to {moved.to}: {counted}, checked on both sides")
     if moved.closed_ms is not None:
         closed = f"it was closed for {moved.closed_ms / 1000:.1f} s; " if moved.closed_ms else ""
-        say(f"{closed}its runners go on there by themselves: put the new address into their config", "dim")
+        say(f"{closed}its runners continue there by themselves: put the new address into their config", "dim")
     else:
         say("the source refuses the tenant from now on and names that place; pair its runners there", "dim")
     if moved.objects:

@@ -10,7 +10,7 @@ from interlock.protocol.denial_text import MAX_REASON_CHARS, No
 from interlock.protocol.resources import Command
 
 _STYLE = {"succeeded": "green", "canceled": "bold"}
-GOES_ON = "the work goes on"
+GOES_ON = "the work continues"
 NOT_RUN = "✗ not run:"
 SENTENCE_CHARS = MAX_REASON_CHARS + 200
 """A reason that a person wrote is shown whole, with who they are."""
@@ -47,7 +47,7 @@ def denied_lines(command: Command) -> list[str]:
 
 
 def interrupted_line(command_id: str) -> str:
-    """Say that the work goes on, and how to come back to it."""
+    """Say that the work continues, and how to come back to it."""
     return f"{GOES_ON}; come back with: interlock attach {command_id}  ·  end it with: interlock cancel " \
            f"{command_id}"
 

@@ -21,7 +21,7 @@ from interlock.protocol.drains import Drain, DrainScope
 from interlock.protocol.resources import Command
 
 OBEYED_S = 10
-"""So long at most an agent is waited for to stand still, or to go on."""
+"""So long at most an agent is waited for to stand still, or to continue."""
 Reason = Annotated[str | None, Parameter(help="Kept with it.")]
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
@@ -46,7 +46,7 @@ def resume(
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Let a paused task go on."""
+    """Let a paused task continue."""
     return asyncio.run(_order("resume", id_, reason, where, json=json))
 
 
@@ -91,7 +91,7 @@ async def _order(kind: str, text: str, reason: str | None, where: Where, *, json
         late = " · it stands at its agent's next step" if about.state == "pausing" else ""
         print_sentence(f"{about.id} is {about.state}{late}")
         if about.state == "paused":
-            say(f"go on with: interlock resume {about.id}", "dim")
+            say(f"continue with: interlock resume {about.id}", "dim")
     return ExitStatus.DONE
 
 

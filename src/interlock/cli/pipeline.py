@@ -155,7 +155,7 @@ class _Started:
         except (TimeoutError, InterlockError) as error:
             why = "the gateway did not confirm it in time" if isinstance(error, TimeoutError) else str(error)
             what = command.id if command is not None else "The task"
-            self._job.annotate("error", "Not canceled", f"{what} was not canceled: {why}; the work may go on")
+            self._job.annotate("error", "Not canceled", f"{what} was not canceled: {why}; the work may continue")
             return ExitStatus.INTERRUPTED
 
     async def _close(self, ended: Command) -> int:

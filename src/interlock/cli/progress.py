@@ -17,7 +17,7 @@ LASTING = frozenset({
     "answer", "approve", "attach", "chat", "demo", "deny", "gateway", "run", "runner", "slack", "telegram", "up",
     "__complete", "audit erase", "audit witness", "conformance",
 })
-"""Verbs that follow something, ask something, or run until they are ended: they say themselves what goes on."""
+"""Verbs that follow something, ask something, or run until they are ended: they say themselves what happens."""
 
 
 class _SoFar:

@@ -70,7 +70,7 @@ def _renew(context: Context, state: Path) -> Context:
     end = ends_ms(token)
     if end is None and tokens.expires_in is not None:
         end = int((time.time() + tokens.expires_in) * 1000)
-    # Issuers that rotate refresh tokens send another one; the rest go on with the first.
+    # Issuers that rotate refresh tokens send another one; the rest continue with the first.
     kept = msgspec.structs.replace(renewal, refresh_token=tokens.refresh_token or renewal.refresh_token)
     return msgspec.structs.replace(context, credential=token, ends_ms=end, renew_ms=renewed_from(end),
                                    renewal=kept)

@@ -130,7 +130,7 @@ def _check_options(agent: str, session: str | None, branch: str | None, priority
     if branch is not None and not worktree:
         raise usage("--branch names the branch of a worktree.", "Add --worktree.")
     if worktree and continue_:
-        raise usage("--continue goes on in the directory of its session, and --worktree makes another.",
+        raise usage("--continue continues in the directory of its session, and --worktree makes another.",
                     "Give one of them.")
     if not -100 <= priority <= 100:
         raise usage(f"--priority {priority} is out of bounds.", "Give a number from -100 to 100.")
@@ -156,7 +156,7 @@ class CommandRun:
         self._tree: Worktree | None = None
 
     def drive(self, work: Coroutine[Any, Any, int]) -> int:
-        """Run to the end; Ctrl-C leaves the work going on, and says how to come back."""
+        """Run to the end; Ctrl-C leaves the work continuing, and says how to come back."""
         try:
             return asyncio.run(_interruptible(work))
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -174,7 +174,7 @@ class CommandRun:
             if self._command is None or trouble.code != "Unreachable":
                 raise
             raise Trouble(trouble.code, trouble.sentence,
-                          f"The work goes on; come back with: interlock attach {self._command.id}") from None
+                          f"The work continues; come back with: interlock attach {self._command.id}") from None
 
     async def run(self, body: dict[str, Any], workspace: Path | None, *, continue_: bool, detach: bool,
                   apart: BranchOf | None = None) -> int:

@@ -146,7 +146,7 @@ class Screen:
         folds = [fold for fold in self._folds.values() if fold.hidden_lines]
         if not folds and self._last_fold is not None:
             folds = [self._last_fold]
-            self.remark("the newest folded output goes on:")
+            self.remark("the newest folded output continues:")
         self._folds.clear()
         self._last_fold = None
         for fold in folds:

@@ -94,7 +94,7 @@ async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, An
             frame = event.frame if event.kind == "C" else None
             if frame is not None and frame.payload.get("error_code") == Code.WORKSPACE_NOT_TRUSTED and not waits:
                 waits = True  # The session is closed then, and the request sent again once somebody allows it.
-                say(f"{printable(frame.payload.get('message', ''))} It goes on once that is allowed: interlock approve",
+                say(f"{printable(frame.payload.get('message', ''))} It continues once allowed: interlock approve",
                     "bold", "interlock approve")
             elif frame is not None and frame.type == "session.closed":
                 if waits:

@@ -1,4 +1,5 @@
-"""Reads a server-sent stream for as long as it takes: a cut is said, and the reading goes on from there (S-1, S-2)."""
+"""Reads a server-sent stream for as long as it takes: a cut is said, and the reading continues from there (S-1,
+S-2)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from interlock.sdk.follower import EventParser
 from interlock.sdk.problems import NotAGateway
 
 GIVE_UP_S = 600.0
-"""A gateway that was away for longer is given up; the work goes on without this reader."""
+"""A gateway that was away for longer is given up; the work continues without this reader."""
 REPLAY_PAGE = 500
 REPLAY_HELD = 2_000
 """Events of a replay that are held back until their number can be said before them; of more, at least that is said."""
@@ -35,8 +36,8 @@ class StreamLost(NamedTuple):
 
 
 class StreamResumed(NamedTuple):
-    """The stream goes on, `away_s` after it broke: so many durable events follow that were missed; with `more` at least
-    so many."""
+    """The stream continues, `away_s` after it broke: so many durable events follow that were missed; with `more` at
+    least so many."""
 
     replayed: int
     away_s: float

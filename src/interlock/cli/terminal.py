@@ -218,7 +218,7 @@ def transient(text: str | None) -> None:
         shown = styled(cut_end(one_line(text, None), room), "dim", sys.stderr) if text is not None else ""
         try:
             _write(sys.stderr, _CLEAR + shown, safe=True)
-        except (OSError, ValueError):  # The terminal is gone; the work goes on.
+        except (OSError, ValueError):  # The terminal is gone; the work continues.
             _Shown.transient = False
 
 

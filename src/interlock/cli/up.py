@@ -236,8 +236,8 @@ class Up:
     async def _keep_runner(self) -> None:
         """Start the runner again when it ends, but for one that was revoked: the gateway has others (L-3)."""
         await keep_alive(self._runner, final=ExitStatus.NOT_AUTHORISED)
-        say("the runner's token was revoked: it stays ended, and the gateway goes on without it. To have a runner here "
-            f"again, end this, remove {self._state / RUNNER_TOKEN_FILE} and start anew.", "red", "revoked:")
+        say("the runner's token was revoked: it stays ended, and the gateway continues without it. To have a runner "
+            f"here again, end this, remove {self._state / RUNNER_TOKEN_FILE} and start it.", "red", "revoked:")
         await asyncio.Event().wait()
 
     async def _start(self) -> None:

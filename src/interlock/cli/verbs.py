@@ -28,7 +28,7 @@ DAILY_VERBS: tuple[CliVerb, ...] = (
             ("interlock up", "interlock up --root ~/work --root ~/notes")),
     CliVerb("run", "interlock.cli.run:run", "Give an agent a prompt, and follow its work until it ends.",
             ('interlock run shell "ls -l"', 'interlock run claude "fix the failing test" --timeout 15m',
-             "git diff | interlock run claude review this", 'interlock run goose "go on" --continue',
+             "git diff | interlock run claude review this", 'interlock run goose "and the tests" --continue',
              'interlock run claude "what is wrong here?" --image shot.png',
              'interlock run claude "how would you do it?" --mode plan')),
     CliVerb("chat", "interlock.cli.chat:chat", "Talk with an agent, line by line.",
@@ -46,7 +46,7 @@ DAILY_VERBS: tuple[CliVerb, ...] = (
             ('interlock answer @last "the left one"', "interlock answer apr_01K9 --none")),
     CliVerb("pause", "interlock.cli.pause_verbs:pause", "Have a running task's agent stand still.",
             ("interlock pause", "interlock pause cmd_01K9")),
-    CliVerb("resume", "interlock.cli.pause_verbs:resume", "Let a paused task go on.", ("interlock resume @last",)),
+    CliVerb("resume", "interlock.cli.pause_verbs:resume", "Let a paused task continue.", ("interlock resume @last",)),
     CliVerb("cancel", "interlock.cli.decide:cancel", "End tasks.", ("interlock cancel @last",)),
     CliVerb("status", "interlock.cli.lists:status", "Show what waits for you, what runs, and gateway and runners.",
             ("interlock status", "interlock status --json")),
@@ -362,7 +362,7 @@ COMPLETION_VERBS: tuple[CliVerb, ...] = tuple(
 
 FIRST = ("interlock demo", "interlock up", 'interlock run shell "ls -l"', "interlock approvals")
 EXITS = """Exit status: 0 done, 1 failed, 2 usage, 3 rejected, 4 canceled, 5 timed out, 6 no gateway, 7 not found, \
-8 not authorised, 9 conflict, 130 interrupted (the work goes on)."""
+8 not authorised, 9 conflict, 130 interrupted (the work continues)."""
 
 
 def build() -> App:

@@ -94,7 +94,7 @@ class RestHand:
                     return _json(await rest.get(f"/v1/approvals/{event['approval_id']}"))
             if page["terminal"]:
                 break
-        raise HandFailed(f"the gateway asks nobody about command {self._command}")
+        raise HandFailed(f"the gateway asks no one about command {self._command}")
 
 
 async def _once_present(rest: httpx2.AsyncClient, body: dict[str, Any]) -> Any:

@@ -111,7 +111,7 @@ class AsyncInterlock(resources.GatewayMethods, Awaiting):
 
         Args: `target` as for `commands.submit`. `on_approval` is called with each approval or question of this prompt
         that waits: True allows, False denies, a text answers a question, None leaves it to somebody else.
-        Raises: InterlockError. A prompt whose reader leaves goes on.
+        Raises: InterlockError. A prompt whose reader leaves continues.
         Example: `for part in gateway.stream("ls", agent="shell"): print(part)`.
         """
         return self.link.stream(prompt_stream(commands.submit(prompt, **target), on_approval, self.link.manners))

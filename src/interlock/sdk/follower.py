@@ -33,7 +33,7 @@ SSE = "text/event-stream"
 
 @dataclass(frozen=True)
 class StreamEvent(Generic[T]):
-    """One event. `cursor` is where to go on behind it; None for what is not kept (heartbeats, deltas). `ref` is the
+    """One event. `cursor` names the place after it; None for what is not kept (heartbeats, deltas). `ref` is the
     stream that it came in, where a watch follows several."""
 
     data: T
@@ -51,7 +51,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Reattached:
-    """The stream goes on from behind the last durable event, `away_s` seconds after it broke; nothing durable is
+    """The stream continues after the last durable event, `away_s` seconds after it broke; nothing durable is
     missing in between."""
 
     away_s: float

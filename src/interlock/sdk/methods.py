@@ -129,7 +129,7 @@ class Every(Generic[P, T]):
 
 
 class EventMethod(Generic[P, T]):
-    """Events that go on by themselves over lost connections, which are told as Lost and Reattached."""
+    """Events that continue by themselves over lost connections, which appear as Lost and Reattached."""
 
     def __init__(self, following: Callable[P, Following[T]]) -> None:
         self.ask = following

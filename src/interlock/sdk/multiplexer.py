@@ -35,7 +35,7 @@ BREATH_S = 1.0
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """One of the streams has ended, or with `error` could not begin. The others go on."""
+    """One of the streams has ended, or with `error` could not begin. The others continue."""
 
     ref: str
     error: InterlockError | None = None
@@ -88,7 +88,7 @@ class Watched:
             self._asked.append({"op": "unsubscribe", "ref": ref})
 
     def cursor(self, ref: str) -> str | None:
-        """Where to go on behind what was given of a stream."""
+        """Where to continue after what was given of a stream."""
         return self._cursors.get(ref)
 
     @property

@@ -40,12 +40,12 @@ def every(ask: RequestSpec[ListPage[ItemT_co]], manners: Manners) -> Flow[None]:
 
 
 def wait(command_id: str, *, within_s: float | None = None) -> Callable[[Manners], Flow[Command]]:
-    """Wait until a command has ended; give it as it then is. Raises StillRunning after `within_s`."""
+    """Wait until a command has ended. Returns it as it then is. Raises StillRunning after `within_s`."""
     return lambda manners: wait_for(command_id, within_s, manners)
 
 
 def wait_for(command_id: str, within_s: float | None, manners: Manners) -> Flow[Command]:
-    """Wait until the command has ended; give it as it then is. Raises StillRunning after `within_s`."""
+    """Wait until the command has ended. Returns it as it then is. Raises StillRunning after `within_s`."""
     began: float = yield Now()
     status = read(GET_STATUS, command_id)
     cursor: str | None = None

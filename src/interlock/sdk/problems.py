@@ -5,7 +5,7 @@
     │   ├── Unauthorized, Forbidden, NotFound, Conflict, …   one for each code
     ├── Unreachable         no one answered, however often it was asked
     ├── NotAGateway         something answered that is no gateway of this version
-    └── StillRunning        a wait ran out; the command goes on
+    └── StillRunning        a wait ran out; the command continues
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NotAGateway(InterlockError):
 
 
 class StillRunning(InterlockError):
-    """A wait ran out and the command has not ended. The work goes on."""
+    """A wait ran out and the command has not ended. The work continues."""
 
     def __init__(self, command_id: str, state: str) -> None:
         super().__init__(f"{command_id} is {state} still; wait again, or follow its status.")
@@ -41,7 +41,7 @@ class StillRunning(InterlockError):
 
 class Refused(InterlockError):
     """A refusal (F-1). `errors` name the places that are wrong; `retry_after_s` is what the gateway asked for;
-    `location` is where what was asked for can be read, where it goes on without an answer; `approval_id` names the
+    `location` is where what was asked for can be read, where it continues without an answer; `approval_id` names the
     approval that ApprovalRequired waits for."""
 
     code: ClassVar[str] = ""
@@ -119,7 +119,7 @@ class QuotaExceeded(Refused):
 
 
 class Timeout(Refused):
-    """A synchronous wait ran out at the gateway; the work goes on."""
+    """A synchronous wait ran out at the gateway; the work continues."""
 
     code = "Timeout"
 

@@ -82,14 +82,14 @@ class UsagePart:
 
 @dataclass(frozen=True)
 class NoticePart:
-    """Something that a person must be told about the prompt or its session."""
+    """Something that a person must know about the prompt or its session."""
 
     notice: Notice
 
 
 @dataclass(frozen=True)
 class EndPart:
-    """The last part: the command as it ended."""
+    """The last part: the task as it ended."""
 
     command: Command
 
@@ -126,7 +126,7 @@ def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, man
     """Submit a prompt and give its parts, the last of which is `EndPart`. Raises InterlockError.
 
     A connection that breaks is taken up again, with `Lost` and `Reattached` in between: text comes once and whole; of a
-    running tool's output a piece may be missing then, which its `ToolEndPart` has. The prompt goes on when its reader
+    running tool's output a piece may be missing then, which its `ToolEndPart` has. The prompt continues when its reader
     leaves.
     """
     since = yield from _present(ask, manners)

@@ -185,10 +185,10 @@ class TranscriptFold:
                 if payload.decision == "deny":
                     self._noes[name] = _No(payload.by, payload.message)
             case p.InteractionTimeout():
-                self._noes[name] = _No("the gateway", "nobody answered in time")
+                self._noes[name] = _No("the gateway", "no one answered in time")
             case p.InteractionResolved():
                 if payload.outcome != "allowed":
-                    why = {"expired": "nobody answered in time", "void": "the question was given up"}
+                    why = {"expired": "no one answered in time", "void": "the question was given up"}
                     said = self._noes.get(name) or _No(payload.by or "the runner", why.get(payload.outcome))
                     self._refusals[self._asked.get(name, "")] = said
 

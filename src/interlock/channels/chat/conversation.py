@@ -1,7 +1,7 @@
 """A session's replies on their way to a chat: each block of text once it is closed, then how the command ended.
 
 The session's delivered view is followed, so what silence keeps back never comes here (Q-1). How far it was told is
-kept after each message: a bridge that starts again goes on from there.
+kept after each message: a bridge that starts again continues from there.
 """
 
 from __future__ import annotations

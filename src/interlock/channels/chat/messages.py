@@ -126,7 +126,7 @@ def ending(command: Command, known: Collection[str] = (), *, verbose: bool = Fal
     if command.state == "succeeded":
         return "\n".join(told) or None
     word = {"failed": "It failed", "timed_out": "It took too long and was ended", "canceled": "Stopped",
-            "rejected": "Not run: it was not allowed", "expired": "Not run: nobody decided in time"}.get(
+            "rejected": "Not run: it was not allowed", "expired": "Not run: no one decided in time"}.get(
         command.state, f"It is {command.state}")
     why = f": {command.error.message}" if command.error is not None and command.state in ("failed", "timed_out") else ""
     return "\n".join([f"✖️ {word}{why}.".replace("..", "."), *told])

@@ -20,7 +20,7 @@ MAX_UNDELIVERED = 100
 """Approvals that could not be shown which are remembered by id; the oldest are forgotten first."""
 MAX_SESSIONS = 1_000
 """Sessions of which it is known how far they were told; the oldest of those where nothing is awaited are forgotten
-first, and are read from their beginning when they go on."""
+first, and are read from their beginning when they continue."""
 
 
 class Awaited(msgspec.Struct):

@@ -118,7 +118,7 @@ def expire(lane: Lane, record: ApprovalRecord) -> None:
         return
     command = lane.commands.get(expired.command_id or "")
     if command is not None and command.command.state == "pending_approval":
-        error = ("ApprovalRequired", "nobody approved it in time")
+        error = ("ApprovalRequired", "no one approved it in time")
         end_command(lane, command, "expired", SYSTEM, error=error)
 
 

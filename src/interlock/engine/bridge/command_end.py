@@ -82,7 +82,7 @@ def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_cod
 
 def files_not_allowed(by: str) -> str:
     """Say why an agent was not started that files configure; `by` denied it, or is the gateway when time was up."""
-    why = "nobody allowed it in time" if by == SYSTEM["id"] else f"{by} did not allow it"
+    why = "no one allowed it in time" if by == SYSTEM["id"] else f"{by} did not allow it"
     return f"files in the workspace configure its agent, and {why}"
 
 
@@ -110,7 +110,7 @@ def end_canceled(lane: Lane, record: CommandRecord) -> None:
         end_command(lane, record, "canceled", SYSTEM, output=output, error=("Forbidden", files_not_allowed(by)))
         return
     if record.cancel_cause == "budget":
-        why = "nobody raised it in time" if by == SYSTEM["id"] else f"{by} did not let it go on"
+        why = "no one raised it in time" if by == SYSTEM["id"] else f"{by} did not let it go on"
         end_command(lane, record, "canceled", SYSTEM, output=output,
                     error=("QuotaExceeded", f"a budget is used up, and {why}"))
         return

@@ -11,7 +11,7 @@ from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Approval, Denial
 
 MAX_TITLE_CHARS = 200
-NOT_ANSWERED = "nobody answered in time"
+NOT_ANSWERED = "no one answered in time"
 
 
 def keep_denial(lane: Lane, command_id: str | None, denial: Denial) -> None:

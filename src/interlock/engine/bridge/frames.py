@@ -234,7 +234,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
             unapproved_tools.started_all_the_same(lane, Code.NOT_BOXED,
                                                   "did not start in the box that its command needs")
         elif lane.state.permission == "never":
-            held = "its command was approved" if record.command.approval_id else "nobody was asked about its command"
+            held = "its command was approved" if record.command.approval_id else "no one was asked about its command"
             rest = ("of what it does only the programs that it starts are held" if holding_now(lane.state).held == "box"
                     else "its single tools are not held")
             lane.notice(Notice(code="ToolsNotGated", message=f"{lane.state.agent_id} does not ask before it uses a "

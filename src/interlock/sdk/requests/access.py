@@ -46,7 +46,7 @@ from interlock.sdk.requests.base import change, plain, read
 
 
 def keys(*, tenant: str | None = None) -> RequestSpec[KeyList]:
-    """Every key that was ever made in the tenant."""
+    """Return every key that was ever made in the tenant."""
     return read(LIST_KEYS, tenant=tenant)
 
 
@@ -60,12 +60,12 @@ def make_key(principal: Actor, roles: Sequence[str], *, label: str = "", ttl_ms:
 
 
 def rotate_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[MadeKey]:
-    """Another secret for a key."""
+    """Replace a key's secret."""
     return change(ROTATE_KEY, key_id, body=EmptyBody(), key=idempotency_key)
 
 
 def revoke_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Key]:
-    """End a key."""
+    """Revoke a key."""
     return change(REVOKE_KEY, key_id, body=EmptyBody(), key=idempotency_key)
 
 
@@ -106,12 +106,12 @@ def make_tenant(tenant_id: str, *, name: str = "", idempotency_key: str | None =
 
 
 def suspend_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Tenant]:
-    """Have none of a tenant's credentials accepted."""
+    """Suspend a tenant: none of its credentials is accepted."""
     return change(SUSPEND_TENANT, tenant_id, body=EmptyBody(), key=idempotency_key)
 
 
 def restore_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Tenant]:
-    """Have a suspended tenant's credentials accepted again."""
+    """Restore a suspended tenant: its credentials are accepted again."""
     return change(RESTORE_TENANT, tenant_id, body=EmptyBody(), key=idempotency_key)
 
 
@@ -130,7 +130,7 @@ class BrowserMethods:
     make_code = SingleRequest(make_browser_code)
     list = SingleRequest(plain(
         LIST_BROWSER_SESSIONS,
-        "The browser sessions that are open: one's own; those of the tenant for an admin."))
+        "Return the browser sessions that are open: one's own; those of the tenant for an admin."))
     end = SingleRequest(end_browser_session)
 
 
@@ -139,17 +139,17 @@ class PushMethods:
 
     list = SingleRequest(plain(
         LIST_PUSH_SUBSCRIPTIONS,
-        "The browsers that are notified of approvals: one's own; those of the tenant for an admin. With the "
-        "key that browsers subscribe with."))
+        "Return the browsers that are notified of approvals: one's own; those of the tenant for an admin. "
+        "With the key that browsers subscribe with."))
     subscribe = SingleRequest(subscribe_to_push)
     test = SingleRequest(try_push_subscription)
     end = SingleRequest(end_push_subscription)
 
 
 class TenantMethods:
-    """Houses of their own on one gateway."""
+    """Tenants: isolated groups on one gateway."""
 
-    list = SingleRequest(plain(LIST_TENANTS, "The tenants of the gateway."))
+    list = SingleRequest(plain(LIST_TENANTS, "Return the tenants of the gateway."))
     make = SingleRequest(make_tenant)
     suspend = SingleRequest(suspend_tenant)
     restore = SingleRequest(restore_tenant)

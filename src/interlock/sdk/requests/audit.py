@@ -27,30 +27,30 @@ from interlock.sdk.requests.base import change, plain, read
 def audit(*, since: str | None = None, limit: int | None = None, order: Literal["oldest", "newest"] | None = None,
           actor: str | None = None, action: str | None = None, command: str | None = None, session: str | None = None,
           approval: str | None = None, from_: str | None = None, to: str | None = None) -> RequestSpec[AuditPage]:
-    """A page of the audit log, oldest first unless `order` says otherwise. `from_` and `to` are ISO 8601 instants. A
-    page of a search may be short, or empty, while `has_more` says that there are more."""
+    """Return a page of the audit log, oldest first unless `order` says otherwise. `from_` and `to` are ISO 8601
+    instants. A page of a search may be short, or empty, while `has_more` says that there are more."""
     return read(READ_AUDIT, since=since, limit=limit, order=order, actor=actor, action=action,
                 command=command, session=session, approval=approval, to=to, **{"from": from_})
 
 
 def audit_record(seq: int) -> RequestSpec[AuditLine]:
-    """One record of the audit log."""
+    """Return one record of the audit log."""
     return read(GET_AUDIT_RECORD, str(seq))
 
 
 def prove_inclusion(seq: int, *, size: int | None = None) -> RequestSpec[InclusionProof]:
-    """That a record is in the tree of `size` records."""
+    """Prove that a record is in the tree of `size` records."""
     return read(PROVE_INCLUSION, seq=seq, size=size)
 
 
 def prove_consistency(first: int, *, second: int | None = None) -> RequestSpec[ConsistencyProof]:
-    """That one tree is the beginning of another."""
+    """Prove that one tree is the beginning of another."""
     return read(PROVE_CONSISTENCY, first=first, second=second)
 
 
 def erase(*, records: Sequence[int] | None = None, who: str | None = None, idempotency_key: str | None = None
           ) -> RequestSpec[Erased]:
-    """Forget the personal data of some records, or of all that one person caused."""
+    """Erase the personal data of some records, or of all that one person caused."""
     body = AuditErasureBody(records=list(records) if records is not None else None, who=who)
     return change(ERASE_AUDIT, body=body, key=idempotency_key)
 
@@ -69,14 +69,13 @@ class AuditMethods:
     record = SingleRequest(audit_record)
     key = SingleRequest(plain(
         AUDIT_KEY,
-        "The public key that signs the audit log. Compare it with one that came another way."))
+        "Return the public key that signs the audit log. Compare it with one that came another way."))
     export = Pieces(plain(
         EXPORT_AUDIT,
-        "The whole log and its signed checkpoint as NDJSON, piece by piece; `interlock audit verify` checks "
-        "it."))
-    checkpoint = SingleRequest(plain(AUDIT_CHECKPOINT, "How far the log goes, signed now, as a C2SP note."))
+        "Read the whole log and its signed checkpoint as NDJSON, piece by piece; `interlock audit verify` checks it."))
+    checkpoint = SingleRequest(plain(AUDIT_CHECKPOINT, "Return the size of the log, signed now, as a C2SP note."))
     prove_inclusion = SingleRequest(prove_inclusion)
     prove_consistency = SingleRequest(prove_consistency)
     erase = SingleRequest(erase)
-    signing = SingleRequest(plain(SHOW_SIGNING, "How far the log goes, and why it cannot be signed, if so."))
+    signing = SingleRequest(plain(SHOW_SIGNING, "Return the size of the log, and why it cannot be signed, if so."))
     resume_signing = SingleRequest(resume_signing)

@@ -10,7 +10,7 @@ from interlock.sdk.requests.base import change
 
 
 def receive(message: InboundBody, *, idempotency_key: str | None = None) -> RequestSpec[Received]:
-    """Pass a chat's message on: it becomes a command of the session that its chat names. One with a `message_id` is
+    """Receive a chat's message: it becomes a task of the session that its chat names. One with a `message_id` is
     taken once however often it is delivered."""
     return change(RECEIVE_MESSAGE, body=message, key=idempotency_key or message.idempotency_key)
 

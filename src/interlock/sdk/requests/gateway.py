@@ -21,38 +21,38 @@ from interlock.sdk.requests.base import change, document, plain, read
 
 
 def alive() -> RequestSpec[Health]:
-    """Whether the gateway's process answers."""
+    """Check that the gateway's process answers."""
     return document("/healthz", Health)
 
 
 def ready() -> RequestSpec[Readiness]:
-    """Whether the gateway can work: its ledger writes, its lanes are up, and whether it is being drained. One that is
-    not ready says so here, and nothing is raised."""
+    """Return whether the gateway can work: its ledger writes, its lanes are up, and whether it is being drained. One
+    that is not ready says so here, and nothing is raised."""
     return replace(document("/readyz", Readiness), also=frozenset({503}))
 
 
 def description() -> RequestSpec[dict[str, Any]]:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     return document("/openapi.json", dict[str, Any])
 
 
 def drain(scope: DrainScope, *, id: str | None = None, reason: str | None = None,  # noqa: A002 - the API's name
           idempotency_key: str | None = None) -> RequestSpec[DrainList]:
-    """Let what runs finish and start nothing new, in the tenant, a runner, an agent or a session (C-5)."""
+    """Drain: let what runs finish and start nothing new, in the tenant, a runner, an agent or a session (C-5)."""
     return change(DRAIN, body=DrainBody(scope=scope, id=id, reason=reason), key=idempotency_key)
 
 
 def undrain(scope: DrainScope, *, id: str | None = None,  # noqa: A002 - the API's name
             idempotency_key: str | None = None) -> RequestSpec[DrainList]:
-    """Have what waits start."""
+    """End a drain: start what waits."""
     return change(UNDRAIN, body=DrainBody(scope=scope, id=id), key=idempotency_key)
 
 
 def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[UsageDimension] = ("day",),
           agent: str | None = None, model: str | None = None, session: str | None = None, person: str | None = None,
           limit: int | None = None) -> RequestSpec[UsageReport]:
-    """What agents reported to have used, apart by `by`. `from_` and `to` are days of UTC, such as 2026-11-25, the last
-    one included; left out they are the last 30 (J-13)."""
+    """Return the usage that agents reported, grouped by `by`. `from_` and `to` are days of UTC, such as 2026-11-25, the
+    last one included; left out they are the last 30 (J-13)."""
     return read(GET_USAGE, to=to, by=",".join(by), agent=agent, model=model, session=session, person=person,
                 limit=limit, **{"from": from_})
 
@@ -73,19 +73,19 @@ class GatewayMethods:
     key go to another machine without TLS. Raises ValueError for a URL or key that cannot be one.
     """
 
-    status = SingleRequest(plain(GET_STATUS_OF_GATEWAY, "How the gateway and the tenant are."))
+    status = SingleRequest(plain(GET_STATUS_OF_GATEWAY, "Return the state of the gateway and the tenant."))
     alive = SingleRequest(alive)
     ready = SingleRequest(ready)
     prune = SingleRequest(prune)
     retention = SingleRequest(plain(
         GET_RETENTION,
-        "How long frames, events, files and usage are kept, and when what was old was last forgotten."))
+        "Return how long frames, events, files and usage are kept, and when what was old was last forgotten."))
     description = SingleRequest(description)
-    whoami = SingleRequest(plain(WHOAMI, "Who the key of this gateway stands for."))
+    whoami = SingleRequest(plain(WHOAMI, "Return whose key this is, and its roles."))
     login_issuers = SingleRequest(plain(
         LIST_LOGIN_ISSUERS,
-        "The issuers at which a person can log in for this gateway (RFC 8628)."))
+        "Return the issuers at which a person can log in for this gateway (RFC 8628)."))
     drain = SingleRequest(drain)
     undrain = SingleRequest(undrain)
-    budgets = SingleRequest(plain(LIST_BUDGETS, "The budgets, and what today has used of them (P-7)."))
+    budgets = SingleRequest(plain(LIST_BUDGETS, "Return the budgets, and what today has used of them (P-7)."))
     usage = SingleRequest(usage)

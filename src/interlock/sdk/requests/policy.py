@@ -22,14 +22,14 @@ from interlock.sdk.requests.base import change, plain, read
 
 
 def decide(agent: str, **subject: str | int | None) -> RequestSpec[Explanation]:
-    """What the rules say of a call; `subject` takes the parameters of `GET /v1/policy/decision`."""
+    """Return how the rules decide a call; `subject` takes the parameters of `GET /v1/policy/decision`."""
     return read(DECIDE, agent=agent, **subject)
 
 
 def replay_policy(rules: Sequence[Mapping[str, Any]] | None = None, *, session_id: str | None = None,
                   sessions: int = 20, calls: int = 200, changed: bool = False, idempotency_key: str | None = None
                   ) -> RequestSpec[PolicyReplay]:
-    """Hold rules, as `[[policy.rules]]` has them, against recorded tool calls; without `rules` those in force. With
+    """Evaluate rules, as `[[policy.rules]]` has them, on recorded tool calls; without `rules` those in force. With
     `changed` only calls that would be decided otherwise. Nothing is changed."""
     return change(REPLAY_POLICY, body=ReplayBody(
         rules=[dict(rule) for rule in rules] if rules is not None else None, session_id=session_id, sessions=sessions,
@@ -37,15 +37,16 @@ def replay_policy(rules: Sequence[Mapping[str, Any]] | None = None, *, session_i
 
 
 def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RememberedRule]:
-    """Have a remembered rule decide nothing any more."""
+    """Revoke a remembered rule."""
     return change(REVOKE_REMEMBERED_RULE, rule_id, body=RevokeRuleBody(), key=idempotency_key)
 
 
 class PolicyMethods:
-    """The rules, and what they say."""
+    """The rules, and how they decide."""
 
-    get = SingleRequest(plain(GET_POLICY, "Every rule in force, in the order in which they are asked."))
+    get = SingleRequest(plain(GET_POLICY, "Return every rule in force, in the order in which they decide."))
     decide = SingleRequest(decide)
     replay = SingleRequest(replay_policy)
-    remembered = SingleRequest(plain(LIST_REMEMBERED_RULES, "What people said always or never to."))
+    remembered = SingleRequest(plain(LIST_REMEMBERED_RULES,
+        "Return the remembered rules: what people answered always or never to."))
     revoke = SingleRequest(revoke_rule)

@@ -68,14 +68,14 @@ def listing(*, cursor: str | None = None, limit: int | None = None, active: int 
             state: str | None = None, agent: str | None = None, runner: str | None = None,
             workspace: str | None = None, key: str | None = None, waiting: bool = False, q: str | None = None
             ) -> RequestSpec[SessionPage]:
-    """A page of sessions, newest activity first; with `active` those of the last so many minutes, with `waiting` those
-    that wait for a person, with `q` those with this text in title, key, id, agent or directory."""
+    """Return a page of sessions, newest activity first; with `active` those of the last so many minutes, with `waiting`
+    those that wait for a person, with `q` those with this text in title, key, id, agent or directory."""
     return read(LIST_SESSIONS, cursor=cursor, limit=limit, active=active, state=state, agent=agent, runner=runner,
                 workspace=workspace, key=key, waiting="true" if waiting else None, q=q)
 
 
 def show(session_id: str) -> RequestSpec[Session]:
-    """A session as it is."""
+    """Return a session."""
     return read(GET_SESSION, session_id)
 
 
@@ -86,7 +86,7 @@ def close(session_id: str, *, reason: str = "asked for", idempotency_key: str | 
 
 def compact(session_id: str, *, instructions: str | None = None, idempotency_key: str | None = None
             ) -> RequestSpec[Compaction]:
-    """Have the agent compact its context; the session's frames tell the outcome of it, from the answer's cursor on."""
+    """Have the agent compact its context; the session's frames have the outcome, after the cursor of the response."""
     return change(COMPACT_SESSION, session_id, body=CompactBody(instructions=instructions), key=idempotency_key)
 
 
@@ -96,12 +96,12 @@ def release(session_id: str, to: str, *, idempotency_key: str | None = None) -> 
 
 
 def diff(session_id: str) -> RequestSpec[GitChanges]:
-    """What git finds changed in the session's workspace; the runner looks for this answer."""
+    """Return what git finds changed in the session's workspace, as its runner reads it now."""
     return read(GET_GIT_CHANGES, session_id)
 
 
 def changes(session_id: str) -> RequestSpec[StagedChanges]:
-    """What the session's agent staged and what has not landed (H-17)."""
+    """Return what the session's agent staged and has not landed (H-17)."""
     return read(GET_STAGED_CHANGES, session_id)
 
 
@@ -116,7 +116,7 @@ def land(session_id: str, files: list[str] | None = None, *, digest: str | None 
 
 def discard(session_id: str, files: list[str] | None = None, *,
             idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Throw away what is staged, all of it or these files; the session's frames say the outcome of them."""
+    """Throw away what is staged, all of it or these files; the session's frames have the outcome."""
     return change(DISCARD_CHANGES, session_id, body=DiscardBody(files=files), key=idempotency_key)
 
 
@@ -126,66 +126,66 @@ def patch(session_id: str, fields: EntryBody, *, idempotency_key: str | None = N
 
 
 def reset(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """End the session's work and begin a new one under its key; the new one."""
+    """End the session's work and begin a new session under its key. Returns the new one."""
     return change(RESET_SESSION, session_id, body=StartOverBody(), key=idempotency_key)
 
 
 def archive(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """End the session's work and put it away: it stays readable, and its key begins again."""
+    """Archive a session and end its work: it stays readable, and its key begins a new one."""
     return change(ARCHIVE_SESSION, session_id, body=ArchiveBody(reason=reason), key=idempotency_key)
 
 
 def delete(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Do the same: a session is put away, never taken out of the record."""
+    """Archive a session: none is ever removed from the record."""
     return change(DELETE_SESSION, session_id, body=ArchiveBody(reason=reason), key=idempotency_key)
 
 
 def restore(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Take an archived session back."""
+    """Restore an archived session."""
     return change(RESTORE_SESSION, session_id, body=RestoreBody(), key=idempotency_key)
 
 
 def history(session_id: str, *, limit: int | None = None) -> RequestSpec[SessionHistory]:
-    """The sessions that this one's key has had, newest first."""
+    """Return the sessions that this one's key has had, newest first."""
     return read(LIST_SESSION_HISTORY, session_id, limit=limit)
 
 
 def frames(session_id: str, *, since: str | None = None, last: int | None = None, before: str | None = None,
            view: View | None = None, limit: int | None = None, wait: int | None = None) -> RequestSpec[FramePage]:
-    """A page of the session's stream: frames of both directions and notices. `before` reads it backwards, by
+    """Return a page of the session's stream: frames of both directions and notices. `before` reads it backwards, by
     `previous_cursor`."""
     return read(GET_FRAMES, session_id, since=since, last=last, before=before, view=view, limit=limit, wait=wait)
 
 
 def follow(session_id: str, *, since: str | None = None, view: View | None = None) -> Following[FrameEvent]:
-    """The session's stream as it grows, deltas included; it has no end of its own."""
+    """Follow the session's stream as it grows, deltas included; it does not end by itself."""
     return Following(GET_FRAMES.at(session_id), lambda _event, data: _frame.decode(data), written({"view": view}),
                      since)
 
 
 def files(session_id: str, *, cursor: str | None = None, limit: int | None = None) -> RequestSpec[FilePage]:
-    """A page of the files that travelled in the session."""
+    """Return a page of the files that were sent in the session."""
     return read(LIST_FILES, session_id, cursor=cursor, limit=limit)
 
 
 def download(session_id: str, transfer_id: str) -> RequestSpec[bytes]:
-    """A file's bytes, piece by piece."""
+    """Read a file's bytes, piece by piece."""
     return read(GET_FILE, session_id, transfer_id)
 
 
 def events(*, since: str | None = None, last: int | None = None, limit: int | None = None,
            wait: int | None = None) -> RequestSpec[FeedPage]:
-    """A page of the tenant's feed: what changed, and where to read it."""
+    """Return a page of the tenant's feed: what changed, and where to read it."""
     return read(GET_FEED, since=since, last=last, limit=limit, wait=wait)
 
 
 def follow_events(*, since: str | None = None) -> Following[FeedEvent]:
-    """The tenant's feed as it grows; it has no end of its own."""
+    """Follow the tenant's feed as it grows; it does not end by itself."""
     return Following(GET_FEED.at(), lambda _event, data: _feed.decode(data), written({}), since)
 
 
 def ticket(path: str, *, idempotency_key: str | None = None) -> RequestSpec[StreamTicket]:
-    """A ticket that opens the stream at `path` once, for who cannot send a header (K-2)."""
+    """Make a ticket that opens the stream at `path` once, for a client that cannot send a header (K-2)."""
     return change(GIVE_TICKET, body=TicketBody(path=path), key=idempotency_key)
 
 

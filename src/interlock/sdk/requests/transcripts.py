@@ -41,59 +41,60 @@ Format: TypeAlias = Literal["jsonl", "markdown", "html"]
 
 def entries(session_id: str, *, cursor: str | None = None, limit: int | None = None, last: int | None = None
             ) -> RequestSpec[TranscriptPageAnswer]:
-    """A page of a session's entries in file order, each as the file has it; `last` begins so many before the end."""
+    """Return a page of a session's entries in file order, each as the file has it; `last` begins so many before the
+    end."""
     return read(GET_TRANSCRIPT, session_id, cursor=cursor, limit=limit, last=last)
 
 
 def every_entry(session_id: str, *, cursor: str | None = None,
                 limit: int | None = None) -> RequestSpec[TranscriptPageAnswer]:
-    """A session's entries in file order, each as the file has it."""
+    """Return a session's entries in file order, each as the file has it."""
     return entries(session_id, cursor=cursor, limit=limit)
 
 
 def tree(session_id: str) -> RequestSpec[TreeAnswer]:
-    """Which entry hangs below which; the leaf is where the conversation goes on."""
+    """Return the tree of entries; the conversation continues at its leaf."""
     return read(GET_TRANSCRIPT_TREE, session_id)
 
 
 def context(session_id: str) -> RequestSpec[ContextAnswer]:
-    """What is put before a model."""
+    """Return the context that a model is sent."""
     return read(GET_CONTEXT, session_id)
 
 
 def export(session_id: str, *, format: Format | None = None,  # noqa: A002 - the API's name
            view: View | None = None) -> RequestSpec[bytes]:
-    """The file, or with `format` `markdown` or `html` the path to the leaf for people to read, piece by piece. It is
-    redacted; an admin may ask for the `raw` view, to import it elsewhere."""
+    """Read the file, or with `format` `markdown` or `html` the path to the leaf for people to read, piece by piece. It
+    is redacted; an admin may ask for the `raw` view, to import it elsewhere."""
     return read(EXPORT_TRANSCRIPT, session_id, format=format, view=view)
 
 
 def examine(session_id: str) -> RequestSpec[Report]:
-    """What is wrong with the file."""
+    """Return what is wrong with the file."""
     return read(EXAMINE_TRANSCRIPT, session_id)
 
 
 def repair(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RepairedTranscript]:
-    """Put a whole file in the place of a damaged one, which is kept."""
+    """Repair a damaged file: an intact one replaces it, and the damaged one is kept."""
     return change(REPAIR_TRANSCRIPT, session_id, body=RepairBody(), key=idempotency_key)
 
 
 def label(session_id: str, entry_id: str, text: str | None, *,
           idempotency_key: str | None = None) -> RequestSpec[AddedEntry]:
-    """Give an entry a label; None takes it away."""
+    """Set an entry's label; None removes it."""
     return change(LABEL_ENTRY, session_id, body=LabelBody(entry_id=entry_id, label=text), key=idempotency_key)
 
 
 def branch(session_id: str, entry_id: str, *, summary: str | None = None, idempotency_key: str | None = None
            ) -> RequestSpec[AddedEntry]:
-    """Go on below an entry further up; `summary` tells the model of what is left."""
+    """Continue the conversation below an earlier entry; `summary` describes to the model what is left out."""
     return change(BRANCH_TRANSCRIPT, session_id, body=BranchBody(entry_id=entry_id, summary=summary),
                   key=idempotency_key)
 
 
 def fork(session_id: str, *, entry_id: str | None = None,
          idempotency_key: str | None = None) -> RequestSpec[BegunSession]:
-    """Begin another session with the path to an entry, to the leaf where none is named."""
+    """Begin another session with the path to an entry, by default to the leaf."""
     return change(FORK_SESSION, session_id, body=ForkBody(entry_id=entry_id), key=idempotency_key)
 
 
@@ -113,7 +114,7 @@ def upload(lines: bytes | Path, agent: str, *, runner_id: str | None = None, wor
 
 
 class TranscriptMethods:
-    """What was said, as it is kept."""
+    """Transcripts as they are stored."""
 
     entries = SingleRequest(entries)
     every = Every(every_entry)

@@ -12,24 +12,24 @@ from interlock.sdk.requests.base import change, plain, read
 
 
 def deliveries(*, state: DeliveryState | None = None, limit: int | None = None) -> RequestSpec[DeliveryList]:
-    """What went out; `state="dead"` is what never arrived."""
+    """Return what was sent; `state="dead"` is what never arrived."""
     return read(LIST_DELIVERIES, state=state, limit=limit)
 
 
 def retry_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Delivery]:
-    """Send what never arrived again."""
+    """Send a delivery that failed again."""
     return change(RETRY_DELIVERY, delivery_id, body=WebhookBody(), key=idempotency_key)
 
 
 def try_webhook(name: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
-    """Send a message that asks nothing."""
+    """Send a test message, which asks nothing."""
     return change(TEST_WEBHOOK, name, body=WebhookBody(), key=idempotency_key)
 
 
 class WebhookMethods:
-    """How approvers are asked elsewhere."""
+    """Webhooks: how approvers are asked elsewhere."""
 
-    list = SingleRequest(plain(LIST_WEBHOOKS, "The webhooks of the config."))
+    list = SingleRequest(plain(LIST_WEBHOOKS, "Return the webhooks of the config."))
     deliveries = SingleRequest(deliveries)
     retry = SingleRequest(retry_delivery)
     test = SingleRequest(try_webhook)
