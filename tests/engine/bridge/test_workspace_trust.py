@@ -20,7 +20,7 @@ from interlock.protocol.records import RuleRecord
 from interlock.protocol.resources import GrantBody, Remembering, Target
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-13", "P-1")]
-SENTENCE = "A file in /w would configure the agent shell, and nobody has allowed that."
+SENTENCE = "A file in /w would configure the agent shell, and no one has allowed that."
 
 
 def files(content: str = "one", *paths: str) -> bytes:
@@ -184,7 +184,7 @@ async def test_a_question_that_nobody_answers_ends_the_command() -> None:
     await (await table.lane(session_id)).call(ClockTicked())
     ended = await now(table, command)
     assert (ended.state, ended.error.message) == (
-        "canceled", "files in the workspace configure its agent, and nobody allowed it in time")
+        "canceled", "files in the workspace configure its agent, and no one allowed it in time")
 
 
 async def test_a_canceled_command_takes_its_question_with_it() -> None:
@@ -384,7 +384,7 @@ async def test_a_compaction_fails_with_a_sentence_after_a_no(how: str) -> None:
     else:
         table.clock.advance(table.limits.approval_ttl_ms)
         await (await table.lane(session_id)).call(ClockTicked())
-    why = "user:owner did not allow it" if how == "denied" else "nobody allowed it in time"
+    why = "user:owner did not allow it" if how == "denied" else "no one allowed it in time"
     assert await failures(table, session_id) == [f"files in the workspace configure its agent, and {why}"]
     assert len(requests(table)) == 1
     assert (await table.lane(session_id)).lane.state.compacting is None
