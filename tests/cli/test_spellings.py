@@ -14,7 +14,8 @@ pytestmark = pytest.mark.req("Y-8")
     ("help", "--help"), ("help run", "run --help"), ("help audit list", "audit list --help"),
     ("open", "console"), ("commands --only running", "tasks --only running"),
     ("open --no-open", "console --no-open"), ("budgets list --json", "budgets --json"),
-    ("policy list", "policy"), ("sessions list", "sessions list"), ("run shell help", "run shell help"),
+    ("policy list", "policy"), ("sessions list --search a", "sessions --search a"),
+    ("approvals list", "approvals"), ("tasks list", "tasks"), ("run shell help", "run shell help"),
     ("help --json", "help --json"),
 ])
 def test_words_are_read_as_the_verbs_know_them(typed: str, meant: str) -> None:

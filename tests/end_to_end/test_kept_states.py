@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,26 @@ def test_a_sample_is_never_written_over(tmp_path: Path) -> None:
                           text=True, cwd=Path(__file__).resolve().parents[2], check=False)
     assert done.returncode == 1
     assert "never changed" in done.stderr
+
+
+@pytest.mark.long
+def test_a_program_leaves_the_state_of_a_newer_one_alone(sample: Path, tmp_path: Path) -> None:
+    bring_back(sample, tmp_path)
+    open_writer(tmp_path / LEDGER_NAME).close()
+    with closing(sqlite3.connect(tmp_path / LEDGER_NAME)) as ledger:
+        (version,) = ledger.execute("PRAGMA user_version").fetchone()
+        ledger.execute(f"PRAGMA user_version = {version + 1}")
+    before = contents(tmp_path)
+    for verb in ("gateway", "up"):
+        ended = subprocess.run([sys.executable, "-m", "interlock", verb, "--state", str(tmp_path), "--port", "0"],
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert ended.returncode != 0
+        assert f"has schema {version + 1}, and this program knows {version}: use the newer program" in ended.stderr
+        assert "Traceback" not in ended.stderr
+    assert contents(tmp_path) == before
+
+
+def contents(state: Path) -> dict[Path, bytes]:
+    """Every file of a state directory but logs and locks, which name the process that looked."""
+    return {path: path.read_bytes() for path in sorted(state.rglob("*"))
+            if path.is_file() and path.suffix not in (".log", ".lock")}

@@ -24,8 +24,8 @@ def ci(
     agent: str,
     /,
     *prompt: str,
-    prompt_file: Annotated[Path | None, Parameter(
-        help="Read the prompt from this file, - for standard input; it follows the words, if there are any.")] = None,
+    prompt_file: Annotated[Path | None, Parameter(allow_leading_hyphen=True, help=(
+        "Read the prompt from this file, - for standard input; it follows the words, if there are any."))] = None,
     workspace: Annotated[Path | None, Parameter(help="Where the agent works, on its host (default: here).")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning.")] = None,
     timeout: Annotated[str | None, Parameter(help="End the task after this long: 90s, 15m, 2h.")] = None,

@@ -98,7 +98,7 @@ def spelled(words: list[str]) -> list[str]:
             return ["console", *more]
         case ["commands", *more]:
             return ["tasks", *more]
-        case [("budgets" | "policy") as verb, "list", *more]:
+        case [("approvals" | "budgets" | "policy" | "sessions" | "tasks" | "usage") as verb, "list", *more]:
             return [verb, *more]
         case _:
             return words
