@@ -239,4 +239,4 @@ def refusal(status: int, body: bytes, retry_after: str | None, location: str | N
 
 def seconds(retry_after: str | None) -> float | None:
     """Read `Retry-After` in its form of seconds; None for any other."""
-    return float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+    return float(retry_after) if retry_after is not None and retry_after.isascii() and retry_after.isdigit() else None

@@ -1,0 +1,64 @@
+"""Requests for commands (C-0, C-2, C-6): a prompt as the payload that it becomes, and the verbs that steer it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from interlock.protocol.resources import ExecutePayload, Heartbeat, StatusEvent
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.requests import commands
+from sdk.requests.asked import body, line
+
+
+@pytest.mark.req("C-0")
+def test_a_text_becomes_one_message_of_a_person() -> None:
+    said = body(commands.submit("ls", agent="shell", workspace="/w", tools=["bash"], approvals=2, timeout_ms=5))
+    assert said["payload"]["messages"] == [
+        {"role": "user", "content": [{"contentType": "text", "value": "ls"}], "name": None}]
+    assert (said["payload"]["tools"], said["target"]) == (["bash"], {"agent_id": "shell", "workspace": "/w"})
+    assert (said["type"], said["approval"], said["timeout_ms"], said["on_busy"]) == (
+        "execute", {"required": 2}, 5, "enqueue")
+
+
+@pytest.mark.req("C-0")
+def test_a_payload_is_sent_as_it_is_and_no_wish_is_none() -> None:
+    said = body(commands.submit(ExecutePayload(messages=[], land=True), session_id="s"))
+    assert said["payload"]["land"] is True
+    assert "approval" not in said
+    assert "timeout_ms" not in said
+
+
+def test_a_submission_may_wait_for_the_end() -> None:
+    asked = commands.submit("ls", agent="shell", wait_s=5)
+    assert asked.wait_s == 5
+    assert commands.submit("ls", agent="shell").wait_s is None
+
+
+@pytest.mark.req("C-2", "C-6")
+@pytest.mark.parametrize("verb", ["cancel", "pause", "resume"])
+def test_a_verb_is_a_command_about_a_command(verb: str) -> None:
+    asked: RequestSpec[Any] = getattr(commands, verb)("cmd_1", reason="late", wait_s=3, idempotency_key="own")
+    said = body(asked)
+    assert (said["type"], said["target"], said["reason"]) == (verb, {"command_id": "cmd_1"}, "late")
+    assert (line(asked), asked.wait_s, asked.key) == ("POST /v1/commands", 3, "own")
+    assert "payload" not in said
+
+
+@pytest.mark.parametrize(("asked", "text"), [
+    (commands.show("c"), "GET /v1/commands/c"), (commands.approval("c"), "GET /v1/commands/c/approval"),
+    (commands.listing(kind="cancel", state="queued"), "GET /v1/commands?state=queued&type=cancel"),
+    (commands.status("c", since="1", wait=0), "GET /v1/commands/c/status?since=1&wait=0"),
+])
+def test_a_read_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
+    assert line(asked) == text
+
+
+@pytest.mark.req("S-1", "S-2")
+def test_a_status_is_read_by_the_name_of_its_event() -> None:
+    following = commands.follow("c", since="7")
+    assert (following.path, following.since) == ("/v1/commands/c/status", "7")
+    beat = b'{"event":"heartbeat","command_id":"c","agent_id":"a","at":"t","state":"running"}'
+    assert isinstance(following.read("heartbeat", beat), Heartbeat)
+    assert isinstance(following.read("state", b'{"event":"state","command_id":"c","at":"t"}'), StatusEvent)
