@@ -45,8 +45,6 @@ def failure_of(error: Exception, choice: ModelChoice) -> RequestFailure:
     """Read what pydantic-ai, or what is below it, raised."""
     passing = isinstance(error, (*PASSING, Unfinished)) and not _final(error)
     sentence = f"{choice.name} {_what(error, choice)}"
-    if choice.key not in ("", NO_KEY):
-        sentence = sentence.replace(choice.key, "…")
     code = Code.CONTEXT_OVERFLOW if isinstance(error, ModelContextWindowExceededError) else Code.UPSTREAM_ERROR
     again_s = error.retry_after if isinstance(error, ModelAPIError) else None
     return RequestFailure(code, sentence, passing, again_s)
@@ -58,7 +56,7 @@ def _final(error: Exception) -> bool:
 
 
 def _what(error: Exception, choice: ModelChoice) -> str:
-    said = _said(error)
+    said = _said(error, choice.key)
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     match error:
         case ModelContextWindowExceededError():
@@ -87,10 +85,12 @@ def _what(error: Exception, choice: ModelChoice) -> str:
             return f"broke off its answer: {said}"
 
 
-def _said(error: Exception) -> str:
-    """The provider's own words, without what is around them."""
+def _said(error: Exception, key: str) -> str:
+    """Return the provider's own words, without the key: it is taken out before they are cut, or a part of it stayed."""
     body = getattr(error, "body", None)
     said = _message(body) or str(error) or type(error).__name__
+    if key not in ("", NO_KEY):
+        said = said.replace(key, "…")
     said = " ".join(said.split())[:MAX_SAID_CHARS]
     return said if said.endswith((".", "!", "?")) else f"{said}."
 

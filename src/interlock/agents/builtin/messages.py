@@ -96,11 +96,12 @@ def _contents(content: Any) -> str | Sequence[UserContent]:
 
 
 def image(data: str, media_type: str) -> BinaryContent | str:
-    """A picture from its base64; words that say so where it is none."""
+    """Return a picture from its base64, which may stand on several lines; words that say so if it is none."""
     try:
-        return BinaryContent(binascii.a2b_base64(data.encode()), media_type=media_type)
+        raw = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
-        return f"[a picture, {media_type}, that cannot be read]"
+        raw = b""
+    return BinaryContent(raw, media_type=media_type) if raw else f"[a picture, {media_type}, that cannot be read]"
 
 
 def user_message(content: Iterable[Mapping[str, Any]], now_ms: int) -> Message:
