@@ -1,0 +1,22 @@
+"""What ends a verb without its result: one sentence, what to do, and the exit status of its code."""
+
+import pytest
+
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.verb_error import Trouble, usage
+
+pytestmark = pytest.mark.req("G-7")
+
+
+@pytest.mark.parametrize(("trouble", "line", "status"), [
+    (Trouble("NotFound", "There is none"), "error[NotFound]: There is none.", ExitStatus.NOT_FOUND),
+    (Trouble("NotFound", "There is none.", "List them."), "error[NotFound]: There is none. List them.",
+    ExitStatus.NOT_FOUND),
+    (Trouble("Unheard", "What?"), "error[Unheard]: What?", ExitStatus.FAILED),
+    (Trouble("HTTP 502", "No.", status=ExitStatus.UNREACHABLE), "error[HTTP 502]: No.", ExitStatus.UNREACHABLE),
+    (usage("It is wrong.", "Write it so."), "error[Usage]: It is wrong. Write it so.", ExitStatus.USAGE),
+])
+def test_a_line_and_its_status(trouble: Trouble, line: str, status: ExitStatus) -> None:
+    assert (trouble.line(), trouble.status) == (line, status)
+    assert line.startswith(trouble.label)
+    assert str(trouble) == trouble.sentence
