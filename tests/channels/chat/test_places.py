@@ -1,0 +1,60 @@
+"""What a bot must not forget over a restart: one small file, within bounds, whole or as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.channels.chat.places import (
+    MAX_ASKED,
+    MAX_SESSIONS,
+    MAX_THREADS,
+    MAX_UNDELIVERED,
+    Asked,
+    Awaited,
+    PlacesFile,
+    Told,
+)
+from interlock.ports.chat_service import Spot
+
+SPOT = Spot("C1", 7)
+
+
+def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
+    kept = PlacesFile(tmp_path / "slack.json")
+    kept.now.feed = "c9"
+    kept.now.sessions["s"] = Told("c1", {"cmd_1": Awaited(SPOT, 5, "p", "t")}, ["ToolsNotGated"])
+    kept.now.asked["apr_1"] = Asked("$ ls", [(SPOT, "m1"), (Spot(-100), 2)])
+    kept.now.undelivered["apr_2"] = "Slack refused."
+    kept.save()
+    assert PlacesFile(tmp_path / "slack.json").now == kept.now
+    assert (tmp_path / "slack.json").stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["slack.json"]
+
+
+def test_no_file_is_nothing_kept(tmp_path: Path) -> None:
+    found = PlacesFile(tmp_path / "none.json").now
+    assert (found.sessions, found.asked, found.feed, found.threads, found.undelivered) == ({}, {}, None, {}, {})
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"sessions":7}'])
+def test_a_file_that_is_not_ours_is_left_alone_with_a_sentence(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(raw)
+    with pytest.raises(ValueError, match="Move it away to begin anew"):
+        PlacesFile(tmp_path / "x.json")
+    assert (tmp_path / "x.json").read_bytes() == raw
+
+
+def test_the_oldest_are_forgotten_first_and_none_that_is_awaited(tmp_path: Path) -> None:
+    kept = PlacesFile(tmp_path / "x.json")
+    kept.now.asked = {str(number): Asked("t") for number in range(MAX_ASKED + 3)}
+    kept.now.threads = {str(number): number for number in range(MAX_THREADS + 2)}
+    kept.now.undelivered = {str(number): "" for number in range(MAX_UNDELIVERED + 1)}
+    kept.now.sessions = {"awaited": Told(commands={"c": Awaited(SPOT, 1)}), **{
+        str(number): Told() for number in range(MAX_SESSIONS + 4)}}
+    kept.save()
+    found = PlacesFile(tmp_path / "x.json").now
+    assert (len(found.asked), "2" in found.asked, "3" in found.asked) == (MAX_ASKED, False, True)
+    assert (len(found.threads), len(found.undelivered)) == (MAX_THREADS, MAX_UNDELIVERED)
+    assert (len(found.sessions), "awaited" in found.sessions, "4" in found.sessions) == (MAX_SESSIONS, True, False)

@@ -1,0 +1,55 @@
+"""Round trips to a store, counted for the operation that waits for them: those side by side are one in a row."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from interlock.ports.trips import CURRENT, Trips, counting, one_trip
+
+
+async def trip(depth: int = 1) -> None:
+    for _ in range(depth):
+        with one_trip():
+            await asyncio.sleep(0)
+
+
+@pytest.mark.anyio
+async def test_trips_one_after_the_other_add_up_and_those_side_by_side_do_not() -> None:
+    with counting() as trips:
+        await trip(2)
+        await asyncio.gather(trip(), trip(), trip())
+    assert (trips.in_a_row, trips.statements) == (3, 5)
+
+
+@pytest.mark.anyio
+async def test_the_longest_of_several_at_once_counts() -> None:
+    with counting() as trips:
+        begun = trips.in_a_row
+        with counting() as inner:
+            await trip(3)
+        trips.ended(begun, inner)
+        trips.ended(begun, Trips())
+    assert (trips.in_a_row, trips.statements) == (3, 3)
+
+
+@pytest.mark.anyio
+async def test_an_operation_counts_nothing_of_another_and_outside_of_one_nothing_is_counted() -> None:
+    assert CURRENT.get() is None
+    await trip()
+
+    async def operation(depth: int) -> int:
+        with counting() as trips:
+            await trip(depth)
+            return trips.in_a_row
+
+    assert await asyncio.gather(operation(1), operation(4)) == [1, 4]
+    assert CURRENT.get() is None
+
+
+@pytest.mark.anyio
+async def test_a_trip_that_fails_was_waited_for_all_the_same() -> None:
+    with counting() as trips, pytest.raises(OSError, match="away"), one_trip():
+        raise OSError("away")
+    assert trips.in_a_row == 1
