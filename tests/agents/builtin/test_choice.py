@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interlock.agents.builtin.choice import NO_KEY, PROVIDERS, ModelUnavailable, choose, why_not
-from interlock.ports.agent import AgentSpec
+from interlock.ports.agent import AgentSpec, Secrets
 
 pytestmark = pytest.mark.req("B-1")
 ALL = {"ANTHROPIC_API_KEY": "ka", "OPENAI_API_KEY": "ko", "GEMINI_API_KEY": "kg"}
@@ -74,3 +74,18 @@ def test_a_key_is_never_printed() -> None:
     found = choose(spec(**OWN, api_key_env="OPENAI_API_KEY"), {"OPENAI_API_KEY": "sesame"})
     assert "sesame" not in f"{found!r} {found}"
     assert "local/llama at http://127.0.0.1:1" in repr(found)
+
+
+def test_which_model_is_asked_with_which_key() -> None:
+    both = Secrets({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"})
+    plain = AgentSpec(adapter="builtin")
+    assert choose(plain, both).key == "a"
+    assert choose(plain, both, "openai/gpt-5")[:4] == ("openai", "gpt-5", "", "o")
+    assert choose(plain, both, "claude-opus-5-5").name == "anthropic/claude-opus-5-5"
+    own = AgentSpec(adapter="builtin", model="local/m", base_url="http://127.0.0.1:1/v1")
+    assert choose(own, both)[:4] == ("local", "m", "http://127.0.0.1:1/v1", "none")
+    assert choose(own, both, "anthropic/x").base_url == ""
+    for spec, wanted in ((own, "other/m"), (AgentSpec(adapter="builtin", model="openai/m", api_key_env="NONE"), None)):
+        with pytest.raises(ModelUnavailable):
+            choose(spec, both, wanted)
+    assert "secret" not in f"{Secrets({'K': 'secret'})} {choose(plain, Secrets({'OPENAI_API_KEY': 'secret'}))}"
