@@ -20,7 +20,7 @@ ERROR_DOMAIN = "a2a-protocol.org"
 OWN_DOMAIN = "interlock"
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-HeaderValue = Annotated[str, msgspec.Meta(max_length=2_048, pattern=r"^[\x21-\x7e]*$")]
+HeaderValue = Annotated[str, msgspec.Meta(max_length=2_048, pattern=r"^[\x21-\x7e]*\Z")]
 T = TypeVar("T")
 
 
@@ -52,7 +52,7 @@ class A2AMessage(_Received, frozen=True, kw_only=True):
 class PushAuthentication(_Received, frozen=True, kw_only=True):
     """How the gateway is to authenticate where it notifies: the header `Authorization: SCHEME CREDENTIALS`."""
 
-    scheme: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,31}$")]
+    scheme: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,31}\Z")]
     credentials: HeaderValue = ""
 
 
@@ -60,7 +60,7 @@ class PushConfig(_Received, frozen=True, kw_only=True):
     """Where a client is notified of a task: `CreateTaskPushNotificationConfig`, and a part of a message's request."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
-    id: Name | Literal[""] = ""
+    id: Annotated[str, msgspec.Meta(max_length=200)] = ""
     task_id: str = ""
     token: HeaderValue = ""
     authentication: PushAuthentication | None = None
