@@ -9,6 +9,8 @@ from interlock.protocol.answers import MissingSession, RestoredLedger
 
 SESSIONS_LISTED = 100
 """Sessions of a tenant that are named; the others are counted."""
+TOLD_APART = 10_000
+"""Findings of a tenant that are known again; one beyond them counts each time it is found."""
 
 
 class Setbacks:
@@ -16,6 +18,7 @@ class Setbacks:
 
     def __init__(self) -> None:
         self._found: dict[str, RestoredLedger] = {}
+        self._seen: dict[str, set[tuple[object, ...]]] = {}
         self.held: set[str] = set()
         """The tenants of which nothing may start: commands of theirs that may have run are not closed yet."""
 
@@ -39,9 +42,13 @@ class Setbacks:
     def session(self, tenant_id: str, missing: MissingSession) -> bool:
         """Note what a session lacks; returns whether that is news: a runner repeats in each hello which sessions it
         has. Beyond SESSIONS_LISTED sessions are only counted."""
-        found = self._of(tenant_id)
-        if missing in found.sessions:
+        found, seen = self._of(tenant_id), self._seen.setdefault(tenant_id, set())
+        this = (missing.session_id, missing.runner_id, missing.known, missing.frames, missing.controls,
+                len(missing.commands))
+        if this in seen:
             return False
+        if len(seen) < TOLD_APART:
+            seen.add(this)
         found.session_count += 1
         found.commands_closed += len(missing.commands)
         if len(found.sessions) < SESSIONS_LISTED:

@@ -1,0 +1,75 @@
+"""What a restored ledger lacks is found again with every hello; it counts once, however much of it there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.setbacks import SESSIONS_LISTED, TOLD_APART, Setbacks
+from interlock.protocol.answers import MissingSession
+
+pytestmark = pytest.mark.req("H-5")
+
+
+def lost(number: int, frames: int = 1, commands: int = 0) -> MissingSession:
+    return MissingSession(session_id=f"s{number}", runner_id="r", frames=frames,
+                          commands=[f"c{command}" for command in range(commands)])
+
+
+def test_of_a_tenant_without_findings_nothing_is_shown() -> None:
+    setbacks = Setbacks()
+    setbacks.session("acme", lost(1))
+    assert setbacks.of("other") is None
+    found = setbacks.of("acme")
+    assert found is not None
+    assert [one.session_id for one in found.sessions] == ["s1"]
+
+
+def test_a_hello_that_repeats_what_is_known_is_no_news() -> None:
+    setbacks = Setbacks()
+    assert setbacks.session("acme", lost(1, commands=2))
+    assert not setbacks.session("acme", lost(1, commands=2))
+    assert setbacks.session("acme", lost(1, frames=7)), "more is missing than was known"
+    assert setbacks.session("other", lost(1, commands=2)), "another tenant's"
+    found = setbacks.of("acme")
+    assert found is not None
+    assert (found.session_count, found.commands_closed) == (2, 2)
+
+
+def test_sessions_beyond_those_that_are_named_count_once_too() -> None:
+    setbacks = Setbacks()
+    for hello in range(3):
+        news = [setbacks.session("acme", lost(number, commands=1)) for number in range(SESSIONS_LISTED + 50)]
+        assert news == [hello == 0] * (SESSIONS_LISTED + 50)
+    found = setbacks.of("acme")
+    assert found is not None
+    assert len(found.sessions) == SESSIONS_LISTED
+    assert (found.session_count, found.commands_closed) == (SESSIONS_LISTED + 50, SESSIONS_LISTED + 50)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    setbacks = Setbacks()
+    for number in range(TOLD_APART):
+        setbacks.session("acme", lost(number))
+    assert setbacks.session("acme", lost(TOLD_APART))
+    assert setbacks.session("acme", lost(TOLD_APART)), "beyond the bound each finding is news"
+    assert not setbacks.session("acme", lost(0))
+
+
+def test_what_the_log_lacks_and_what_was_closed_add_to_the_same_finding() -> None:
+    setbacks = Setbacks()
+    setbacks.records("acme", 9, 4)
+    setbacks.commands("acme", 2)
+    setbacks.session("acme", lost(1, commands=3))
+    found = setbacks.of("acme")
+    assert found is not None
+    assert (found.records_signed, found.records_kept, found.commands_closed) == (9, 4, 5)
+
+
+def test_a_tenant_is_held_until_it_is_released() -> None:
+    setbacks = Setbacks()
+    setbacks.hold("acme")
+    setbacks.hold("acme")
+    assert setbacks.held == {"acme"}
+    setbacks.release("other")
+    setbacks.release("acme")
+    assert not setbacks.held
