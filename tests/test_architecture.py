@@ -63,7 +63,7 @@ def test_the_verbs_take_their_paths_from_the_table_of_operations() -> None:
 
 def test_the_tests_of_a_module_are_found_by_its_name() -> None:
     """The floor is what there is, and only rises; the aim is 0.8."""
-    assert mirrored(SOURCE.rglob("*.py")) >= 0.57
+    assert mirrored(SOURCE.rglob("*.py")) >= 0.60
 
 
 @pytest.mark.req("Y-17")
