@@ -18,7 +18,7 @@ from interlock.command.machine import STATES
 from interlock.protocol.access import named_roles
 from interlock.protocol.box import Box
 from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
-from interlock.protocol.resources import Actor, Approval
+from interlock.protocol.resources import Actor, Approval, Vote
 
 _SHOWN = ("title", "agent_title", "tool_name", "agent_id", "runner_id", "workspace", "session_id", "options")
 """Fields of an approval that voters see beside its input."""
@@ -139,6 +139,10 @@ def _changed_votes(approval: Approval, own: Sequence[SealedFields]) -> str | Non
         return "who made the keys of its votes is not the recorded one"
     if any(vote.key_makers != cast[vote.by].meta.get("key_makers", []) for vote in votes):
         return "the makers of the keys of its votes are not the recorded ones"
+    if any(vote.option_id != cast[vote.by].meta.get("option_id", vote.option_id) for vote in votes):
+        return "the options that its votes named are not the recorded ones"
+    if approval.option_id is not None and not _may_name(approval, votes):
+        return "the option that it names is not one that its votes gave it"
     if approval.state == "granted" and approval.kind != "question":
         grants = [vote for vote in votes if vote.decision == "grant"]
         enough = len(grants) >= approval.required and all(
@@ -146,6 +150,13 @@ def _changed_votes(approval: Approval, own: Sequence[SealedFields]) -> str | Non
         if not enough:
             return "the recorded votes do not grant it"
     return None
+
+
+def _may_name(approval: Approval, votes: Sequence[Vote]) -> bool:
+    """Whether a vote gave an approval its option, which is of the kind that votes may name: once, and not always."""
+    return any(vote.option_id == approval.option_id and option.option_id == vote.option_id
+               and option.kind == ("allow_once" if vote.decision == "grant" else "reject_once")
+               for vote in votes for option in approval.options)
 
 
 def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord], records: Sequence[SealedFields]

@@ -250,6 +250,8 @@ def _vote_meta(approval: Approval, ballot: Ballot, body: GrantBody) -> dict[str,
         meta["key_made_by"] = made_by
     if ballot.key_makers:
         meta["key_makers"] = list(ballot.key_makers)
+    if ballot.option_id is not None:
+        meta["option_id"] = ballot.option_id
     return meta
 
 
