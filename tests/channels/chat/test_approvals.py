@@ -16,13 +16,14 @@ from channels.chat.paper_chat import PaperChat
 from interlock.channels.chat.approvals import Approvals
 from interlock.channels.chat.messages import DIGEST_SHOWN
 from interlock.channels.chat.places import Places
-from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.updates import LIMITS
 from interlock.ports.chat_service import Button, ButtonPress, Id, Spot
 from interlock.sdk import AsyncInterlock
+from lazily import lazily
 from small_gateway.running import Gateway, running
 
 pytestmark = pytest.mark.anyio
+telegram = lazily("interlock.channels.telegram.bot")
 SUBJECT = b'{"tool_name":"shell","input":{"command":"rm -rf build"}}'
 RIGHT, WRONG = hashlib.sha256(SUBJECT).hexdigest(), "f" * 64
 ANN = 7
@@ -49,7 +50,7 @@ async def test_a_press_is_a_yes_only_to_what_has_the_stated_digest(
     await gateway.desk.add_approval("apr_1", door="tool", digest=digest, subject=msgspec.Raw(SUBJECT),
                                     input=msgspec.Raw(b'{"command":"rm -rf build"}'))
     async with bot_api() as api, AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
-        bot = TelegramBot(TOKEN, api.url)
+        bot = telegram.TelegramBot(TOKEN, api.url)
         approvals = Approvals(ann, bot, {ANN: ann}, [ANN], Places(), lambda: None, str)
         await approvals.pressed(ButtonPress("press", ANN, f"{button}:apr_1:{digest[:DIGEST_SHOWN]}"))
         await bot.close()
@@ -61,7 +62,7 @@ async def test_a_press_is_a_yes_only_to_what_has_the_stated_digest(
 async def asked(gateway: Gateway, api: BotApi, places: Places) -> AsyncIterator[Approvals]:
     """Approvals followed in Ann's chat."""
     async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
-        bot = TelegramBot(TOKEN, api.url)
+        bot = telegram.TelegramBot(TOKEN, api.url)
         approvals = Approvals(ann, bot, {ANN: ann}, [ANN], places, lambda: None, str, "https://gw.example")
         following = asyncio.ensure_future(approvals.follow())
         try:

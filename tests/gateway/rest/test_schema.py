@@ -6,9 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from proof.schema import CHECKS, drive
 
+from lazily import lazily
 from small_gateway.running import Gateway
+
+schema = lazily("proof.schema")
 
 
 @pytest.mark.req("F-1", "F-2")
@@ -20,8 +22,8 @@ async def test_good_and_bad_requests_of_every_operation_are_answered_as_the_docu
     await gateway.desk.add_approval("apr_1")
     known = {"session_id": "s1", "approval_id": "apr_1", "command_id": await gateway.execute()}
     # So many refused credentials as that check sends in a second meet the pace of refusals first.
-    checks = [check for check in CHECKS if check != "ignored_auth"]
-    found = await asyncio.to_thread(drive, gateway.base, "ilk_default_owner", known, seed=5, examples=1,
+    checks = [check for check in schema.CHECKS if check != "ignored_auth"]
+    found = await asyncio.to_thread(schema.drive, gateway.base, "ilk_default_owner", known, seed=5, examples=1,
                                     phases="fuzzing", place=tmp_path, checks=checks)
     assert found.passed, found.says
     assert len({label for label, _, _ in found.answers}) > 50
