@@ -6,10 +6,25 @@ import ast
 from pathlib import Path
 
 import pytest
-from benchmarks.house import SOURCE, is_gerund, mirrored, prose_rates, repeated_classes, set_from_outside
+from benchmarks.house import (
+    SOURCE,
+    is_gerund,
+    mirrored,
+    parse_source,
+    prose_rates,
+    repeated_classes,
+    set_from_outside,
+)
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).parent.parent
+Trees = dict[Path, ast.Module]
+
+
+@pytest.fixture(scope="module")
+def trees() -> Trees:
+    """The syntax tree of each module of the source."""
+    return parse_source()
 
 
 def test_imports_point_down_only_and_pure_rooms_stay_pure(
@@ -29,33 +44,32 @@ def test_no_module_grows_into_the_place_where_things_go() -> None:
     assert long == {}
 
 
-def test_no_function_is_longer_than_70_lines() -> None:
+def test_no_function_is_longer_than_70_lines(trees: Trees) -> None:
     long = {
         f"{path.relative_to(ROOT)}:{node.name}": count
-        for path in (ROOT / "src").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and node.end_lineno is not None and (count := node.end_lineno - node.lineno + 1) > 70
     }
     assert long == {}
 
 
-def test_modules_and_classes_have_names_of_their_own() -> None:
-    trees = {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+def test_modules_and_classes_have_names_of_their_own(trees: Trees) -> None:
     named = [path.stem for path in trees]
     assert sum(map(is_gerund, named)) <= len(named) * 0.01, [name for name in named if is_gerund(name)]
     assert set(repeated_classes(trees)) == {"Heartbeat"}  # A frame's payload and a stream's event: the wire names both.
 
 
-def test_what_an_object_needs_it_is_given_by_its_constructor_or_a_method() -> None:
-    assert set_from_outside({path: ast.parse(path.read_bytes()) for path in SOURCE.rglob("*.py")}) == []
+def test_what_an_object_needs_it_is_given_by_its_constructor_or_a_method(trees: Trees) -> None:
+    assert set_from_outside(trees) == []
 
 
-def test_the_verbs_take_their_paths_from_the_table_of_operations() -> None:
+def test_the_verbs_take_their_paths_from_the_table_of_operations(trees: Trees) -> None:
     written = {
         f"{path.relative_to(ROOT)}:{node.lineno}": node.value
-        for path in (SOURCE / "cli").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for path, tree in trees.items() if path.is_relative_to(SOURCE / "cli")
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/v1")
     }
     assert written == {}
@@ -77,5 +91,5 @@ def test_a_private_expression_gets_no_more_frequent(expression: str, limit: floa
 
 
 @pytest.fixture(scope="module")
-def prose() -> dict[str, float]:
-    return prose_rates()
+def prose(trees: Trees) -> dict[str, float]:
+    return prose_rates(trees)

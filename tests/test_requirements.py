@@ -31,7 +31,8 @@ with (ROOT / "spec" / "requirements.toml").open("rb") as register:
 def marks(tree: ast.AST) -> list[ast.Call]:
     """Every `pytest.mark.req(...)` in a module, wherever it stands."""
     return [node for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req"]
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "req"
+            and ast.unparse(node.func) == "pytest.mark.req"]
 
 
 @cache
