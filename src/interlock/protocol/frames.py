@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -46,7 +46,8 @@ class FrameType(NamedTuple):
 
     `origin` is where the name comes from; `published` the payload's fields that are not of our own profile, with where
     each comes from ("context.tool_name" is one inside another). `features` is what an agent, or a runner, must offer
-    before the frame may be obeyed; without it the answer is UNSUPPORTED_CAPABILITY (A-6).
+    before the frame may be obeyed; without it the answer is UNSUPPORTED_CAPABILITY (A-6). `legal` says when a runner
+    may send it: at any time, or in a turn; `session.turn` says it by phase for those that begin or end something.
     """
 
     name: str
@@ -56,6 +57,7 @@ class FrameType(NamedTuple):
     origin: Origin = Origin.P
     published: Mapping[str, Origin] = MappingProxyType({})
     features: frozenset[str] = frozenset()
+    legal: Literal["any time", "in a turn", "by phase"] = "by phase"
 
 
 _C, _M, _BOTH = Direction.C, Direction.M, Direction.BOTH
@@ -75,18 +77,19 @@ FRAMES: dict[str, FrameType] = {
     row.name: row
     for row in (
         FrameType("agent.text.delta", _C, _TRANSIENT, p.TextDelta, _R),
-        FrameType("agent.text.done", _C, _DURABLE, p.TextDone, _S),
+        FrameType("agent.text.done", _C, _DURABLE, p.TextDone, _S, legal="in a turn"),
         FrameType("agent.thinking.delta", _C, _TRANSIENT, p.TextDelta, _R),
-        FrameType("agent.thinking.done", _C, _DURABLE, p.TextDone, _R),
+        FrameType("agent.thinking.done", _C, _DURABLE, p.TextDone, _R, legal="in a turn"),
         FrameType("agent.interaction.request", _C, _DURABLE, p.InteractionRequest, _S,
-                  _from(_S, "interaction_type", "context.tool_name")),
-        FrameType("agent.error", _C, _DURABLE, p.AgentError, _S, _from(_S, "severity", "error_code")),
-        FrameType("agent.file.transfer", _BOTH, _DURABLE, p.FileTransfer),
-        FrameType("agent.state.changed", _C, _DURABLE, p.StateChanged),
+                  _from(_S, "interaction_type", "context.tool_name"), legal="in a turn"),
+        FrameType("agent.error", _C, _DURABLE, p.AgentError, _S, _from(_S, "severity", "error_code"), legal="any time"),
+        FrameType("agent.file.transfer", _BOTH, _DURABLE, p.FileTransfer, legal="any time"),
+        FrameType("agent.state.changed", _C, _DURABLE, p.StateChanged, legal="any time"),
         FrameType("tool.invoke.request", _C, _DURABLE, p.ToolRequest, _R,
-                  _from(_R, "invocation_id", "tool_name", "input")),
+                  _from(_R, "invocation_id", "tool_name", "input"), legal="in a turn"),
         FrameType("tool.invoke.stream", _C, _TRANSIENT, p.ToolStream, _R, _from(_R, "invocation_id")),
-        FrameType("tool.invoke.result", _C, _DURABLE, p.ToolResult, _R, _from(_R, "invocation_id", "output_type")),
+        FrameType("tool.invoke.result", _C, _DURABLE, p.ToolResult, _R, _from(_R, "invocation_id", "output_type"),
+                  legal="in a turn"),
         FrameType("control.prompt.request", _M, _DURABLE, p.PromptRequest, _S, _from(_R, "input_type")),
         FrameType("control.interaction.response", _M, _DURABLE, p.InteractionResponse, _S),
         FrameType("control.interaction.timeout", _M, _DURABLE, p.InteractionTimeout, _S),
@@ -99,14 +102,17 @@ FRAMES: dict[str, FrameType] = {
         FrameType("control.turn.cancel", _M, _DURABLE, p.TurnCancel),
         FrameType("control.turn.pause", _M, _DURABLE, p.TurnPause, _P, _from(_P), _needs("pause")),
         FrameType("control.turn.resume", _M, _DURABLE, p.TurnResume, _P, _from(_P), _needs("pause")),
-        FrameType("session.capabilities", _BOTH, _DURABLE, p.Capabilities, _S, _from(_S, "features.adapter_type")),
+        FrameType("session.capabilities", _BOTH, _DURABLE, p.Capabilities, _S, _from(_S, "features.adapter_type"),
+                  legal="any time"),
         FrameType("session.history", _C, _LINK, p.History, _S,
                   _from(_S, "frames", "buffer_status", "last_sync_timestamp", "last_message_id")),
         FrameType("session.compacted", _C, _DURABLE, p.Compacted, _S,
-                  _from(_S, "summary", "previous_token_count", "current_token_count", "preserved_elements", "trigger")),
+                  _from(_S, "summary", "previous_token_count", "current_token_count", "preserved_elements", "trigger"),
+                  legal="any time"),
         FrameType("session.usage", _BOTH, _DURABLE, p.Usage, _S,
                   _from(_S, "token_usage", "cost_usage", "message_usage", "context_window", "time_to_reset")),
-        FrameType("session.error", _BOTH, _DURABLE, p.SessionError, _S, _from(_S, "error_code", "message", "fatal")),
+        FrameType("session.error", _BOTH, _DURABLE, p.SessionError, _S, _from(_S, "error_code", "message", "fatal"),
+                  legal="any time"),
         FrameType("session.turn.start", _C, _DURABLE, p.TurnStart, _S, _from(_S, "turn_id", "turn_index", "mode")),
         FrameType("session.turn.end", _C, _DURABLE, p.TurnEnd, _S,
                   _from(_S, "turn_id", "stop_reason", "tool_invocation_count")),
@@ -116,17 +122,17 @@ FRAMES: dict[str, FrameType] = {
         FrameType("x-interlock.ack", _BOTH, _LINK, p.Ack),
         FrameType("x-interlock.heartbeat", _C, _LINK, p.Heartbeat),
         FrameType("x-interlock.control.refused", _C, _LINK, p.RefusedControl),
-        FrameType("x-interlock.control.changed", _C, _DURABLE, p.ControlChanged),
-        FrameType("x-interlock.asking.changed", _C, _DURABLE, p.AskingChanged),
+        FrameType("x-interlock.control.changed", _C, _DURABLE, p.ControlChanged, legal="any time"),
+        FrameType("x-interlock.asking.changed", _C, _DURABLE, p.AskingChanged, legal="any time"),
         FrameType("x-interlock.changes.discard", _M, _DURABLE, p.ChangesDiscard),
-        FrameType("x-interlock.changes.report", _C, _DURABLE, p.ChangesReport),
+        FrameType("x-interlock.changes.report", _C, _DURABLE, p.ChangesReport, legal="any time"),
         FrameType("x-interlock.workspace.look", _M, _LINK, p.WorkspaceLook),
         FrameType("x-interlock.workspace.changes", _C, _LINK, p.WorkspaceChanges),
-        FrameType("x-interlock.plan.changed", _C, _DURABLE, p.PlanChanged),
-        FrameType("x-interlock.settings.changed", _C, _DURABLE, p.AgentSettings),
-        FrameType("x-interlock.progress", _C, _DURABLE, p.Progress),
+        FrameType("x-interlock.plan.changed", _C, _DURABLE, p.PlanChanged, legal="in a turn"),
+        FrameType("x-interlock.settings.changed", _C, _DURABLE, p.AgentSettings, legal="any time"),
+        FrameType("x-interlock.progress", _C, _DURABLE, p.Progress, legal="in a turn"),
         FrameType("x-interlock.interaction.held", _M, _DURABLE, p.InteractionHeld),
-        FrameType("x-interlock.interaction.resolved", _C, _DURABLE, p.InteractionResolved),
+        FrameType("x-interlock.interaction.resolved", _C, _DURABLE, p.InteractionResolved, legal="in a turn"),
     )
 }
 

@@ -13,30 +13,18 @@ import msgspec
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import FRAMES
 
 Phase = Literal["closed", "idle", "turn", "usage"]
 
-NEUTRAL = frozenset(
-    {
-        "agent.error", "agent.file.transfer", "agent.state.changed", "session.capabilities", "session.compacted",
-        "session.error", "x-interlock.asking.changed", "x-interlock.changes.report", "x-interlock.control.changed",
-        "x-interlock.settings.changed",
-    }
-)
+NEUTRAL = frozenset(row.name for row in FRAMES.values() if row.legal == "any time")
 """Durable frames of the runner that are legal in every phase and move none (but capabilities, which opens)."""
 
 MOVES: dict[Phase, dict[str, Phase]] = {
     "closed": {"session.capabilities": "idle", "session.closed": "closed"},
     "idle": {"session.turn.start": "turn", "session.usage": "idle", "session.closed": "closed"},
     "turn": {
-        "agent.text.done": "turn",
-        "agent.thinking.done": "turn",
-        "agent.interaction.request": "turn",
-        "tool.invoke.request": "turn",
-        "tool.invoke.result": "turn",
-        "x-interlock.interaction.resolved": "turn",
-        "x-interlock.plan.changed": "turn",
-        "x-interlock.progress": "turn",
+        **{row.name: "turn" for row in FRAMES.values() if row.legal == "in a turn"},
         "session.usage": "turn",
         "session.turn.end": "usage",
         "session.closed": "closed",
