@@ -47,8 +47,8 @@ def _bad_secrets(loaded: config.Config, state: Path) -> list[str]:
     hooks = {name: one for name, one in loaded.hooks.items() if one.secret_file is not None}
     ways = msgspec.structs.replace(
         loaded, webhooks={name: one for name, one in loaded.webhooks.items() if one.secret_env is None},
-        ntfy={name: one for name, one in loaded.ntfy.items() if one.token_env is None},
-        apprise={name: one for name, one in loaded.apprise.items() if one.url_env is None})
+        **{table: {name: one for name, one in notices.items() if one.variable is None}
+           for table, notices in loaded.notices().items()})
     for opening in (lambda: open_hooks(msgspec.structs.replace(loaded, hooks=hooks), state),
                     lambda: open_ways(ways, state, HttpOutgoing(loaded.outgoing.allow))):
         try:

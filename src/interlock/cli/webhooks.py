@@ -16,6 +16,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.values import ago
+from interlock.config.notices import NOTICE_TABLES
 from interlock.protocol.api.webhooks import LIST_DELIVERIES, LIST_WEBHOOKS, RETRY_DELIVERY, TEST_WEBHOOK
 from interlock.protocol.resources import Delivery, Webhook
 
@@ -73,7 +74,8 @@ async def _list(where: Where, *, json: bool) -> int:
         return ExitStatus.DONE
     found = decoded(raw, dict[str, list[Webhook]], PATH).get("webhooks", [])
     if not found:
-        say("the config names no way to approvers; add [webhooks.NAME], [ntfy.NAME] or [apprise.NAME]", "dim")
+        tables = " or ".join(f"[{table}.NAME]" for table in NOTICE_TABLES)
+        say(f"the config names no way to approvers; add [webhooks.NAME], {tables}", "dim")
         return ExitStatus.DONE
     print_table([[one.name, one.kind, one.host, str(one.waiting), str(one.dead)] for one in found],
                 ("NAME", "KIND", "HOST", "WAITING", "DEAD"), COLUMNS)

@@ -13,11 +13,12 @@ import msgspec
 
 from interlock.config.config_error import ConfigError
 from interlock.config.contexts import DefaultsSection
+from interlock.config.notices import NOTICE_TABLES
 from interlock.config.sections import Config
 from interlock.protocol.identifiers import AGENT_ID
 
 _NAMED = {"agents": "no agent id", "oidc": "no name for an issuer", "webhooks": "no name for a webhook",
-          "ntfy": "no name for a notice", "apprise": "no name for a notice",
+          **dict.fromkeys(NOTICE_TABLES, "no name for a notice"),
           "hooks": "no name for a hook", "cron": "no id for a cron job"}
 """Tables whose members people name."""
 DEFAULTS = "defaults"

@@ -8,6 +8,8 @@ import msgspec
 
 from interlock.protocol.access import TENANT_ID
 
+NOTICE_TABLES = ("ntfy", "apprise")
+"""The tables of `Config` that hold a `NoticeSection` by name: a new kind of notice is named here."""
 CONTACT_CHARS = 256
 
 
@@ -17,6 +19,11 @@ class NoticeSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tenant: str = "default"
     details: bool = False
     """Whether the request itself is in the notice."""
+
+    @property
+    def variable(self) -> str | None:
+        """The variable of the gateway's environment that holds its secret, if one does."""
+        return None
 
     def __post_init__(self) -> None:
         if TENANT_ID.fullmatch(self.tenant) is None:
@@ -44,6 +51,11 @@ class NtfySection(NoticeSection, frozen=True, kw_only=True):
     token_env: str | None = None
     priority: Annotated[int, msgspec.Meta(ge=1, le=5)] = 4
 
+    @property
+    def variable(self) -> str | None:
+        """The variable that holds the access token."""
+        return self.token_env
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.token_file is not None and self.token_env is not None:
@@ -55,6 +67,11 @@ class AppriseSection(NoticeSection, frozen=True, kw_only=True):
 
     url_file: str | None = None
     url_env: str | None = None
+
+    @property
+    def variable(self) -> str | None:
+        """The variable that holds the URL."""
+        return self.url_env
 
     def __post_init__(self) -> None:
         super().__post_init__()

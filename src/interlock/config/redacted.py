@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
+from interlock.config.notices import NOTICE_TABLES
 from interlock.config.sections import Config
 from interlock.config.toml_writer import value_toml
 
@@ -30,7 +31,7 @@ def show(config: Config) -> str:
     budgets = cast("list[dict[str, Any]]", data.pop("budgets"))
     redactions = cast("list[dict[str, Any]]", data.pop("redaction")["rules"])
     webhooks = cast("dict[str, dict[str, Any]]", data.pop("webhooks"))
-    notices = {table: cast("dict[str, dict[str, Any]]", data.pop(table)) for table in ("ntfy", "apprise")}
+    notices = {table: cast("dict[str, dict[str, Any]]", data.pop(table)) for table in NOTICE_TABLES}
     oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
     bindings = cast("list[dict[str, Any]]", data.pop("bindings"))
     system = {table: cast("dict[str, dict[str, Any]]", data.pop(table)) for table in ("hooks", "cron")}
@@ -61,10 +62,10 @@ def show(config: Config) -> str:
     for name, webhook in webhooks.items():
         webhook["url"] = _host_alone(str(webhook["url"]))
         lines += ["", f"[webhooks.{name}]", *_entries(webhook)]
-    for topic in notices["ntfy"].values():
-        topic["url"] = _host_alone(str(topic["url"]))
     for table, members in notices.items():
         for name, member in members.items():
+            if "url" in member:
+                member["url"] = _host_alone(str(member["url"]))
             lines += ["", f"[{table}.{name}]", *_entries(member)]
     for name, agent in agents.items():
         servers = cast("dict[str, dict[str, Any]]", agent.pop("mcp"))

@@ -14,7 +14,7 @@ from interlock.command.presets import Preset, rules_of
 from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.contexts import CompactionSection, DefaultsSection
-from interlock.config.notices import AppriseSection, NoticeSection, NtfySection, PushSection
+from interlock.config.notices import NOTICE_TABLES, AppriseSection, NoticeSection, NtfySection, PushSection
 from interlock.config.slack import SlackSection
 from interlock.config.telegram import TelegramSection
 from interlock.ports.agent import AgentSpec, check_roots
@@ -295,9 +295,13 @@ class Config(ConfigSection, frozen=True, kw_only=True):
     hooks: dict[str, HookSection] = {}
     cron: dict[str, CronSection] = {}
 
+    def notices(self) -> dict[str, dict[str, NoticeSection]]:
+        """Return the notices to approvers, by table and name."""
+        return {table: getattr(self, table) for table in NOTICE_TABLES}
+
     def ways(self) -> list[tuple[str, str]]:
         """Return the ways to approvers, webhooks and notices alike, each by tenant and name."""
-        tables: tuple[Mapping[str, WebhookSection | NoticeSection], ...] = (self.webhooks, self.ntfy, self.apprise)
+        tables: list[Mapping[str, WebhookSection | NoticeSection]] = [self.webhooks, *self.notices().values()]
         return [(section.tenant, name) for table in tables for name, section in table.items()]
 
     def __post_init__(self) -> None:
@@ -307,7 +311,8 @@ class Config(ConfigSection, frozen=True, kw_only=True):
                 raise ValueError(f"push: a webhook or notice has the name {DEVICES!r}, under which deliveries to "
                                  "browsers are kept; give it another one")
             if ways.count(way) > 1:
-                raise ValueError(f"{'ntfy' if way[1] in self.ntfy else 'apprise'}: two ways to the approvers of tenant "
+                table = next(table for table, notices in self.notices().items() if way[1] in notices)
+                raise ValueError(f"{table}: two ways to the approvers of tenant "
                                  f"{way[0]!r} have the name {way[1]!r}; what was sent is kept under its name")
         if len(self.budgets) > MAX_BUDGETS:
             raise ValueError(f"budgets: at most {MAX_BUDGETS}")
