@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import httpx2
 
 from interlock.conformance.with_master import AGENT
+from interlock.protocol.api.approvals import GET_APPROVAL, VOTE
+from interlock.protocol.api.commands import GET_STATUS, SUBMIT_COMMAND
 
 PATIENCE_S = 20.0
 PRESENT_S = 5.0
@@ -77,21 +79,21 @@ class RestHand:
             body = {"type": "execute", "target": {"agent_id": AGENT}, "payload": {"messages": said}}
             self._command = (await _once_present(rest, body))["id"]
         elif action == "cancel":
-            await _post(rest, "/v1/commands", {"type": "cancel", "target": {"command_id": self._command}})
+            await _post(rest, SUBMIT_COMMAND.at(), {"type": "cancel", "target": {"command_id": self._command}})
         else:
             approval = await self._approval(rest)
             ballot = {"decision": "grant" if action == "allow" else "deny", "digest": approval["digest"]}
-            await _post(rest, f"/v1/approvals/{approval['id']}/grants", ballot)
+            await _post(rest, VOTE.at(approval["id"]), ballot)
 
     async def _approval(self, rest: httpx2.AsyncClient) -> Any:
         cursor, deadline = "", time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             since = {"since": cursor} if cursor else {}
-            page = _json(await rest.get(f"/v1/commands/{self._command}/status", params={"wait": 5, **since}))
+            page = _json(await rest.get(GET_STATUS.at(self._command), params={"wait": 5, **since}))
             cursor = page["next_cursor"]
             for event in page["events"]:
                 if event["event"] == "approval" and event["approval_state"] == "pending":
-                    return _json(await rest.get(f"/v1/approvals/{event['approval_id']}"))
+                    return _json(await rest.get(GET_APPROVAL.at(event["approval_id"])))
             if page["terminal"]:
                 break
         raise HandFailed(f"the gateway asks no one about command {self._command}")
@@ -101,7 +103,7 @@ async def _once_present(rest: httpx2.AsyncClient, body: dict[str, Any]) -> Any:
     """Give a command; where its agent is not there yet, look again."""
     deadline = time.monotonic() + PRESENT_S
     while True:
-        answer = await _answer(rest, "/v1/commands", body)
+        answer = await _answer(rest, SUBMIT_COMMAND.at(), body)
         if answer.status_code != CONFLICT or time.monotonic() > deadline:
             return _json(answer)
         await asyncio.sleep(LOOK_S)

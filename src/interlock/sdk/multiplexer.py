@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from interlock.protocol.api.operation import STREAM_SOCKET
 from interlock.sdk.exchange import (
     Connect,
     ConnectionCut,
@@ -28,7 +29,6 @@ from interlock.sdk.problems import InterlockError, NotAGateway, Unreachable, ref
 from interlock.sdk.requests import commands, sessions
 from interlock.sdk.requests.sessions import View
 
-PATH = "/v1/stream"
 BREATH_S = 1.0
 """What another thread or task asks of a watch is sent to the gateway after this time at the latest."""
 
@@ -112,7 +112,7 @@ class Watched:
         try:
             message = _message.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            raise NotAGateway(f"A message of {PATH} is not of the form known here: {error}") from None
+            raise NotAGateway(f"A message of {STREAM_SOCKET} is not of the form known here: {error}") from None
         ref = message.ref
         for one in message.events:
             if (stream := self._streams.get(ref)) is None:
@@ -151,7 +151,7 @@ def watching(watched: Watched, manners: Manners) -> Flow[None]:
     no one there for too long."""
     away = Outage()
     while not watched.is_over:
-        reply: HttpReply | ConnectionCut = yield Connect(PATH)
+        reply: HttpReply | ConnectionCut = yield Connect(STREAM_SOCKET)
         if isinstance(reply, HttpReply) and reply.status == 101:
             if away.since is not None:
                 now: float = yield Now()
@@ -178,7 +178,7 @@ def _lose(away: Outage, manners: Manners) -> Flow[None]:
         yield Give(Lost(away.why))
         away.told = True
     if lasts_s > manners.stream_give_up_s:
-        raise Unreachable(f"The streams of {PATH} could not be taken up again: {away.why}")
+        raise Unreachable(f"The streams of {STREAM_SOCKET} could not be taken up again: {away.why}")
 
 
 def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.protocol.answers import COMPONENTS
+from interlock.protocol.api.operation import STREAM_SOCKET
 from interlock.protocol.envelope import DPS_VERSION
 
 _STREAM = """A WebSocket for any number of the API's streams, each from its own cursor. The reader sends
@@ -81,7 +82,7 @@ RAW_PATHS: dict[str, Any] = {
             "421": _refused("MisdirectedRequest"), "403": _refused("Forbidden"),
         },
     }},
-    "/v1/stream": {
+    STREAM_SOCKET: {
         "description": "Not an HTTP operation: the path is opened as a WebSocket.",
         "x-websocket": {"summary": "Many streams over one connection", "description": " ".join(_STREAM.split()),
                         "security": [{"bearer": []}], "refusals": ["Unauthorized", "RateLimited", "Forbidden"]},

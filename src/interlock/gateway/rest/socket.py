@@ -23,10 +23,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from interlock.engine.viewers import Behind
 from interlock.gateway.rest.answers import encode, problem_document
 from interlock.gateway.rest.streams import FAREWELL_S, KEEP_ALIVE, SEND_STALL_S, EventStream, abort, bound
+from interlock.protocol.api.operation import STREAM_SOCKET
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 
-PATHS = frozenset({"/v1/stream", "/stream"})
+PATHS = frozenset({STREAM_SOCKET, STREAM_SOCKET.removeprefix("/v1")})
 MAX_STREAMS = 64
 """Streams that one connection follows at a time."""
 MAX_REQUEST_CHARS = 16_384

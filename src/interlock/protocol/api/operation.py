@@ -30,6 +30,9 @@ BINARY = "application/octet-stream"
 TEXT, MARKDOWN, HTML = "text/plain", "text/markdown", "text/html"
 STREAMED = (JSON, SSE)
 """A page as JSON, or all that follows as server-sent events."""
+STREAM_SOCKET = "/v1/stream"
+"""The path of the WebSocket over which one connection follows many streams; it has no row in the table, whose
+operations are requests with an answer."""
 STREAM_QUERY = ("since", "last", "limit", "wait")
 
 
