@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
 import re
 import secrets
@@ -21,6 +20,7 @@ import httpx2
 from interlock.app import child_cleanup
 from interlock.app.own_servers import free_port
 from interlock.cli.place import gateway_file
+from interlock.gateway.audit_state import verify_ledger_file
 from proof.swift import Forked, Swift
 
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
@@ -219,10 +219,8 @@ class House:
             from proof import clustered
 
             return clustered.verified(self.exported, self.state)
-        done = subprocess.run([sys.executable, "-m", "proof.part", "audit", str(self.state), "", ""],
-                              capture_output=True, text=True, check=False, cwd=REPOSITORY)
-        told = json.loads(done.stdout)
-        return told["ok"], told["records"], told["says"]
+        report = verify_ledger_file(self.state)
+        return report.ok, report.records, report.message
 
     def down(self) -> None:
         """End both, the runner first."""

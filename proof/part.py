@@ -1,9 +1,8 @@
-"""`python -m proof.part gateway|runner|audit STATE URL ROOT`: one part of a house, without the command line's care."""
+"""`python -m proof.part gateway|runner STATE URL ROOT`: one part of a house, without the command line's care."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from pathlib import Path
@@ -23,16 +22,11 @@ def main() -> None:
         from interlock.app.gateway import run_gateway
 
         uvloop.run(run_gateway(state, settings, local_runner_token=token))
-    elif part == "runner":
+    else:
         from interlock.app.runner import Dialled, run_runner
 
         os.chdir(state.parent)  # By which the keepers of its agents are known.
         asyncio.run(run_runner(state, settings, [Dialled(url, token.read_text().strip())], roots=[root]))
-    else:
-        from interlock.gateway.audit_state import verify_ledger_file
-
-        report = verify_ledger_file(state)
-        print(json.dumps({"ok": report.ok, "records": report.records, "says": report.message}))
 
 
 if __name__ == "__main__":
