@@ -63,11 +63,22 @@ export function isAdmin(): boolean {
   return who()?.roles.some((role) => ADMINS.has(role)) ?? false;
 }
 
+/** How far the gateway's clock is ahead of this device's. Its answers have whole seconds, and take a while. */
+let ahead_ms = 0;
+const NOTABLE_MS = 5_000;
+
+/** This moment by the gateway's clock, by which approvals expire. */
+export function now(): number {
+  return Date.now() + ahead_ms;
+}
+
 async function send(path: string, options: RequestInit = {}): Promise<Response> {
   const headers = new Headers(options.headers);
   const sent = half();
   if (sent !== null) headers.set('Interlock-Browser', sent);
   const answer = await fetch(path, {...options, headers, credentials: 'same-origin', cache: 'no-store'});
+  const off_ms = Date.parse(answer.headers.get('Date') ?? '') - Date.now();
+  ahead_ms = Math.abs(off_ms) > NOTABLE_MS ? off_ms : 0;
   if (answer.ok) return answer;
   const problem = await answer.json().catch(() => null) as Problem | null;
   if (answer.status === 401 && sent !== null) forget();

@@ -57,6 +57,7 @@ function receive(text: string): void {
 export function connect(changed: () => void, online: (isOpen: boolean) => void): () => void {
   let stopped = false;
   let retry_ms = RETRY_FIRST_MS;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const leave = subscribe('/v1/events', '', changed);
 
   async function open(): Promise<void> {
@@ -85,13 +86,23 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
   function again(): void {
     if (stopped) return;
     online(false);
-    setTimeout(() => void open(), retry_ms * (0.5 + Math.random()));
+    timer = setTimeout(soon, retry_ms * (0.5 + Math.random()));
     retry_ms = Math.min(retry_ms * 2, RETRY_MOST_MS);
   }
 
+  /** Do not wait any longer, if the next attempt is waited for. */
+  function soon(): void {
+    if (timer === undefined) return;
+    clearTimeout(timer);
+    timer = undefined;
+    void open();
+  }
+
   void open();
+  addEventListener('online', soon);
   return () => {
     stopped = true;
+    removeEventListener('online', soon);
     leave();
     socket?.close();
     socket = null;

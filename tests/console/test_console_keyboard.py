@@ -121,6 +121,17 @@ def test_a_sheet_that_is_opened_as_another_closes_stays(browser: Any, house: Hou
             page.locator("dialog").wait_for(state="detached")
 
 
+def test_who_goes_back_leaves_the_sheet_too(browser: Any, house: House) -> None:
+    with page_of(browser, house) as page:
+        page.get_by_role("link", name="Decided").click()
+        page.wait_for_url("**/console/decided")
+        page.keyboard.press("Control+k")
+        page.get_by_role("combobox").wait_for()
+        page.go_back()
+        page.locator("dialog").wait_for(state="detached")
+        assert page.url == f"{origin(house)}/console/"
+
+
 def test_a_rule_is_kept_as_it_was_shown_and_is_in_the_list_of_decisions(browser: Any, house: House) -> None:
     approval = asked(house, "echo kept", "keys-rule")
     with page_of(browser, house) as page:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,56 @@ def test_the_chats_that_have_its_card_are_named_while_it_waits(browser: Any, hou
         interlock(house, "deny", approval, "--yes")
         page.locator("#chats").wait_for(state="detached")
     assert "posted in" not in interlock(house, "approvals", approval)
+
+
+@pytest.mark.req("J-5")
+def test_the_time_that_is_left_goes_by_the_gateways_clock(browser: Any, house: House) -> None:
+    approval = asked(house, "touch skewed", "skewed")
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    page.clock.install(time=datetime.now(UTC) + timedelta(days=2))
+    page.goto(link(house))
+    page.locator(".cards a", has_text="touch skewed").get_by_text("23 h").wait_for()
+    page.goto(f"{origin(house)}/console/a/{approval}")
+    page.locator("dd", has_text="23 h").wait_for()
+    context.close()
+    interlock(house, "deny", approval, "--yes")
+
+
+@pytest.mark.req("J-5")
+def test_a_vote_without_a_connection_is_not_taken_for_one_that_counts(browser: Any, house: House) -> None:
+    approval = asked(house, "touch offline", "offline")
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/a/{approval}")
+        allow = page.get_by_role("button", name="Allow once", disabled=False)
+        allow.wait_for()
+        page.context.set_offline(True)
+        allow.click()
+        page.get_by_role("alert").get_by_text("The gateway did not answer.").wait_for()
+        assert house.get(f"/v1/approvals/{approval}")["state"] == "pending"
+        page.context.set_offline(False)
+        allow.click()
+        page.get_by_text("Decided by").wait_for()
+        page.get_by_text("There is no connection to the gateway").wait_for(state="detached")
+
+
+@pytest.mark.req("J-5", "K-1")
+def test_who_may_only_look_is_not_offered_what_would_be_refused(browser: Any, house: House) -> None:
+    approval = asked(house, "touch looked", "looked")
+    viewer = json.loads(interlock(house, "keys", "create", "vi", "--role", "viewer", "--json"))
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    page.goto(f"{origin(house)}/console/a/{approval}")
+    page.get_by_label("Key").fill(next(one for one in viewer.values() if str(one).startswith("ilk_")))
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_text("it may look, and not vote").wait_for()
+    assert page.get_by_role("button").all_inner_texts() == ["한국어", "Log out"]
+    assert page.get_by_text("interlock approve").count() == 0
+    page.goto(f"{origin(house)}/console/sessions/new")
+    page.get_by_text("Your role does not include this view.").wait_for()
+    assert page.get_by_label("Write to the agent").count() == 0
+    context.close()
+    interlock(house, "deny", approval, "--yes")
 
 
 @pytest.mark.req("J-16")
