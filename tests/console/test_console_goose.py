@@ -1,0 +1,52 @@
+"""A session of a real agent, goose, on the page in real Chromium: its words as they come, its call held and allowed
+there (J-4, J-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from proof.hold import goose_config
+from proof.house import House
+from tests.console.pages import interlock, origin, page_of
+
+from installed import require
+from interlock.model_stand_in import AFTER_TOOL, running_model_server
+
+pytestmark = [pytest.mark.needs("chromium", "console", "goose"), pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    """A gateway and a runner with goose, on the stand-in for a model."""
+    place = tmp_path_factory.mktemp("goose")
+    (place / "home").mkdir()
+    with running_model_server() as model:
+        house = House(place, goose_config(require("goose"), place / "home", model.url))
+        try:
+            house.up()
+            yield house
+        finally:
+            house.down()
+
+
+@pytest.mark.req("J-4", "J-5")
+def test_gooses_words_stream_and_its_call_is_held_until_the_page_allows_it(browser: Any, house: House) -> None:
+    written = house.workspace / "written.txt"
+    prompt = "[[chunks:30]] [[delay:20]] [[tool:echo held > written.txt; cat written.txt]]"
+    interlock(house, "run", "goose", prompt, "--detach", "--session", "goose")
+    session = house.get("/v1/sessions")["items"][0]["session_id"]
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.get_by_text("chunk 30 of 30").wait_for()
+        page.get_by_role("link", name="Open the approval").click()
+        page.get_by_text("sha256").wait_for()
+        assert not written.exists()
+        page.mouse.wheel(0, 50_000)
+        page.get_by_role("button", name="Allow once", disabled=False).click()
+        page.get_by_text("Decided by").wait_for()
+        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.get_by_text(AFTER_TOOL).wait_for()
+        assert written.read_text() == "held\n"
+        assert all(f"chunk {n} of 30" in page.locator(".blocks").inner_text() for n in range(1, 31))
