@@ -17,7 +17,6 @@ from interlock.engine.bridge.effects import LaneEvent, Out
 from interlock.engine.bridge.frames import take_frame
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.output import TurnFold
 from interlock.engine.stream_items import durable
 from interlock.engine.viewers import StreamViewer, Viewers
 from interlock.gateway.outflow import RunnerOutflow
@@ -29,6 +28,7 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
 from interlock.session.turn import OpenTurn, TurnMachine
+from interlock.session.turn_output import TurnFold
 
 VIEWERS = 4
 

@@ -84,6 +84,6 @@ def test_the_tracer_notes_the_modules_of_the_package_and_only_while_it_is_armed(
 def test_a_command_and_a_frame_are_traced_through_a_whole_gateway() -> None:
     command, frame = path_trace.run()
 
-    assert {"gateway/rest/commands.py", "engine/lanes.py", "backends/sqlite/writer.py"} <= set(command.visited)
-    assert {"gateway/rawp.py", "engine/lanes.py", "gateway/rest/streams.py"} <= set(frame.visited)
+    assert {"gateway/rest/commands.py", "engine/lane_shell.py", "backends/sqlite/writer.py"} <= set(command.visited)
+    assert {"gateway/intake.py", "engine/lane_shell.py", "gateway/rest/streams.py"} <= set(frame.visited)
     assert frame.moves > frame.rooms > 3

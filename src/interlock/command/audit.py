@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.audit_tree import leaf
+from interlock.command.audit_tail import TailBound
+from interlock.command.audit_tree import Frontier, Grown, leaf
 from interlock.command.canonical import MAX_INTEGER, NotCanonical, canonical, is_plain
 from interlock.command.note import Checkpoint
 from interlock.command.redaction import SECRETS
@@ -114,6 +115,30 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = (
     except (NotCanonical, UnicodeEncodeError) as error:
         raise AuditRefused(f"The audit record of {draft.action!r} has no canonical form. {error}") from error
     return AuditRecord(tenant_id=draft.tenant_id, seq=seq, hash=leaf_hash(body), body=body, personal=personal)
+
+
+class LogEnd:
+    """How far a tenant's log goes: what its next record needs, and what is stored of it."""
+
+    __slots__ = ("_tree", "last_hash", "noted", "peaks", "size")
+
+    def __init__(self, size: int = 0, peaks: bytes = b"", last_hash: str = FIRST_PREV, noted: str | None = None
+                 ) -> None:
+        """`noted` is the ledger's copy of the last checkpoint."""
+        self._tree = Frontier(size, peaks)
+        self.size = size
+        self.peaks = peaks
+        self.last_hash = last_hash
+        self.noted = noted
+
+    def append(self, draft: AuditDraft, bound: TailBound, salts: Sequence[bytes]) -> tuple[AuditRecord, list[Grown]]:
+        """Make the next record, as `seal` does; returns it with the subtrees that it completes. Raises TailFull,
+        AuditRefused."""
+        bound.check(draft.tenant_id, self.size, self.noted)
+        record = seal(draft, self.size + 1, self.last_hash, salts)
+        grown = self._tree.grow(bytes.fromhex(record.hash))
+        self.size, self.peaks, self.last_hash = self._tree.size, self._tree.peaks, record.hash
+        return record, grown
 
 
 def _without_secrets(text: str) -> str:

@@ -92,7 +92,8 @@ def _ready(rules: Iterable[Rule], door: Door) -> list[_Ready]:
         return tuple(_field(rule, name, fits) for name, fits in MATCHES if (name in STEADY) is steady
                      and (name in always or (name != "door" and getattr(rule, name) is not None)))
 
-    return [_Ready(fields(rule, steady=True), (*fields(rule, steady=False), *_input_field(rule)), rule.verdict())
+    return [_Ready(fields(rule, steady=True),
+                   (*fields(rule, steady=False), *(_input_field(rule) if door == "tool" else ())), rule.verdict())
             for rule in rules if concerns(rule, door) and (door == "tool" or not says_input(rule))]
 
 
@@ -120,6 +121,16 @@ _GLOBS: dict[str, Callable[[PolicySubject], str | None]] = {
     "agent": lambda subject: subject.agent_id, "tool": lambda subject: subject.tool_name,
     "kind": lambda subject: subject.tool_kind,
 }
+
+
+class CommandVerdict(NamedTuple):
+    """What policy says of a command, and what that rests on."""
+
+    verdict: PolicyVerdict
+    by_asking: bool
+    """It is allowed because its agent asks before its tools: of one that does not, it would not be."""
+    by_box: bool
+    """Without its agent's box it would not be allowed."""
 
 
 class RuleSet:
@@ -175,6 +186,14 @@ class RuleSet:
         if subject.origin == "flush" and verdict.effect == "ask":
             return verdict._replace(effect="deny", reason="A memory flush never asks a person.")
         return verdict
+
+    def judge(self, subject: PolicySubject) -> CommandVerdict:
+        """Decide about a command, and say what it rests on."""
+        verdict = self.decide(subject)
+        by_asking = (verdict.effect == "allow" and subject.permission == "asks"
+                     and self.decide(subject._replace(permission="never")).effect != "allow")
+        by_box = bool(subject.box) and self.decide(subject._replace(box=())).effect != "allow"
+        return CommandVerdict(verdict, by_asking, by_box)
 
     def _rules_at(self, subject: PolicySubject) -> list[_Ready]:
         """The rules that can fit where the subject stands, in order: what its place decides is asked once."""

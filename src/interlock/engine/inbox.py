@@ -52,6 +52,8 @@ class Inbox:
         self._bytes = 0
         self._sleeper: asyncio.Future[None] | None = None
         """Done when something comes: the lane alone waits, and only where nothing is there."""
+        self.full = False
+        """Whether anyone who feeds the lane should wait for `room`."""
         self._room = asyncio.Event()
         self._room.set()
 
@@ -84,12 +86,8 @@ class Inbox:
         self._count += 1
         self._bytes += size_bytes
         if self._count >= INBOX_JOBS or self._bytes >= INBOX_BYTES:
+            self.full = True
             self._room.clear()
-
-    @property
-    def full(self) -> bool:
-        """Whether anyone who feeds the lane should wait for `room`."""
-        return not self._room.is_set()
 
     async def room(self) -> None:
         """Wait until the lane can take more."""
@@ -112,7 +110,8 @@ class Inbox:
             group.append(job)
         self._count -= count
         self._bytes -= size
-        if self._count < INBOX_JOBS // 2 and self._bytes < INBOX_BYTES // 2:
+        if self.full and self._count < INBOX_JOBS // 2 and self._bytes < INBOX_BYTES // 2:
+            self.full = False
             self._room.set()
         return group
 
@@ -121,5 +120,6 @@ class Inbox:
         left = list(self._jobs)
         self._jobs.clear()
         self._count = self._bytes = 0
+        self.full = False
         self._room.set()
         return left

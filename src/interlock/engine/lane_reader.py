@@ -14,7 +14,6 @@ from interlock.engine.bridge import seals
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.mismatch import RowMismatch, examine, subjects
-from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.engine.rehydration import digests, refold
 from interlock.engine.rows import RowAudit
@@ -27,6 +26,7 @@ from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import PAGE_MAX, RECENT_MESSAGE_IDS
 from interlock.session.transcript import TranscriptFold
+from interlock.session.turn_output import TurnFold
 
 SEALS_READ = 1_024
 """The last decisions of a session of which the sealed frames are read: more do not wait for a runner."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -63,14 +63,16 @@ class House(Protocol):
     on_transcript: Signal[[]]
     on_delivery: Signal[[]]
     on_trips: Signal[[str, Trips]]
+    on_context: Signal[[Lane]]
+    on_leaving: Signal[[Lane]]
+    watchers: list[Callable[[Lane], None]]
+    changed: set[tuple[str, str]]
 
     def known_as(self, tenant_id: str) -> str: ...
 
     def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None: ...
 
     def doubt(self) -> None: ...
-
-    def watch(self, lane: Lane) -> None: ...
 
     async def lane(self, session_id: str) -> LaneShell | None: ...
 
@@ -235,6 +237,7 @@ class LaneShell:
             self._hold, self._begun = None, True
             if spent.statements:
                 self._count(group, spent)
+            self._lanes.changed.add((lane.state.tenant_id, lane.state.agent_id))
         written = set(map(type, lane.out.writes))
         if PutTranscript in written:
             self._lanes.on_transcript()
@@ -244,8 +247,15 @@ class LaneShell:
             self._lanes.settle(lane.out.writes, self)
         # The runner first: it may be waiting with a full window, and there are more viewers than acknowledgements.
         self._send(next((job.link for job in reversed(group) if job.link is not None), None))
+        watchers, state = self._lanes.watchers, lane.state
+        if state.context.due or lane.wants_context or state.leaves:
+            watchers = [*watchers, *self._left_to(lane)]
+        for watcher in watchers:
+            try:  # What fails fails alone: the decision is durable.
+                watcher(lane)
+            except Exception:
+                log.exception("a watcher failed", session_id=state.session_id)
         self._tell(numbers)
-        self._lanes.watch(lane)
         for reply, answer in replies:
             if reply.done():
                 continue
@@ -254,6 +264,13 @@ class LaneShell:
             else:
                 reply.set_result(answer)
         self._arm(lane.due_ms if lane.out.writes else lane.deadline_ms())
+
+    def _left_to(self, lane: Lane) -> Iterator[Callable[[Lane], None]]:
+        """Yield what has to be sent a lane that leaves something to do."""
+        if lane.state.context.due or lane.wants_context:
+            yield self._lanes.on_context
+        if lane.state.leaves:
+            yield self._lanes.on_leaving
 
     def _count(self, group: Sequence[Job | Run], spent: Trips) -> None:
         if any(isinstance(job, Run) for job in group):

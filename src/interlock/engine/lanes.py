@@ -20,7 +20,6 @@ from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.mismatch import RowMismatch, examine, subjects
-from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.tenant_lane import house_id, house_state, is_house
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.engine.due_sessions import DueSessions
@@ -42,6 +41,7 @@ from interlock.ports.trips import Trips
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, TenantRecord
 from interlock.session.transcript import TranscriptFold
+from interlock.session.turn_output import TurnFold
 
 AT_WORK = ("running", "paused", "waiting_approval")
 """States of sessions in which something runs."""
@@ -89,7 +89,8 @@ class Lanes:
         self.entropy = entropy
         self._link_of = link_of
         self.conditions = conditions or self._by_clock
-        self._poison: deque[tuple[str, int]] = deque(maxlen=POISON_FRAMES)
+        self.poisoned: deque[tuple[str, int]] = deque(maxlen=POISON_FRAMES)
+        """Session and seq of frames at which a lane broke; nearly always none."""
         self.on_transcript = Signal[[]]()
         """Sent after a commit that holds transcript lines."""
         self.gateway_id = ""
@@ -112,8 +113,10 @@ class Lanes:
         """Sent with a lane whose context has to be read or compacted."""
         self.on_leaving = Signal[[Lane]]()
         """Sent with a lane that began after another session of its key, whose work is not ended yet."""
-        self._changed: set[tuple[str, str]] = set()
-        self._shells: dict[str, LaneShell] = {}
+        self.changed: set[tuple[str, str]] = set()
+        """Tenants and agents of sessions that have changed; see `take_changed`."""
+        self.shells: dict[str, LaneShell] = {}
+        """The lanes in memory, by their sessions; only `Lanes` changes it."""
         self._of_runner: dict[str, dict[str, LaneShell]] = {}
         """The same by their runners: what a link brings must not look at the lanes of all others."""
         self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -124,26 +127,9 @@ class Lanes:
     def _by_clock(self, _state: LaneState, _inputs: Sequence[LaneInput]) -> Conditions:
         return Conditions(self.clock.now_ms(), self.clock.now_ms())
 
-    def watch(self, lane: Lane) -> None:
-        """Show a decision to the watchers, and send what it leaves to do. What fails fails alone: the decision is
-        durable."""
-        state = lane.state
-        concerned = list(self.watchers)
-        if state.context.due or lane.wants_context:
-            concerned.append(self.on_context)
-        if state.leaves:
-            concerned.append(self.on_leaving)
-        if lane.out.writes:
-            self._changed.add((state.tenant_id, state.agent_id))
-        for watcher in concerned:
-            try:
-                watcher(lane)
-            except Exception:
-                log.exception("a watcher failed", session_id=state.session_id)
-
     def take_changed(self) -> set[tuple[str, str]]:
         """Return the tenants and agents of sessions that have changed since the last call."""
-        changed, self._changed = self._changed, set()
+        changed, self.changed = self.changed, set()
         return changed
 
     def poison(self, lane: Lane) -> None:
@@ -152,19 +138,15 @@ class Lanes:
         if frame is not None and frame.seq is not None:
             structlog.contextvars.bind_contextvars(message_id=frame.message_id, seq=frame.seq,
                                                    command_id=lane.state.active)
-            self._poison.append((lane.state.session_id, frame.seq))
-
-    def is_poison(self, session_id: str, seq: int) -> bool:
-        """Whether a lane broke at this frame."""
-        return (session_id, seq) in self._poison
+            self.poisoned.append((lane.state.session_id, frame.seq))
 
     def peek(self, session_id: str) -> LaneShell | None:
         """The lane if it is in memory."""
-        return self._shells.get(session_id)
+        return self.shells.get(session_id)
 
     def state_of(self, session_id: str) -> LaneState | None:
         """What a lane that is in memory holds of its session."""
-        shell = self._shells.get(session_id)
+        shell = self.shells.get(session_id)
         return shell.lane.state if shell is not None else None
 
     def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None:
@@ -189,7 +171,7 @@ class Lanes:
 
     def live(self) -> list[LaneShell]:
         """Every lane in memory."""
-        return list(self._shells.values())
+        return list(self.shells.values())
 
     def of_runners(self, *runner_ids: str) -> list[LaneShell]:
         """Every lane in memory of some runners."""
@@ -202,19 +184,19 @@ class Lanes:
     async def meet(self, session_id: str, runner_id: str) -> None:
         """Make sure that the session is this gateway's, before anything is done for it elsewhere than in its lane.
         Raises Elsewhere."""
-        if self.room.shared and session_id not in self._shells:
+        if self.room.shared and session_id not in self.shells:
             await self.room.take(session_id, runner_id)
 
     async def lane(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None
                    ) -> LaneShell | None:
         """The session's lane, read from the ledger, or begun with `fresh`, under a hold on its key; None where there is
         no such session. Raises Elsewhere, LedgerError."""
-        shell = self._shells.get(session_id)
+        shell = self.shells.get(session_id)
         if shell is not None:
             return shell
         lock = self._loading.setdefault(session_id, asyncio.Lock())
         async with lock:
-            shell = self._shells.get(session_id)
+            shell = self.shells.get(session_id)
             if shell is None:
                 shell = await self._read(session_id, fresh)
                 if shell is not None:
@@ -231,7 +213,7 @@ class Lanes:
 
     async def of_runner(self, session_id: str, runner_id: str) -> LaneShell | None:
         """The lane of a session if it is this runner's; another's is not even taken. Raises Elsewhere, LedgerError."""
-        shell = self._shells.get(session_id)
+        shell = self.shells.get(session_id)
         if shell is None:
             record = await self.ledger.session(session_id)
             shell = await self.lane(session_id) if record is not None and record.runner_id == runner_id else None
@@ -316,7 +298,7 @@ class Lanes:
 
     def _keep_shell(self, shell: LaneShell) -> None:
         state = shell.lane.state
-        self._shells[state.session_id] = shell
+        self.shells[state.session_id] = shell
         self._of_runner.setdefault(state.runner_id, {})[state.session_id] = shell
 
     async def _examined(self, lane: Lane) -> list[RowMismatch]:
@@ -345,8 +327,8 @@ class Lanes:
     def forget(self, shell: LaneShell) -> None:
         """Drop a lane from memory."""
         session_id = shell.lane.state.session_id
-        if self._shells.get(session_id) is shell:
-            del self._shells[session_id]
+        if self.shells.get(session_id) is shell:
+            del self.shells[session_id]
             of_runner = self._of_runner[shell.lane.state.runner_id]
             del of_runner[session_id]
             if not of_runner:
@@ -417,7 +399,7 @@ class Lanes:
     async def read_together(self, session_ids: Iterable[str]) -> list[str]:
         """Read lanes that are not in memory with the round trips of one; returns those that have to be read one by one,
         since that was begun already or their tenants are closed. Raises LedgerError."""
-        wanted = [one for one in session_ids if one not in self._shells]
+        wanted = [one for one in session_ids if one not in self.shells]
         locks = {one: self._loading.setdefault(one, asyncio.Lock()) for one in wanted if not is_house(one)}
         locks = {one: lock for one, lock in locks.items() if not lock.locked()}
         async with AsyncExitStack() as held:
@@ -440,7 +422,7 @@ class Lanes:
         for one in session_ids:
             if one in alone:
                 await self.tick(one)
-            elif (shell := self._shells.get(one)) is not None:
+            elif (shell := self.shells.get(one)) is not None:
                 shell.send(ClockTicked())
 
     async def _taken(self, clocks: Sequence[SessionClock]) -> dict[str, int]:

@@ -9,8 +9,7 @@ import msgspec
 
 from interlock.engine.bridge.files import Digest
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.output import FoldedFrame, TurnFold, fold_again
-from interlock.engine.bridge.transcriber import Transcriber
+from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber, fold_again
 from interlock.ports.ledger import Ledger, LedgerError
 from interlock.ports.objects import ObjectDamaged, ObjectMissing, Objects, ObjectsError
 from interlock.protocol.envelope import Frame
@@ -19,6 +18,7 @@ from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.payloads import FileTransfer
 from interlock.protocol.records import Event
+from interlock.session.turn_output import TurnFold
 
 
 async def digests(state: LaneState, objects: Objects | None) -> dict[str, Digest]:

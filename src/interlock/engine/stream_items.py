@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -29,13 +29,14 @@ class Durable(msgspec.Struct, gc=False):
     at_ms: int
     shown: bytes | None = None
     """The event as it is written for viewers who see it unaltered, once the first of them was shown it."""
-    _closing: Frame | msgspec.UnsetType | None = msgspec.UNSET
+    known: Frame | msgspec.UnsetType | None = msgspec.UNSET
+    """What `closing` returns, if that is known already."""
 
     def closing(self) -> Frame | None:
         """Understand a frame that closes blocks, once for everybody; None for any other event."""
-        if self._closing is msgspec.UNSET:
-            self._closing = closing_frame(self.kind, self.body)
-        return self._closing
+        if self.known is msgspec.UNSET:
+            self.known = closing_frame(self.kind, self.body)
+        return self.known
 
 
 class TransientItem(msgspec.Struct, gc=False):
@@ -50,10 +51,19 @@ class TransientItem(msgspec.Struct, gc=False):
 Item: TypeAlias = Durable | TransientItem
 
 
+class SharedViews(msgspec.Struct):
+    """What views have made of a run, for the first viewer and then for all that are shown the same."""
+
+    shown: list[bytes] | None = None
+    """All of it as it is written for viewers who see it unaltered."""
+    spoken: Sequence[str] | msgspec.UnsetType | None = msgspec.UNSET
+    """The blocks that it closes if silence touches none of it, None if it might."""
+
+
 class SharedItems(list[Item]):
     """What was told together, as all live viewers of a stream are given it; no one changes it."""
 
-    __slots__ = ("_shown", "first", "last", "size", "spoken")
+    __slots__ = ("first", "last", "size", "views")
 
     def __init__(self, items: Sequence[Item]) -> None:
         super().__init__(items)
@@ -61,15 +71,7 @@ class SharedItems(list[Item]):
         """Numbers of the first and last durable item: 0 without one, `first` is OUT_OF_ORDER where they have gaps."""
         self.size = sum([len(item.body) for item in items]) + ITEM_BYTES * len(items)
         """What it takes of an outbox, in bytes."""
-        self._shown: list[bytes] | None = None
-        self.spoken: Sequence[str] | msgspec.UnsetType | None = msgspec.UNSET
-        """The blocks that it closes where silence touches none of it, None where it might; see the views."""
-
-    def written(self, write: Callable[[SharedItems], list[bytes]]) -> list[bytes]:
-        """Return all of it as it is written for viewers who see it unaltered; written once, for the first of them."""
-        if self._shown is None:
-            self._shown = write(self)
-        return self._shown
+        self.views = SharedViews()
 
 
 OUT_OF_ORDER = -1

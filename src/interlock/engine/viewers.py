@@ -327,7 +327,7 @@ class Viewers:
         topic = self._topics.get(stream)
         if topic is None:
             return
-        if topic.blocks:
+        if topic.blocks.open:
             for item in items:
                 frame = item.closing()
                 if frame is not None:

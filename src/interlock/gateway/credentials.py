@@ -185,12 +185,12 @@ class Credentials:
         self.on_revoked = Signal[[]]()
         """Sent when something was revoked here, so that other gateways look again, too."""
 
-    def known(self, token: str) -> Principal | None:
-        """Tell who a token stands for if that was looked up within CACHE_MS; None for any other."""
+    def known(self, token: str, now_ms: int) -> Principal | None:
+        """Return the principal of a token that was looked up within CACHE_MS before `now_ms`; None for any other."""
         if len(token) > JWT_CHARS or not token.isascii():
             return None
         known = self._known.get(digest(token))
-        return known[1] if known is not None and self._clock.monotonic_ms() < known[0] else None
+        return known[1] if known is not None and now_ms < known[0] else None
 
     async def principal(self, token: str) -> Principal:
         """Raises Problem Unauthorized; UpstreamError or Unavailable where an issuer cannot be asked."""

@@ -74,7 +74,7 @@ class Intake:
                     raise Closing(1003, "a history inside a history")
                 await self._link_frame(frame)
                 continue
-            shell = self._engine.lanes.peek(session_id or "")
+            shell = self._engine.lanes.shells.get(session_id or "")
             if (
                 shell is None or shell.inbox.full or shell.lane.state.runner_id != self._runner_id
                 or (frame.seq is not None and not self._inflow.follows(session_id or "", frame.seq))
@@ -133,7 +133,7 @@ class Intake:
         """Put a frame to its neighbours. `after` is the last seq that this link brought before it."""
         if shell.inbox.joined(self, frame, raw):
             return
-        if frame.seq is not None and self._engine.lanes.is_poison(frame.session_id or "", frame.seq):
+        if frame.seq is not None and (frame.session_id, frame.seq) in self._engine.lanes.poisoned:
             shell.push(Job(PoisonFrameReceived(after, frame.seq, frame.message_id, raw), size_bytes=len(raw)))
             return
         shell.push(Run(self, after))

@@ -39,11 +39,8 @@ class Quotas:
         """Take other limits; what was started today stays counted."""
         self._tenant_limit = section.tenant_commands_a_day
         self._principal_limit = section.principal_commands_a_day
-
-    @property
-    def limited(self) -> bool:
+        self.limited = bool(self._tenant_limit or self._principal_limit)
         """Whether anything is counted."""
-        return bool(self._tenant_limit or self._principal_limit)
 
     @asynccontextmanager
     async def counted(self, principal: Principal) -> AsyncGenerator[None]:

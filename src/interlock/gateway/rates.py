@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections import OrderedDict
+from functools import lru_cache
 from typing import NamedTuple
 
 from interlock.config import RatesSection
@@ -19,6 +20,8 @@ from interlock.protocol.records import Principal
 MAX_BUCKETS = 10_000
 """Buckets of one kind; past it the one that was quiet longest starts again, full."""
 MINUTE_MS = 60_000
+LIMITS_KEPT = 16
+"""Limits whose policies are kept as text; a gateway has three."""
 NETWORK_BITS = 64
 """Anyone who has one IPv6 address has its whole network: they are counted together."""
 
@@ -91,9 +94,10 @@ class Rates:
         for buckets, limit in zip((self._principals, self._tenants, self._refused), _limits(section), strict=True):
             buckets.limit = limit
 
-    def take(self, principal: Principal) -> dict[str, str]:
-        """Count a request; gives the headers of its answer. One that is refused is counted against no one else."""
-        now = self._clock.monotonic_ms()
+    def take(self, principal: Principal, now_ms: int | None = None) -> dict[str, str]:
+        """Count a request that came at `now_ms` of the monotonic clock, or now; gives the headers of its answer. One
+        that is refused is counted against no one else."""
+        now = self._clock.monotonic_ms() if now_ms is None else now_ms
         own = f"{principal.tenant_id}/{principal.actor.type}:{principal.actor.id}"
         standings: list[BucketLevel] = []
         for buckets, name in ((self._principals, own), (self._tenants, principal.tenant_id)):
@@ -145,9 +149,13 @@ def _limited(standing: BucketLevel, sentence: str, headers: dict[str, str]) -> P
 def _headers(standings: list[BucketLevel]) -> dict[str, str]:
     if not standings:
         return {}
-    return {
-        "RateLimit-Policy": ", ".join(f'"{one.limit.name}";q={one.limit.burst};w={one.limit.window_s}'
-                                      for one in standings),
-        "RateLimit": ", ".join(f'"{one.limit.name}";r={max(0, one.left)};t={max(1, math.ceil(one.wait_ms / 1000))}'
-                               for one in standings),
-    }
+    policies, levels = list[str](), list[str]()
+    for limit, left, wait_ms in standings:
+        policies.append(_policy(limit))
+        levels.append(f'"{limit.name}";r={max(0, left)};t={max(1, -(-wait_ms // 1000))}')
+    return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(levels)}
+
+
+@lru_cache(LIMITS_KEPT)
+def _policy(limit: Limit) -> str:
+    return f'"{limit.name}";q={limit.burst};w={limit.window_s}'

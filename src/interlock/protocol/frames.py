@@ -186,6 +186,16 @@ def decode_wire(raw: bytes) -> Wire:
     """Read the envelope alone. Raises InvalidFrame, with a `wire` where session and seq at least can be read, so that
     the frame can be refused by its number and the link stays up (E-1)."""
     try:
+        return _wire_decoder.decode(raw)
+    except msgspec.MsgspecError:
+        return _wire_again(raw)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise InvalidFrame("$", f"not JSON: {error}") from None
+
+
+def _wire_again(raw: bytes) -> Wire:
+    """Read an envelope that may write integers as floats. Raises InvalidFrame."""
+    try:
         return decode_whole(_wire_decoder.decode, raw)
     except msgspec.ValidationError as error:
         path, sentence = _place(error)
@@ -215,8 +225,12 @@ def understand(wire: Wire, sender: Direction) -> Frame:
     if row is not None:
         if row.direction is not Direction.BOTH and row.direction is not sender:
             raise InvalidFrame("$.type", f"{wire.type} is not sent in this direction", wire)
+        decode = _payload_decoders[wire.type].decode
         try:
-            payload = decode_whole(_payload_decoders[wire.type].decode, wire.payload)
+            try:
+                payload = decode(wire.payload)
+            except msgspec.ValidationError:
+                payload = decode_whole(decode, wire.payload)  # It may write integers as floats.
         except msgspec.ValidationError as error:
             path, sentence = _place(error)
             raise InvalidFrame("$.payload" + path.removeprefix("$"), sentence, wire) from None

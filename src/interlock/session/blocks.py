@@ -153,10 +153,11 @@ class OpenBlocks:
     """The open blocks of one session, oldest first."""
 
     def __init__(self) -> None:
-        self._blocks: dict[str, _Block] = {}
+        self.open: dict[str, _Block] = {}
+        """The blocks by their ids; only `OpenBlocks` changes it."""
 
     def __bool__(self) -> bool:
-        return bool(self._blocks)
+        return bool(self.open)
 
     def feed(self, frame: Frame) -> Frame | Hole | None:
         """Take one frame of the session. Returns what of it is new to anyone who saw all before: the frame itself, the
@@ -164,10 +165,10 @@ class OpenBlocks:
         name = block_of(frame)
         if name is None:
             for closed in self.closed_by(frame):
-                del self._blocks[closed]
+                del self.open[closed]
             return frame
         payload = frame.payload
-        known = self._blocks.get(name)
+        known = self.open.get(name)
         span = known.span if known else _Span()
         if payload.offset > span.end:
             if not frame.metadata.get("omitted"):
@@ -176,9 +177,9 @@ class OpenBlocks:
         news = from_offset(frame, span.end)
         if news is None:
             return None
-        if known is None and len(self._blocks) >= MAX_OPEN_BLOCKS:
-            del self._blocks[next(iter(self._blocks))]
-        self._blocks[name] = _Block(span, frame)
+        if known is None and len(self.open) >= MAX_OPEN_BLOCKS:
+            del self.open[next(iter(self.open))]
+        self.open[name] = _Block(span, frame)
         span.add(news.payload.text)
         return news
 
@@ -186,24 +187,24 @@ class OpenBlocks:
         """Name the open blocks that a durable frame closes (T-3: a turn's end closes all)."""
         payload = frame.payload
         if frame.type in TURN_ENDS:
-            return list(self._blocks)
+            return list(self.open)
         if isinstance(payload, TextDone):
-            return [payload.block_id] if payload.block_id in self._blocks else []
+            return [payload.block_id] if payload.block_id in self.open else []
         if isinstance(payload, ToolResult):
             start = payload.invocation_id + "/"
-            return [name for name in self._blocks if name.startswith(start)]
+            return [name for name in self.open if name.startswith(start)]
         return []
 
     def text(self, block: str) -> tuple[str, int, str]:
         """Give (head, offset of the tail, tail) of an open block; the tail is "" where the head is all of it."""
-        span = self._blocks[block].span
+        span = self.open[block].span
         offset, tail = span.tail()
         return span.head(), offset, tail
 
     def merged(self, without: frozenset[str] | set[str] = frozenset()) -> list[Frame]:
         """Write one delta from offset 0 for each open block (S-1), and a second one with `metadata.omitted` (code
         points left out) for the tail of a block that is longer than what is kept (D-2)."""
-        return [frame for name, block in self._blocks.items() if name not in without for frame in _deltas(block)]
+        return [frame for name, block in self.open.items() if name not in without for frame in _deltas(block)]
 
 
 def _deltas(block: _Block) -> list[Frame]:

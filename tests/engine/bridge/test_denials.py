@@ -11,9 +11,9 @@ from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.denials import NOT_ANSWERED
 from interlock.engine.bridge.inputs.gateway import ClockTicked
-from interlock.engine.bridge.output import MAX_DENIALS
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import Denial, GrantBody
+from interlock.session.turn_output import MAX_DENIALS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Y-5")]
 NO_RM = Rule(name="no rm", effect="deny", door="tool", words="rm **", reason="It deletes.")

@@ -13,9 +13,8 @@ from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.database import Row, SqliteDatabase
 from interlock.backends.sqlite.write_buffer import WriteBuffer, write_rows
-from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
+from interlock.command.audit import SALT_BYTES, AuditRefused, LogEnd
 from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull
-from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import (
     FIRST_EPOCH,
     Append,
@@ -91,7 +90,7 @@ class Transaction:
         """What the rows of sessions hold of all that a frame does not change."""
         self._streams: dict[str, list[int]] = {}
         self._dirty: set[str] = set()
-        self._audit: dict[str, _Log] = {}
+        self._audit: dict[str, LogEnd] = {}
         self._dirty_audit: set[str] = set()
         self._last_stream_id = -1
         self.absent_scopes = Absent()
@@ -132,7 +131,7 @@ class Transaction:
         self._write_sessions()
         for tenant_id in sorted(self._dirty_audit):
             log = self._audit[tenant_id]
-            self._execute(queries.PUT_AUDIT_HEAD, (tenant_id, log.tree.size, log.last_hash, log.tree.peaks))
+            self._execute(queries.PUT_AUDIT_HEAD, (tenant_id, log.size, log.last_hash, log.peaks))
         self._dirty_audit.clear()
         if len(self._streams) > CACHED_STREAMS:
             self._streams.clear()
@@ -197,13 +196,12 @@ class Transaction:
         log = self._audit.get(draft.tenant_id)
         if log is None:
             found = self._execute(queries.AUDIT_TREE, (draft.tenant_id,)).fetchone()
-            log = _Log(Frontier(found[0], found[2]), str(found[1])) if found else _Log(Frontier(), FIRST_PREV)
+            log = LogEnd(found[0], found[2], str(found[1])) if found else LogEnd()
             noted = self._execute(queries.STORE_VALUE, (CHECKPOINT_FACT + draft.tenant_id,)).fetchone()
             log.noted = str(noted[0]) if noted else None
             self._audit[draft.tenant_id] = log
         try:
-            bound.check(draft.tenant_id, log.tree.size, log.noted)
-            record = seal(draft, log.tree.size + 1, log.last_hash, [os.urandom(SALT_BYTES) for _ in draft.personal])
+            record, subtrees = log.append(draft, bound, [os.urandom(SALT_BYTES) for _ in draft.personal])
         except TailFull as full:
             raise NoRoom(full) from None
         except AuditRefused as error:
@@ -212,9 +210,8 @@ class Transaction:
         for name, (salt, value) in record.personal.items():
             self._execute(queries.ADD_AUDIT_PERSONAL,
                           (record.tenant_id, record.seq, name, draft.who["id"], salt, value))
-        for grown in log.tree.grow(bytes.fromhex(record.hash)):
-            self._pending.add(queries.ADD_AUDIT_NODES, (record.tenant_id, *grown))
-        log.last_hash = record.hash
+        for subtree in subtrees:
+            self._pending.add(queries.ADD_AUDIT_NODES, (record.tenant_id, *subtree))
         self._dirty_audit.add(draft.tenant_id)
         return record.seq
 
@@ -377,18 +374,6 @@ class Transaction:
         self._pending.write(queries.PUT_TRANSCRIPTS)
         for entry_id in write.entry_ids:
             self._execute(queries.DROP_TRANSCRIPT, (write.session_id, entry_id))
-
-
-class _Log:
-    """How far a tenant's log goes in the open transaction."""
-
-    __slots__ = ("last_hash", "noted", "tree")
-
-    def __init__(self, tree: Frontier, last_hash: str) -> None:
-        self.tree = tree
-        self.last_hash = last_hash
-        self.noted: str | None = None
-        """The ledger's copy of the last checkpoint."""
 
 
 _WRITES: dict[type[LedgerWrite], Callable[..., None]] = {

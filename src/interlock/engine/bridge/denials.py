@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.output import MAX_DENIALS, DeniedCall
 from interlock.protocol.denial_text import MAX_REASON_CHARS
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Approval, Denial
+from interlock.session.turn_output import MAX_DENIALS, DeniedCall
 
 MAX_TITLE_CHARS = 200
 NOT_ANSWERED = "no one answered in time"

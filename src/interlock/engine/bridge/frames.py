@@ -89,12 +89,15 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: RuleSet) -> None:
         except PassedOver:
             lane.append("refused", passed_over(frame, raw), frame.message_id)
             return
-    lane.append("C", raw, frame.message_id, shown)
-    lane.hear(shown)
-    orphans.observe(lane, frame, refused=False)
-    in_turn = lane.state.machine.phase in ("turn", "usage")
-    if in_turn or lane.state.ended is not None:
+    state, transcriber = lane.state, lane.transcriber
+    drafts = transcriber.fold.feed(shown, lane.wall) if transcriber is not None else None
+    if state.machine.phase in ("turn", "usage") or state.ended is not None:
         lane.fold.feed(frame)
+    lane.append("C", raw, frame.message_id, shown)
+    if drafts:  # Most frames finish no entry.
+        lane.transcribe(drafts)
+    if state.orphan is not None:
+        orphans.observe(lane, frame, refused=False)
     _react(lane, frame, policy)
 
 

@@ -23,12 +23,12 @@ from interlock.engine.bridge.input_log import (
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.output import FoldedFrame, TurnFold, fold_again
-from interlock.engine.bridge.transcriber import Transcriber
+from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber, fold_again
 from interlock.ports.ledger import LedgerWrite, PutIdempotency
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.records import IdempotencyRecord
 from interlock.session.transcript import TranscriptFold
+from interlock.session.turn_output import TurnFold
 
 _KEPT = PutIdempotency(IdempotencyRecord(scope="", fingerprint="", status=0, headers={}, body=b"", created_ms=0))
 """What is stored in a replay with each answer that was stored."""

@@ -21,10 +21,9 @@ from interlock.engine.bridge.effects import LaneEvent, LaneTransient, Out
 from interlock.engine.bridge.files import Digest, kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.live import LiveCommands, next_deadline
-from interlock.engine.bridge.output import FoldedFrame, TurnFold
 from interlock.engine.bridge.recent_ids import RecentIds
 from interlock.engine.bridge.tenant_lane import is_house
-from interlock.engine.bridge.transcriber import Transcriber
+from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber
 from interlock.ports.ledger import (
     Append,
     AuditAppend,
@@ -58,6 +57,7 @@ from interlock.protocol.resources import (
 from interlock.session.entries import Draft
 from interlock.session.transcript import approval_draft, notice_draft
 from interlock.session.turn import Refusal
+from interlock.session.turn_output import TurnFold
 
 SYSTEM = {"id": "gateway", "role": "system"}
 """Who did what no person and no agent did."""

@@ -45,7 +45,10 @@ def first_line(payload: ExecutePayload) -> str:
 def read_payload(raw: bytes) -> ExecutePayload:
     """Decode an execute's payload. Raises Problem InvalidPayload naming the place."""
     try:
-        payload = decode_whole(_decoder.decode, raw)
+        try:
+            payload = _decoder.decode(raw)
+        except msgspec.ValidationError:
+            payload = decode_whole(_decoder.decode, raw)
     except msgspec.ValidationError as error:
         raise _mismatch("/payload", error) from None
     except msgspec.DecodeError as error:

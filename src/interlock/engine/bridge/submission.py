@@ -68,7 +68,7 @@ def submit_execute(
     if body.on_busy == "reject":
         _refuse_busy(lane)
     on = subject(lane, principal.actor, principal.driver, origin, digest, lane.state.permission)
-    verdict = policy.decide(on)
+    verdict, by_asking, by_box = policy.judge(on)
     if verdict.effect == "deny":
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
@@ -77,11 +77,8 @@ def submit_execute(
     asks = (verdict.effect == "ask" and not payload.land) or required > 0
     if not payload.land:
         lane.state.let_through = "" if asks or lane.state.permission == "asks" else verdict.rule
-    needs_asking = not asks and not payload.land and lane.state.permission == "asks" and policy.decide(
-        subject(lane, principal.actor, principal.driver, origin, digest, "never")).effect != "allow"
-    box = expected_box(lane.state)
-    by_box = on.box and not payload.land and policy.decide(on._replace(box=())).effect != "allow"
-    needs_box = box if asks or by_box else None
+    needs_asking = by_asking and not asks and not payload.land
+    needs_box = expected_box(lane.state) if asks or (by_box and not payload.land) else None
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
         actor=principal.actor, driver=principal.driver, type="execute", target=target_of(lane), priority=body.priority,

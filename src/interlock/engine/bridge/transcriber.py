@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
+from interlock.protocol.envelope import Frame
 from interlock.protocol.records import TranscriptLine
 from interlock.session.entries import Draft, UserEntry, contributes, entry_line, new_entry_id
 from interlock.session.transcript import TranscriptFold
+from interlock.session.turn_output import TurnFold
 
 
 class Transcriber:
@@ -69,3 +72,19 @@ class Transcriber:
         if contributes(draft):
             self.context_leaf = entry_id
         return TranscriptLine(session_id=self._session_id, entry_id=entry_id, line=line)
+
+
+class FoldedFrame(NamedTuple):
+    """A frame of the open turn that a lane which was read is fed again; `received` if its runner sent it."""
+
+    received: bool
+    frame: Frame
+    at_ms: int
+
+
+def fold_again(fold: TurnFold, transcriber: Transcriber | None, folded: FoldedFrame) -> None:
+    """Feed a frame to what a lane holds in memory only. The entries that it finishes were written with it."""
+    if folded.received:
+        fold.feed(folded.frame)
+    if transcriber is not None:
+        transcriber.fold.feed(folded.frame, folded.at_ms)

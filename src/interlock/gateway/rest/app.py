@@ -45,7 +45,7 @@ from interlock.gateway.rest import (
 )
 from interlock.gateway.rest.answers import HttpResponse, problem_answer, raw_answer
 from interlock.gateway.rest.auth_failures import Denials, personal_of
-from interlock.gateway.rest.authentication import CREDENTIAL, HOPS, Authentication, rates_beside
+from interlock.gateway.rest.authentication import CREDENTIAL, HOPS, RECEIVED_MS, Authentication, rates_beside
 from interlock.gateway.rest.console_pages import ASSETS, ConsolePages
 from interlock.gateway.rest.forwarder import Forwarding
 from interlock.gateway.rest.idempotency import IdempotentAnswers, Memory, RequestClaim, claim_of, key_of
@@ -184,15 +184,16 @@ class RestApp:
         path = scope["path"]
         if path in OPEN_PATHS:
             return await self._open_path(request)
-        if self._pages.serves(request):
+        if not path.startswith("/v1/") and self._pages.serves(request):
             return self._pages.answer(request)
-        if hooks.is_hook(path):
+        plain = unversioned(path)
+        if plain.startswith(hooks.PREFIX):
             return await hooks.deliver(self._front, self._denials, request, self._forwarding)
-        if (public := self._open_ones.get((scope["method"], unversioned(path)))) is not None:
+        if (public := self._open_ones.get((scope["method"], plain))) is not None:
             return await self._open(request, public)
         counted = trips.CURRENT.set(trips.Trips())
         try:
-            if scope["method"] in ("GET", "HEAD") and unversioned(path) == status.PATH:
+            if plain == status.PATH and scope["method"] in ("GET", "HEAD"):
                 return await status.in_time(self._front, self._known(request))
             return await self._known(request)
         finally:
@@ -246,7 +247,7 @@ class RestApp:
                 return await self._changing(request, principal, path, found)
             call = ApiRequest(self._front, operation, principal, found.path, request)
             handler = HANDLERS[operation.name]
-            if operation.at_runner and not self._forwarding.alone:
+            if operation.at_runner and self._front.ask is not None:
                 return await self._forwarding.answer(scope, b"", lambda _guess: handler.answer(call))
             return await handler.answer(call)
         except Problem as problem:
@@ -267,14 +268,15 @@ class RestApp:
         came = read(raw) if len(raw) <= THREAD_BYTES else await read_json(raw)
         body = typed(self._decoders[operation.body], raw)
         # What is ignored does not make it another request.
-        form = came.without(body.ignored) if isinstance(body, CommandBody) and body.ignored else came.form
+        left_out = commands.ignored(body) if isinstance(body, CommandBody) else []
+        form = came.without(left_out) if left_out else came.form
         key = key_of(said(scope).get(b"idempotency-key", ()), body)
         claim = claim_of(principal, scope["method"], path, key, form, secret=operation.secret)
         if "idempotency_key" in body.__struct_fields__ and body.idempotency_key is None:
             body = msgspec.structs.replace(body, idempotency_key=key)
         call = ApiRequest(self._front, operation, principal, found.path, request, body,
-                          Memory(claim, self._front.clock.now_ms()))
-        if self._forwarding.alone:
+                          Memory(claim, scope[RECEIVED_MS]))
+        if self._front.ask is None:
             answer = await self._answered_once(claim, operation, call)
         else:
             answer = await self._forwarding.answer(
@@ -288,7 +290,7 @@ class RestApp:
         """Answer once, with what the operation reads ahead."""
         handler = HANDLERS[operation.name]
         return await self._once.answer(claim, lambda found: handler.answer(call._replace(ahead=found)),
-                                       lambda: handler.ahead(call) if handler.ahead is not None else None)
+                                       handler.ahead and partial(handler.ahead, call))
 
     async def _uploading(self, request: Request, principal: Principal, path: str, found: RouteMatch) -> ASGIApp:
         """Take a long body, and answer once as any change is answered (M-1). It is not passed on to another gateway:
@@ -299,7 +301,7 @@ class RestApp:
             form = msgspec.json.encode([upload.sha256, sorted(request.query_params.items())])
             claim = claim_of(principal, request.scope["method"], path, key, form)
             call = ApiRequest(self._front, found.operation, principal, found.path, request, upload,
-                              Memory(claim, self._front.clock.now_ms()))
+                              Memory(claim, request.scope[RECEIVED_MS]))
             try:
                 return await self._answered_once(claim, found.operation, call)
             except Elsewhere as there:

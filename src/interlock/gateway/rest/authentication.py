@@ -31,6 +31,8 @@ ADMITTED = "interlock.admitted"
 which is looked up and counted like one that a request carries."""
 DOUBTED_AT_ONCE = 4
 """Credentials from addresses above `refused_a_minute` that are looked up at a time."""
+RECEIVED_MS = "interlock.received_ms"
+"""Where a request's scope keeps the wall time at which it was received."""
 TICKET = "ticket"
 _NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, BROWSER_PREFIX, "eyJ")).encode())
 
@@ -40,6 +42,7 @@ class Authentication:
 
     def __init__(self, front: Front, denials: Denials) -> None:
         self._access = front.access
+        self._clock = front.clock
         self._denials = denials
         self._cookie = cookie_name(front.facts.gateway_id)
         self._doubted = asyncio.Semaphore(DOUBTED_AT_ONCE)
@@ -47,13 +50,14 @@ class Authentication:
     async def known(self, scope: Scope) -> Principal:
         """Raises Problem Unauthorized, RateLimited, and what an issuer's failure makes."""
         source = str(scope["client"][0]) if scope.get("client") else ""
+        now, scope[RECEIVED_MS] = self._clock.monotonic_ms(), self._clock.now_ms()
         if HOPS in scope:
             scope[CREDENTIAL] = bearer(said(scope))
             return await self._access.credentials.principal(scope[CREDENTIAL])
         presented = ADMITTED in scope or b"ticket=" in scope["query_string"] or not said(scope).keys().isdisjoint(
             (b"authorization", BROWSER_HEADER))
         try:
-            principal = await self._principal(scope, source)
+            principal = await self._principal(scope, source, now)
         except Problem as problem:
             if problem.code == "Unauthorized":
                 await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code,
@@ -61,10 +65,10 @@ class Authentication:
                 if presented:  # Else nothing was tried: it is answered 401, however often.
                     self._access.rates.refused(source)
             raise
-        scope[RATE_HEADERS] = self._access.rates.take(principal)
+        scope[RATE_HEADERS] = self._access.rates.take(principal, now)
         return principal
 
-    async def _principal(self, scope: Scope, source: str) -> Principal:
+    async def _principal(self, scope: Scope, source: str, now_ms: int) -> Principal:
         query: bytes = scope["query_string"]
         path: str = scope["path"]
         url = path.encode() if not query else b"\n".join((query, unquote_to_bytes(query), path.encode()))
@@ -85,7 +89,7 @@ class Authentication:
         if token.startswith(BROWSER_PREFIX) and BROWSER_HEADER not in headers:
             raise Problem("Unauthorized", "A browser session is not a bearer key.")
         scope[CREDENTIAL] = token
-        principal = self._access.credentials.known(token)
+        principal = self._access.credentials.known(token, now_ms)
         if principal is None:
             async with self._looking(source):
                 principal = await self._access.credentials.principal(token)

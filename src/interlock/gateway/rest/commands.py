@@ -26,6 +26,7 @@ from interlock.protocol.limits import WAIT_MAX_S
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, IdempotencyRecord
 from interlock.protocol.resources import Command, CommandApproval, CommandBody
+from interlock.protocol.resources.commands import COMMON_FIELDS
 
 LIST = "list/commands"
 
@@ -59,6 +60,8 @@ async def submit(call: ApiRequest) -> ASGIApp:
 
 def seek(call: ApiRequest) -> Awaitable[Route] | None:
     """Find the session of a command while its kept answer is read."""
+    if call.front.ask is None:  # No other gateway can have it.
+        return None
     return call.front.desk.seek(call.principal, call.body, guess=call.guess)
 
 
@@ -87,9 +90,15 @@ async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
                                              **_ignored(call.body)})
 
 
+def ignored(body: CommandBody) -> list[str]:
+    """Return the common fields that a body carries although the gateway sets them."""
+    return [name for name in COMMON_FIELDS if getattr(body, name) is not msgspec.UNSET]
+
+
 def _ignored(body: CommandBody) -> dict[str, str]:
-    """The header that names what of the body had no effect (RACP's common fields)."""
-    return {"Interlock-Ignored-Fields": ", ".join(body.ignored)} if body.ignored else {}
+    """Return the header that names what of the body had no effect (RACP's common fields)."""
+    names = ignored(body)
+    return {"Interlock-Ignored-Fields": ", ".join(names)} if names else {}
 
 
 def preferred_wait_s(wishes: Sequence[str]) -> int | None:

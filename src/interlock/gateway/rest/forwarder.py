@@ -74,11 +74,6 @@ class Forwarding:
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
 
-    @property
-    def alone(self) -> bool:
-        """Whether every request is answered here."""
-        return self._ask is None
-
     async def answer(self, scope: Scope, body: bytes, here: Callable[[bool], Awaitable[ASGIApp]]) -> ASGIApp:
         """Answer here, or have the gateway answer that can. `here` may raise Elsewhere for a gateway that only seems
         to have the session if it gets true: the first time, and not for a request that was sent here so. Raises what

@@ -19,11 +19,6 @@ PREFIX = "/hooks/"
 BODY_BYTES = MAX_BODY_BYTES
 
 
-def is_hook(path: str) -> bool:
-    """Whether a path is a hook's."""
-    return unversioned(path).startswith(PREFIX)
-
-
 async def deliver(front: Front, denials: Denials, request: Request, forwarding: Forwarding) -> ASGIApp:
     """Take a delivery: 202, and the same answer to the same delivery again. Raises Problem."""
     if request.method != "POST":

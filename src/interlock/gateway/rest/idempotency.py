@@ -88,7 +88,7 @@ class IdempotentAnswers:
         self._in_flight: dict[str, str] = {}
 
     async def answer(self, claim: RequestClaim, make: Callable[[Any], Awaitable[ASGIApp]],
-                     ahead: Callable[[], Awaitable[Any] | None]) -> ASGIApp:
+                     ahead: Callable[[], Awaitable[Any] | None] | None) -> ASGIApp:
         """Return the answer of `make`, once. `ahead` may begin what `make` needs to read; that runs beside the read of
         the kept answer, and `make` gets what it returned. Raises Problem IdempotencyKeyReused or IdempotencyKeyInUse,
         and what `ahead` and `make` raise."""
@@ -97,7 +97,7 @@ class IdempotentAnswers:
             raise _in_use() if running == claim.fingerprint else _reused()
         self._in_flight[claim.scope] = claim.fingerprint
         try:
-            known, found = await self._known(claim, ahead())
+            known, found = await self._known(claim, ahead() if ahead is not None else None)
             if known is not None:
                 return _replayed(known, claim)
             if isinstance(found, BaseException):

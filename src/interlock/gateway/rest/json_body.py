@@ -184,6 +184,14 @@ _MISSING = re.compile(r"Object missing required field `(.*)`")
 def typed(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
     """Decode a body that `read_json` has passed. Raises Problem InvalidPayload naming the place by JSON pointer."""
     try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return _typed_whole(decoder, raw)
+
+
+def _typed_whole(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
+    """Decode a body that may write integers as floats."""
+    try:
         return decode_whole(decoder.decode, raw)
     except msgspec.ValidationError as error:
         sentence, _, path = str(error).partition(" - at ")

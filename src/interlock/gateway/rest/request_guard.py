@@ -93,5 +93,5 @@ def bearer(headers: Said) -> str:
 
 def allow(principal: Principal, roles: frozenset[str]) -> None:
     """Raises Problem Forbidden when the principal's role is not among `roles`."""
-    if principal.roles.isdisjoint(roles):
+    if principal.role not in roles and principal.roles.isdisjoint(roles):
         raise Problem("Forbidden", f"The role {principal.role} may not do this; {', '.join(sorted(roles))} may.")

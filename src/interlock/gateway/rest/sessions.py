@@ -191,7 +191,9 @@ def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
             return write_all(burst) if see.sees_all else one_by_one(burst)
         if not see.passes(burst):
             return one_by_one(burst)
-        return burst.written(write_all)
+        if (shown := burst.views.shown) is None:
+            shown = burst.views.shown = write_all(burst)
+        return shown
 
     return render_burst
 

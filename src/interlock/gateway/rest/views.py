@@ -70,11 +70,11 @@ class _SilencedFrames:
         return TransientItem(frames.encode(shown), shown)
 
     def passes(self, run: SharedItems) -> bool:
-        if run.spoken is msgspec.UNSET:
-            run.spoken = _spoken(run)
-        if run.spoken is None:
+        if run.views.spoken is msgspec.UNSET:
+            run.views.spoken = _spoken(run)
+        if run.views.spoken is None:
             return False
-        self._delivered.spoke(run.spoken)
+        self._delivered.spoke(run.views.spoken)
         return True
 
     def _closed(self, item: Durable, frame: Frame) -> Durable:
@@ -116,7 +116,7 @@ def _spoken(run: SharedItems) -> list[str] | None:
             continue
         if MARK in item.body:
             return None
-        frame = item.closing()
+        frame = item.known if item.known is not msgspec.UNSET else item.closing()
         if frame is None or frame.type in ("agent.thinking.done", "tool.invoke.result"):
             continue
         if frame.type != "agent.text.done" or not plain_speech(frame.payload.text, frame.metadata):

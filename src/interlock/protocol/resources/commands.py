@@ -72,11 +72,6 @@ class CommandBody(Body, frozen=True, kw_only=True):
     tenant_id: SetByGateway | msgspec.UnsetType = msgspec.UNSET
     actor: SetByGateway | msgspec.UnsetType = msgspec.UNSET
 
-    @property
-    def ignored(self) -> list[str]:
-        """The common fields that the body carries although the gateway sets them."""
-        return [name for name in COMMON_FIELDS if getattr(self, name) is not msgspec.UNSET]
-
 
 class Binary(Body, frozen=True, kw_only=True, omit_defaults=True):
     """`value` of a content part that is not text; Node's Buffer form is accepted beside it."""

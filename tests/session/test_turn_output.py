@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
-from interlock.engine.bridge.output import MAX_RESULT_BYTES, MAX_TOOL_DIGESTS
 from interlock.protocol import payloads as p
+from interlock.session.turn_output import MAX_RESULT_BYTES, MAX_TOOL_DIGESTS
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.engine.bridge.transcriber import Transcriber
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import KIB
@@ -185,19 +184,3 @@ def _arguments(given: msgspec.Raw) -> msgspec.Raw:
     """A tool's input as llm-bridge-spec has arguments: an object. Another value goes into one, as `input`."""
     raw = bytes(given)
     return given if raw.lstrip()[:1] == b"{" else msgspec.Raw(b'{"input":' + raw + b"}")
-
-
-class FoldedFrame(NamedTuple):
-    """A frame of the open turn that a lane which was read is fed again; `received` if its runner sent it."""
-
-    received: bool
-    frame: Frame
-    at_ms: int
-
-
-def fold_again(fold: TurnFold, transcriber: Transcriber | None, folded: FoldedFrame) -> None:
-    """Feed a frame to what a lane holds in memory only. The entries that it finishes were written with it."""
-    if folded.received:
-        fold.feed(folded.frame)
-    if transcriber is not None:
-        transcriber.fold.feed(folded.frame, folded.at_ms)
