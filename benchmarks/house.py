@@ -8,7 +8,7 @@ import gc
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from statistics import median
 
@@ -64,6 +64,8 @@ class Report(msgspec.Struct, kw_only=True, frozen=True):
     """Class names that several modules define, with these modules."""
     set_from_outside: list[str]
     """Public attributes that a class begins with a placeholder and another module assigns, as `Class.attribute`."""
+    assigned_elsewhere: list[str]
+    """Public attributes that a class assigns and another module assigns too, whatever the first value is."""
     single_importer: int
     """Modules that one other module imports."""
     words: int
@@ -88,7 +90,8 @@ def run() -> Report:
         modules=len(trees), source_lines=source_lines, test_lines=test_lines,
         tests_beside_source=test_lines / source_lines, mirrored=mirrored(trees),
         gerund_modules=gerunds, gerunds=len(gerunds) / len(named), repeated_classes=repeated_classes(trees),
-        set_from_outside=set_from_outside(trees), single_importer=_single_importer(trees), words=words,
+        set_from_outside=set_from_outside(trees), assigned_elsewhere=assigned_elsewhere(trees),
+        single_importer=_single_importer(trees), words=words,
         prose=[Prose(each, prose[each], prose[each] * 10_000 / words) for each in DIALECT],
         commits_read=len(subjects), subject_median=median(map(len, subjects)) if subjects else 0.0,
         subjects_too_long=sum(len(each) > SUBJECT_CHARACTERS for each in subjects), subjects_with_body=bodies,
@@ -140,12 +143,23 @@ def set_from_outside(trees: dict[Path, ast.Module]) -> list[str]:
     collection) and an assignment to something other than `self` sets in another module, one that imports the class's
     module directly or by way of others. Matched by name, so another object with such an attribute counts as well; one
     that is reached through a protocol alone does not."""
+    return _assigned_by_others(trees, _placeholders)
+
+
+def assigned_elsewhere(trees: dict[Path, ast.Module]) -> list[str]:
+    """Return the public attributes of public classes that a method assigns, whatever the value, and that another module
+    assigns too. Matched as `set_from_outside` matches. Classes whose fields are declared and not assigned, such as
+    records, are data for anyone to change, and are not counted."""
+    return _assigned_by_others(trees, _assigned_by_self)
+
+
+def _assigned_by_others(trees: dict[Path, ast.Module], own: Callable[[ast.ClassDef], Iterator[str]]) -> list[str]:
     imports = _imports(trees)
     begun: dict[str, set[tuple[str, Path]]] = {}
     for path, tree in trees.items():
         for each in ast.walk(tree):
             if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
-                for attribute in _placeholders(each):
+                for attribute in own(each):
                     begun.setdefault(attribute, set()).add((each.name, path))
     found = set[str]()
     for path, tree in trees.items():
@@ -168,6 +182,19 @@ def _placeholders(node: ast.ClassDef) -> Iterator[str]:
                 if isinstance(target, ast.Attribute) and _is_name(target.value, "self") \
                         and not target.attr.startswith("_") and value is not None and _is_placeholder(value):
                     yield target.attr
+
+
+def _assigned_by_self(node: ast.ClassDef) -> Iterator[str]:
+    for method in node.body:
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for each in ast.walk(method):
+                targets = each.targets if isinstance(each, ast.Assign) else \
+                    [each.target] if isinstance(each, (ast.AnnAssign, ast.AugAssign)) else []
+                for target in targets:
+                    for one in target.elts if isinstance(target, ast.Tuple) else (target,):
+                        if isinstance(one, ast.Attribute) and _is_name(one.value, "self") \
+                                and not one.attr.startswith("_"):
+                            yield one.attr
 
 
 def _is_placeholder(value: ast.expr) -> bool:
@@ -278,6 +305,7 @@ def table(report: Report) -> str:
         ("gerund modules", f"{report.gerunds:.1%}"),
         ("class names used twice", str(len(report.repeated_classes))),
         ("public attributes set from outside", str(len(report.set_from_outside))),
+        ("public attributes that other modules assign too", str(len(report.assigned_elsewhere))),
         ("modules with one importer", str(report.single_importer)),
         ("tests beside source", f"{report.tests_beside_source:.2f}"),
         ("mirrored by name", f"{report.mirrored:.0%}"),

@@ -36,7 +36,7 @@ class Desk(Table):
 
     def __init__(self, state: Path) -> None:
         super().__init__(RuleSet([Rule(name="all", effect="allow", door="command", type="execute")]))
-        self.engine.chats.settings = ChatSettings(naming=Naming("per-peer"))
+        self.engine.chats.configure(ChatSettings(naming=Naming("per-peer")))
         self.file = state / "agents/shell/sessions/sessions.json"
         self.state = state
         self.ticks = ManualClock()

@@ -52,6 +52,9 @@ class Lanes:
     assert house.set_from_outside(trees(lanes, assembled)) == []  # Another object, whose attribute has the same name.
     assert house.set_from_outside(trees(lanes.replace("Lanes", "_Lanes"), imported + assembled)) == []
     assert house.set_from_outside(trees(lanes + "\n" + assembled)) == []
+    assert house.assigned_elsewhere(trees(lanes, imported + assembled)) == ["Lanes.on_delivery", "Lanes.size"]
+    assert house.assigned_elsewhere(trees(lanes, assembled)) == []
+    assert house.assigned_elsewhere(trees(lanes, imported + "class Other:\n def f(self):\n  self.size = 3")) == []
 
 
 def test_a_move_is_a_call_that_leaves_the_room_of_the_call_before() -> None:

@@ -103,6 +103,8 @@ class Wire:
 class Table:
     """A gateway's engine over a memory ledger, a runner that the test speaks for, and a person."""
 
+    gateway_id = ""
+
     def __init__(
         self, policy: RuleSet | None = None, permission: str = "asks", timeout_ms: int = 60_000,
         transcripts: TranscriptStore | None = None, context_owner: str = "agent",
@@ -127,7 +129,7 @@ class Table:
     def begin(self) -> None:
         """Start a gateway on the ledger; call again for a restart after kill -9."""
         self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, self.entropy, self.policy, self.limits,
-                             self.transcripts, self.objects, decide=self.decide)
+                             self.transcripts, self.objects, decide=self.decide, gateway_id=self.gateway_id)
         self.wire = Wire()
         offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process",
                              permission=self.permission, context_owner=self.context_owner,  # type: ignore[arg-type]

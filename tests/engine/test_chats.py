@@ -40,7 +40,7 @@ class Room(Table):
 
     def __init__(self, policy: RuleSet = OPEN, **settings: Any) -> None:
         super().__init__(policy, transcripts=MemoryTranscripts())
-        self.engine.chats.settings = ChatSettings(**settings)
+        self.engine.chats.configure(ChatSettings(**settings))
         self.kept = 0
 
     def remember(self, _made: Any) -> IdempotencyRecord:
@@ -241,7 +241,7 @@ async def test_a_gateway_that_ends_between_the_two_halves_of_a_reset_does_the_ot
     assert newest.session_id != first.session_id
     monkeypatch.undo()
     room.begin()
-    room.engine.chats.settings = ChatSettings()
+    room.engine.chats.configure(ChatSettings())
     await room.engine.start()
     async with asyncio.timeout(10):
         while await room.state(waiting.command_id) != "canceled" or (await room.row(newest.session_id)).leaves:

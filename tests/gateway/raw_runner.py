@@ -75,10 +75,12 @@ class Runner:
 class House(Table):
     """The engine's table with a real endpoint before it, and no one attached yet."""
 
+    gateway_id = "g1"
+
     def begin(self) -> None:
         super().begin()
         self.engine.presence.detach("local", self.wire, 0)
-        self.endpoint = RawpEndpoint(self.engine, "g1", self.entropy)
+        self.endpoint = RawpEndpoint(self.engine, self.entropy)
 
     async def pair(self) -> None:
         record = msgspec.structs.replace(self.record, token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest())

@@ -36,7 +36,7 @@ async def test_a_runner_can_name_so_many_sessions_and_the_rest_goes_on(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observed_sessions, "NEW_SESSIONS", observed_sessions.NEW_SESSIONS._replace(burst=3))
-    house.endpoint = RawpEndpoint(house.engine, "g1", house.entropy)
+    house.endpoint = RawpEndpoint(house.engine, house.entropy)
     async with house.attached(*[planted(f"s{number}") for number in range(10)]) as runner:
         assert len(await observed_ids(house)) == 3
         runner.say("x-interlock.control.changed", p.ControlChanged(gateway_id="elsewhere", agent_id="shell"),

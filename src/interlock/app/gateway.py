@@ -165,7 +165,7 @@ class _Gateway:
         self._viewers, self._engine, self._rawp, self._front, self._rest, self._cluster = parts
         self._pairings, self._crons, self._hooks = self._front.pairings, self._front.crons, self._front.hooks
         self._retention, self._webhooks = self._front.retention, self._front.webhooks
-        self._engine.chats.settings = chat_settings(config)
+        self._engine.chats.configure(chat_settings(config))
         self._crons.configure(cron_jobs(config))
         self._views = SessionViews(state, self._engine, clock) if stores.others is None else None
         sender = sender_of(os.environ, __version__)
@@ -177,7 +177,7 @@ class _Gateway:
         if self._engine.compactor is not None:
             self._engine.compactor.configure(compaction_hook(config, state, outgoing, clock, entropy))
         if self._engine.transcripts is not None:
-            self._engine.transcripts.redact = Redaction(config.redaction.rules).text
+            self._engine.transcripts.configure(Redaction(config.redaction.rules).text)
         push = self._front.access.push
         push.configure(push_settings(config, state, outgoing))
         leads = partial(self._cluster.leads, "notifier") if self._cluster is not None else None
@@ -282,14 +282,14 @@ class _Gateway:
                     log.warning("config_not_reloaded", sentences=[str(error)])
                     return
                 self._engine.configure(_policy(config), _limits(config))
-                self._engine.chats.settings = chat_settings(config)
-                self._hooks.hooks = hooks
+                self._engine.chats.configure(chat_settings(config))
+                self._hooks.configure(hooks)
                 self._crons.configure(cron_jobs(config))
-                self._notifier.channels, self._webhooks.hooks = ways
-                self._pushes.sender.outgoing = HttpOutgoing(config.outgoing.allow)
+                self._webhooks.configure(ways.hooks)
+                self._pushes.sender.configure(HttpOutgoing(config.outgoing.allow))
                 self._front.access.configure(issuers, config.rates)
                 self._front.access.push.configure(push)
-                self._redact_by(config)
+                self._redact_by(config, ways)
                 log.info("config_reloaded", rules=len(config.policy.in_force))
 
         def hangup() -> None:
@@ -320,13 +320,13 @@ class _Gateway:
 
         return OidcIssuers(config.oidc, outgoing, self._ledger, self._clock)
 
-    def _redact_by(self, config: Config) -> None:
-        """Whatever leaves is redacted by these rules from now on (K-4)."""
+    def _redact_by(self, config: Config, ways: Ways) -> None:
+        """Redact whatever leaves by these rules from now on (K-4), also what goes out by the channels."""
         redact_by(config.redaction.rules)
         redact = Redaction(config.redaction.rules).text
-        self._notifier.redact = redact
+        self._notifier.configure(ways.channels, redact)
         if self._engine.transcripts is not None:
-            self._engine.transcripts.redact = redact
+            self._engine.transcripts.configure(redact)
 
     async def _checkpoint(self, tenant_id: str) -> bytes | None:
         try:

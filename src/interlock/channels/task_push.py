@@ -30,14 +30,18 @@ class TaskPushSender:
         seed = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
         self._key = Ed25519PrivateKey.from_private_bytes(
             HKDF(SHA256(), 32, salt=None, info=b"interlock task push key 1").derive(seed))
-        self.outgoing = outgoing
+        self._outgoing = outgoing
+
+    def configure(self, outgoing: Outgoing) -> None:
+        """Send by `outgoing` from now on."""
+        self._outgoing = outgoing
         public = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         self.public_key = PUBLIC_PREFIX + base64.b64encode(public).decode()
         """What receivers check signatures with."""
 
     def check(self, url: str) -> None:
         """Check where a client wants to be notified. Raises UrlRefused."""
-        self.outgoing.check(url)
+        self._outgoing.check(url)
 
     async def send(self, push: TaskPush, message_id: str, at_ms: int, body: bytes) -> None:
         """Send one notification. Raises NotAsked."""
@@ -50,7 +54,7 @@ class TaskPushSender:
         if push.scheme:
             headers["authorization"] = f"{push.scheme} {push.credentials}"
         try:
-            answer = await self.outgoing.send("POST", push.url, headers=headers, body=body, max_bytes=ANSWER_BYTES,
+            answer = await self._outgoing.send("POST", push.url, headers=headers, body=body, max_bytes=ANSWER_BYTES,
                                                timeout_s=TIMEOUT_S)
         except UrlRefused as refused:
             raise NotAsked(str(refused), final=True) from None

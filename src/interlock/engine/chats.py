@@ -62,10 +62,6 @@ TOLD_IN_CHAT = frozenset({"Conflict", "UnsupportedCapability", "InvalidPayload",
 """Refusals of a word that the chat is told as an answer; what may pass is asked again."""
 
 
-async def _no_compaction(*_: Any) -> None:
-    raise Problem("UnsupportedCapability", "nothing is compacted here")
-
-
 class ChatSettings(NamedTuple):
     """What the config says of chats. `zone` is where the daily hour is meant, `models` what `/new MODEL` may name."""
 
@@ -108,18 +104,23 @@ class ChatInbox:
 
     def __init__(
         self, ledger: Ledger, lanes: Lanes, router: Router, wall: Clock, entropy: Entropy, turns: KeyTurns,
+        compact: Compact,
     ) -> None:
+        """`compact` has a session's conversation compacted."""
         self._ledger = ledger
         self._lanes = lanes
         self._router = router
         self._wall = wall
         self._entropy = entropy
-        self.compact: Compact = _no_compaction
-        """Has a session's conversation compacted; set by the engine."""
-        self.settings = ChatSettings()
+        self._ask_compact = compact
+        self._settings = ChatSettings()
         self._turns = turns
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """New session → what ends the work of the one before it, where a gateway ended in between."""
+
+    def configure(self, settings: ChatSettings) -> None:
+        """Take other settings."""
+        self._settings = settings
 
     async def seek(self, principal: Principal, message: InboundMessage | SystemMessage) -> None:
         """Raise Elsewhere if the runner of a message's session is known to be attached to another gateway. Otherwise
@@ -128,7 +129,7 @@ class ChatInbox:
         if isinstance(message, SystemMessage):
             await self._router.follow_key(principal, message.agent_id, message.key, message.workspace)
         else:
-            await self._router.follow_key(principal, *self._named(message), self.settings.workspace)
+            await self._router.follow_key(principal, *self._named(message), self._settings.workspace)
 
     async def arrive(self, principal: Principal, message: InboundMessage, remember: Remember) -> Received:
         """Take a message: its command waits in the session of its key, or nothing runs where policy keeps silent."""
@@ -138,7 +139,7 @@ class ChatInbox:
             current = await self._current(principal.tenant_id, key, turn)
             if word is not None:
                 return await self._answer(principal, message, agent_id, key, word, remember, turn.hold)
-            asked = read_reset(message.text, self.settings.models)
+            asked = read_reset(message.text, self._settings.models)
             cause = self._cause(current, message.chat, asked)
             if current is not None and cause == "asked":
                 await self._ask_policy(principal, current.session_id)
@@ -160,7 +161,7 @@ class ChatInbox:
             else:
                 route = await self._router.fresh(principal, message.agent_id, message.key, message.workspace)
 
-            given = SystemMessageReceived(principal, message.key, self.settings.sending, body, message.origin)
+            given = SystemMessageReceived(principal, message.key, self._settings.sending, body, message.origin)
             return await (await self._shell(route, turn.hold)).call(given, keep=remember)
 
     async def reset(
@@ -199,7 +200,7 @@ class ChatInbox:
         """Answer a word that is not for the agent: it begins no session, moves no clock, and is not in a transcript."""
         record = await self._ledger.session_by_key(principal.tenant_id, key)
         if record is None:
-            silent = not may_send(self.settings.sending, None, message.chat, key)
+            silent = not may_send(self._settings.sending, None, message.chat, key)
             texts = {"status": no_status(agent_id, key), "stop": stopped_text(0), "compact": nothing_to_compact()}
             text = texts[word.name]
             return Received(session_id="", session_key=key, reply=None if silent else text, denied=silent)
@@ -208,7 +209,7 @@ class ChatInbox:
             return await self._compact(principal, record.session_id, message, key, word.rest, remember)
 
         shell = await self._shell(Route(record.session_id, None, record.runner_id), hold)
-        return await shell.call(ChatWord(principal, key, message.chat, self.settings.sending, word.name), remember)
+        return await shell.call(ChatWord(principal, key, message.chat, self._settings.sending, word.name), remember)
 
     async def _compact(
         self, principal: Principal, session_id: str, message: InboundMessage, key: str, instructions: str,
@@ -217,10 +218,10 @@ class ChatInbox:
         """Have the conversation compacted; where that cannot be, the answer says why."""
         shell = await self._lanes.lane(session_id)
         policy = shell.lane.state.entry.send_policy if shell is not None else None
-        silent = not may_send(self.settings.sending, policy, message.chat, key)
+        silent = not may_send(self._settings.sending, policy, message.chat, key)
         told = Received(session_id=session_id, session_key=key, reply=None if silent else COMPACTING, denied=silent)
         try:
-            await self.compact(principal, session_id, instructions or None, lambda _: remember(told))
+            await self._ask_compact(principal, session_id, instructions or None, lambda _: remember(told))
         except Problem as problem:
             if problem.code not in TOLD_IN_CHAT:
                 raise
@@ -230,7 +231,7 @@ class ChatInbox:
     # --- which session ---
     def _named(self, message: InboundMessage) -> tuple[str, str]:
         """The agent that answers a message, and the key of its session (R-1, R-3). Raises Problem."""
-        settings = self.settings
+        settings = self._settings
         if message.session_key is not None:
             try:
                 key = canonical_key(message.session_key, settings.default_agent)
@@ -249,15 +250,15 @@ class ChatInbox:
             return None
         if asked is not None:
             return "asked"
-        rule = reset_for(self.settings.resets, chat.chat_type, chat.channel.lower(),
+        rule = reset_for(self._settings.resets, chat.chat_type, chat.channel.lower(),
                          thread=bool(chat.thread_id or chat.topic_id))
-        return due(rule, entries.clocks_of(current), self._wall.now_ms(), self.settings.zone)
+        return due(rule, entries.clocks_of(current), self._wall.now_ms(), self._settings.zone)
 
     async def _next(
         self, principal: Principal, key: str, agent_id: str, current: LaneState | None, cause: ResetCause | None
     ) -> Route:
         if current is None or _archived(current):
-            return await self._router.fresh(principal, agent_id, key, self.settings.workspace)
+            return await self._router.fresh(principal, agent_id, key, self._settings.workspace)
         if cause is None:
             return Route(current.session_id, None, current.runner_id)
         if current.controller:
@@ -281,7 +282,7 @@ class ChatInbox:
         body = None if silent else _execute(text, message.attachments, message.idempotency_key)
 
         given = ChatMessageReceived(
-            principal, key, message.chat, message.described, self.settings.sending, body,
+            principal, key, message.chat, message.described, self._settings.sending, body,
             begins=route.fresh is not None, before=begin.before.session_id if begin.before is not None else "",
             cause=begin.cause, model=begin.model)
         return await (await self._shell(route, begin.hold)).call(given, remember)

@@ -67,8 +67,6 @@ class Neighbours(Holder):
         self._next_look: asyncio.Task[None] | None = None
         self._looks = self._upto = 0
         cluster.bind(self)
-        engine.lanes.room = cluster
-        engine.drains.shared = True
         engine.drains.on_changed.connect(partial(cluster.hint, "drains"))
         cluster.on_hint("drains", lambda _: engine.drains.learn())
         cluster.on_hint("rules", lambda _: engine.read_rules())

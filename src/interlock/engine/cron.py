@@ -87,13 +87,13 @@ _standing = msgspec.json.Decoder(_Standing)
 class Crons:
     """One task that sleeps until the next job is due."""
 
-    def __init__(self, ledger: Ledger, chats: ChatInbox, wall: Clock) -> None:
+    def __init__(self, ledger: Ledger, chats: ChatInbox, wall: Clock, room: Room | None = None) -> None:
+        """`room` are those who look at the same jobs, if there are any. Each job begins at the gateway that its session
+        or its runner is at; one of them alone counts what was missed."""
         self._ledger = ledger
         self._chats = chats
         self._wall = wall
-        self.room: Room = Alone(ledger)
-        """Who else looks at the same jobs; set where there are others. Each job begins at the gateway that its session
-        or its runner is at; one of them alone counts what was missed."""
+        self._room: Room = room or Alone(ledger)
         self._jobs: dict[tuple[str, str], CronJob] = {}
         self._waiting: dict[tuple[str, str], str] = {}
         """Jobs that are due and cannot begin, and why: said once, tried again."""
@@ -165,7 +165,7 @@ class Crons:
 
     async def _settle(self, place: tuple[str, str], job: CronJob) -> None:
         standing = await self._read(job)
-        if standing is None and not await self.room.leads(DUTY):
+        if standing is None and not await self._room.leads(DUTY):
             return
         if standing is None:
             await self._ledger.commit(WriteBatch([_put(job, self._anew(job))]))
@@ -174,7 +174,7 @@ class Crons:
         newest = newest_due(job.schedule, job.zone, max(standing.settled_ms, now_ms - GRACE_MS), now_ms)
         before_ms = newest if newest is not None else now_ms - GRACE_MS + 1
         missed = how_often(job.schedule, job.zone, standing.settled_ms, before_ms, COUNTED)
-        if missed and await self.room.leads(DUTY):
+        if missed and await self._room.leads(DUTY):
             standing = await self._tell_missed(place, job, standing, missed, before_ms - 1)
         if newest is not None:
             await self._tell(place, job, standing, newest)

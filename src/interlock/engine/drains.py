@@ -40,8 +40,10 @@ async def _permitted(_principal: Principal, _verb: str, _body: DrainBody) -> Non
 class Drains:
     """The drains in force, as the ledger has them. `learn` comes first."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, rows: RowAudit) -> None:
-        """`rows` says which drains the audit log has in force: one whose row was removed is kept (H-5)."""
+    def __init__(self, ledger: Ledger, clock: Clock, rows: RowAudit, permit: Permit = _permitted, *,
+                 shared: bool = False) -> None:
+        """`rows` says which drains the audit log has in force: one whose row was removed is kept (H-5). `permit` asks
+        policy, and raises Problem if that holds it. With `shared` other gateways begin and end drains too."""
         self._ledger = ledger
         self._rows = rows
         self._clock = clock
@@ -50,12 +52,10 @@ class Drains:
         """By tenant, scope and name; empty at nearly all times."""
         self.on_undrained = Signal[[]]()
         """Sent when something may start again."""
-        self.permit: Permit = _permitted
-        """Asks policy, and raises Problem where that holds it; set by the engine."""
+        self._permit = permit
         self.on_changed = Signal[[]]()
         """Sent when other gateways should read them again."""
-        self.shared = False
-        """Whether other gateways begin and end drains too."""
+        self._shared = shared
 
     async def learn(self) -> None:
         """Read them from the ledger: at the start, and when another gateway changed them."""
@@ -94,10 +94,10 @@ class Drains:
         """Begin a drain; one that is in force already stays as it is. `keep` makes the answer's row from the tenant's
         drains (M-2). Raises Problem."""
         async with self._changing:
-            if self.shared:
+            if self._shared:
                 await self.learn()
             name = await self._named(principal, body)
-            await self.permit(principal, "drain", body)
+            await self._permit(principal, "drain", body)
             key = (principal.tenant_id, body.scope, name)
             begun = self.in_force.get(key)
             changes: list[Any] = []
@@ -114,14 +114,14 @@ class Drains:
     async def undrain(self, principal: Principal, body: DrainBody, keep: Callable[[Any], IdempotencyRecord]) -> None:
         """End a drain. Raises Problem NotFound for one that is not in force."""
         async with self._changing:
-            if self.shared:
+            if self._shared:
                 await self.learn()
             name = await self._named(principal, body)
             key = (principal.tenant_id, body.scope, name)
             if key not in self.in_force:
                 raise Problem("NotFound", f"{body.scope}{' ' + name if name else ''} is not drained.",
                               hint="`GET /v1/status` lists the drains in force.")
-            await self.permit(principal, "undrain", body)
+            await self._permit(principal, "undrain", body)
             after = {other: drain for other, drain in self.in_force.items() if other != key}
             row = ended(drain_row(*key))
             await self._commit([DropDrain(*key), self._audit(principal, "undrain", body, name, row)], keep, principal,

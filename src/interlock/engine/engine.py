@@ -39,7 +39,7 @@ from interlock.engine.drains import Drains
 from interlock.engine.engine_status import EngineStatus
 from interlock.engine.key_turns import KeyTurns
 from interlock.engine.lanes import Lanes
-from interlock.engine.membership import Hold
+from interlock.engine.membership import Hold, Room
 from interlock.engine.presence import RunnerPresence
 from interlock.engine.router import Route, Router
 from interlock.engine.rows import RowAudit
@@ -80,10 +80,13 @@ class Engine:
         wall: Clock | None = None,
         signing: Signing | None = None,
         decide: Decide = decide,
+        room: Room | None = None,
+        gateway_id: str = "",
     ) -> None:
         """`transcripts` stays the caller's to close, after `stop`; without it no transcript is kept. Without `objects`
         files stay in their frames, and cannot be fetched by name. `clock` is the line that deadlines stand on, `wall`
-        the machine's own, which is shown; one may be both. `decide` is the kernel's, or what records it."""
+        the machine's own, which is shown; one may be both. `decide` is the kernel's, or what records it. `room` are the
+        gateways that share the ledger, if there are any; `gateway_id` is this one's, as runners are sent it."""
         self.objects = objects
         self.ledger = ledger
         self.viewers = viewers
@@ -96,12 +99,12 @@ class Engine:
         self._up = False
         self.presence = RunnerPresence()
         self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects, decide, wall=self.clock,
-                           rows=self.rows, link_of=self.presence.link_of, conditions=self._conditions)
+                           rows=self.rows, link_of=self.presence.link_of, room=room, gateway_id=gateway_id,
+                           conditions=self._conditions)
         self.looks = WorkspaceLooks(self.presence, self.clock, entropy)
         """Asks runners what git finds changed in workspaces (J-4)."""
-        self.drains = Drains(ledger, clock, self.rows)
+        self.drains = Drains(ledger, clock, self.rows, self._permit_drain, shared=self.lanes.room.shared)
         self.drains.on_undrained.connect(self.lanes.look_again)
-        self.drains.permit = self._permit_drain
         self.signing = signing or Signing()
         self.setbacks = Setbacks()
         self.signing.on_resumed(self.lanes.look_again)
@@ -119,8 +122,8 @@ class Engine:
             self.lanes.on_context.connect(self.compactor.watch)
         self.sessions = SessionDesk(self.lanes, self.presence, self.compactor)
         self._turns = KeyTurns(ledger, self.lanes)
-        self.chats = ChatInbox(ledger, self.lanes, self._router, self.clock, entropy, self._turns)
-        self.chats.compact = self.sessions.compact
+        self.chats = ChatInbox(ledger, self.lanes, self._router, self.clock, entropy, self._turns,
+                               self.sessions.compact)
         self.lanes.on_leaving.connect(self.chats.watch)
 
     def configure(self, policy: RuleSet, limits: Limits) -> None:
@@ -180,8 +183,10 @@ class Engine:
                 for tenant_id in sorted(tenants) for name in await self.rows.lost_denials(tenant_id, there)]
 
     def join(self, cluster: Cluster, on_replaced: Callable[[str], None]) -> Neighbours:
-        """Work with others on the ledger; before `start`. `on_replaced` is told a runner that attached elsewhere."""
-        self._router.look = (neighbours := Neighbours(self, cluster, on_replaced)).look_at_runners
+        """Work with the others of the cluster that is this engine's room; before `start`. `on_replaced` is called with
+        a runner that attached elsewhere."""
+        neighbours = Neighbours(self, cluster, on_replaced)
+        self._router.look_by(neighbours.look_at_runners)
         return neighbours
 
     async def stop(self) -> None:

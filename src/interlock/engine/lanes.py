@@ -69,17 +69,20 @@ class Lanes:
         wall: Clock | None = None,
         rows: RowAudit | None = None,
         link_of: Callable[[str], LaneRunnerLink | None] = lambda _runner_id: None,
+        room: Room | None = None,
+        gateway_id: str = "",
         conditions: Callable[[LaneState, Sequence[LaneInput]], Conditions] | None = None,
     ) -> None:
         """`decide` is the kernel's, or what records it. `wall` is the machine's clock, `rows` compares what is stored
         with the audit log, `link_of` finds the link of a runner that is attached, and `conditions` are what a decision
-        goes by beside its lane and inputs."""
+        goes by beside its lane and inputs. `room` are those who work on the ledger too, if there are any, and
+        `gateway_id` is this gateway's own, as runners are sent it."""
         self.decide = decide
         self.limits = limits
         self.spending = Spending()
         """What budgets count, as it is durable (P-7)."""
-        self.room: Room = Alone(ledger)
-        """Who else works on the ledger; set by the engine."""
+        self.room: Room = room or Alone(ledger)
+        """Who else works on the ledger."""
         self.objects = objects
         self.transcripts = transcripts
         self.ledger = ledger
@@ -93,8 +96,7 @@ class Lanes:
         """Session and seq of frames at which a lane broke; nearly always none."""
         self.on_transcript = Signal[[]]()
         """Sent after a commit that holds transcript lines."""
-        self.gateway_id = ""
-        """This gateway's own id, as runners are told it; set by the endpoint that tells it."""
+        self.gateway_id = gateway_id
         self.on_delivery = Signal[[]]()
         """Sent after a commit that holds questions to approvers."""
         self._in_doubt = False

@@ -53,11 +53,15 @@ class Notifier:
         self._devices = devices
         self._ledger = ledger
         self._clock = clock
-        self.channels = channels
-        self.redact = redact
+        self._channels = channels
+        self._redact = redact
         self._leads = leads
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    def configure(self, channels: Mapping[tuple[str, str], Channel], redact: Redact) -> None:
+        """Take other channels and another redaction."""
+        self._channels, self._redact = channels, redact
 
     def nudge(self) -> None:
         """Say that a commit left questions in the ledger. Never blocks."""
@@ -121,7 +125,7 @@ class Notifier:
                       remedy="nobody was asked about it here: see `interlock audit verify --database`")
             return _ended(record, "dead", f"it differs from the audit record, so it is not shown: {how}")
         channel = (self._devices(delivery.tenant_id) if delivery.channel == DEVICES
-                   else self.channels.get((delivery.tenant_id, delivery.channel)))
+                   else self._channels.get((delivery.tenant_id, delivery.channel)))
         if channel is None:
             return _ended(record, "dead", f"the config no longer names a webhook or notice {delivery.channel}")
         try:
@@ -145,9 +149,9 @@ class Notifier:
             return str(broken)
 
     def _asking(self, approval: Approval) -> ApprovalNotice:
-        shown = redacted(approval, self.redact)
+        shown = redacted(approval, self._redact)
         text = visible(bytes(shown.input).decode("utf-8", "replace"))
-        lines = self.redact("\n".join(line.text for line in lines_of_approval(shown)))
+        lines = self._redact("\n".join(line.text for line in lines_of_approval(shown)))
         by = approval.requested_by
         return ApprovalNotice(approval_id=approval.id, title=title_of_approval(shown), digest=approval.digest,
                               agent_title=visible(shown.agent_title), agent_id=approval.agent_id,

@@ -53,12 +53,19 @@ class Router:
                  live: Callable[[str], LaneState | None] = lambda _session_id: None) -> None:
         self._ledger = ledger
         self._presence = presence
-        self.look: Callable[[], Awaitable[None]] = _see_nothing_else
-        """Has the presence know which runners are attached anywhere, before one is chosen; set by the engine."""
+        self._look: Callable[[], Awaitable[None]] = _see_nothing_else
         self._clock = clock
         self._began_ms = clock.now_ms()
         self._entropy = entropy
         self._live = live
+
+    def look_by(self, look: Callable[[], Awaitable[None]]) -> None:
+        """Have `look` find which runners are attached to other gateways, before one is chosen."""
+        self._look = look
+
+    async def look(self) -> None:
+        """Find which runners are attached anywhere."""
+        await self._look()
 
     async def find(self, principal: Principal, body: CommandBody) -> Route:
         """Return where a command goes. Raises Problem."""

@@ -113,8 +113,11 @@ class TranscriptDesk:
         self._writer = writer
         self._lanes = lanes
         self._router = router
-        self.redact: Redact = SECRETS.text
-        """What is kept out of a transcript that leaves (K-4); set by the composition."""
+        self._redact: Redact = SECRETS.text
+
+    def configure(self, redact: Redact) -> None:
+        """Keep out of a transcript that leaves what `redact` finds (K-4)."""
+        self._redact = redact
 
     # --- reading ---
     async def tree(self, record: SessionRecord) -> Tree:
@@ -140,7 +143,7 @@ class TranscriptDesk:
 
     async def leaving(self, record: SessionRecord) -> Leaving:
         """Every line as it may leave: with the rules of redaction over what was said in it (K-4)."""
-        return await asyncio.to_thread(leaving, await self.lines(record), self.redact)
+        return await asyncio.to_thread(leaving, await self.lines(record), self._redact)
 
     async def note_raw_export(self, principal: Principal, record: SessionRecord, media: str) -> None:
         """Have the audit log know of an export that is not redacted, before it leaves (U-1)."""

@@ -41,14 +41,15 @@ class Access(NamedTuple):
 
 
 def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None,
-                rates: RatesSection | None = None, rows: RowAudit | None = None) -> Access:
-    """Join the parts over one ledger; `rows` is the engine's own comparison of rows with the log."""
+                rates: RatesSection | None = None, rows: RowAudit | None = None, *, shared: bool = False) -> Access:
+    """Join the parts over one ledger; `rows` is the engine's own comparison of rows with the log. `shared` says that
+    other gateways work on the ledger."""
     credentials = Credentials(ledger, clock, issuers, rows)
     section = rates or RatesSection()
     pace = Rates(clock, section)
     return Access(
         credentials, KeyStore(ledger, clock, entropy, credentials), TenantStore(ledger, clock, credentials),
-        Tickets(clock, entropy), pace, Quotas(ledger, clock, section),
+        Tickets(clock, entropy), pace, Quotas(ledger, clock, section, shared=shared),
         Openings(credentials, section), BrowserSessions(ledger, clock, entropy, credentials, pace),
         PushService(ledger, clock, entropy, credentials),
     )

@@ -106,25 +106,27 @@ def assemble(
     `decide` is the kernel's, or what records it."""
     ledger, shown = stores.ledger, wall or clock
     viewers, metrics = Viewers(ledger), metrics or Metrics()
+    cluster = None
+    if (at := stores.cluster) is not None:
+        cluster = Cluster(at.leases, at.bus, ledger, viewers, entropy, at.name, at.address)
     engine = Engine(ledger, viewers, clock, entropy, settings.policy, settings.limits, stores.transcripts,
-                    stores.objects, shown, signer.signing if signer is not None else None, decide)
+                    stores.objects, shown, signer.signing if signer is not None else None, decide, cluster,
+                    facts.gateway_id)
     engine.lanes.watchers.append(metrics.watch)
     engine.lanes.on_trips.connect(metrics.waited)
-    rawp = RawpEndpoint(engine, facts.gateway_id, entropy, metrics.acked)
+    rawp = RawpEndpoint(engine, entropy, metrics.acked)
     front = Front(
         desk=engine, clock=shown, facts=facts, checkpoint=checkpoint, heartbeat_s=settings.heartbeat_s,
         pairings=Pairings(ledger, shown, entropy, rawp.shut_out, settings.own_runner),
-        access=make_access(ledger, shown, entropy, settings.issuers, settings.rates, engine.rows),
+        access=make_access(ledger, shown, entropy, settings.issuers, settings.rates, engine.rows,
+                           shared=cluster is not None),
         webhooks=WebhookService(ledger, shown, entropy, settings.webhooks), metrics=metrics,
         retention=Retention(ledger, engine.objects, shown),
         hooks=Hooks(settings.hooks, ledger, engine.chats, shown, entropy),
-        crons=Crons(ledger, engine.chats, shown))
+        crons=Crons(ledger, engine.chats, shown, cluster))
     if signer is not None:
         front = front._replace(signing=signer.signing, signer=signer)
-    cluster = None
-    if stores.cluster is not None:
-        at = stores.cluster
-        cluster = Cluster(at.leases, at.bus, ledger, viewers, entropy, at.name, at.address)
+    if cluster is not None and at is not None:
         front = front._replace(ask=cluster.ask, cluster=ClusterWatch(at.leases, at.bus, facts.store_path))
     rest = RestApp(front)
     if cluster is not None:

@@ -31,7 +31,7 @@ def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, re
     _share_credentials(cluster, front)
     _share_runners(cluster, rawp, front)
     _share_duties(cluster, engine, front)
-    cluster.tenant_moves.learn = partial(_learn_tenants, engine, rawp, front)
+    cluster.tenant_moves.learn_by(partial(_learn_tenants, engine, rawp, front))
     cluster.renewal.renewed.connect(front.metrics.renewed)
     cluster.takeover.counted.connect(front.metrics.took_over)
     cluster.on_death.connect(front.metrics.taken_for_dead)
@@ -46,13 +46,11 @@ def _share_credentials(cluster: Cluster, front: Front) -> None:
     tickets.join(lambda: cluster.instance_id,
                  lambda giver, asked: cluster.ask(giver, "ticket", asked, TICKET_WAIT_MS))
     cluster.answer("ticket", tickets.spend_for)
-    front.access.quotas.shared = True
 
 
 def _share_duties(cluster: Cluster, engine: Engine, front: Front) -> None:
     """What one gateway does for all."""
     front.retention.share(partial(cluster.leads, "retention"))
-    front.crons.room = cluster
     engine.lanes.on_delivery.connect(partial(cluster.hint, "deliveries"))
     cluster.on_hint("deliveries", lambda _: front.webhooks.nudge())
 

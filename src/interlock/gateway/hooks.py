@@ -58,17 +58,21 @@ class Hooks:
 
     def __init__(self, hooks: Mapping[str, ConfiguredHook], ledger: Ledger, chats: ChatInbox, clock: Clock,
                  entropy: Entropy) -> None:
-        self.hooks = hooks
+        self._hooks = hooks
         self._ledger = ledger
         self._chats = chats
         self._clock = clock
         self._entropy = entropy
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
+    def configure(self, hooks: Mapping[str, ConfiguredHook]) -> None:
+        """Take other hooks, by their names."""
+        self._hooks = hooks
+
     def known(self, name: str, headers: Mapping[str, str], body: bytes) -> ConfiguredHook | None:
         """The hook, where the delivery shows its secret; None also where there is no such hook: who guesses names
         learns nothing."""
-        hook = self.hooks.get(name)
+        hook = self._hooks.get(name)
         return hook if hook is not None and proves(hook, headers, body, self._clock.now_ms()) else None
 
     def principal(self, hook: ConfiguredHook) -> Principal:

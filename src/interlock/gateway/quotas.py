@@ -24,7 +24,8 @@ MAX_COUNTS = 10_000
 class Quotas:
     """What each may still start today; the day is that of UTC."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, section: RatesSection) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, section: RatesSection, *, shared: bool = False) -> None:
+        """With `shared` other gateways count too: then nothing is remembered, and each execute looks at the ledger."""
         self._ledger = ledger
         self._clock = clock
         self.configure(section)
@@ -32,8 +33,7 @@ class Quotas:
         self._pending: dict[tuple[int, str, str], int] = {}
         """Counted executes that are not committed yet: a count that is read again would miss them."""
         self._reading = asyncio.Lock()
-        self.shared = False
-        """Whether other gateways count too: then nothing is remembered, and each execute looks at the ledger."""
+        self._shared = shared
 
     def configure(self, section: RatesSection) -> None:
         """Take other limits; what was started today stays counted."""
@@ -73,7 +73,7 @@ class Quotas:
 
     async def _count(self, place: tuple[int, str, str]) -> int:
         known = self._counts.pop(place, None)
-        if known is None or self.shared:
+        if known is None or self._shared:
             day, tenant, actor = place
             known = await self._ledger.executes_since(tenant, actor or None, day * DAY_MS)
             known += self._pending.get(place, 0)

@@ -71,12 +71,11 @@ LIMITS_TOLD = {
 class RawpEndpoint:
     """`GET /rawp`, upgraded."""
 
-    def __init__(self, engine: Engine, gateway_id: str, entropy: Callable[[int], bytes],
+    def __init__(self, engine: Engine, entropy: Callable[[int], bytes],
                  on_acks: Callable[[int], None] = lambda _count: None) -> None:
         self._on_acks = on_acks
         self._engine = engine
         self._observed = Observed(engine)
-        engine.lanes.gateway_id = gateway_id
         self._restored = RestoredSessions(engine.setbacks, engine.lanes.known_as)
         engine.lanes.on_read.connect(self._was_read)
         self._entropy = entropy

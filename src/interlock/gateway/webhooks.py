@@ -36,16 +36,20 @@ class WebhookService:
         self._ledger = ledger
         self._clock = clock
         self._entropy = entropy
-        self.hooks = hooks
+        self._hooks = hooks
         self.nudge = Signal[[]]()
         """Sent when a question is to be delivered again."""
+
+    def configure(self, hooks: Mapping[tuple[str, str], ConfiguredWebhook]) -> None:
+        """Take other webhooks, by tenant and name."""
+        self._hooks = hooks
 
     async def listing(self, tenant_id: str) -> list[Webhook]:
         """The tenant's webhooks, each with how many questions wait and how many never arrived."""
         waiting = await self._ledger.deliveries(tenant_id, "pending", COUNTED)
         dead = await self._ledger.deliveries(tenant_id, "dead", COUNTED)
         return [Webhook(name=name, kind=hook.kind, host=hook.host, waiting=_of(waiting, name), dead=_of(dead, name))
-                for (tenant, name), hook in sorted(self.hooks.items()) if tenant == tenant_id]
+                for (tenant, name), hook in sorted(self._hooks.items()) if tenant == tenant_id]
 
     async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[Delivery]:
         """Questions to approvers, newest first."""
@@ -54,7 +58,7 @@ class WebhookService:
 
     async def test(self, tenant_id: str, name: str) -> None:
         """Send a message that asks nothing. Raises Problem UpstreamError where it does not arrive."""
-        hook = self.hooks.get((tenant_id, name))
+        hook = self._hooks.get((tenant_id, name))
         if hook is None:
             raise Problem("NotFound", f"There is no webhook {name}.", hint="List them with `GET /v1/webhooks`.")
         now = self._clock.now_ms()

@@ -17,11 +17,13 @@ pytestmark = pytest.mark.anyio
 OWN, OTHER = "gw_own", "gw_other"
 
 
+class OwnTable(Table):
+    gateway_id = OWN
+
+
 @pytest.fixture
 def table() -> Table:
-    made = Table()
-    made.engine.lanes.gateway_id = OWN
-    return made
+    return OwnTable()
 
 
 async def running(table: Table) -> tuple[str, str]:

@@ -149,7 +149,7 @@ async def test_an_export_is_redacted_and_an_admin_may_have_it_as_it_is_which_is_
     said = (await gateway.http.get(f"{session}/transcript")).json()["items"][0]["message"]["content"]
     words = said if isinstance(said, str) else said[0]["text"]
     assert gateway.desk.transcripts is not None
-    gateway.desk.transcripts.redact = Redaction([RedactionRule(name="words", regex=re.escape(words))]).text
+    gateway.desk.transcripts.configure(Redaction([RedactionRule(name="words", regex=re.escape(words))]).text)
     for form in ("jsonl", "markdown", "html"):
         left = await gateway.http.get(f"{session}/export?format={form}")
         assert words not in left.text

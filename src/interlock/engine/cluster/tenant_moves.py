@@ -22,15 +22,19 @@ log = structlog.get_logger("interlock.cluster")
 
 
 class TenantMoves:
-    """Follows the moves. `learn` closes here what is closed by now, and reads again what tenants have."""
+    """Follows the moves."""
 
     def __init__(self, leases: Leases, instance_id: Callable[[], str]) -> None:
         self._leases = leases
         self._instance_id = instance_id
-        self.learn: Callable[[], Awaitable[None]] = _nothing
+        self._learn: Callable[[], Awaitable[None]] = _nothing
         self._known: dict[str, TenantMove] = {}
         self._acknowledged: set[tuple[TenantMove, str]] = set()
         self._looks = 0
+
+    def learn_by(self, learn: Callable[[], Awaitable[None]]) -> None:
+        """Have `learn` close here what is closed by now, and read again what tenants have, after each change."""
+        self._learn = learn
 
     async def look(self) -> float:
         """Take in what has changed; returns in how many seconds to look again. Raises LedgerError."""
@@ -40,7 +44,7 @@ class TenantMoves:
                 log.warning("tenant_move_given_up", tenant_id=tenant_id)
         self._looks += 1
         if found != self._known:
-            await self.learn()
+            await self._learn()
             self._known = found
             log.info("tenant_moves", moves={move.tenant_id: move.step for move in found.values()})
         mine = self._instance_id()
