@@ -9,8 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from interlock.app.monotonic_clock import Sources
-from interlock.app.place import SystemClock
+from interlock.app.place import Sources, SystemClock
 from proof import part
 
 JUMP_NAME = "jump"

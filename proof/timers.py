@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interlock.app.monotonic_clock import Sources, SteadyClock
+from interlock.app.place import Sources, SteadyClock
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.protocol.envelope import Frame
 

@@ -11,7 +11,7 @@ from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.kernel import Decide, Kept, decide
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.recent_ids import RecentIds
+from interlock.engine.bridge.live import RecentIds
 from interlock.ports.ledger import PutControl
 
 

@@ -16,7 +16,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.recent_ids import RecentIds
+from interlock.engine.bridge.live import RecentIds
 from interlock.engine.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS
 from interlock.engine.inputs import Job
 from interlock.ports.ledger import Full, OutcomeUnknown, Receipt, WriteBatch

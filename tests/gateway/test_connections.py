@@ -7,8 +7,7 @@ import pytest
 import uvloop
 
 from gateway.test_slow_senders import HEAD, listening
-from interlock.gateway.connections import MAX_HEAD_BYTES, READ_BYTES, _ways
-from interlock.gateway.slow_senders import SenderTimeouts
+from interlock.gateway.connections import MAX_HEAD_BYTES, READ_BYTES, SenderTimeouts, _ways
 
 pytestmark = pytest.mark.anyio
 PATIENT = SenderTimeouts(head_s=30, body_s=30)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from interlock.app.data_migration.departure import why_not_here
-from interlock.app.monotonic_clock import STEADY_NAME, Sources, SteadyClock
+from interlock.app.place import STEADY_NAME, Sources, SteadyClock
 from interlock.backends.bus_local.bus import LocalBus
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger

@@ -111,7 +111,7 @@ class Engine:
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:
             self.lanes.on_transcript.connect(self._writer.nudge)
-        self._router = Router(ledger, self.presence, clock, entropy, self.lanes.state_of)
+        self._router = Router(ledger, self.presence, clock, entropy, self.lanes.shells)
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
             ledger, transcripts, self._writer, self.lanes, self._router)
         """What people do with transcripts (X-6); None where none are kept."""
@@ -223,7 +223,7 @@ class Engine:
 
     async def _submit(self, route: Route, principal: Principal, body: CommandBody, remember: Remember,
                       hold: Hold | None = None) -> Command:
-        shell = self.lanes.peek(route.session_id) or await self.lanes.need(route.session_id, route.fresh, hold)
+        shell = self.lanes.shells.get(route.session_id) or await self.lanes.need(route.session_id, route.fresh, hold)
         return await shell.call(CommandSubmitted(principal, body), remember)
 
     def _conditions(self, state: LaneState, inputs: Sequence[LaneInput]) -> Conditions:

@@ -290,7 +290,7 @@ class LaneShell:
                 n = next(given)
                 if event.stream == own:
                     self.told = n
-                if not viewers.reaches(event.stream):
+                if not viewers.relayed and event.stream not in viewers.topics:
                     continue
                 if burst and burst_of != event.stream:
                     viewers.tell(burst_of, burst)

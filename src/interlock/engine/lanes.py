@@ -146,11 +146,6 @@ class Lanes:
         """The lane if it is in memory."""
         return self.shells.get(session_id)
 
-    def state_of(self, session_id: str) -> LaneState | None:
-        """What a lane that is in memory holds of its session."""
-        shell = self.shells.get(session_id)
-        return shell.lane.state if shell is not None else None
-
     def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None:
         """Count what was committed; where a shared pot is used up now, or was raised, other lanes look again (P-7)."""
         concerned = settle(self.spending, self.limits.budgets, writes)

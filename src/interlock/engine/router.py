@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 from posixpath import normpath
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.lane_shell import LaneShell
 from interlock.engine.membership import Elsewhere
 from interlock.engine.presence import Present, RunnerPresence
 from interlock.ports.clock import Clock, Entropy
@@ -46,11 +48,11 @@ class Route(NamedTuple):
 
 
 class Router:
-    """Finds or names the session that a command belongs to. Raises Problem. `live` gives the state of a lane that is in
-    memory, which the ledger need not be asked for."""
+    """Finds or names the session that a command belongs to. Raises Problem. `live` are the lanes in memory by their
+    sessions: the ledger need not be asked for these."""
 
     def __init__(self, ledger: Ledger, presence: RunnerPresence, clock: Clock, entropy: Entropy,
-                 live: Callable[[str], LaneState | None] = lambda _session_id: None) -> None:
+                 live: Mapping[str, LaneShell] = MappingProxyType({})) -> None:
         self._ledger = ledger
         self._presence = presence
         self._look: Callable[[], Awaitable[None]] = _see_nothing_else
@@ -103,7 +105,7 @@ class Router:
 
     def _follow(self, session_id: str, runner_id: str) -> None:
         present = self._presence.get(runner_id)
-        if present is not None and present.instance_id and self._live(session_id) is None:
+        if present is not None and present.instance_id and session_id not in self._live:
             raise Elsewhere(present.instance_id)
 
     async def existing(self, principal: Principal, target: Target) -> Route:
@@ -230,8 +232,8 @@ class Router:
         return await self._ledger.session_by_key(principal.tenant_id, key) if key is not None else None
 
     def _in_memory(self, principal: Principal, session_id: str) -> LaneState | None:
-        state = self._live(session_id)
-        return state if state is not None and state.tenant_id == principal.tenant_id else None
+        shell = self._live.get(session_id)
+        return shell.lane.state if shell is not None and shell.lane.state.tenant_id == principal.tenant_id else None
 
     def _key(self, target: Target, agent_id: str) -> str | None:
         if target.session_key is None:

@@ -14,12 +14,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from interlock.engine.pace import NotificationPace
 from interlock.engine.replays import NOBODY, PageTurn, ReplayReader, Replays
 from interlock.engine.stream_items import (
     ITEM_BYTES,
     Durable,
     Item,
+    NotificationPace,
     SharedItems,
     TransientItem,
     closing_frame,
@@ -292,7 +292,10 @@ class Viewers:
         self._source = source
         self.replays = Replays()
         """Whose turn it is to have something read for a stream."""
-        self._topics: dict[str, _Topic] = {}
+        self.topics: dict[str, _Topic] = {}
+        """The streams that somebody here reads, or that have open blocks; only `Viewers` changes it."""
+        self.relayed = False
+        """Whether what is told comes to other gateways too."""
         self._closed = False
         self.on_close = Signal[[]]()
         self._relay: Relay | None = None
@@ -302,6 +305,7 @@ class Viewers:
     def share(self, relay: Relay) -> None:
         """Pass on what is written here to other gateways, and receive from them what they write."""
         self._relay = relay
+        self.relayed = True
 
     def lost(self, stream: str) -> None:
         """Stop passing on a stream that another gateway writes now."""
@@ -318,13 +322,9 @@ class Viewers:
             self._relay.told(stream, items[-1].n)
         self.hear(stream, items)
 
-    def reaches(self, stream: str) -> bool:
-        """Whether what is told to a stream comes to anybody: a viewer here, or other gateways."""
-        return self._relay is not None or stream in self._topics
-
     def hear(self, stream: str, items: Sequence[Durable]) -> None:
         """Tell what is durable to the viewers here, no matter who wrote it."""
-        topic = self._topics.get(stream)
+        topic = self.topics.get(stream)
         if topic is None:
             return
         if topic.blocks.open:
@@ -349,9 +349,9 @@ class Viewers:
 
     def overhear(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> TransientItem | Hole | None:
         """Give a transient frame to the viewers here, no matter who relayed it; returns what of it was new."""
-        topic = self._topics.get(session_stream)
+        topic = self.topics.get(session_stream)
         if topic is None:
-            topic = self._topics[session_stream] = _Topic()
+            topic = self.topics[session_stream] = _Topic()
         topic.told = max(topic.told, after)
         news = topic.blocks.feed(frame)
         item: TransientItem | Hole | None = None
@@ -366,29 +366,29 @@ class Viewers:
 
     def so_far(self, stream: str) -> tuple[int, list[bytes]]:
         """The text so far of a stream's open blocks, and the number of the event after which it is that."""
-        topic = self._topics.get(stream)
+        topic = self.topics.get(stream)
         return (topic.told, [frames.encode(frame) for frame in topic.blocks.merged()]) if topic is not None else (0, [])
 
     def at(self, stream: str) -> int:
         """Number of the last event that viewers here were told."""
-        topic = self._topics.get(stream)
+        topic = self.topics.get(stream)
         return topic.told if topic is not None else 0
 
     def follow(self, stream: str, n: int, reach: Callable[[int], Awaitable[None]]) -> None:
         """Have viewers read a stream no farther than `reach` has told; all up to `n` is taken for told."""
-        topic = self._topics.get(stream)
+        topic = self.topics.get(stream)
         if topic is None:
-            topic = self._topics[stream] = _Topic()
+            topic = self.topics[stream] = _Topic()
         topic.told, topic.reach = max(topic.told, n), reach
 
     def unfollow(self, stream: str, *, blocks: bool) -> None:
         """No one reads a stream here any more; without `blocks` no one here writes it either."""
-        topic = self._topics.get(stream)
+        topic = self.topics.get(stream)
         if topic is None:
             return
         topic.reach = None
         if not topic.viewers and not (blocks and topic.blocks):
-            del self._topics[stream]
+            del self.topics[stream]
 
     @asynccontextmanager
     async def join(self, stream: str, after: int, page: int = PAGE_MAX, reader: ReplayReader = NOBODY
@@ -398,9 +398,9 @@ class Viewers:
         relay = self._relay
         if relay is not None:
             await relay.watch(stream)
-        topic = self._topics.get(stream)
+        topic = self.topics.get(stream)
         if topic is None:
-            topic = self._topics[stream] = _Topic()
+            topic = self.topics[stream] = _Topic()
         viewer = StreamViewer(self._source, stream, topic, after, page, self.replays, reader)
         topic.viewers.append(viewer)
         if self._closed:
@@ -418,12 +418,12 @@ class Viewers:
 
     def count(self) -> int:
         """Tell how many viewers there are."""
-        return sum(len(topic.viewers) for topic in self._topics.values())
+        return sum(len(topic.viewers) for topic in self.topics.values())
 
     def close(self) -> None:
         """End every stream, and each that is joined from now on: the gateway stops."""
         self._closed = True
-        for topic in self._topics.values():
+        for topic in self.topics.values():
             topic.pace.flush()
             for viewer in topic.viewers:
                 viewer.end()
@@ -431,5 +431,5 @@ class Viewers:
 
     def _forget_if_idle(self, stream: str, topic: _Topic) -> None:
         idle = not topic.viewers and not topic.blocks and topic.reach is None
-        if idle and self._topics.get(stream) is topic:
-            del self._topics[stream]
+        if idle and self.topics.get(stream) is topic:
+            del self.topics[stream]

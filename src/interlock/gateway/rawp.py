@@ -22,10 +22,8 @@ from interlock.engine.lane_shell import LaneShell
 from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.engine.presence import Present
 from interlock.engine.tenant_place import refusal
-from interlock.gateway.inflow import Inflow
-from interlock.gateway.intake import Intake
+from interlock.gateway.intake import Closing, Inflow, Intake, next_message, refused
 from interlock.gateway.ledger_restore import RestoredSessions, forgotten
-from interlock.gateway.link_close import Closing, next_message, refused
 from interlock.gateway.observed_sessions import Observed
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.gateway.upgrade import not_a_websocket, refuse_tenant, refuse_upgrade
@@ -33,7 +31,7 @@ from interlock.ports import trips
 from interlock.ports.leases import Overtaken
 from interlock.ports.ledger import LedgerError
 from interlock.protocol import payloads as p
-from interlock.protocol.batches import BATCH, split
+from interlock.protocol.batches import BATCH
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -226,7 +224,7 @@ class RawpEndpoint:
                             partial(self._take_refused, runner.runner_id))
             if self._neighbours is not None:
                 intake.on_heartbeat.connect(self._neighbours.vouched)
-            taking = _take_all(intake, receive, batches=outflow.batch)
+            taking = intake.run(receive, batches=outflow.batch)
             if (ended := await outflow.shut_out_in(taking)) is not None:
                 raise Closing(*ended)
         finally:
@@ -379,9 +377,3 @@ class RawpEndpoint:
 def _portions(session_ids: list[str]) -> Iterator[list[str]]:
     for start in range(0, len(session_ids), ATTACHED_TOGETHER):
         yield session_ids[start:start + ATTACHED_TOGETHER]
-
-
-async def _take_all(intake: Intake, receive: Receive, *, batches: bool) -> None:
-    while True:
-        message = await next_message(receive)
-        await intake.take(split(message) if batches else (message,))

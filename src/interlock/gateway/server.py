@@ -18,7 +18,7 @@ from interlock.gateway.a2a.facade import A2AFacade
 from interlock.gateway.a2a.task_pushes import TaskPushes
 from interlock.gateway.acp.endpoint import PATHS as ACP_PATHS
 from interlock.gateway.acp.endpoint import AcpEndpoint
-from interlock.gateway.connections import SocketConnection
+from interlock.gateway.connections import NORMAL_PATIENCE, SenderTimeouts, SocketConnection, protocol_class
 from interlock.gateway.mcp.endpoint import PATHS as MCP_PATHS
 from interlock.gateway.mcp.endpoint import McpEndpoint
 from interlock.gateway.rest import socket as socket_streams
@@ -26,7 +26,6 @@ from interlock.gateway.rest.answers import encode, problem_answer, problem_docum
 from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.request_guard import RequestGuard, said
 from interlock.gateway.rest.service import Front
-from interlock.gateway.slow_senders import NORMAL_PATIENCE, SenderTimeouts, protocol_class
 from interlock.gateway.transport import BindRefused, Peers
 from interlock.protocol.limits import MAX_MESSAGE_BYTES, PING_INTERVAL_S, PING_TIMEOUT_S
 from interlock.protocol.problems import Problem

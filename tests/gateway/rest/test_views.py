@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.stream_items import Durable, Item, SharedItems, TransientItem
-from interlock.gateway.rest.sessions import frames_rendering
-from interlock.gateway.rest.views import deliver
+from interlock.gateway.rest.views import deliver, frames_rendering
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.payloads import (

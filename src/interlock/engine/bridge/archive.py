@@ -7,8 +7,8 @@ import msgspec
 from interlock.command.record_seal import target
 from interlock.engine.bridge.cancellation import close_session
 from interlock.engine.bridge.command_end import close_agent
+from interlock.engine.bridge.control_commands import check_controlled
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.session_control import check_controlled
 from interlock.protocol.problems import Problem
 
 

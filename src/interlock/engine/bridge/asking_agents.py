@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from interlock.engine.bridge import asking_people, compaction
 from interlock.engine.bridge.approvals import restart_clock
-from interlock.engine.bridge.control_commands import who_is
+from interlock.engine.bridge.control_commands import check_controlled, who_is
 from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.session_control import check_controlled
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import Principal

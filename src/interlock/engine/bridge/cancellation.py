@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from interlock.engine.bridge.command_end import await_end, close_agent, end_canceled
-from interlock.engine.bridge.control_commands import as_decided, begin_order, ordered, who_is
+from interlock.engine.bridge.control_commands import as_decided, begin_order, check_controlled, ordered, who_is
 from interlock.engine.bridge.dispatch import queued, replace_prompt
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.session_control import check_controlled
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.records import CancelCause, CommandRecord, Principal
@@ -46,8 +45,6 @@ def interrupt(lane: Lane) -> None:
     """An execute that waits with `on_busy` interrupt ends what runs before it (C-3); once it may run itself."""
     record = lane.active
     if record is None or record.command.state == "canceling" or lane.draining:
-        return
-    if not lane.commands.interrupts:
         return
     waiting = next((r for r in queued(lane) if r.command.on_busy == "interrupt"), None)
     if waiting is not None:

@@ -17,26 +17,13 @@ from interlock.engine.bridge.command_end import end_canceled, end_command, fail,
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.held import OPEN_MODE, expected_box
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.policy_subjects import judged, origin_of, person_of, quorums
-from interlock.protocol.box import parts
+from interlock.engine.bridge.policy_subjects import command_subject, judged, origin_of, quorums
 from interlock.protocol.codes import Code
 from interlock.protocol.hold import Holding
 from interlock.protocol.records import CommandRecord
-from interlock.protocol.resources import Actor, Approval, Notice, StatusEvent
+from interlock.protocol.resources import Approval, Notice, StatusEvent
 
 CODE = "ToolsNotGated"
-
-
-def subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str, digest: str, permission: Permission
-            ) -> PolicySubject:
-    """An execute as policy judges it, of an agent that asks or never does."""
-    state = lane.state
-    return PolicySubject(door="command", tenant_id=state.tenant_id, agent_id=state.agent_id,
-                         origin=actor.type if origin == "user" else origin,  # type: ignore[arg-type]
-                         permission=permission, at_ms=lane.wall, command_type="execute", session_id=state.session_id,
-                         cost_usd=state.cost_usd, digest=digest, runner_id=state.runner_id or None,
-                         workspace=state.workspace or None, person=person_of(actor, driver),
-                         box=parts(box) if (box := expected_box(state)) is not None else ())
 
 
 def ask_people(lane: Lane, record: CommandRecord, on: PolicySubject, verdict: PolicyVerdict, required: int = 0,
@@ -70,7 +57,7 @@ def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permi
         lane.state.active = None
         end_canceled(lane, record)
         return
-    on = subject(lane, command.actor, record.driver, origin_of_record(record), command.payload_sha256 or "",
+    on = command_subject(lane, command.actor, record.driver, origin_of_record(record), command.payload_sha256 or "",
                  permission)
     verdict = policy.decide(on)
     if verdict.effect == "deny" or record.origin == "flush":

@@ -130,7 +130,8 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
     payload = frame.payload
     match payload:
         case p.TextDone():  # The most frequent one is asked for first.
-            progress.at_stage(lane, "chat")
+            if lane.state.stage != "chat" or lane.state.stage_told != "chat":
+                progress.at_stage(lane, "chat")
         case p.Capabilities():
             _opened(lane, frame, payload, policy)
         case p.TurnStart():

@@ -43,8 +43,10 @@ def decide(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept
     lane.begin(conditions)
     answers = [apply(lane, given, at, kept) for at, given in enumerate(inputs)]
     lane.at_input = len(inputs)
-    interrupt(lane)
-    dispatch_next(lane)
+    if lane.commands.interrupting:
+        interrupt(lane)
+    if lane.state.active is None:
+        dispatch_next(lane)
     if lane.out.writes and lane.is_session:
         seal(lane)
         lane.out.writes.append(lane.snapshot())

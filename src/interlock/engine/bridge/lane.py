@@ -20,8 +20,7 @@ from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.effects import LaneEvent, LaneTransient, Out
 from interlock.engine.bridge.files import Digest, kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.live import LiveCommands, next_deadline
-from interlock.engine.bridge.recent_ids import RecentIds
+from interlock.engine.bridge.live import LiveCommands, RecentIds, next_deadline
 from interlock.engine.bridge.tenant_lane import is_house
 from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber
 from interlock.ports.ledger import (
@@ -203,8 +202,10 @@ class Lane:
         return self._at
 
     def new_id(self, prefix: str) -> str:
-        """Make an id that sorts by time: `cmd_…`, `apr_…`."""
-        return f"{prefix}_{ulid(self.now, self.entropy(10))}"
+        """Make an id that sorts by time: `cmd_…`, `apr_…`. What gets one is dated too: `at` is known from here on."""
+        made = ulid(self.now, self.entropy(10))
+        self._at = self._at or iso(self.wall)
+        return f"{prefix}_{made}"
 
     def new_uuid(self) -> str:
         """Make a UUID v4."""

@@ -1,13 +1,14 @@
-"""The commands of a lane that have not ended: what every decision asks of all of them is known without asking each."""
+"""What a lane knows of its commands and messages without asking each of them, as every decision would have to."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol.clock import parse_iso
-from interlock.protocol.limits import PROGRESS_INTERVAL_MS
+from interlock.protocol.limits import PROGRESS_INTERVAL_MS, RECENT_MESSAGE_IDS
 from interlock.protocol.records import ApprovalRecord, CommandRecord
 
 STALE_CLOCKS = 64
@@ -25,7 +26,8 @@ class LiveCommands(dict[str, CommandRecord]):
         super().__init__()
         self._dues: dict[str, int] = {}
         self._clocks: list[tuple[int, str]] = []
-        self._interrupting: set[str] = set()
+        self.interrupting: set[str] = set()
+        """Those that were sent to end what runs before them (C-3)."""
         for record in records:
             self.keep(record)
 
@@ -34,7 +36,7 @@ class LiveCommands(dict[str, CommandRecord]):
         command = record.command
         self[command.id] = record
         if command.on_busy == "interrupt":
-            self._interrupting.add(command.id)
+            self.interrupting.add(command.id)
         due = due_ms(record)
         if due is None:
             self._dues.pop(command.id, None)
@@ -49,12 +51,7 @@ class LiveCommands(dict[str, CommandRecord]):
         """Take out one that has ended, if it is there."""
         self.pop(command_id, None)
         self._dues.pop(command_id, None)
-        self._interrupting.discard(command_id)
-
-    @property
-    def interrupts(self) -> bool:
-        """Whether one of them was sent to end what runs before it (C-3)."""
-        return bool(self._interrupting)
+        self.interrupting.discard(command_id)
 
     @property
     def due_ms(self) -> int | None:
@@ -95,3 +92,47 @@ def next_deadline(state: LaneState, commands: LiveCommands, approvals: Iterable[
     if state.context.pending is not None:
         due.append(state.context.pending.deadline_ms)
     return min(due, default=None)
+
+
+UUID_CHARS, UUID_BYTES = 36, 16
+
+
+class RecentIds:
+    """The ids of the last RECENT_MESSAGE_IDS messages."""
+
+    def __init__(self, ids: Iterable[str] = ()) -> None:
+        self._order: deque[str | bytes] = deque(map(_short, ids))
+        self._known = set(self._order)
+
+    def seen(self, message_id: str) -> bool:
+        """Remember the id; tell whether it was known."""
+        short = _short(message_id)
+        if short in self._known:
+            return True
+        self._known.add(short)
+        self._order.append(short)
+        if len(self._order) > RECENT_MESSAGE_IDS:
+            self._known.discard(self._order.popleft())
+        return False
+
+    def listed(self) -> list[str]:
+        """Return the ids, oldest first. A UUID is returned in its usual form, whatever its case was."""
+        return [_long(one) for one in self._order]
+
+
+def _short(message_id: str) -> str | bytes:
+    """A UUID as its 16 bytes: every lane in memory holds thousands of them. What is written otherwise stays itself."""
+    if len(message_id) != UUID_CHARS or message_id[8:24:5] != "----":
+        return message_id
+    try:
+        short = bytes.fromhex(message_id.replace("-", ""))
+    except ValueError:
+        return message_id
+    return short if len(short) == UUID_BYTES else message_id
+
+
+def _long(short: str | bytes) -> str:
+    if isinstance(short, str):
+        return short
+    digits = short.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,4 +1,4 @@
-"""What policy is shown of a tool call, and what it answers in an approval's words (P-1)."""
+"""What policy is shown of a command and of a tool call, and what it answers in an approval's words (P-1)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 
 from interlock.command.card.permission_request import workspace_files
 from interlock.command.facts.request import AgentRequest, facts
-from interlock.command.policy import Origin, PolicySubject, PolicyVerdict
-from interlock.engine.bridge.held import stated_box
+from interlock.command.policy import Origin, Permission, PolicySubject, PolicyVerdict
+from interlock.engine.bridge.held import expected_box, stated_box
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.requests import PermissionRequest, request_of_approval
 from interlock.protocol import payloads as p
@@ -30,6 +30,18 @@ def origin_of(record: CommandRecord | None) -> Origin:
     if record is None:
         return "system"
     return record.command.actor.type if record.origin == "user" else record.origin
+
+
+def command_subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str, digest: str, permission: Permission
+            ) -> PolicySubject:
+    """An execute as policy judges it, of an agent that asks or never does."""
+    state = lane.state
+    return PolicySubject(door="command", tenant_id=state.tenant_id, agent_id=state.agent_id,
+                         origin=actor.type if origin == "user" else origin,  # type: ignore[arg-type]
+                         permission=permission, at_ms=lane.wall, command_type="execute", session_id=state.session_id,
+                         cost_usd=state.cost_usd, digest=digest, runner_id=state.runner_id or None,
+                         workspace=state.workspace or None, person=person_of(actor, driver),
+                         box=parts(box) if (box := expected_box(state)) is not None else ())
 
 
 def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequest) -> PolicySubject:

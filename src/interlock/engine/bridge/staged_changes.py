@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock.engine.bridge.control_commands import check_controlled
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.session_control import check_controlled
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Notice

@@ -9,15 +9,15 @@ import msgspec
 
 from interlock.command.policy import RuleSet
 from interlock.command.record_seal import box_fact, target
-from interlock.engine.bridge.command_door import ask_people, subject
-from interlock.engine.bridge.control_commands import target_of, who_is
+from interlock.engine.bridge.command_door import ask_people
+from interlock.engine.bridge.control_commands import check_controlled, target_of, who_is
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.entries import check_not_archived, heard
 from interlock.engine.bridge.held import expected_box, holding_now
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.links import take_offer
+from interlock.engine.bridge.policy_subjects import command_subject
 from interlock.engine.bridge.prompts import check_prompt, first_line, read_payload
-from interlock.engine.bridge.session_control import check_controlled
 from interlock.engine.bridge.staged_changes import check_staged
 from interlock.protocol.hold import phrase
 from interlock.protocol.limits import MAX_QUEUED_COMMANDS
@@ -67,7 +67,7 @@ def submit_execute(
         raise Problem("QuotaExceeded", f"{MAX_QUEUED_COMMANDS} commands already wait in this session")
     if body.on_busy == "reject":
         _refuse_busy(lane)
-    on = subject(lane, principal.actor, principal.driver, origin, digest, lane.state.permission)
+    on = command_subject(lane, principal.actor, principal.driver, origin, digest, lane.state.permission)
     verdict, by_asking, by_box = policy.judge(on)
     if verdict.effect == "deny":
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})

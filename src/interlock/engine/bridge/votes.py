@@ -14,10 +14,10 @@ from interlock.command.remembered_rule import plain, rule_of
 from interlock.command.signature import Statement, stricter, verify
 from interlock.engine.bridge import budget_decisions, workspace_trust
 from interlock.engine.bridge.approvals import open_approval, release
+from interlock.engine.bridge.control_commands import check_controlled
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.policy_subjects import judged, quorums, subject_of_approval
 from interlock.engine.bridge.requests import request_of_approval, with_input
-from interlock.engine.bridge.session_control import check_controlled
 from interlock.ports.ledger import PutRule
 from interlock.protocol import payloads as p
 from interlock.protocol.box import LANDING, Box

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from starlette.types import ASGIApp
 
 from interlock.engine.bridge.compaction import RequestedCompaction
-from interlock.engine.stream_items import Durable, Item, SharedItems
+from interlock.engine.stream_items import Durable, Item
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.filtered_pages import contains, scan
@@ -17,7 +17,7 @@ from interlock.gateway.rest.request_guard import allow
 from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.service import Remember
 from interlock.gateway.rest.session_report import read_report
-from interlock.gateway.rest.views import StreamViewFilter, deliver
+from interlock.gateway.rest.views import StreamViewFilter, deliver, frame_event, frames_rendering
 from interlock.ports.ledger import SessionFilter
 from interlock.protocol.answers import FeedPage, FramePage, SessionPage
 from interlock.protocol.api import sessions as api
@@ -28,8 +28,6 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, SessionRecord
 from interlock.protocol.resources import Compaction, Session
 
-LINES_AN_EVENT = 4
-"""`id`, `event`, `data` of one line, and the empty one."""
 LIST = "list/sessions"
 MINUTE_MS = 60_000
 
@@ -156,48 +154,6 @@ def _frame_page(page: streams.StreamPage, see: StreamViewFilter) -> ASGIApp:
                                  page.previous_cursor))
 
 
-def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
-    """Make what writes the elements of a session's stream as server-sent events, as `see` shows them."""
-    # Nearly all elements are frames in one line: all that differs from one to the next is put into this.
-    form = b'id: %b%%d\nevent: frame\ndata: {"n":%%d,"kind":"C","frame":%%b}\n\n' % cursors.lead(stream).encode()
-
-    def render(item: Item) -> bytes | None:
-        seen = see(item)
-        return write(seen) if seen is not None else None
-
-    def write(seen: Item) -> bytes:
-        # Viewers share their items, so what is seen unaltered is written once for all of them.
-        if seen.shown is None:
-            if not isinstance(seen, Durable):
-                seen.shown = streams.event("delta", frame_event(seen))
-            elif seen.kind == "C" and b"\n" not in seen.body and b"\r" not in seen.body:
-                seen.shown = form % (seen.n, seen.n, seen.body)
-            else:
-                seen.shown = streams.event(_sort(seen), frame_event(seen), cursors.stream_cursor(stream, seen.n))
-        return seen.shown
-
-    def write_all(burst: Sequence[Item]) -> list[bytes]:
-        parts = [form % (seen.n, seen.n, seen.body) if isinstance(seen, Durable) and seen.kind == "C" else write(seen)
-                 for seen in burst]
-        written = b"".join(parts)
-        # One look at all of it is cheaper than one at each frame; a line end inside of a frame shows in the count.
-        plain = b"\r" not in written and written.count(b"\n") == LINES_AN_EVENT * len(parts)
-        return parts if plain else [write(seen) for seen in burst]
-
-    one_by_one = streams.each(render)
-
-    def render_burst(burst: Sequence[Item]) -> list[bytes]:
-        if not isinstance(burst, SharedItems):
-            return write_all(burst) if see.sees_all else one_by_one(burst)
-        if not see.passes(burst):
-            return one_by_one(burst)
-        if (shown := burst.views.shown) is None:
-            shown = burst.views.shown = write_all(burst)
-        return shown
-
-    return render_burst
-
-
 async def feed(call: ApiRequest) -> ASGIApp:
     """GET /events."""
     wanted = await streams.asked(call, tenant_stream(call.principal.tenant_id), "/v1/commands")
@@ -214,24 +170,12 @@ async def feed(call: ApiRequest) -> ASGIApp:
     return json_answer(FeedPage(bodies, page.next_cursor, page.has_more))
 
 
-def frame_event(item: Item) -> bytes:
-    """Write one element of a session's stream as JSON: {n, kind, frame | notice}, the frame's bytes verbatim."""
-    if not isinstance(item, Durable):
-        return b'{"kind":"C","frame":' + item.body + b"}"
-    name = b"notice" if item.kind == "notice" else b"frame"
-    return b'{"n":%d,"kind":"%s","%s":%s}' % (item.n, item.kind.encode(), name, item.body)
-
-
 def _place(text: str) -> tuple[int, str]:
     """Where a page ended: when its last session changed, and its id. Raises Problem."""
     updated_ms, slash, session_id = cursors.place(LIST, text, "cursor").partition("/")
     if not slash:  # Given out before ids stood in it: what changed in that very millisecond is shown again.
         return int(updated_ms) + 1, ""
     return int(updated_ms), session_id
-
-
-def _sort(item: Durable) -> str:
-    return item.kind if item.kind in ("notice", "refused") else "frame"
 
 
 def _open(call: ApiRequest, wanted: streams.StreamQuery, render: streams.Render) -> ASGIApp:

@@ -1,4 +1,5 @@
-"""What a viewer is shown of a stream: `raw` is all of it, `delivered` what silence leaves (S-6, Q-1)."""
+"""What a viewer is shown of a stream: `raw` is all of it, `delivered` what silence leaves (S-6, Q-1); and how it is
+written."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock.engine.stream_items import Durable, Item, SharedItems, TransientItem
+from interlock.gateway.rest import cursors, streams
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.session.silence import MARK, MAX_REMEMBERED, SILENT, Delivered, emptied, is_silent, plain_speech
@@ -28,6 +30,8 @@ class StreamViewFilter(Protocol):
         ...
 
 
+LINES_AN_EVENT = 4
+"""`id`, `event`, `data` of one line, and the empty one."""
 PRIME_EVENTS = 64
 """Events before the cursor that a view reads first, so that a block which goes on finds the verdict of its start."""
 
@@ -123,3 +127,57 @@ def _spoken(run: SharedItems) -> list[str] | None:
             return None
         spoken.append(frame.payload.block_id)
     return spoken[-MAX_REMEMBERED:]
+
+
+def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
+    """Make what writes the elements of a session's stream as server-sent events, as `see` shows them."""
+    # Nearly all elements are frames in one line: all that differs from one to the next is put into this.
+    form = b'id: %b%%d\nevent: frame\ndata: {"n":%%d,"kind":"C","frame":%%b}\n\n' % cursors.lead(stream).encode()
+
+    def render(item: Item) -> bytes | None:
+        seen = see(item)
+        return write(seen) if seen is not None else None
+
+    def write(seen: Item) -> bytes:
+        # Viewers share their items, so what is seen unaltered is written once for all of them.
+        if seen.shown is None:
+            if not isinstance(seen, Durable):
+                seen.shown = streams.event("delta", frame_event(seen))
+            elif seen.kind == "C" and b"\n" not in seen.body and b"\r" not in seen.body:
+                seen.shown = form % (seen.n, seen.n, seen.body)
+            else:
+                seen.shown = streams.event(_sort(seen), frame_event(seen), cursors.stream_cursor(stream, seen.n))
+        return seen.shown
+
+    def write_all(burst: Sequence[Item]) -> list[bytes]:
+        parts = [form % (seen.n, seen.n, seen.body) if isinstance(seen, Durable) and seen.kind == "C" else write(seen)
+                 for seen in burst]
+        written = b"".join(parts)
+        # One look at all of it is cheaper than one at each frame; a line end inside of a frame shows in the count.
+        plain = b"\r" not in written and written.count(b"\n") == LINES_AN_EVENT * len(parts)
+        return parts if plain else [write(seen) for seen in burst]
+
+    one_by_one = streams.each(render)
+
+    def render_burst(burst: Sequence[Item]) -> list[bytes]:
+        if not isinstance(burst, SharedItems):
+            return write_all(burst) if see.sees_all else one_by_one(burst)
+        if not see.passes(burst):
+            return one_by_one(burst)
+        if (shown := burst.views.shown) is None:
+            shown = burst.views.shown = write_all(burst)
+        return shown
+
+    return render_burst
+
+
+def frame_event(item: Item) -> bytes:
+    """Write one element of a session's stream as JSON: {n, kind, frame | notice}, the frame's bytes verbatim."""
+    if not isinstance(item, Durable):
+        return b'{"kind":"C","frame":' + item.body + b"}"
+    name = b"notice" if item.kind == "notice" else b"frame"
+    return b'{"n":%d,"kind":"%s","%s":%s}' % (item.n, item.kind.encode(), name, item.body)
+
+
+def _sort(item: Durable) -> str:
+    return item.kind if item.kind in ("notice", "refused") else "frame"

@@ -11,10 +11,10 @@ from interlock.engine.bridge import (
     cancellation,
     cards,
     compaction,
+    control_commands,
     entries,
     mismatch,
     pause,
-    session_control,
     staged_changes,
     submission,
     votes,
@@ -90,7 +90,7 @@ _CHANGES: dict[str, Callable[[Lane, dict[str, str], Mapping[str, Any]], None]] =
     "patch": lambda lane, who, said: entries.patch(lane, who, said, keep_unknown=True),
     "archive": lambda lane, who, said: archive.archive(lane, who, said["reason"]),
     "restore": lambda lane, who, _said: archive.restore(lane, who),
-    "release": lambda lane, who, said: session_control.release_session(lane, who, said["to"]),
+    "release": lambda lane, who, said: control_commands.release_session(lane, who, said["to"]),
     "discard": lambda lane, who, said: staged_changes.discard(lane, who, said["files"]),
 }
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.engine.bridge import compaction
-from interlock.engine.bridge.control_commands import who_is
+from interlock.engine.bridge.control_commands import check_controlled, who_is
 from interlock.engine.bridge.inputs import people as i
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.session_control import check_controlled
 from interlock.engine.bridge.verbs import LaneVerb, under_policy
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import SessionRecord

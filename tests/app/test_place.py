@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.monotonic_clock import Sources, SteadyClock
+from interlock.app.place import Sources, SteadyClock
 
 pytestmark = pytest.mark.req("C-1", "C-4")
 NOW = 1_800_000_000_000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.gateway.inflow import FrameGap, Inflow
+from interlock.gateway.intake import FrameGap, Inflow
 
 
 @pytest.mark.req("E-3")

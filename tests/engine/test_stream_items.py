@@ -7,8 +7,15 @@ from contextlib import AsyncExitStack
 import pytest
 
 from engine.test_viewers import Lane, S, done, numbers, texts
-from interlock.engine.pace import PACE_A_VIEWER_S, PACE_BYTES, PACE_MAX_S, PACE_MIN_S, NotificationPace
-from interlock.engine.stream_items import Durable, Item
+from interlock.engine.stream_items import (
+    PACE_A_VIEWER_S,
+    PACE_BYTES,
+    PACE_MAX_S,
+    PACE_MIN_S,
+    Durable,
+    Item,
+    NotificationPace,
+)
 from interlock.engine.viewers import StreamViewer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("S-4")]
