@@ -18,8 +18,7 @@ from benchmarks.fan_process import A_TELLING, BODY, EVENT, FRAMES, SESSION, VIEW
 from benchmarks.processes import Listening, listening
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.viewers import StreamViewer, Viewers
-from interlock.gateway.rest.sessions import frames_rendering
-from interlock.gateway.rest.views import deliver
+from interlock.gateway.rest.views import deliver, frames_rendering
 from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.records import Event

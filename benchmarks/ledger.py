@@ -16,8 +16,7 @@ from benchmarks.limits import fdatasyncs
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.engine.viewers import Viewers
-from interlock.gateway.rest.sessions import frames_rendering
-from interlock.gateway.rest.views import deliver
+from interlock.gateway.rest.views import deliver, frames_rendering
 from interlock.ports.ledger import Append, Ledger, WriteBatch
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode

@@ -20,9 +20,8 @@ from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.stream_items import durable
 from interlock.engine.viewers import StreamViewer, Viewers
 from interlock.gateway.outflow import RunnerOutflow
-from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.streams import Render
-from interlock.gateway.rest.views import deliver
+from interlock.gateway.rest.views import deliver, frames_rendering
 from interlock.ports.ledger import Ledger, WriteBatch
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode

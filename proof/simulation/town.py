@@ -17,11 +17,11 @@ from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.output import TurnFold
 from interlock.gateway.credentials import digest
 from interlock.ports.ledger import LedgerWrite, PutKey, PutTenant, WriteBatch
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor
+from interlock.session.turn_output import TurnFold
 from proof.simulation.gateway import LIMITS, Gateway, Shared
 from proof.simulation.network import KeptTranscripts, Store
 from proof.simulation.people import People, Viewer

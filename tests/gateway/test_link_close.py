@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.gateway.link_close import Closing, next_message, refused
+from interlock.gateway.intake import Closing, next_message, refused
 from interlock.gateway.outflow import LinkClosed
 from interlock.protocol.codes import Code
 from interlock.protocol.refusals import LinkRefusal, read_reason

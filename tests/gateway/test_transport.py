@@ -9,8 +9,9 @@ import pytest
 
 from certificates import certificates
 from interlock.config import ConfigError, GatewaySection, parse
+from interlock.gateway.rest.request_guard import Peers
 from interlock.gateway.server import listen, port_of
-from interlock.gateway.transport import BindRefused, Peers, load_certificate, may_be_public, tls_context
+from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
 from interlock.protocol.problems import Problem
 
 pytestmark = pytest.mark.req("L-2")

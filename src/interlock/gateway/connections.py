@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -65,13 +65,19 @@ class HttpConnection(HttpToolsProtocol):
         cast("dict[str, Any]", self.scope)["state"].update(_ways(self.transport))
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the target."""
-        self._count(len(url))
+        """Take a piece of the target. The parser passes on what is raised here, and the request is refused."""
+        self._unread = 0
+        self._head += len(url)
+        if self._head > MAX_HEAD_BYTES:
+            raise HeadTooLarge
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header, of the head or behind a body in chunks."""
-        self._count(len(name) + len(value))
+        self._unread = 0
+        self._head += len(name) + len(value)
+        if self._head > MAX_HEAD_BYTES:
+            raise HeadTooLarge
         super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
@@ -100,13 +106,6 @@ class HttpConnection(HttpToolsProtocol):
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True  # What would still be answered would stand behind our own answer.
         self.transport.close()
-
-    def _count(self, size: int) -> None:
-        """The parser passes on what is raised here, and the request is refused."""
-        self._unread = 0
-        self._head += size
-        if self._head > MAX_HEAD_BYTES:
-            raise HeadTooLarge
 
 
 def refusal(status: bytes, problem: Problem) -> bytes:
@@ -150,46 +149,57 @@ def protocol_class(patience: SenderTimeouts = NORMAL_PATIENCE) -> type[HttpConne
     """Make uvicorn's protocol with these limits: it makes one for each connection, and passes nothing of ours."""
 
     class PatientProtocol(HttpConnection):
-        """Ends a connection whose request does not arrive in time: with 408 where nothing was answered yet."""
+        """Ends a connection whose request does not arrive in time: with 408 where nothing was answered yet. A clock
+        runs for what has not arrived at the end of a piece of data; a request that came as a whole needs none."""
 
         _clock: asyncio.TimerHandle | None = None
-        _in_body = False
+        _awaited: Literal["", "head", "body"] = ""
+        """What of a request has not arrived as a whole."""
+        _timed: Literal["", "head", "body", "over"] = ""
+        """What the clock is for; `over` if that has arrived."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._arm(patience.head_s)
+            self._awaited = "head"
+            self._arm()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._disarm()
+            self._awaited = ""
+            self._arm()
             super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._awaited != self._timed:
+                self._arm()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
-            self._in_body = False
-            if self._clock is None:  # The first request's clock runs since the connection was made.
-                self._arm(patience.head_s)
+            self._awaited = "head"  # The first request's clock runs since the connection was made.
 
         def on_headers_complete(self) -> None:
-            self._in_body = True
-            self._arm(patience.body_s)
+            self._awaited = "body"
             super().on_headers_complete()
 
         def on_message_complete(self) -> None:
-            self._disarm()
+            self._awaited = ""
+            if self._clock is not None:  # What follows in the same piece of data has a clock of its own.
+                self._timed = "over"
             super().on_message_complete()
 
         def handle_websocket_upgrade(self) -> None:
-            self._disarm()
+            self._awaited = ""
+            self._arm()
             super().handle_websocket_upgrade()
 
-        def _arm(self, after_s: float) -> None:
-            self._disarm()
-            self._clock = self.loop.call_later(after_s, self._out_of_patience)
-
-        def _disarm(self) -> None:
+        def _arm(self) -> None:
             if self._clock is not None:
                 self._clock.cancel()
                 self._clock = None
+            self._timed = self._awaited
+            if self._awaited:
+                after_s = patience.head_s if self._awaited == "head" else patience.body_s
+                self._clock = self.loop.call_later(after_s, self._out_of_patience)
 
         def _out_of_patience(self) -> None:
             self._clock = None
@@ -197,7 +207,7 @@ def protocol_class(patience: SenderTimeouts = NORMAL_PATIENCE) -> type[HttpConne
                 return
             cycle: Any = self.cycle
             answered = bool(cycle and cycle.response_started)
-            if not answered or (not self._in_body and cycle.response_complete):
+            if not answered or (self._timed != "body" and cycle.response_complete):
                 self.transport.write(_TOO_SLOW)
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True  # What would still be answered would stand behind our own answer.

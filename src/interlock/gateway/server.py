@@ -24,9 +24,9 @@ from interlock.gateway.mcp.endpoint import McpEndpoint
 from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.request_guard import RequestGuard, said
+from interlock.gateway.rest.request_guard import Peers, RequestGuard, said
 from interlock.gateway.rest.service import Front
-from interlock.gateway.transport import BindRefused, Peers
+from interlock.gateway.transport import BindRefused
 from interlock.protocol.limits import MAX_MESSAGE_BYTES, PING_INTERVAL_S, PING_TIMEOUT_S
 from interlock.protocol.problems import Problem
 

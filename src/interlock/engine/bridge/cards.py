@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from interlock.command.approval import named
+from interlock.engine.bridge.control_commands import check_controlled
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.session_control import check_controlled
 from interlock.protocol.limits import MAX_CARDS
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal

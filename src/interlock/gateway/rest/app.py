@@ -125,11 +125,14 @@ class RestApp:
         structlog.contextvars.clear_contextvars()
         started = False
 
-        async def noting(message: Message) -> None:
+        def begun(status: int, headers: Sequence[tuple[bytes, bytes]]) -> Message:
             nonlocal started
+            started = True
+            return self._begun(scope, status, headers)
+
+        async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                started = True
-                message = self._begun(scope, message["status"], message.get("headers", ()))
+                message = begun(message["status"], message.get("headers", ()))
             await send(message)
 
         try:
@@ -138,7 +141,8 @@ class RestApp:
                 openings = self._front.access.openings
                 with openings.counted(scope[READER]), openings.hold("sse", scope[CREDENTIAL]) as opening:
                     answer.end_with(opening.lost)
-                    await answer(scope, receive, noting)
+                    answer.begin_with(begun)
+                    await answer(scope, receive, send)
                 return
             if not isinstance(answer, HttpResponse):
                 await answer(scope, receive, _without_body(noting) if scope["method"] == "HEAD" else noting)

@@ -1,8 +1,12 @@
-"""The door: host name, origin, credentials and role, in this order, before anything else is looked at (K-1, K-2)."""
+"""The door: address, host name, origin, credentials and role, in this order, before anything else is looked at (K-1,
+K-2)."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from starlette.types import Scope
 
@@ -12,6 +16,10 @@ from interlock.protocol.records import Principal
 
 Headers = Iterable[tuple[bytes, bytes]]
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+ADDRESSES_KEPT = 1_024
+"""Addresses that were read last: the same few ask again and again."""
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Names that a gateway always answers for, with any port."""
 
@@ -35,6 +43,70 @@ def said(scope: Scope) -> Said:
             found[name] = [text]
     scope[_SAID] = headers, found
     return found
+
+
+class _Peer(NamedTuple):
+    """Who is at the other end of a connection: "" is no one who has an address."""
+
+    address: str
+    is_proxy: bool
+    stranger: bool
+    """Speaks in clear, and may not."""
+
+
+class Peers:
+    """Who may speak to a listener in clear, and for whom: this machine, and the proxies that are trusted."""
+
+    def __init__(self, config: GatewaySection) -> None:
+        self._clear = config.tls_cert is None
+        self._proxies: Sequence[Network] = (
+            [ipaddress.ip_network(text) for text in config.trusted_proxies] if config.behind_proxy else []
+        )
+        self._behind_proxy = config.behind_proxy
+        self._known = lru_cache(ADDRESSES_KEPT)(self._peer)
+
+    def source(self, scope: Any) -> str:
+        """Give the address that a request comes from, seen past trusted proxies. Raises Problem Forbidden for a
+        stranger who speaks in clear."""
+        client, server = scope.get("client"), scope.get("server")
+        peer = self._known(client[0] if client else "", str(server[0]) if server else "")
+        if peer.stranger:
+            raise Problem("Forbidden", "This gateway is spoken to in clear by its proxy only.",
+                          hint="Come through the proxy, or add the proxy's address to `gateway.trusted_proxies`.")
+        return self._forwarded(said(scope), peer.address) if peer.is_proxy else peer.address
+
+    def _peer(self, client: str, server: str) -> _Peer:
+        peer = _address(client)
+        if peer is None:
+            return _Peer("", is_proxy=False, stranger=False)
+        is_proxy = self._is_proxy(peer)
+        return _Peer(str(peer), is_proxy, self._clear and not is_proxy and not peer.is_loopback
+                     and str(peer) != str(_address(server) or ""))
+
+    def _is_proxy(self, peer: Address) -> bool:
+        return self._behind_proxy and (peer.is_loopback or any(peer in network for network in self._proxies))
+
+    def _forwarded(self, headers: Said, peer: str) -> str:
+        """Read X-Forwarded-For from its end: each trusted proxy vouches for the address before its own, no other."""
+        source = peer
+        for text in reversed(",".join(headers.get(b"x-forwarded-for", ())).split(",")):
+            found = _address(text.strip())
+            if found is None:
+                break
+            source = str(found)
+            if not self._is_proxy(found):
+                break
+        return source
+
+
+@lru_cache(ADDRESSES_KEPT)
+def _address(text: str) -> Address | None:
+    try:
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    # A listener on :: sees IPv4 peers as ::ffff:a.b.c.d.
+    return found.ipv4_mapped or found if isinstance(found, ipaddress.IPv6Address) else found
 
 
 class RequestGuard:

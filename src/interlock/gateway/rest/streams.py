@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import structlog
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from interlock.engine.stream_items import Durable, Item
 from interlock.engine.viewers import Behind, StreamViewer
@@ -190,6 +190,13 @@ def event(name: str, data: bytes, cursor: str | None = None) -> bytes:
     return lead.encode() + lines + b"\n\n"
 
 
+Begin = Callable[[int, Sequence[tuple[bytes, bytes]]], Message]
+
+
+def _begin(status: int, headers: Sequence[tuple[bytes, bytes]]) -> Message:
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
 class EventStream:
     """The answer that stays open. `render` writes a burst; `beat` writes what is sent every
     interval; `finished` says, after a burst, whether the server closes. A burst is one write (S-4)."""
@@ -210,6 +217,11 @@ class EventStream:
         self.ended_by_gateway = False
         """Whether it stopped since the gateway stops, and not since all was said."""
         self._lost = asyncio.Event()
+        self._begin: Begin = _begin
+
+    def begin_with(self, begin: Begin) -> None:
+        """Begin the answer with the message that `begin` makes of its status and headers."""
+        self._begin = begin
 
     def end_with(self, lost: asyncio.Event) -> None:
         """End once `lost` is set: the credential that it was opened with is accepted no more."""
@@ -239,7 +251,7 @@ class EventStream:
     async def _send_all(self, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"),
                    (b"x-accel-buffering", b"no")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send(self._begin(200, headers))
         await _write(send, b"retry: %d\n\n" % RETRY_MS)
         try:
             async for parts in self.bursts():
