@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -113,11 +114,11 @@ def program(name: str, package: str) -> str:
 
 
 def version_of(words: list[str], environment: dict[str, str]) -> str:
-    """What a program prints as its version, its own name left out."""
+    """Return the version that a program prints, without its name and what else it says."""
     done = subprocess.run([*words, "--version"], capture_output=True, text=True, check=False, timeout=ANSWER_S,
                           env={**os.environ, **environment})
-    printed = done.stdout.split()
-    return printed[-1] if printed else "unknown"
+    found = re.search(r"\d+\.\d[\w.+-]*", done.stdout)
+    return found[0] if found is not None else "unknown"
 
 
 async def events_of(url: str, headers: dict[str, str] | None = None) -> AsyncGenerator[Any]:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks.peer_servers import OpencodePeer, Place, events_of
+from benchmarks.peer_servers import OpencodePeer, Place, events_of, version_of
 from benchmarks.peers import BEGIN, END, PEERS, PeerResult, PeersReport, middle_of, run, shown_in, table
 from benchmarks.python_peers import LangGraphPeer
 
@@ -65,6 +65,13 @@ def test_a_server_that_is_not_installed_is_left_out_with_the_reason(monkeypatch:
     monkeypatch.setenv("PATH", "/nowhere")
     report = run(("opencode serve",))
     assert [one.missing for one in report.results] == ["no `opencode` on PATH; npm's opencode-ai has it"]
+
+
+def test_a_version_is_found_among_what_a_program_prints(tmp_path: Path) -> None:
+    program = tmp_path / "one"
+    program.write_text("#!/bin/sh\necho 'one 0.19.1 (built 2026-10-21T23:37:47Z)'\n")
+    program.chmod(0o755)
+    assert version_of([str(program)], {}) == "0.19.1"
 
 
 def test_a_server_that_ends_at_once_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
