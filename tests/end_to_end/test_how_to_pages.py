@@ -30,6 +30,7 @@ INSTALLS = "it installs packages, as .ci/run does"
 POSTGRESQL = "it needs a PostgreSQL of one's own; tests/app/data_migration moves by the same verb"
 ON_GITHUB = "it asks GitHub about a release"
 CONSOLE = "it needs the console, which is built with node: tests/console"
+TOKEN = "it waits for the token of a bot of one's own"
 STAGED = "it needs an agent whose changes are staged: tests/end_to_end/test_staged_changes.py"
 SHOWN_ID = "apr_01M7YTES3RF9XD4GP69BSVFR9K"
 SHOWN_DIGEST = "827b867e0b5a01dcb19514626d1a3146bf8258df041fe9ad35506a84e1dc0bc5"
@@ -257,6 +258,9 @@ PAGES: dict[str, PageRun] = {
         start=in_order(
             lambda house: house.stand_in("ssh", 'case $1 in -N) ;; *) shift; cd ~ && exec sh -c "$*" ;; esac')),
         before={"interlock run shell": done("mkdir -p ~/project")}),
+    "remove": PageRun(not_here={
+        "systemctl": "it ends a service of this host: tests/cli/test_install.py",
+        "interlock service remove": "it ends a service of this host: tests/cli/test_install.py"}),
     "run-a-cluster": PageRun(not_here={
         "pip": INSTALLS, "interlock up --cluster 3": "three gateways: tests/cli/test_up_cluster.py starts them",
         "interlock migrate": POSTGRESQL, "interlock status": "it is a cluster's: tests/cli/test_up_cluster.py"}),
@@ -271,6 +275,8 @@ PAGES: dict[str, PageRun] = {
             "interlock config import": done("mkdir -p ~/.openclaw", "echo '{}' > ~/.openclaw/openclaw.json"),
         },
         not_here={"interlock chat": "it is a conversation: tests/end_to_end/test_chat.py"}),
+    "slack": PageRun(not_here={"pip": INSTALLS, "cat": TOKEN}),
+    "telegram": PageRun(not_here={"pip": INSTALLS, "umask 077; cat": TOKEN}),
     "transcripts": PageRun(
         before={
             "interlock sessions show @last": done(
