@@ -14,6 +14,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from proof.house import House
+from proof.swift import Swift
 
 from channels.post_server import Posted, PostServer, post_server
 from end_to_end.conftest import CONFIG
@@ -24,8 +25,8 @@ ENDS = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TAS
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    house = House(tmp_path_factory.mktemp("house"), CONFIG + '\n[outgoing]\nallow = ["127.0.0.1/32"]\n')
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+    house = House(tmp_path_factory.mktemp("house"), CONFIG + '\n[outgoing]\nallow = ["127.0.0.1/32"]\n', swift=swift)
     try:
         house.up()
         yield house

@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from websockets.exceptions import InvalidStatus
 
 from end_to_end.errands import PATIENCE_S, Errand, body, healthy, new_key, submit
@@ -22,9 +23,9 @@ pytestmark = pytest.mark.usefixtures("standing_up")
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def gateway(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[House]:
     """A gateway without a runner of its own."""
-    house = House(tmp_path_factory.mktemp("gateway"))
+    house = House(tmp_path_factory.mktemp("gateway"), swift=swift)
     try:
         house.start("gateway")
         house.until_up()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, submit, watching
@@ -16,9 +17,11 @@ AFTER = "echo after # free"
 
 
 @pytest.fixture
-def unbuffered(tmp_path: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Stretch]]:
+def unbuffered(
+    tmp_path: object, tmp_path_factory: pytest.TempPathFactory, swift: Swift
+) -> Iterator[tuple[House, Stretch]]:
     """A house whose sessions are not buffered while the link is down."""
-    house = House(tmp_path_factory.mktemp("unbuffered"), 'buffer_policy = "NONE"\n' + CONFIG + AGENTS)
+    house = House(tmp_path_factory.mktemp("unbuffered"), 'buffer_policy = "NONE"\n' + CONFIG + AGENTS, swift=swift)
     stretch = Stretch(house.port)
     house.runner_url = stretch.url
     try:

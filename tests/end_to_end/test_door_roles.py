@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from bot_api.server import TOKEN, bot_api
 from end_to_end.acp_editor import editor
@@ -82,8 +83,8 @@ class Door(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    house = House(tmp_path_factory.mktemp("house"), CONFIG)
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+    house = House(tmp_path_factory.mktemp("house"), CONFIG, swift=swift)
     try:
         house.up()
         assert house.post("/v1/tenants", {"tenant_id": "elsewhere"}, new_key()).status_code == 201

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from end_to_end.errands import Errand, submit
 
@@ -25,8 +26,8 @@ class Pair(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair]:
-    back = House(tmp_path_factory.mktemp("back"))
+def pair(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Pair]:
+    back = House(tmp_path_factory.mktemp("back"), swift=swift)
     back.up()
     place = back.workspace / "front"  # What works below a root of the one works below one of the other.
     place.mkdir()

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, Errand, Viewer, submit, watching
@@ -26,9 +27,9 @@ WHOLE = "".join(f"line {number}\n" for number in range(1, LINES + 1))
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Stretch]]:
+def far(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[tuple[House, Stretch]]:
     """A house whose runner reaches its gateway through a stretch of network."""
-    house = House(tmp_path_factory.mktemp("far"), CONFIG + AGENTS)
+    house = House(tmp_path_factory.mktemp("far"), CONFIG + AGENTS, swift=swift)
     stretch = Stretch(house.port)
     house.runner_url = stretch.url
     try:
