@@ -332,7 +332,7 @@ def test_a_revoked_runner_stays_ended_and_the_gateway_goes_on(site: Site) -> Non
     gateway = site.gateway
     assert site.call("runners", "revoke", "local").returncode == 0
     said = read_until(site.up.stderr, "revoked")
-    assert f"remove {site.state / 'runner' / 'token'} and start anew" in said
+    assert f"remove {site.state / 'runner' / 'token'} and start it" in said
     assert (site.gateway, site.call("status").returncode) == (gateway, 0)
 
 
