@@ -13,7 +13,7 @@ from benchmarks.processes import Listening
 from benchmarks.scripted_runner import ScriptedRunner, Viewer
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.ports.ledger import PutRunner, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import RunnerRecord
 
 WARM = 20
@@ -36,7 +36,7 @@ def prepare(state: Path, count: int) -> dict[str, str]:
     async def put() -> None:
         ledger = await open_ledger(state / LEDGER_NAME, SystemClock())
         try:
-            await ledger.commit(WriteBatch([PutRunner(RunnerRecord(
+            await ledger.commit(WriteBatch([Put(RunnerRecord(
                 runner_id=name, tenant_id="default", token_sha256=hashlib.sha256(token.encode()).hexdigest(),
                 device_name=name, created_ms=0, last_seen_ms=0)) for name, token in tokens.items()]))
         finally:

@@ -26,7 +26,7 @@ from interlock.gateway.assembly import GatewaySettings, GatewayStores, assemble
 from interlock.gateway.credentials import digest
 from interlock.gateway.rest.service import GatewayFacts
 from interlock.gateway.server import build_app, serve
-from interlock.ports.ledger import Ledger, PutKey, PutTenant, WriteBatch
+from interlock.ports.ledger import Ledger, Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
@@ -74,9 +74,9 @@ async def api(ledger: Ledger, key: str) -> tuple[ASGIApp, Viewers]:
                      GatewaySettings(policy=RuleSet(RULES), rates=RATES, heartbeat_s=30))
     engine = parts.engine
     await ledger.commit(WriteBatch([
-        PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
-        PutKey(KeyRecord(key_sha256=digest(key), key_id="key_1", tenant_id="default", role="operator", created_ms=0,
-                         principal=Actor(type="user", id="owner"), origin="made"))]))
+        Put(TenantRecord(tenant_id="default", name="", created_ms=0)),
+        Put(KeyRecord(key_sha256=digest(key), key_id="key_1", tenant_id="default", role="operator", created_ms=0,
+                      principal=Actor(type="user", id="owner"), origin="made"))]))
     await engine.start()
     offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process", permission="asks",
                          context_owner="agent")

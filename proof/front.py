@@ -14,7 +14,7 @@ from interlock.gateway.assembly import GatewaySettings, GatewayStores, assemble
 from interlock.gateway.credentials import Issuers, digest
 from interlock.gateway.rest.service import GatewayFacts
 from interlock.gateway.server import build_app
-from interlock.ports.ledger import PutKey, PutTenant, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
 
@@ -57,11 +57,11 @@ class Inside:
 
     async def tenant(self, tenant_id: str, roles: tuple[str, ...]) -> dict[str, str]:
         """Make a tenant with a key for each role; gives the keys by role."""
-        await self.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id=tenant_id, name="", created_ms=NOW_MS))]))
+        await self.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id=tenant_id, name="", created_ms=NOW_MS))]))
         keys: dict[str, str] = {}
         for role in roles:
             keys[role] = f"ilk_{tenant_id}_{role}_{secrets.token_urlsafe(16)}"
-            await self.ledger.commit(WriteBatch([PutKey(KeyRecord(
+            await self.ledger.commit(WriteBatch([Put(KeyRecord(
                 key_sha256=digest(keys[role]), key_id=f"key_{tenant_id}_{role}", tenant_id=tenant_id, role=role,
                 principal=Actor(type="user", id=f"{tenant_id}-{role}"), created_ms=NOW_MS, origin="made"))]))
         return keys

@@ -22,7 +22,7 @@ from interlock.gateway.keys import KeyStore
 from interlock.gateway.pairings import Pairings
 from interlock.gateway.row_state import StoredRows, compare_rows
 from interlock.gateway.tenants import TenantStore
-from interlock.ports.ledger import AuditAppend, Ledger, PutRule, PutTenant, WriteBatch
+from interlock.ports.ledger import AuditAppend, Ledger, Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.access import KeyBody, TenantBody
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -193,7 +193,7 @@ async def make_base(store: Store) -> Base:
     ledger = gateway.ledger
     await gateway.engine.adopt()
     tenant = TenantRecord(tenant_id="default", name="", created_ms=NOW_MS)
-    await ledger.commit(WriteBatch([PutTenant(tenant), AuditAppend(_draft("policy_change", bound(tenant)))]))
+    await ledger.commit(WriteBatch([Put(tenant), AuditAppend(_draft("policy_change", bound(tenant)))]))
     tenants = TenantStore(ledger, gateway.clock, gateway.credentials)
     await tenants.make(OWNER, TenantBody(tenant_id="t2"), gateway.remember)
     secrets = await _make_keys(gateway)
@@ -204,7 +204,7 @@ async def make_base(store: Store) -> Base:
         record = RuleRecord(rule=RememberedRule(
             id=name, tenant_id="default", created_at="", created_by="user:bob", approval_id="apr_1",
             rule={"name": name, "effect": effect, "agent": "free", "tool": tool, "until": "2099-01-01T00:00:00Z"}))
-        await ledger.commit(WriteBatch([PutRule(record), AuditAppend(_draft("policy_change", {
+        await ledger.commit(WriteBatch([Put(record), AuditAppend(_draft("policy_change", {
             "change": "remembered", "effect": effect, **bound(record)}))]))
     await gateway.engine.start()
     await gateway.meet()

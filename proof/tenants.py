@@ -15,17 +15,7 @@ import msgspec
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.gateway.credentials import digest
-from interlock.ports.ledger import (
-    Append,
-    AuditAppend,
-    PutApproval,
-    PutCommand,
-    PutRule,
-    PutRunner,
-    PutSession,
-    PutSigningKey,
-    WriteBatch,
-)
+from interlock.ports.ledger import Append, AuditAppend, Put, PutApproval, PutCommand, PutSession, WriteBatch
 from interlock.protocol.api.operation import Operation
 from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.clock import iso
@@ -92,12 +82,12 @@ async def furnish(inside: Inside) -> None:
     await inside.ledger.commit(WriteBatch([
         PutSession(session), PutCommand(CommandRecord(command=command, session_id=state.session_id, created_ms=NOW_MS)),
         PutApproval(ApprovalRecord(approval=approval, expires_ms=NOW_MS * 2)),
-        PutRunner(RunnerRecord(runner_id=state.runner_id, tenant_id="rival", token_sha256=digest("ilr_rival"),
-                               device_name=CANARY, created_ms=NOW_MS, last_seen_ms=NOW_MS)),
-        PutRule(RuleRecord(rule=RememberedRule(id=THEIRS["rule_id"], tenant_id="rival", created_at=at,
-                                               created_by=CANARY, approval_id="a", rule={"name": CANARY}))),
-        PutSigningKey(SigningKeyRecord(key=SigningKey(key_id=SIGNING_KEY, tenant_id="rival", owner=who,
-                                                      public_key="A" * 44, label=CANARY, created_at=at))),
+        Put(RunnerRecord(runner_id=state.runner_id, tenant_id="rival", token_sha256=digest("ilr_rival"),
+                         device_name=CANARY, created_ms=NOW_MS, last_seen_ms=NOW_MS)),
+        Put(RuleRecord(rule=RememberedRule(id=THEIRS["rule_id"], tenant_id="rival", created_at=at,
+                                           created_by=CANARY, approval_id="a", rule={"name": CANARY}))),
+        Put(SigningKeyRecord(key=SigningKey(key_id=SIGNING_KEY, tenant_id="rival", owner=who,
+                                            public_key="A" * 44, label=CANARY, created_at=at))),
         *(Append(stream, "status", NOW_MS, word) for stream in (
             command_stream(command.id), session_stream(state.session_id), tenant_stream("rival"))),
         AuditAppend(AuditDraft(tenant_id="rival", at=at, who={"id": CANARY, "role": "owner"}, action="enqueue")),

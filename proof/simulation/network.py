@@ -14,8 +14,9 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.machine import TERMINAL
 from interlock.ports.bus import BusTimeout, CutOff, Subscription
+from interlock.ports.entities import RUNNERS
 from interlock.ports.ledger import Fenced, LedgerError, Receipt, WriteBatch
-from interlock.ports.writes import AuditAppend, LedgerWrite, PutApproval, PutCommand, PutRunner, PutSession
+from interlock.ports.writes import AuditAppend, LedgerWrite, Put, PutApproval, PutCommand, PutSession
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Event, RunnerRecord, SessionRecord
 from proof.simulation.costs import Connections
 from proof.simulation.time import PLACE
@@ -99,8 +100,8 @@ class Store(MemoryLedger):
                 self._of_session.setdefault(record.session_id, {})[record.command.id] = None
             case PutApproval(record):
                 self._asked_of.setdefault(record.approval.session_id, {})[record.approval.id] = None
-            case PutRunner(record):
-                self._by_token[record.token_sha256] = record.runner_id
+            case Put(RunnerRecord() as runner):
+                self._by_token[runner.token_sha256] = runner.runner_id
             case _:
                 pass
 
@@ -117,11 +118,11 @@ class Store(MemoryLedger):
         return [record for record in found if record.approval.state in ("pending", "granted")]
 
     async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
-        return self._runners.get(self._by_token.get(token_sha256, ""))
+        return self._tables[RUNNERS.table].get((self._by_token.get(token_sha256, ""),))
 
     def plant(self, record: RunnerRecord) -> None:
         """Have a runner be there from the start, without looking at all others for its token."""
-        self._runners[record.runner_id] = record
+        self._tables[RUNNERS.table][record.runner_id,] = record
         self._by_token[record.token_sha256] = record.runner_id
 
     # --- what a check reads ---

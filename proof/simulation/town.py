@@ -18,7 +18,7 @@ from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.gateway.credentials import digest
-from interlock.ports.ledger import LedgerWrite, PutKey, PutTenant, WriteBatch
+from interlock.ports.ledger import LedgerWrite, Put, WriteBatch
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor
 from interlock.session.turn_output import TurnFold
@@ -109,9 +109,9 @@ class Town:
 
     def _household(self, tenant: str) -> list[LedgerWrite]:
         owner = Actor(type="user", id=f"owner-{tenant}")
-        return [PutTenant(TenantRecord(tenant_id=tenant, name=tenant, created_ms=NOW_MS)),
-                PutKey(KeyRecord(key_sha256=digest(f"ilk_{tenant}"), key_id=f"key_{tenant}", tenant_id=tenant,
-                                 role="owner", principal=owner, created_ms=NOW_MS))]
+        return [Put(TenantRecord(tenant_id=tenant, name=tenant, created_ms=NOW_MS)),
+                Put(KeyRecord(key_sha256=digest(f"ilk_{tenant}"), key_id=f"key_{tenant}", tenant_id=tenant,
+                              role="owner", principal=owner, created_ms=NOW_MS))]
 
     def _runner_row(self, number: int) -> RunnerRecord:
         token = hashlib.sha256(f"token-{number}".encode()).hexdigest()

@@ -32,28 +32,19 @@ from interlock.engine.rows import RowAudit
 from interlock.gateway.row_state import compare_rows
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
+    Add,
     Append,
     AuditAppend,
-    CountUsage,
     EraseAudit,
     LedgerError,
+    Put,
     PutApproval,
-    PutBrowserLogin,
     PutCommand,
     PutControl,
-    PutDelivery,
-    PutDrain,
     PutFile,
     PutIdempotency,
-    PutKey,
-    PutPairing,
-    PutRule,
-    PutRunner,
     PutSession,
-    PutSigningKey,
-    PutTenant,
     PutTranscript,
-    Spend,
     WriteBatch,
 )
 from interlock.ports.transcripts import TranscriptHeader
@@ -128,24 +119,24 @@ def everything() -> list[Any]:
                            created_ms=1, objects=["o1", "o2"])),
         PutIdempotency(IdempotencyRecord(scope="k", fingerprint="f", status=202, headers={}, body=b"\xff",
                                          created_ms=1)),
-        PutRunner(RunnerRecord(runner_id="r1", tenant_id="t1", token_sha256="h", device_name="d", created_ms=1,
-                               last_seen_ms=2)),
-        PutBrowserLogin(BrowserLoginRecord(
+        Put(RunnerRecord(runner_id="r1", tenant_id="t1", token_sha256="h", device_name="d", created_ms=1,
+                         last_seen_ms=2)),
+        Put(BrowserLoginRecord(
             id="brs_1", form="session", tenant_id="t1", principal=user, role="owner", key_id="k1", key_sha256="h",
             created_ms=1, expires_ms=9, last_used_ms=3)),
-        PutPairing(PairingRecord(code_sha256="p", tenant_id="t1", by={"id": "u", "role": "owner"}, created_ms=1,
-                                 expires_ms=2)),
-        PutKey(KeyRecord(key_sha256="h", key_id="k1", tenant_id="t1", role="owner", principal=user, created_ms=1)),
-        PutRule(RuleRecord(rule=RememberedRule(id="ru", tenant_id="t1", approval_id="a1", rule={}, created_at=DAY,
-                                               created_by="u", revoked_at=DAY))),
-        PutSigningKey(SigningKeyRecord(key=SigningKey(key_id="s", tenant_id="t1", owner=user, public_key="x",
-                                                      created_at=DAY))),
-        PutTenant(TenantRecord(tenant_id="t1", name="one", created_ms=1)),
-        PutDelivery(DeliveryRecord(delivery=Delivery(id="d", tenant_id="t1", channel="h", approval_id="a1",
-                                                     state="pending", created_at=DAY), due_ms=5)),
-        PutDrain(DrainRecord(tenant_id="", drain=Drain(scope="gateway", at=DAY, by="u"))),
-        Spend(SpendingRecord(tenant_id="t1", budget="b", scope="", day=3, spent_micros=5)),
-        CountUsage(UsageRecord(tenant_id="t1", day=3, agent_id="shell", person="user:ann", turns=1)),
+        Put(PairingRecord(code_sha256="p", tenant_id="t1", by={"id": "u", "role": "owner"}, created_ms=1,
+                          expires_ms=2)),
+        Put(KeyRecord(key_sha256="h", key_id="k1", tenant_id="t1", role="owner", principal=user, created_ms=1)),
+        Put(RuleRecord(rule=RememberedRule(id="ru", tenant_id="t1", approval_id="a1", rule={}, created_at=DAY,
+                                           created_by="u", revoked_at=DAY))),
+        Put(SigningKeyRecord(key=SigningKey(key_id="s", tenant_id="t1", owner=user, public_key="x",
+                                            created_at=DAY))),
+        Put(TenantRecord(tenant_id="t1", name="one", created_ms=1)),
+        Put(DeliveryRecord(delivery=Delivery(id="d", tenant_id="t1", channel="h", approval_id="a1",
+                                             state="pending", created_at=DAY), due_ms=5)),
+        Put(DrainRecord(tenant_id="", drain=Drain(scope="gateway", at=DAY, by="u"))),
+        Add(SpendingRecord(tenant_id="t1", budget="b", scope="", day=3, spent_micros=5)),
+        Add(UsageRecord(tenant_id="t1", day=3, agent_id="shell", person="user:ann", turns=1)),
         *(Append("s/S1", "C", 5, b"%d" % number, f"m{number}") for number in range(5)),
         Append("t/t1", "feed", 5, b"{}"),
         *(AuditAppend(AuditDraft(tenant_id=tenant, at=DAY, who={"id": "u", "role": "owner"}, action="enqueue",
@@ -360,9 +351,9 @@ def test_rows_in_the_database_are_compared_with_its_log(postgres: PostgresSettin
     async def prepare() -> None:
         ledger = await open_in_postgres(postgres, CLOCK)
         try:
-            await ledger.commit(WriteBatch([PutKey(key("good")), PutKey(key("bad"))]))
+            await ledger.commit(WriteBatch([Put(key("good")), Put(key("bad"))]))
             await RowAudit(ledger, CLOCK).adopt()
-            await ledger.commit(WriteBatch([PutKey(key("bad", role="owner")), PutKey(key("new"))]))
+            await ledger.commit(WriteBatch([Put(key("bad", role="owner")), Put(key("new"))]))
         finally:
             await ledger.close()
 

@@ -27,7 +27,7 @@ from interlock.gateway.hooks import ConfiguredHook
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.rest.service import GatewayFacts
 from interlock.ports.bus import Bus
-from interlock.ports.ledger import PutKey, PutRunner, PutTenant, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.ports.trips import Trips
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
@@ -184,11 +184,11 @@ class Street:
 
     async def open(self) -> None:
         await self.ledger.commit(WriteBatch([
-            PutTenant(TenantRecord(tenant_id="default", name="", created_ms=NOW)),
-            PutKey(KeyRecord(key_sha256=digest(KEY), key_id="key_1", tenant_id="default", role="owner",
-                             principal=Actor(type="user", id="owner"), created_ms=NOW)),
-            PutRunner(RunnerRecord(runner_id="local", tenant_id="default", device_name="host", created_ms=0,
-                                   token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest(), last_seen_ms=0))]))
+            Put(TenantRecord(tenant_id="default", name="", created_ms=NOW)),
+            Put(KeyRecord(key_sha256=digest(KEY), key_id="key_1", tenant_id="default", role="owner",
+                          principal=Actor(type="user", id="owner"), created_ms=NOW)),
+            Put(RunnerRecord(runner_id="local", tenant_id="default", device_name="host", created_ms=0,
+                             token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest(), last_seen_ms=0))]))
         for house in self.houses:
             await house.open()
 

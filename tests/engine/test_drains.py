@@ -8,7 +8,8 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.engine.bridge.inputs.gateway import StartLooked
-from interlock.ports.ledger import DropDrain, WriteBatch
+from interlock.ports.entities import DRAINS
+from interlock.ports.ledger import Drop, Put, WriteBatch
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
@@ -27,9 +28,7 @@ async def test_a_drained_scope_finishes_what_runs_and_starts_what_waits_when_und
     scope: Any, name: str | None
 ) -> None:
     table = Table()
-    from interlock.ports.ledger import PutRunner, WriteBatch
-
-    await table.ledger.commit(WriteBatch([PutRunner(table.record)]))
+    await table.ledger.commit(WriteBatch([Put(table.record)]))
     first = await table.execute("first")
     session_id = first.target.session_id
     body = DrainBody(scope=scope, id=session_id if name == "" else name, reason="update")
@@ -181,7 +180,7 @@ async def test_a_drain_whose_row_was_removed_stays_in_force_and_is_reported(adop
     await table.engine.drains.drain(OWNER, DrainBody(scope="agent", id="shell"), remember)
     if adopted:
         await table.engine.adopt()
-    await table.ledger.commit(WriteBatch([DropDrain("default", "agent", "shell")]))
+    await table.ledger.commit(WriteBatch([Drop(DRAINS, ("default", "agent", "shell"))]))
     assert "the stored row of the drain default/agent/shell was removed" in await table.engine.rows.check()
     await table.restart()
     await table.engine.start()

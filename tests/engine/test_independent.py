@@ -12,7 +12,7 @@ from interlock.cli.approval_card import card
 from interlock.command.policy import Rule, RuleSet
 from interlock.gateway.credentials import Credentials
 from interlock.gateway.keys import KeyStore
-from interlock.ports.ledger import PutApproval, PutTenant, WriteBatch
+from interlock.ports.ledger import Put, PutApproval, WriteBatch
 from interlock.protocol.access import MAX_MAKERS, KeyBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, TenantRecord
@@ -36,7 +36,7 @@ class People(Table):
 
     async def person(self, name: str, maker: Principal) -> tuple[Principal, str]:
         """Make a key for somebody; returns who votes with it, and its id."""
-        await self.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
+        await self.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0))]))
         made = await self.keys.make(maker, KeyBody(principal=Actor(type="user", id=name), roles=["admin"]), remember)
         return await self.credentials.principal(made.key), made.key_id
 

@@ -12,7 +12,7 @@ from engine.conversation import Table
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.notifier import MAX_INPUT_CHARS, RETRY_AFTER_MAX_MS, RETRY_MS, Notifier
 from interlock.ports.channel import ApprovalNotice, NoReceiver, NotAsked
-from interlock.ports.ledger import PutApproval, PutDelivery, WriteBatch
+from interlock.ports.ledger import Put, PutApproval, WriteBatch
 from interlock.protocol.records import DeliveryRecord
 from interlock.protocol.resources import Delivery
 
@@ -110,7 +110,7 @@ async def test_browsers_are_a_channel_of_their_own_and_moot_while_none_is_subscr
     await asks.drain()
     assert ((await delivery(table)).state, (await delivery(table)).why) == ("moot", "no browser is subscribed")
     channels.pop(0)
-    await table.ledger.commit(WriteBatch([PutDelivery(DeliveryRecord(
+    await table.ledger.commit(WriteBatch([Put(DeliveryRecord(
         delivery=msgspec.structs.replace(await delivery(table), state="pending"), due_ms=0))]))
     await asks.drain()
     assert [asking.approval_id for _, asking in inbox.asked] == [approval_id]
@@ -193,6 +193,6 @@ async def test_a_question_that_was_turned_to_another_tenant_is_not_sent() -> Non
     await held(table)
     [found] = await table.ledger.deliveries("default", None, 10)
     turned = msgspec.structs.replace(found, delivery=msgspec.structs.replace(found.delivery, tenant_id="other"))
-    await table.ledger.commit(WriteBatch([PutDelivery(turned)]))
+    await table.ledger.commit(WriteBatch([Put(turned)]))
     await Notifier(table.ledger, table.clock, {("other", "ops"): theirs}, str).drain()
     assert theirs.asked == []

@@ -10,7 +10,7 @@ import pytest
 from engine.conversation import Table, Wire
 from interlock.engine.presence import FACT_CHARS, Links, Present, RunnerPresence, told
 from interlock.ports.leases import RunnerLocation
-from interlock.ports.ledger import PutRunner, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.records import RunnerRecord
@@ -124,10 +124,10 @@ def test_only_attached_runners_of_the_tenant_offer_an_agent() -> None:
 @pytest.mark.req("L-6", "L-3")
 async def test_a_revoked_runner_is_not_listed() -> None:
     table = Table()
-    await table.ledger.commit(WriteBatch([PutRunner(table.record)]))
+    await table.ledger.commit(WriteBatch([Put(table.record)]))
     assert [node.node_id for node in await table.engine.nodes("default")] == ["local"]
     assert await table.engine.nodes("other") == []
-    await table.ledger.commit(WriteBatch([PutRunner(msgspec.structs.replace(table.record, revoked=True))]))
+    await table.ledger.commit(WriteBatch([Put(msgspec.structs.replace(table.record, revoked=True))]))
     assert await table.engine.nodes("default") == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from engine.conversation import OWNER, Table, Wire, remember
 from interlock.engine.presence import Present
 from interlock.engine.router import RETURN_MS, RETURN_RETRY_S, START_MS
-from interlock.ports.ledger import PutRunner, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, ApprovalWish, CommandBody, Target
@@ -124,7 +124,7 @@ async def paired(table: Table, **created: int) -> None:
     """These runners were paired at these times."""
     for runner_id, at_ms in created.items():
         record = msgspec.structs.replace(table.record, runner_id=runner_id, created_ms=at_ms, token_sha256=runner_id)
-        await table.ledger.commit(WriteBatch([PutRunner(record)]))
+        await table.ledger.commit(WriteBatch([Put(record)]))
 
 
 @pytest.mark.req("C-0")
@@ -315,7 +315,7 @@ async def test_after_its_start_a_gateway_waits_for_the_runners_that_are_paired()
     table = Table()
     for runner_id, revoked in (("afar", False), ("gone", True)):
         record = msgspec.structs.replace(table.record, runner_id=runner_id, token_sha256=runner_id, revoked=revoked)
-        await table.ledger.commit(WriteBatch([PutRunner(record)]))
+        await table.ledger.commit(WriteBatch([Put(record)]))
 
     problem = await refused(table, "Unavailable", agent_id="elsewhere")
     assert problem.detail == "runner afar has not connected yet since this gateway started"

@@ -22,7 +22,7 @@ from interlock.gateway.credentials import CACHE_MS, Credentials, digest, ensure_
 from interlock.gateway.keys import KeyStore
 from interlock.gateway.row_state import compare_rows
 from interlock.gateway.tenants import TenantStore
-from interlock.ports.ledger import AuditAppend, Ledger, PutKey, PutRule, PutTenant, WriteBatch
+from interlock.ports.ledger import AuditAppend, Ledger, Put, WriteBatch
 from interlock.protocol.access import KeyBody, TenantBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import (
@@ -161,7 +161,7 @@ async def test_a_row_of_before_its_last_change_is_not_the_one_on_record(place: P
     secret, key_id = await place.key()
     before = next(one for one in await place.ledger.keys("default") if one.key_id == key_id)
     await place.keys.revoke(OWNER, key_id, place.remember)
-    await place.ledger.commit(WriteBatch([PutKey(before)]))
+    await place.ledger.commit(WriteBatch([Put(before)]))
     assert await place.role(secret) is None
 
 
@@ -169,7 +169,7 @@ async def test_a_row_of_before_its_last_change_is_not_the_one_on_record(place: P
 async def test_an_inserted_key_is_refused_and_so_is_a_secret_put_beside_a_good_row(place: Place) -> None:
     forged = KeyRecord(key_sha256=digest("ilk_forged"), key_id="key_forged", tenant_id="default", role="owner",
                        created_ms=1, principal=Actor(type="user", id="owner"))
-    await place.ledger.commit(WriteBatch([PutKey(forged)]))
+    await place.ledger.commit(WriteBatch([Put(forged)]))
     assert await place.role("ilk_forged") is None
     _, key_id = await place.key("bob", "admin")
     place.sql("UPDATE api_key SET key_sha256 = ? WHERE key_id = ?", digest("ilk_other"), key_id)
@@ -204,8 +204,8 @@ async def test_what_was_there_before_is_adopted_once_and_bound_from_then_on(tmp_
     ledger = await open_ledger(tmp_path / LEDGER_NAME, SetClock())
     old = [KeyRecord(key_sha256=digest(f"ilk_{n}"), key_id=f"key_{n}", tenant_id="default", role="viewer",
                      created_ms=n, principal=Actor(type="user", id="ann")) for n in range(600)]
-    await ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
-                                    *map(PutKey, old)]))
+    await ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0)),
+                                    *map(Put, old)]))
     place = Place(ledger, tmp_path / LEDGER_NAME)
     assert await place.role("ilk_1") == "viewer"  # No gateway that binds rows has started yet.
     assert await place.rows.adopt()
@@ -242,13 +242,13 @@ async def decided(place: Place) -> str:
 
 async def put_rule(place: Place, record: RuleRecord) -> None:
     meta = {"change": "remembered", "effect": record.rule.rule["effect"], **bound(record)}
-    await place.ledger.commit(WriteBatch([PutRule(record), AuditAppend(AuditDraft(
+    await place.ledger.commit(WriteBatch([Put(record), AuditAppend(AuditDraft(
         tenant_id="default", at="", who={"id": "user:ann", "role": "admin"}, action="policy_change", meta=meta))]))
 
 
 @pytest.mark.req("H-5", "A-9")
 async def test_a_remembered_rule_that_was_inserted_or_changed_by_sql_allows_nothing(place: Place) -> None:
-    await place.ledger.commit(WriteBatch([PutRule(rule("allow"))]))
+    await place.ledger.commit(WriteBatch([Put(rule("allow"))]))
     assert await decided(place) == "ask"
     await put_rule(place, rule("allow"))
     assert await decided(place) == "allow"

@@ -15,7 +15,7 @@ from engine.test_transcript_writer import talk
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine.transcript_desk import Text, TranscriptDesk
-from interlock.ports.ledger import PutTenant, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import SessionRecord, TenantRecord
@@ -203,7 +203,7 @@ OLD = b"".join(msgspec.json.encode(one) + b"\n" for one in (
 @pytest.mark.req("P-1", "X-6")
 @pytest.mark.parametrize("verb", DOINGS)
 async def test_what_is_done_with_a_transcript_is_asked_of_policy(place: Place, verb: str) -> None:
-    await place.table.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
+    await place.table.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0))]))
     record = await place.record()
     first = (await place.desk.tree(record)).nodes[0].id
     before, count = place.file().read_bytes(), len(await place.table.ledger.sessions("default", 10, None))

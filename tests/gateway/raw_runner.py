@@ -13,7 +13,7 @@ import msgspec
 
 from engine.conversation import Table
 from interlock.gateway.rawp import RawpEndpoint
-from interlock.ports.ledger import PutRunner, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.frames import Direction, decode
@@ -84,7 +84,7 @@ class House(Table):
 
     async def pair(self) -> None:
         record = msgspec.structs.replace(self.record, token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest())
-        await self.ledger.commit(WriteBatch([PutRunner(record)]))
+        await self.ledger.commit(WriteBatch([Put(record)]))
 
     @contextlib.asynccontextmanager
     async def link(self, token: str = TOKEN, subprotocol: str = DPS_VERSION) -> AsyncIterator[Runner]:

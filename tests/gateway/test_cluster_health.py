@@ -12,7 +12,7 @@ from engine.cluster.test_cluster import opened
 from interlock.gateway.credentials import digest
 from interlock.gateway.rest import forwarder, status
 from interlock.ports.leases import RENEW_EVERY_MS, Survey
-from interlock.ports.ledger import LedgerError, PutKey, PutTenant, WriteBatch
+from interlock.ports.ledger import LedgerError, Put, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
 
@@ -29,9 +29,9 @@ async def seen_by(town: Street, tenant_id: str, role: str) -> Answer:
     """`GET /status` with a key of this role."""
     key = f"ilk_{tenant_id}_{role}"
     await town.ledger.commit(WriteBatch([
-        PutTenant(TenantRecord(tenant_id=tenant_id, name="", created_ms=0)),
-        PutKey(KeyRecord(key_sha256=digest(key), key_id=f"key_{tenant_id}_{role}", tenant_id=tenant_id, role=role,
-                         principal=Actor(type="user", id="ann"), created_ms=0))]))
+        Put(TenantRecord(tenant_id=tenant_id, name="", created_ms=0)),
+        Put(KeyRecord(key_sha256=digest(key), key_id=f"key_{tenant_id}_{role}", tenant_id=tenant_id, role=role,
+                      principal=Actor(type="user", id="ann"), created_ms=0))]))
     return await town.houses[0].ask("GET", "/v1/status", authorization=f"Bearer {key}")
 
 

@@ -18,7 +18,7 @@ from interlock.gateway.credentials import (
     new_key,
     read_owner_key,
 )
-from interlock.ports.ledger import PutKey, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import KeyRecord
 from interlock.protocol.resources import Actor
@@ -71,10 +71,10 @@ async def test_a_revoked_key_is_refused_when_its_memory_runs_out() -> None:
     ledger, clock = MemoryLedger(), StillClock()
     record = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
                        principal=Actor(type="user", id="someone"))
-    await ledger.commit(WriteBatch([PutKey(record)]))
+    await ledger.commit(WriteBatch([Put(record)]))
     credentials = Credentials(ledger, clock)
     first = await credentials.principal("ilk_x")
-    await ledger.commit(WriteBatch([PutKey(msgspec.structs.replace(record, revoked=True))]))
+    await ledger.commit(WriteBatch([Put(msgspec.structs.replace(record, revoked=True))]))
     assert await credentials.principal("ilk_x") is first
     clock.at += CACHE_MS
     with pytest.raises(Problem, match="no longer accepted"):
@@ -88,7 +88,7 @@ async def test_what_is_remembered_is_bounded() -> None:
     for number in range(CACHE_KEYS + 10):
         record = KeyRecord(key_sha256=digest(f"ilk_{number}"), key_id=str(number), tenant_id="default", role="viewer",
                            created_ms=1, principal=Actor(type="user", id="someone"))
-        await ledger.commit(WriteBatch([PutKey(record)]))
+        await ledger.commit(WriteBatch([Put(record)]))
         await credentials.principal(f"ilk_{number}")
     assert len(credentials._known) == CACHE_KEYS
 
@@ -115,7 +115,7 @@ async def test_a_bad_key_that_is_sent_again_and_again_is_looked_up_once_in_a_whi
     assert ledger.looks == 1
     clock.at += CACHE_MS
     # It was good all along, and only not yet in this copy of the ledger.
-    await ledger.commit(WriteBatch([PutKey(KeyRecord(
+    await ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_bad"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
         principal=Actor(type="user", id="someone")))]))
     assert (await credentials.principal("ilk_bad")).key_id == "k"
@@ -151,7 +151,7 @@ async def test_the_old_owner_key_ends_when_the_file_was_remade(tmp_path: Path) -
 @pytest.mark.req("K-1")
 async def test_the_last_use_of_a_key_is_written_once_a_minute() -> None:
     ledger, clock = MemoryLedger(), StillClock()
-    await ledger.commit(WriteBatch([PutKey(KeyRecord(
+    await ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
         principal=Actor(type="user", id="someone")))]))
     credentials, seen = Credentials(ledger, clock), []
@@ -167,7 +167,7 @@ async def test_the_last_use_of_a_key_is_written_once_a_minute() -> None:
 @pytest.mark.req("K-1")
 async def test_a_key_is_good_until_its_time_is_over() -> None:
     ledger, clock = MemoryLedger(), StillClock()
-    await ledger.commit(WriteBatch([PutKey(KeyRecord(
+    await ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
         expires_ms=clock.at + CACHE_MS, principal=Actor(type="user", id="someone")))]))
     credentials = Credentials(ledger, clock)

@@ -15,7 +15,7 @@ from gateway.rest.test_routes import refused
 from interlock.config import RatesSection
 from interlock.gateway.credentials import digest
 from interlock.gateway.rest.socket import UNAUTHORIZED
-from interlock.ports.ledger import PutKey, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from small_gateway.running import Gateway
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +76,7 @@ async def test_what_another_gateway_revoked_on_the_same_ledger_is_noticed_too(ga
     ) as answer:
         record = await gateway.desk.ledger.key(digest("ilk_default_viewer"))
         assert record is not None
-        await gateway.desk.ledger.commit(WriteBatch([PutKey(msgspec.structs.replace(record, revoked=True))]))
+        await gateway.desk.ledger.commit(WriteBatch([Put(msgspec.structs.replace(record, revoked=True))]))
         gateway.desk.at_ms += 2_000  # What was remembered of the key is old.
         assert "event: unauthorized" in "".join([part async for part in answer.aiter_text()])
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gateway.raw_runner import CAPABILITIES, TOKEN, House, warning
-from interlock.ports.ledger import PutRunner, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.codes import CloseCode
@@ -27,7 +27,7 @@ def hashed(token: str) -> str:
 async def revoke(house: House) -> None:
     record = await house.ledger.runner("local")
     assert record is not None
-    await house.ledger.commit(WriteBatch([PutRunner(msgspec.structs.replace(record, revoked=True))]))
+    await house.ledger.commit(WriteBatch([Put(msgspec.structs.replace(record, revoked=True))]))
 
 
 @pytest.mark.req("L-6")
@@ -159,7 +159,7 @@ async def test_a_token_revoked_while_its_link_opens_gets_no_further(house: House
 
 async def edited(house: House, **changes: object) -> None:
     """Somebody writes a runner's row by SQL, so that the audit log has nothing of it."""
-    await house.ledger.commit(WriteBatch([PutRunner(msgspec.structs.replace(house.record, **changes))]))
+    await house.ledger.commit(WriteBatch([Put(msgspec.structs.replace(house.record, **changes))]))
 
 
 @pytest.mark.req("H-5")
@@ -216,7 +216,7 @@ async def test_a_session_of_another_runner_is_neither_told_of_nor_given(house: H
     async with house.session() as (_, session_id, _):
         pass
     stranger = msgspec.structs.replace(house.record, runner_id="rnr_2", token_sha256=hashed("second"))
-    await house.ledger.commit(WriteBatch([PutRunner(stranger)]))
+    await house.ledger.commit(WriteBatch([Put(stranger)]))
     async with house.link("second") as runner:
         assert (await runner.next())["type"] == "websocket.accept"
         runner.hello(p.HelloSession(session_id=session_id, last_seq_sent=9, control_seq=0, state="idle"),

@@ -12,7 +12,7 @@ from clusters.street import NOW, Street
 from gateway.raw_runner import TOKEN
 from interlock.engine.bridge.tenant_lane import house_id
 from interlock.gateway.credentials import digest
-from interlock.ports.ledger import PutKey, PutRunner, PutTenant, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor
@@ -30,11 +30,11 @@ async def street() -> AsyncIterator[Street]:
     await made.open()
     await made.houses[0].shut()
     await made.ledger.commit(WriteBatch([
-        PutTenant(MOVED),
-        PutKey(KeyRecord(key_sha256=digest("ilk_acme"), key_id="key_2", tenant_id="acme", role="owner",
-                         principal=Actor(type="user", id="ann"), created_ms=NOW)),
-        PutRunner(RunnerRecord(runner_id="local", tenant_id="acme", device_name="host", created_ms=0,
-                               token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest(), last_seen_ms=0))]))
+        Put(MOVED),
+        Put(KeyRecord(key_sha256=digest("ilk_acme"), key_id="key_2", tenant_id="acme", role="owner",
+                      principal=Actor(type="user", id="ann"), created_ms=NOW)),
+        Put(RunnerRecord(runner_id="local", tenant_id="acme", device_name="host", created_ms=0,
+                         token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest(), last_seen_ms=0))]))
     made.houses = [made.build()]
     await made.houses[0].open()
     yield made
@@ -55,7 +55,7 @@ async def test_its_runner_is_sent_to_the_new_place(street: Street) -> None:
 
 @pytest.mark.req("L-2")
 async def test_its_runner_is_refused_if_the_new_place_is_no_address_of_a_gateway(street: Street) -> None:
-    await street.ledger.commit(WriteBatch([PutTenant(msgspec.structs.replace(MOVED, moved_to="postgresql://b/il"))]))
+    await street.ledger.commit(WriteBatch([Put(msgspec.structs.replace(MOVED, moved_to="postgresql://b/il"))]))
     status, body = await street.houses[0].refused_link()
     assert (status, body["error_code"]) == (401, "UNAUTHORIZED")
     assert body["detail"] == "The tenant acme was moved to postgresql://b/il."

@@ -18,51 +18,37 @@ from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.audit import FIRST_PREV, leaf_hash
 from interlock.command.audit_tail import CHECKPOINT_FACT, write_noted
+from interlock.ports.entities import BROWSER_LOGINS, DRAINS, KEYS, PAIRINGS, RUNNERS, SPENDING, USAGE
 from interlock.ports.ledger import (
     FIRST_EPOCH,
+    Add,
     Append,
     AuditAppend,
     BeginLane,
-    ChangeBrowserLogin,
+    Change,
     CommandQuery,
-    CountUsage,
-    DropBrowserLogins,
+    Drop,
     DropControls,
-    DropDrain,
-    DropPairings,
-    DropSpending,
     DropTranscript,
-    DropUsage,
     Due,
+    Expire,
     Fenced,
     Ledger,
     LedgerError,
     LedgerWrite,
     NameTaken,
+    Note,
+    Put,
     PutApproval,
-    PutBrowserLogin,
     PutCommand,
     PutControl,
-    PutDelivery,
-    PutDrain,
     PutFact,
     PutIdempotency,
-    PutKey,
-    PutPairing,
-    PutRule,
-    PutRunner,
     PutSession,
-    PutSigningKey,
-    PutTenant,
     PutTranscript,
-    SeeRunner,
+    Redeem,
     SessionFilter,
-    Spend,
-    SpendBrowserLogin,
-    SpendPairing,
     Spent,
-    UseBrowserLogin,
-    UseKey,
     WriteBatch,
 )
 from interlock.ports.stored_lanes import LaneQuestion, SessionClock
@@ -258,8 +244,8 @@ async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
     with pytest.raises(NameTaken):
         await put(ledger, append(), append("s/new"), AuditAppend(draft()), AuditAppend(draft(tenant_id="t2")),
                   PutCommand(command()), PutSession(session(state="closed")), PutSession(session("S2")),
-                  PutApproval(approval()), DropControls("S1", 9), DropTranscript("S1", ("e1",)), PutRunner(runner()),
-                  PutKey(key()), PutIdempotency(answer("k2")), PutIdempotency(answer()))
+                  PutApproval(approval()), DropControls("S1", 9), DropTranscript("S1", ("e1",)), Put(runner()),
+                  Put(key()), PutIdempotency(answer("k2")), PutIdempotency(answer()))
     assert await ledger.head("s/1") == 1
     assert await ledger.head("s/new") == 0
     assert (await ledger.audit_head("t1"))[0] == 1
@@ -437,9 +423,9 @@ async def test_sessions_that_changed_at_once_are_each_on_one_page(ledger: Ledger
 async def test_a_drain_stays_until_it_is_dropped(ledger: Ledger) -> None:
     whole = DrainRecord(tenant_id="t1", drain=Drain(scope="gateway", at=iso(1), by="user:u"))
     one = DrainRecord(tenant_id="t2", drain=Drain(scope="runner", id="r1", at=iso(2), by="user:v", reason="update"))
-    await put(ledger, PutDrain(whole), PutDrain(one), PutDrain(whole))
+    await put(ledger, Put(whole), Put(one), Put(whole))
     assert await ledger.drains() == [whole, one]
-    await put(ledger, DropDrain("t1", "runner", "r1"), DropDrain("t1", "gateway", ""))
+    await put(ledger, Drop(DRAINS, ("t1", "runner", "r1")), Drop(DRAINS, ("t1", "gateway", "")))
     assert await ledger.drains() == [one]
 
 
@@ -638,9 +624,9 @@ async def test_pruning_takes_more_than_one_transaction_of_answers(ledger: Ledger
 
 @pytest.mark.req("L-3")
 async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
-    await put(ledger, PutRunner(runner("r2", "h2")), PutRunner(runner("r1", "h1")),
-              PutRunner(runner("r3", "h3", tenant_id="t2")))
-    await put(ledger, PutRunner(runner("r2", "h2b", revoked=True)))
+    await put(ledger, Put(runner("r2", "h2")), Put(runner("r1", "h1")),
+              Put(runner("r3", "h3", tenant_id="t2")))
+    await put(ledger, Put(runner("r2", "h2b", revoked=True)))
     assert await ledger.runner("r2") == runner("r2", "h2b", revoked=True) == await ledger.runner_by_token("h2b")
     assert await ledger.runner_by_token("h2") is None
     assert [record.runner_id for record in await ledger.runners("t1")] == ["r2", "r1"]
@@ -648,13 +634,13 @@ async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
     assert sorted(record.token_sha256 for record in named) == ["h2b", "h3"]
     assert await ledger.runners_named([]) == []
     with pytest.raises(NameTaken):
-        await put(ledger, PutRunner(runner("r9", "h1")))
+        await put(ledger, Put(runner("r9", "h1")))
 
 
 @pytest.mark.req("L-3", "L-6")
 async def test_that_a_runner_was_seen_changes_nothing_else_of_it(ledger: Ledger) -> None:
-    await put(ledger, PutRunner(runner("r1", "h1")), PutRunner(runner("r1", "h2", revoked=True)))
-    await put(ledger, SeeRunner("t1", "r1", 77), SeeRunner("t1", "nobody", 78))
+    await put(ledger, Put(runner("r1", "h1")), Put(runner("r1", "h2", revoked=True)))
+    await put(ledger, Note(RUNNERS, "t1", "r1", 77), Note(RUNNERS, "t1", "nobody", 78))
     assert await ledger.runner("r1") == runner("r1", "h2", revoked=True, last_seen_ms=77)
     assert await ledger.runners("t1") == [runner("r1", "h2", revoked=True, last_seen_ms=77)]
     assert await ledger.runner("nobody") is None
@@ -671,36 +657,36 @@ def browser_login(login_id: str = "brs_1", expires_ms: int = 20, tenant_id: str 
 @pytest.mark.req("J-18")
 async def test_a_browser_login_is_changed_while_it_is_there_and_keeps_when_it_was_used(ledger: Ledger) -> None:
     target = PushTarget(id="psh_1", endpoint="https://push.example/1", p256dh="p", auth="a", created_ms=12)
-    await put(ledger, PutBrowserLogin(browser_login()), UseBrowserLogin("t1", "brs_1", 15))
-    await put(ledger, ChangeBrowserLogin(browser_login(push=target)))
+    await put(ledger, Put(browser_login()), Note(BROWSER_LOGINS, "t1", "brs_1", 15))
+    await put(ledger, Change(browser_login(push=target)))
     assert await ledger.browser_login("brs_1") == browser_login(push=target, last_used_ms=15)
     with pytest.raises(Spent):
-        await put(ledger, ChangeBrowserLogin(browser_login(push=None)), ChangeBrowserLogin(browser_login("brs_2")))
+        await put(ledger, Change(browser_login(push=None)), Change(browser_login("brs_2")))
     assert [one.push for one in await ledger.browser_logins("t1")] == [target], "a batch is whole"
-    await put(ledger, SpendBrowserLogin("t1", "brs_1", 19))
+    await put(ledger, Redeem(BROWSER_LOGINS, "t1", "brs_1", 19))
     with pytest.raises(Spent):
-        await put(ledger, ChangeBrowserLogin(browser_login(push=target)))
+        await put(ledger, Change(browser_login(push=target)))
 
 
 @pytest.mark.req("K-1")
 async def test_a_browser_login_is_spent_once_and_with_its_whole_batch(ledger: Ledger) -> None:
-    await put(ledger, PutBrowserLogin(browser_login()), PutBrowserLogin(browser_login("brs_2", 30)),
-              PutBrowserLogin(browser_login("brs_3", tenant_id="t2")), PutBrowserLogin(browser_login("0code", 30)))
+    await put(ledger, Put(browser_login()), Put(browser_login("brs_2", 30)),
+              Put(browser_login("brs_3", tenant_id="t2")), Put(browser_login("0code", 30)))
     with pytest.raises(NameTaken):
-        await put(ledger, PutBrowserLogin(browser_login()))
+        await put(ledger, Put(browser_login()))
     assert await ledger.browser_login("brs_1") == browser_login()
     assert [one.id for one in await ledger.browser_logins("t1")] == ["0code", "brs_1", "brs_2"]
-    await put(ledger, UseBrowserLogin("t1", "brs_1", 15), UseBrowserLogin("t1", "nothing", 15))
+    await put(ledger, Note(BROWSER_LOGINS, "t1", "brs_1", 15), Note(BROWSER_LOGINS, "t1", "nothing", 15))
     assert await ledger.browser_login("brs_1") == browser_login(last_used_ms=15)
-    outcomes = await asyncio.gather(*(put(ledger, SpendBrowserLogin("t1", "0code", 19),
-                                          PutBrowserLogin(browser_login(f"brs_9{i}", 40))) for i in range(5)),
+    outcomes = await asyncio.gather(*(put(ledger, Redeem(BROWSER_LOGINS, "t1", "0code", 19),
+                                          Put(browser_login(f"brs_9{i}", 40))) for i in range(5)),
                                     return_exceptions=True)
     assert sorted(type(one).__name__ for one in outcomes if isinstance(one, Exception)) == ["Spent"] * 4
     assert sum(one.id.startswith("brs_9") for one in await ledger.browser_logins("t1")) == 1
     for login_id, now_ms in (("0code", 19), ("nothing", 19), ("brs_2", 30)):
         with pytest.raises(Spent):
-            await put(ledger, SpendBrowserLogin("t1", login_id, now_ms))
-    await put(ledger, DropBrowserLogins(29))
+            await put(ledger, Redeem(BROWSER_LOGINS, "t1", login_id, now_ms))
+    await put(ledger, Expire(BROWSER_LOGINS, 29))
     assert [await ledger.browser_login(one) for one in ("brs_1", "brs_2", "brs_3")] == [
         None, browser_login("brs_2", 30), None]
 
@@ -712,40 +698,40 @@ def pairing(code: str = "c1", expires_ms: int = 20, tenant_id: str = "t1") -> Pa
 
 @pytest.mark.req("L-3")
 async def test_a_code_is_spent_once_and_with_its_whole_batch(ledger: Ledger) -> None:
-    await put(ledger, PutPairing(pairing()), PutPairing(pairing("c2", 30)), PutPairing(pairing("c3", tenant_id="t2")))
+    await put(ledger, Put(pairing()), Put(pairing("c2", 30)), Put(pairing("c3", tenant_id="t2")))
     with pytest.raises(NameTaken):
-        await put(ledger, PutPairing(pairing()))
+        await put(ledger, Put(pairing()))
     assert await ledger.pairing("c1") == pairing()
     assert (await ledger.pairings("t1", 10), await ledger.pairings("t1", 20)) == (2, 1)
     with pytest.raises(NameTaken):
-        await put(ledger, SpendPairing("t1", "c1", 19), PutRunner(runner("r1", "h")), PutRunner(runner("r2", "h")))
+        await put(ledger, Redeem(PAIRINGS, "t1", "c1", 19), Put(runner("r1", "h")), Put(runner("r2", "h")))
     assert await ledger.pairing("c1") == pairing()
-    outcomes = await asyncio.gather(*(put(ledger, SpendPairing("t1", "c1", 19), PutRunner(runner(f"r{i}", f"h{i}")))
+    outcomes = await asyncio.gather(*(put(ledger, Redeem(PAIRINGS, "t1", "c1", 19), Put(runner(f"r{i}", f"h{i}")))
                                       for i in range(5)), return_exceptions=True)
     assert sorted(type(one).__name__ for one in outcomes if isinstance(one, Exception)) == ["Spent"] * 4
     assert len(await ledger.runners("t1")) == 1
     for code, now_ms in (("c1", 19), ("nothing", 19), ("c2", 30)):
         with pytest.raises(Spent):
-            await put(ledger, SpendPairing("t1", code, now_ms))
-    await put(ledger, DropPairings(29))
+            await put(ledger, Redeem(PAIRINGS, "t1", code, now_ms))
+    await put(ledger, Expire(PAIRINGS, 29))
     assert [await ledger.pairing(code) for code in ("c1", "c2", "c3")] == [None, pairing("c2", 30), None]
 
 
 @pytest.mark.req("K-1")
 async def test_keys_are_found_by_their_hash(ledger: Ledger) -> None:
-    await put(ledger, PutKey(key()))
-    await put(ledger, PutKey(key(revoked=True)))
+    await put(ledger, Put(key()))
+    await put(ledger, Put(key(revoked=True)))
     assert await ledger.key("h1") == key(revoked=True)
     assert await ledger.key("h2") is None
     with pytest.raises(NameTaken):
-        await put(ledger, PutKey(key("k2")))
+        await put(ledger, Put(key("k2")))
 
 
 @pytest.mark.req("K-1")
 async def test_keys_are_listed_by_tenant_and_their_use_is_written_alone(ledger: Ledger) -> None:
-    await put(ledger, PutKey(key("k2", "h2")), PutKey(key("k1", "h1", label="laptop", expires_ms=9, origin="made")),
-              PutKey(key("k3", "h3", tenant_id="t2")))
-    await put(ledger, UseKey("t1", "k1", 77), UseKey("t1", "nothing", 78))
+    await put(ledger, Put(key("k2", "h2")), Put(key("k1", "h1", label="laptop", expires_ms=9, origin="made")),
+              Put(key("k3", "h3", tenant_id="t2")))
+    await put(ledger, Note(KEYS, "t1", "k1", 77), Note(KEYS, "t1", "nothing", 78))
     assert [(one.key_id, one.last_used_ms) for one in await ledger.keys("t1")] == [("k1", 77), ("k2", None)]
     assert await ledger.key_by_id("k1", "t1") == key("k1", "h1", label="laptop", expires_ms=9, origin="made",
                                                      last_used_ms=77)
@@ -755,11 +741,12 @@ async def test_keys_are_listed_by_tenant_and_their_use_is_written_alone(ledger: 
 
 @pytest.mark.req("K-1")
 async def test_no_write_of_one_tenant_reaches_a_credential_of_another(ledger: Ledger) -> None:
-    await put(ledger, PutKey(key()), PutRunner(runner("r1", "h1")), PutPairing(pairing()),
-              PutBrowserLogin(browser_login()))
-    await put(ledger, UseKey("t2", "k1", 77), SeeRunner("t2", "r1", 77), UseBrowserLogin("t2", "brs_1", 77))
-    for write in (SpendPairing("t2", "c1", 19), SpendBrowserLogin("t2", "brs_1", 19),
-                  ChangeBrowserLogin(browser_login(tenant_id="t2"))):
+    await put(ledger, Put(key()), Put(runner("r1", "h1")), Put(pairing()),
+              Put(browser_login()))
+    await put(ledger, *(Note(entity, "t2", one, 77) for entity, one in ((KEYS, "k1"), (RUNNERS, "r1"),
+                                                                       (BROWSER_LOGINS, "brs_1"))))
+    for write in (Redeem(PAIRINGS, "t2", "c1", 19), Redeem(BROWSER_LOGINS, "t2", "brs_1", 19),
+                  Change(browser_login(tenant_id="t2"))):
         with pytest.raises(Spent):
             await put(ledger, write)
     assert await ledger.key("h1") == key()
@@ -771,8 +758,8 @@ async def test_no_write_of_one_tenant_reaches_a_credential_of_another(ledger: Le
 @pytest.mark.req("K-1")
 async def test_tenants_are_kept(ledger: Ledger) -> None:
     acme = TenantRecord(tenant_id="acme", name="Acme", created_ms=5)
-    await put(ledger, PutTenant(TenantRecord(tenant_id="b", name="", created_ms=4)), PutTenant(acme))
-    await put(ledger, PutTenant(msgspec.structs.replace(acme, suspended=True)))
+    await put(ledger, Put(TenantRecord(tenant_id="b", name="", created_ms=4)), Put(acme))
+    await put(ledger, Put(msgspec.structs.replace(acme, suspended=True)))
     assert await ledger.tenant("acme") == msgspec.structs.replace(acme, suspended=True)
     assert await ledger.tenant("other") is None
     assert [one.tenant_id for one in await ledger.tenants()] == ["acme", "b"]
@@ -780,7 +767,7 @@ async def test_tenants_are_kept(ledger: Ledger) -> None:
 
 @pytest.mark.req("K-1")
 async def test_a_row_of_another_tenant_is_not_there(ledger: Ledger) -> None:
-    await put(ledger, PutSession(session("S1")), PutRunner(runner()))
+    await put(ledger, PutSession(session("S1")), Put(runner()))
     assert await ledger.session("S1", "t1") is not None
     assert await ledger.session("S1", "t2") is None
     assert await ledger.runner("r1", "t1") is not None
@@ -894,9 +881,9 @@ async def test_remembered_rules_and_signing_keys_are_found_by_id_and_tenant(ledg
     rules = [RememberedRule(id=f"rul_{i}", tenant_id=tenant, created_at="", created_by="user:kim", approval_id="a",
                             rule={"name": "n", "effect": "allow"}) for i, tenant in enumerate(("t1", "t2", "t1"))]
     key = SigningKey(key_id="sgk_1", tenant_id="t1", owner=Actor(type="user", id="kim"), public_key="", created_at="")
-    await put(ledger, *(PutRule(RuleRecord(rule=rule)) for rule in rules), PutSigningKey(SigningKeyRecord(key=key)))
+    await put(ledger, *(Put(RuleRecord(rule=rule)) for rule in rules), Put(SigningKeyRecord(key=key)))
     revoked = msgspec.structs.replace(rules[0], revoked_at="now")
-    await put(ledger, PutRule(RuleRecord(rule=revoked)))
+    await put(ledger, Put(RuleRecord(rule=revoked)))
     assert [one.rule.id for one in await ledger.rules()] == ["rul_1", "rul_2"]
     assert [one.rule.id for one in await ledger.rules("t1")] == ["rul_2"]
     assert [one.rule for one in await ledger.rules("t1", revoked=True)] == [revoked, rules[2]]
@@ -910,9 +897,9 @@ async def test_remembered_rules_and_signing_keys_are_found_by_id_and_tenant(ledg
 
 @pytest.mark.req("P-7")
 async def test_what_a_day_has_spent_adds_up_by_its_pot_or_not_at_all(ledger: Ledger) -> None:
-    def spent(day: int, scope: str, micros: int, raised: int = 0) -> Spend:
-        return Spend(SpendingRecord(tenant_id="t1", budget="b", scope=scope, day=day, spent_micros=micros,
-                                    raised_micros=raised))
+    def spent(day: int, scope: str, micros: int, raised: int = 0) -> Add:
+        return Add(SpendingRecord(tenant_id="t1", budget="b", scope=scope, day=day, spent_micros=micros,
+                                  raised_micros=raised))
 
     await put(ledger, spent(7, "", 5), spent(7, "claude", 2**50))
     await put(ledger, spent(7, "", 6, 40), spent(8, "", 1))
@@ -920,16 +907,16 @@ async def test_what_a_day_has_spent_adds_up_by_its_pot_or_not_at_all(ledger: Led
         await ledger.commit(WriteBatch([spent(7, "", 100)], (("nobody", 1),)))
     assert [(one.scope, one.spent_micros, one.raised_micros) for one in await ledger.spending(7)] == [
         ("", 11, 40), ("claude", 2**50, 0)]
-    await put(ledger, DropSpending(8))
+    await put(ledger, Expire(SPENDING, 7))
     assert await ledger.spending(7) == []
     assert [one.spent_micros for one in await ledger.spending(8)] == [1]
 
 
 @pytest.mark.req("J-13")
 async def test_usage_adds_up_by_its_place_and_is_summed_by_what_is_asked(ledger: Ledger) -> None:
-    def used(day: int, tokens: int, **more: Any) -> CountUsage:
-        return CountUsage(UsageRecord(**{"tenant_id": "t1", "day": day, "agent_id": "claude", "session_id": "s1",
-                                         "person": "user:ann\0", "turns": 1, "input_tokens": tokens, **more}))
+    def used(day: int, tokens: int, **more: Any) -> Add:
+        return Add(UsageRecord(**{"tenant_id": "t1", "day": day, "agent_id": "claude", "session_id": "s1",
+                                  "person": "user:ann\0", "turns": 1, "input_tokens": tokens, **more}))
 
     await put(ledger, used(7, 5), used(7, 2**40, model="opus"), used(7, 6, cost_micros=3), used(9, 1))
     await put(ledger, used(7, 2, session_id="s2", output_tokens=1), used(8, 99, tenant_id="t2"))
@@ -947,7 +934,7 @@ async def test_usage_adds_up_by_its_place_and_is_summed_by_what_is_asked(ledger:
     assert (first.places, first.total.turns) == (2, 4)
     found = await ledger.usage(UsageQuery("t1", 0, 99, frozenset({"agent"}), "claude", None, "s2", "user:ann\0"))
     assert [one.input_tokens for one in found.records] == [2]
-    await put(ledger, DropUsage(9))
+    await put(ledger, Expire(USAGE, 8))
     assert (await ledger.usage(UsageQuery("t1", 0, 99))).total.turns == 1
     nothing = await ledger.usage(UsageQuery("t9", 0, 99, frozenset({"day"})))
     assert nothing == ([], 0, UsageRecord(tenant_id="t9"))
@@ -961,13 +948,13 @@ async def test_questions_to_approvers_are_found_when_they_are_due(ledger: Ledger
 
     assert await ledger.next_delivery_ms() is None
     rows = [question("d1", 20), question("d2", 10), question("d3", None, "dead"), question("d4", 15, tenant="t2")]
-    await put(ledger, *map(PutDelivery, rows))
+    await put(ledger, *map(Put, rows))
     assert await ledger.next_delivery_ms() == 10
     assert [one.delivery.id for one in await ledger.deliveries_due(19, 10)] == ["d2", "d4"]
     assert [one.delivery.id for one in await ledger.deliveries_due(99, 1)] == ["d2"]
     assert [one.delivery.id for one in await ledger.deliveries("t1", None, 10)] == ["d3", "d2", "d1"]
     assert [one.delivery.id for one in await ledger.deliveries("t1", "pending", 1)] == ["d2"]
-    await put(ledger, PutDelivery(question("d2", None, "delivered")))
+    await put(ledger, Put(question("d2", None, "delivered")))
     assert await ledger.next_delivery_ms() == 15
     assert await ledger.delivery("d2") == question("d2", None, "delivered")
     assert await ledger.delivery("d9") is None

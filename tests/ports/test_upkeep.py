@@ -13,7 +13,7 @@ from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite import upkeep as sqlite_upkeep
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.ports.ledger import Append, Ledger, PutCommand, PutControl, PutDelivery, PutFile, PutSession, WriteBatch
+from interlock.ports.ledger import Append, Ledger, Put, PutCommand, PutControl, PutFile, PutSession, WriteBatch
 from interlock.ports.upkeep import Counts, PrunedRows
 from interlock.protocol.clock import iso
 from interlock.protocol.records import CommandRecord, ControlRecord, DeliveryRecord, FileRecord, SessionRecord
@@ -136,8 +136,8 @@ async def test_deliveries_that_have_ended_are_forgotten(ledger: Ledger) -> None:
     for number, (state, made) in enumerate((("delivered", BEFORE - 1), ("pending", BEFORE - 1), ("dead", BEFORE))):
         delivery = Delivery(id=f"dlv_{number}", tenant_id="t", channel="h", approval_id="a", state=state,  # type: ignore[arg-type]
                             created_at=iso(made))
-        await ledger.commit(WriteBatch([PutDelivery(DeliveryRecord(delivery=delivery,
-                                                                   due_ms=NOW if state == "pending" else None))]))
+        await ledger.commit(WriteBatch([Put(DeliveryRecord(delivery=delivery,
+                                                           due_ms=NOW if state == "pending" else None))]))
     assert await ledger.forget_deliveries("t", BEFORE, dry=True) == 1
     assert await ledger.forget_deliveries("t", BEFORE) == 1
     assert [one.delivery.state for one in await ledger.deliveries("t", None, 9)] == ["dead", "pending"]

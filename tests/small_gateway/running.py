@@ -22,7 +22,7 @@ from interlock.gateway.rest.service import Front, GatewayFacts
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, listen, make_server, port_of
 from interlock.gateway.webhooks import WebhookService
-from interlock.ports.ledger import PutKey, PutTenant, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
 from small_gateway.declared import check_declared
@@ -101,9 +101,9 @@ async def running(
     desk = desk or SmallDesk()
     desk.metrics = Metrics("0.1.0", open_to)
     for tenant in ("default", "other"):
-        await desk.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id=tenant, name="", created_ms=NOW))]))
+        await desk.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id=tenant, name="", created_ms=NOW))]))
         for role in ("owner", "admin", "operator", "approver", "viewer", "auditor"):
-            await desk.ledger.commit(WriteBatch([PutKey(KeyRecord(
+            await desk.ledger.commit(WriteBatch([Put(KeyRecord(
                 key_sha256=digest(f"ilk_{tenant}_{role}"), key_id=f"{tenant}-{role}", tenant_id=tenant, role=role,
                 principal=Actor(type="user", id=role), created_ms=NOW,
             ))]))

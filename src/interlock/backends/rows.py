@@ -14,21 +14,10 @@ from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
-    BrowserLoginRecord,
     CommandRecord,
-    DeliveryRecord,
-    DrainRecord,
     FileRecord,
     IdempotencyRecord,
-    KeyRecord,
-    PairingRecord,
-    RuleRecord,
-    RunnerRecord,
     SessionRecord,
-    SigningKeyRecord,
-    SpendingRecord,
-    TenantRecord,
-    UsageRecord,
 )
 
 Row = tuple[Any, ...]
@@ -37,16 +26,7 @@ _usage = msgspec.json.Decoder(dict[str, Any])
 _headers = msgspec.json.Decoder(dict[str, str])
 _command = msgspec.json.Decoder(CommandRecord)
 _approval = msgspec.json.Decoder(ApprovalRecord)
-_delivery = msgspec.json.Decoder(DeliveryRecord)
-_rule = msgspec.json.Decoder(RuleRecord)
-_drain = msgspec.json.Decoder(DrainRecord)
-_runner = msgspec.json.Decoder(RunnerRecord)
-_signing_key = msgspec.json.Decoder(SigningKeyRecord)
 _file = msgspec.json.Decoder(FileRecord)
-_pairing = msgspec.json.Decoder(PairingRecord)
-_browser_login = msgspec.json.Decoder(BrowserLoginRecord)
-_key = msgspec.json.Decoder(KeyRecord)
-_tenant = msgspec.json.Decoder(TenantRecord)
 
 
 def session_row(record: SessionRecord) -> Row:
@@ -136,74 +116,6 @@ def idempotency_of(scope: str, row: Row) -> IdempotencyRecord:
     )  # fmt: skip
 
 
-def delivery_row(record: DeliveryRecord) -> Row:
-    """Columns of PUT_DELIVERY."""
-    return record.delivery.id, record.delivery.tenant_id, record.delivery.state, record.due_ms, _encode(record)
-
-
-def delivery_of(row: Row) -> DeliveryRecord:
-    """Read a question's body."""
-    return _delivery.decode(row[0])
-
-
-def drain_row(record: DrainRecord) -> Row:
-    """Columns of PUT_DRAIN."""
-    return record.tenant_id, record.drain.scope, record.drain.id or "", _encode(record)
-
-
-def drain_of(row: Row) -> DrainRecord:
-    """Read a drain's body."""
-    return _drain.decode(row[0])
-
-
-def rule_row(record: RuleRecord) -> Row:
-    """Columns of PUT_RULE."""
-    return record.rule.id, record.rule.tenant_id, int(record.rule.revoked_at is not None), _encode(record)
-
-
-def rule_of(row: Row) -> RuleRecord:
-    """Read a remembered rule's body."""
-    return _rule.decode(row[0])
-
-
-def spending_row(record: SpendingRecord) -> Row:
-    """Columns of SPEND."""
-    return (record.tenant_id, record.budget, record.scope, record.day, record.spent_micros, record.raised_micros)
-
-
-def spending_of(row: Row) -> SpendingRecord:
-    """Read a row of SPENDING."""
-    tenant_id, budget, scope, day, spent, raised = row
-    return SpendingRecord(tenant_id=tenant_id, budget=budget, scope=scope, day=day, spent_micros=spent,
-                          raised_micros=raised)
-
-
-def usage_row(record: UsageRecord) -> Row:
-    """Columns of COUNT_USAGE."""
-    return msgspec.structs.astuple(record)
-
-
-def signing_key_row(record: SigningKeyRecord) -> Row:
-    """Columns of PUT_SIGNING_KEY."""
-    return record.key.key_id, record.key.tenant_id, _encode(record)
-
-
-def signing_key_of(row: Row) -> SigningKeyRecord:
-    """Read a signing key's body."""
-    return _signing_key.decode(row[0])
-
-
-def runner_row(record: RunnerRecord) -> Row:
-    """Columns of PUT_RUNNER."""
-    return record.runner_id, record.tenant_id, record.token_sha256, record.last_seen_ms, _encode(record)
-
-
-def runner_of(row: Row) -> RunnerRecord:
-    """Read a runner's body, and when it was last seen; a row from before that column has 0 there."""
-    record = _runner.decode(row[0])
-    return msgspec.structs.replace(record, last_seen_ms=row[1]) if row[1] else record
-
-
 def file_row(record: FileRecord) -> Row:
     """Columns of ADD_FILE."""
     return record.session_id, record.transfer_id, _encode(record)
@@ -212,51 +124,6 @@ def file_row(record: FileRecord) -> Row:
 def file_of(body: bytes) -> FileRecord:
     """Read a file's body."""
     return _file.decode(body)
-
-
-def pairing_row(record: PairingRecord) -> Row:
-    """Columns of ADD_PAIRING."""
-    return record.code_sha256, record.tenant_id, record.expires_ms, _encode(record)
-
-
-def pairing_of(row: Row) -> PairingRecord:
-    """Read a code's body."""
-    return _pairing.decode(row[0])
-
-
-def browser_login_row(record: BrowserLoginRecord) -> Row:
-    """Columns of ADD_BROWSER_LOGIN."""
-    return record.id, record.tenant_id, record.expires_ms, record.last_used_ms, _encode(record)
-
-
-def changed_browser_login_row(record: BrowserLoginRecord) -> Row:
-    """Columns of CHANGE_BROWSER_LOGIN."""
-    return record.tenant_id, record.id, _encode(record)
-
-
-def browser_login_of(row: Row) -> BrowserLoginRecord:
-    """Read a browser session or code, and when it was last used."""
-    return msgspec.structs.replace(_browser_login.decode(row[0]), last_used_ms=row[1])
-
-
-def key_row(record: KeyRecord) -> Row:
-    """Columns of PUT_KEY."""
-    return record.key_id, record.key_sha256, record.tenant_id, record.last_used_ms or 0, _encode(record)
-
-
-def key_of(row: Row) -> KeyRecord:
-    """Read a key's body, and when it was last used; 0 there is never."""
-    return msgspec.structs.replace(_key.decode(row[0]), last_used_ms=row[1] or None)
-
-
-def tenant_row(record: TenantRecord) -> Row:
-    """Columns of PUT_TENANT."""
-    return record.tenant_id, _encode(record)
-
-
-def tenant_of(row: Row) -> TenantRecord:
-    """Read a tenant's body."""
-    return _tenant.decode(row[0])
 
 
 _personal = msgspec.json.Decoder(dict[str, tuple[str, str]])

@@ -15,7 +15,8 @@ from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.rows import LOOKS, RowAudit
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import AuditAppend, DropDrain, Ledger, PutDrain, PutIdempotency, WriteBatch
+from interlock.ports.entities import DRAINS
+from interlock.ports.ledger import AuditAppend, Drop, Ledger, Put, PutIdempotency, WriteBatch
 from interlock.ports.signals import Signal
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain, DrainBody, DrainScope
@@ -107,7 +108,7 @@ class Drains:
                 begun = Drain(scope=body.scope, id=name or None, at=iso(self._clock.now_ms()),
                               by=who_is(principal)["id"], reason=body.reason)
                 record = DrainRecord(tenant_id=principal.tenant_id, drain=begun)
-                changes = [PutDrain(record), self._audit(principal, "drain", body, name, bound(record))]
+                changes = [Put(record), self._audit(principal, "drain", body, name, bound(record))]
             after = {**self.in_force, key: begun}
             await self._commit(changes, keep, principal, after)
 
@@ -124,7 +125,7 @@ class Drains:
             await self._permit(principal, "undrain", body)
             after = {other: drain for other, drain in self.in_force.items() if other != key}
             row = ended(drain_row(*key))
-            await self._commit([DropDrain(*key), self._audit(principal, "undrain", body, name, row)], keep, principal,
+            await self._commit([Drop(DRAINS, key), self._audit(principal, "undrain", body, name, row)], keep, principal,
                                after)
         self.on_undrained()
 

@@ -51,7 +51,8 @@ from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
 from interlock.engine.workspace_looks import WorkspaceLooks
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, LedgerError, SeeRunner, StoredBallot, WriteBatch
+from interlock.ports.entities import RUNNERS
+from interlock.ports.ledger import Ledger, LedgerError, Note, StoredBallot, WriteBatch
 from interlock.ports.objects import Objects
 from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.access import OWNER_TENANT
@@ -334,7 +335,7 @@ class Engine:
     async def seen(self, tenant_id: str, runner_id: str) -> None:
         """Note that a runner came or went (L-6). What cannot be noted is only a listing's detail."""
         with contextlib.suppress(LedgerError):
-            await self.ledger.commit(WriteBatch([SeeRunner(tenant_id, runner_id, self.clock.now_ms())]))
+            await self.ledger.commit(WriteBatch([Note(RUNNERS, tenant_id, runner_id, self.clock.now_ms())]))
 
     @property
     def up(self) -> bool:

@@ -26,23 +26,23 @@ from interlock.ports import trips
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import (
     FIRST_EPOCH,
+    Add,
     BeginLane,
     Fenced,
     Ledger,
     LedgerError,
     LedgerWrite,
     OutcomeUnknown,
-    PutDelivery,
+    Put,
     PutIdempotency,
     PutTranscript,
-    Spend,
     WriteBatch,
 )
 from interlock.ports.objects import ObjectsError
 from interlock.ports.signals import Signal
 from interlock.ports.trips import Trips
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import IdempotencyRecord
+from interlock.protocol.records import DeliveryRecord, IdempotencyRecord, SpendingRecord
 
 BROKEN_WAIT_S = 5.0
 """A lane whose ledger failed is read again after this, if it has clocks."""
@@ -241,9 +241,10 @@ class LaneShell:
         written = set(map(type, lane.out.writes))
         if PutTranscript in written:
             self._lanes.on_transcript()
-        if PutDelivery in written:
+        rows = {type(write.record) for write in lane.out.writes if isinstance(write, (Put, Add))}
+        if DeliveryRecord in rows:
             self._lanes.on_delivery()
-        if Spend in written:
+        if SpendingRecord in rows:
             self._lanes.settle(lane.out.writes, self)
         # The runner first: it may be waiting with a full window, and there are more viewers than acknowledgements.
         self._send(next((job.link for job in reversed(group) if job.link is not None), None))

@@ -15,7 +15,7 @@ from interlock.command.card.text import visible
 from interlock.command.record_seal import BrokenRecord, changed_approval, read
 from interlock.ports.channel import ApprovalNotice, Channel, NoReceiver, NotAsked
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Ledger, LedgerError, PutDelivery, WriteBatch
+from interlock.ports.ledger import Ledger, LedgerError, Put, WriteBatch
 from interlock.protocol.records import DEVICES, ApprovalRecord, DeliveryRecord
 from interlock.protocol.resources import Approval, Delivery, DeliveryState
 
@@ -89,7 +89,7 @@ class Notifier:
                     return await self._deliver(record)
 
             done = await asyncio.gather(*(deliver(record) for record in due))
-            await self._ledger.commit(WriteBatch([PutDelivery(record) for record in done]))
+            await self._ledger.commit(WriteBatch([Put(record) for record in done]))
 
     async def _run(self) -> None:
         while True:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from interlock.command.budget import DAY_MS, BudgetRule, Pot, Spending, dollars, place_of
 from interlock.engine.bridge.budgets import next_day_ms
-from interlock.ports.ledger import DropSpending, DropUsage, Ledger, LedgerWrite, Spend, WriteBatch
+from interlock.ports.entities import SPENDING, USAGE
+from interlock.ports.ledger import Add, Expire, Ledger, LedgerWrite, WriteBatch
 from interlock.protocol import resources
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import USAGE_DAYS as KEPT_DAYS
+from interlock.protocol.records import SpendingRecord
 
 POTS_SHOWN = 100
 """Pots of a budget that its resource lists; how many more there are is said."""
@@ -18,7 +20,7 @@ POTS_SHOWN = 100
 async def read_spending(ledger: Ledger, now_ms: int) -> Spending:
     """Take up today's pots at a start; what has been kept long enough is forgotten."""
     day = now_ms // DAY_MS
-    await ledger.commit(WriteBatch([DropSpending(day - KEPT_DAYS), DropUsage(day - KEPT_DAYS)]))
+    await ledger.commit(WriteBatch([Expire(SPENDING, day - KEPT_DAYS - 1), Expire(USAGE, day - KEPT_DAYS - 1)]))
     return Spending(await ledger.spending(day))
 
 
@@ -28,7 +30,7 @@ def settle(spending: Spending, budgets: Sequence[BudgetRule], writes: Iterable[L
     limits = {budget.name: budget.day_micros for budget in budgets}
     concerned: set[str] = set()
     for write in writes:
-        if not isinstance(write, Spend):
+        if not isinstance(write, Add) or not isinstance(write.record, SpendingRecord):
             continue
         before = spending.pot(place_of(write.record))
         spending.take(write.record)

@@ -19,17 +19,18 @@ from interlock.command.register import bound, ended, row_of
 from interlock.gateway.credentials import BROWSER_ID_PREFIX, BROWSER_PREFIX, KEY_PREFIX, Credentials, digest, is_live
 from interlock.gateway.rates import Rates
 from interlock.ports.clock import Clock, Entropy
+from interlock.ports.entities import BROWSER_LOGINS
 from interlock.ports.ledger import (
     AuditAppend,
-    DropBrowserLogins,
+    Expire,
     Ledger,
     LedgerError,
     LedgerWrite,
-    PutBrowserLogin,
+    Note,
+    Put,
     PutIdempotency,
-    SpendBrowserLogin,
+    Redeem,
     Spent,
-    UseBrowserLogin,
     WriteBatch,
 )
 from interlock.protocol.access import (
@@ -106,7 +107,7 @@ class BrowserSessions:
                 raise Problem("QuotaExceeded", f"{MAX_BROWSER_CODES} login codes are waiting to be used already.",
                               hint="Use one, or wait until the oldest is over: 5 minutes at most.")
             await self._ledger.commit(WriteBatch([
-                DropBrowserLogins(now), PutBrowserLogin(record), AuditAppend(self._draft(principal, "login", meta)),
+                Expire(BROWSER_LOGINS, now), Put(record), AuditAppend(self._draft(principal, "login", meta)),
                 PutIdempotency(remember(shown))]))
         return shown
 
@@ -125,7 +126,7 @@ class BrowserSessions:
             if record is None or key is None or record.form != "code" or record.expires_ms <= now:
                 raise self._wrong(source)
             principal = await self._principal(key, record.role, source)
-        spend: list[LedgerWrite] = [SpendBrowserLogin(record.tenant_id, record.id, now)]
+        spend: list[LedgerWrite] = [Redeem(BROWSER_LOGINS, record.tenant_id, record.id, now)]
         try:
             return await self._open(principal, key, cookie, label, personal, record.ends_ms, spend)
         except Spent:
@@ -178,7 +179,7 @@ class BrowserSessions:
             self._noted.popitem(last=False)
         # A store that cannot take it (a full disk) must not shut out the person who would mend it.
         with contextlib.suppress(LedgerError):
-            await self._ledger.commit(WriteBatch([UseBrowserLogin(tenant_id, login_id, now)]))
+            await self._ledger.commit(WriteBatch([Note(BROWSER_LOGINS, tenant_id, login_id, now)]))
 
     async def _open(self, principal: Principal, key: KeyRecord, cookie: str, label: str, personal: Mapping[str, str],
                     ends_ms: int | None, spend: list[LedgerWrite]) -> NewBrowserSession:
@@ -202,7 +203,7 @@ class BrowserSessions:
             )
             meta = {"step": "opened", "browser_session": record.id, "key_id": key.key_id, "role": principal.role,
                     "by": "code" if spend else "key", **bound(record)}
-            await self._ledger.commit(WriteBatch([*spend, DropBrowserLogins(now), PutBrowserLogin(record),
+            await self._ledger.commit(WriteBatch([*spend, Expire(BROWSER_LOGINS, now), Put(record),
                                                   AuditAppend(self._draft(principal, "login", meta, personal))]))
             for one in own[: max(0, len(own) + 1 - MAX_KEY_BROWSER_SESSIONS)]:
                 with contextlib.suppress(Spent):
@@ -212,7 +213,7 @@ class BrowserSessions:
 
     def _ending(self, record: BrowserLoginRecord, principal: Principal, step: str) -> list[LedgerWrite]:
         meta = {"step": step, "browser_session": record.id, "key_id": record.key_id, **ended(row_of(record))}
-        return [SpendBrowserLogin(record.tenant_id, record.id, self._clock.now_ms()),
+        return [Redeem(BROWSER_LOGINS, record.tenant_id, record.id, self._clock.now_ms()),
                 AuditAppend(self._draft(principal, "logout", meta))]
 
     async def _sessions(self, tenant_id: str) -> list[BrowserLoginRecord]:

@@ -19,7 +19,8 @@ from interlock.command.register import bound
 from interlock.engine.rows import RowAudit
 from interlock.engine.tenant_place import refusal
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, LedgerWrite, PutKey, PutTenant, UseKey, WriteBatch
+from interlock.ports.entities import KEYS
+from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, LedgerWrite, Note, Put, WriteBatch
 from interlock.ports.signals import Signal
 from interlock.protocol.access import (
     BROWSER_IDLE_MS,
@@ -93,13 +94,13 @@ async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entrop
         draft = AuditDraft(tenant_id=OWNER_TENANT, at=iso(now), who={"id": "gateway", "role": "system"},
                            action="policy_change",
                            meta={"step": "tenant_made", "tenant_id": OWNER_TENANT, **bound(tenant)})
-        writes += [PutTenant(tenant), AuditAppend(draft)]
+        writes += [Put(tenant), AuditAppend(draft)]
     if known is None:
         known = KeyRecord(
             key_sha256=digest(key), key_id="key_" + ulid(now, entropy(10)), tenant_id=OWNER_TENANT, label=OWNER_FILE,
             principal=Actor(type="user", id="owner"), role="owner", created_ms=now, origin="file",
         )
-        writes += [PutKey(known), *await _replacing(ledger, known, now, shared=shared)]
+        writes += [Put(known), *await _replacing(ledger, known, now, shared=shared)]
     elif known.revoked:
         log.warning("owner_key_is_revoked", remedy=f"remove {state_dir / OWNER_FILE} and start anew for another one")
     if writes:
@@ -119,7 +120,7 @@ async def _replacing(ledger: Ledger, fresh: KeyRecord, now_ms: int, *, shared: b
     writes: list[LedgerWrite] = [AuditAppend(made)]
     for one in earlier:
         meta = {"step": "owner_file", "key_id": one.key_id, **bound(one)}
-        writes += [PutKey(one),
+        writes += [Put(one),
                    AuditAppend(AuditDraft(tenant_id=OWNER_TENANT, at=at, who=who, action="revoke", meta=meta))]
     return writes
 
@@ -322,7 +323,7 @@ class Credentials:
         if record.last_used_ms is None or now - record.last_used_ms >= USED_INTERVAL_MS:
             # A store that cannot take it (a full disk) must not shut out who would mend it.
             with contextlib.suppress(LedgerError):
-                await self._ledger.commit(WriteBatch([UseKey(record.tenant_id, record.key_id, now)]))
+                await self._ledger.commit(WriteBatch([Note(KEYS, record.tenant_id, record.key_id, now)]))
         return _principal(record, record.role)
 
     async def _runner(self, hashed: str) -> Principal:

@@ -13,7 +13,7 @@ from interlock.command.register import bound
 from interlock.engine.tenant_place import refusal
 from interlock.gateway.credentials import OWNER_TENANT, Credentials, digest, new_key, owns_all
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import AuditAppend, Ledger, PutIdempotency, PutKey, WriteBatch
+from interlock.ports.ledger import AuditAppend, Ledger, Put, PutIdempotency, WriteBatch
 from interlock.protocol.access import (
     GIVEN_ROLES,
     MAX_KEYS,
@@ -114,7 +114,7 @@ class KeyStore:
         return revoked
 
     async def _commit(self, record: KeyRecord, draft: AuditDraft, answer: IdempotencyRecord) -> None:
-        await self._ledger.commit(WriteBatch([PutKey(record), AuditAppend(draft), PutIdempotency(answer)]))
+        await self._ledger.commit(WriteBatch([Put(record), AuditAppend(draft), PutIdempotency(answer)]))
 
     async def _find(self, principal: Principal, key_id: str) -> KeyRecord:
         """Find a key of the principal's tenant, or any for an owner. What only an owner may touch is as good as his:

@@ -16,17 +16,8 @@ from interlock.command.register import bound
 from interlock.engine.rows import RowAudit
 from interlock.gateway.credentials import digest
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import (
-    AuditAppend,
-    DropPairings,
-    Ledger,
-    PutIdempotency,
-    PutPairing,
-    PutRunner,
-    SpendPairing,
-    Spent,
-    WriteBatch,
-)
+from interlock.ports.entities import PAIRINGS
+from interlock.ports.ledger import AuditAppend, Expire, Ledger, Put, PutIdempotency, Redeem, Spent, WriteBatch
 from interlock.ports.signals import Signal
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import crockford, read_crockford, ulid
@@ -107,7 +98,7 @@ class Pairings:
         shown = PairingCode(code=f"{code[:5]}-{code[5:]}", expires_at=iso(record.expires_ms),
                             device_name=device_name or None)
         audit = self._draft(tenant, _who(principal), "pair", {"step": "code", **bound(record)}, device_name)
-        await self._ledger.commit(WriteBatch([DropPairings(now), PutPairing(record), AuditAppend(audit),
+        await self._ledger.commit(WriteBatch([Expire(PAIRINGS, now), Put(record), AuditAppend(audit),
                                               PutIdempotency(remember(shown))]))
         return shown
 
@@ -133,7 +124,7 @@ class Pairings:
         audit = self._draft(record.tenant_id, record.by, "pair",
                             {"step": "paired", "runner_id": runner.runner_id, **bound(runner)}, runner.device_name)
         try:
-            await self._ledger.commit(WriteBatch([SpendPairing(record.tenant_id, hashed, now), PutRunner(runner),
+            await self._ledger.commit(WriteBatch([Redeem(PAIRINGS, record.tenant_id, hashed, now), Put(runner),
                                                   AuditAppend(audit)]))
         except Spent:
             raise self._wrong(source) from None
@@ -160,7 +151,7 @@ class Pairings:
             changed = msgspec.structs.replace(record, token_sha256=digest(token))
             audit = self._draft(record.tenant_id, _who(principal), "pair",
                                 {"step": "rotated", "runner_id": runner_id, **bound(changed)})
-            await self._ledger.commit(WriteBatch([PutRunner(changed), AuditAppend(audit),
+            await self._ledger.commit(WriteBatch([Put(changed), AuditAppend(audit),
                                                   PutIdempotency(remember(told))]))
         self._shut_out(runner_id, "the runner's token was changed")
         return told
@@ -173,7 +164,7 @@ class Pairings:
             revoked = msgspec.structs.replace(record, revoked=True)
             audit = self._draft(record.tenant_id, _who(principal), "revoke",
                                 {"runner_id": runner_id, **bound(revoked)})
-            changes = [] if record.revoked else [PutRunner(revoked), AuditAppend(audit)]
+            changes = [] if record.revoked else [Put(revoked), AuditAppend(audit)]
             await self._ledger.commit(WriteBatch([*changes, PutIdempotency(remember(revoked))]))
         self._shut_out(runner_id, "the runner was revoked")
         return revoked
@@ -190,7 +181,7 @@ class Pairings:
                                   last_seen_ms=known.last_seen_ms if known else now)
             audit = self._draft(tenant_id, {"id": "gateway", "role": "system"}, "pair",
                                 {"step": "paired", "runner_id": runner_id, **bound(record)}, device_name)
-            await self._ledger.commit(WriteBatch([PutRunner(record), AuditAppend(audit)]))
+            await self._ledger.commit(WriteBatch([Put(record), AuditAppend(audit)]))
         return True
 
     async def _runner(self, principal: Principal, runner_id: str) -> RunnerRecord:

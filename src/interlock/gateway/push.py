@@ -20,15 +20,7 @@ from interlock.command.register import bound
 from interlock.gateway.credentials import Credentials
 from interlock.ports.channel import ApprovalNotice, Channel, NoReceiver, NotAsked
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import (
-    AuditAppend,
-    ChangeBrowserLogin,
-    Ledger,
-    LedgerWrite,
-    PutIdempotency,
-    Spent,
-    WriteBatch,
-)
+from interlock.ports.ledger import AuditAppend, Change, Ledger, LedgerWrite, PutIdempotency, Spent, WriteBatch
 from interlock.ports.outbound_http import UrlRefused
 from interlock.protocol.access import MAX_PUSH_SUBSCRIPTIONS, PushSubscription, PushSubscriptionBody, named_roles
 from interlock.protocol.clock import iso, parse_iso
@@ -204,7 +196,7 @@ class PushService:
         meta = {"step": "unsubscribed" if target is None else "subscribed", "browser_session": login.id,
                 "key_id": login.key_id, **bound(changed)}
         draft = AuditDraft(tenant_id=login.tenant_id, at=iso(self._clock.now_ms()), who=who, action="login", meta=meta)
-        return [ChangeBrowserLogin(changed), AuditAppend(draft)]
+        return [Change(changed), AuditAppend(draft)]
 
 
 class BrowserChannel(Channel):

@@ -11,7 +11,7 @@ import msgspec
 from interlock.command.register import bound
 from interlock.gateway.credentials import OWNER_TENANT, Credentials, owns_all
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import AuditAppend, Ledger, PutIdempotency, PutTenant, WriteBatch
+from interlock.ports.ledger import AuditAppend, Ledger, Put, PutIdempotency, WriteBatch
 from interlock.protocol.access import MAX_TENANTS, TENANT_ID, TenantBody
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem
@@ -74,7 +74,7 @@ class TenantStore:
         """The owner did it, so his log has it; the tenant's own log begins with what it does itself."""
         draft = AuditDraft(tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=principal.who,
                            action="policy_change", meta={"step": step, "tenant_id": record.tenant_id, **bound(record)})
-        await self._ledger.commit(WriteBatch([PutTenant(record), AuditAppend(draft), PutIdempotency(answer)]))
+        await self._ledger.commit(WriteBatch([Put(record), AuditAppend(draft), PutIdempotency(answer)]))
 
 
 def _check(principal: Principal) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.ports.channel import Channel, NotAsked
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, PutDelivery, PutIdempotency, WriteBatch
+from interlock.ports.ledger import Ledger, Put, PutIdempotency, WriteBatch
 from interlock.ports.signals import Signal
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Problem
@@ -69,7 +69,7 @@ class WebhookService:
 
     async def retry(self, record: DeliveryRecord, remembered: IdempotencyRecord) -> None:
         """Keep a question that is to be sent again, and its answer."""
-        await self._ledger.commit(WriteBatch([PutDelivery(record), PutIdempotency(remembered)]))
+        await self._ledger.commit(WriteBatch([Put(record), PutIdempotency(remembered)]))
         self.nudge()
 
     async def again(self, principal: Principal, delivery_id: str) -> DeliveryRecord:

@@ -6,86 +6,58 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.command.audit_tree import SubtreeHashes
+from interlock.ports.access import AccessReads
 from interlock.ports.stored_lanes import LaneReads
 from interlock.ports.upkeep import Upkeep
-from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.ports.writes import (
+    Add,
     Append,
     AuditAppend,
     BeginLane,
-    ChangeBrowserLogin,
-    CountUsage,
-    DropBrowserLogins,
+    Change,
+    Drop,
     DropControls,
-    DropDrain,
-    DropPairings,
-    DropSpending,
     DropTranscript,
-    DropUsage,
     EraseAudit,
+    Expire,
     LedgerWrite,
+    Note,
+    Put,
     PutApproval,
-    PutBrowserLogin,
     PutCommand,
     PutControl,
-    PutDelivery,
-    PutDrain,
     PutFact,
     PutFile,
     PutIdempotency,
-    PutKey,
-    PutPairing,
-    PutRule,
-    PutRunner,
     PutSession,
-    PutSigningKey,
-    PutTenant,
     PutTranscript,
-    SeeRunner,
-    Spend,
-    SpendBrowserLogin,
-    SpendPairing,
-    UseBrowserLogin,
-    UseKey,
+    Redeem,
 )
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
-    BrowserLoginRecord,
     CommandRecord,
-    DeliveryRecord,
-    DrainRecord,
     EventKind,
     FileRecord,
     IdempotencyRecord,
-    KeyRecord,
-    PairingRecord,
-    RuleRecord,
-    RunnerRecord,
     SessionRecord,
-    SigningKeyRecord,
-    SpendingRecord,
-    TenantRecord,
 )
 
 __all__ = [
     "EVERY_SESSION",
     "FIRST_EPOCH",
+    "Add",
     "Append",
     "AuditAppend",
     "BeginLane",
-    "ChangeBrowserLogin",
+    "Change",
     "CommandQuery",
-    "CountUsage",
-    "DropBrowserLogins",
+    "Drop",
     "DropControls",
-    "DropDrain",
-    "DropPairings",
-    "DropSpending",
     "DropTranscript",
-    "DropUsage",
     "Due",
     "EraseAudit",
+    "Expire",
     "Fenced",
     "Full",
     "Ledger",
@@ -93,32 +65,20 @@ __all__ = [
     "LedgerWrite",
     "MakeRoom",
     "NameTaken",
+    "Note",
+    "Put",
     "PutApproval",
-    "PutBrowserLogin",
     "PutCommand",
     "PutControl",
-    "PutDelivery",
-    "PutDrain",
     "PutFact",
     "PutFile",
     "PutIdempotency",
-    "PutKey",
-    "PutPairing",
-    "PutRule",
-    "PutRunner",
     "PutSession",
-    "PutSigningKey",
-    "PutTenant",
     "PutTranscript",
     "Receipt",
-    "SeeRunner",
+    "Redeem",
     "SessionFilter",
-    "Spend",
-    "SpendBrowserLogin",
-    "SpendPairing",
     "Spent",
-    "UseBrowserLogin",
-    "UseKey",
     "WriteBatch",
     "audited",
 ]
@@ -226,7 +186,7 @@ class CommandQuery(NamedTuple):
     type: str | None = None
 
 
-class Ledger(LaneReads, Upkeep, Protocol):
+class Ledger(LaneReads, AccessReads, Upkeep, Protocol):
     """Guarantees: `commit` returns only when the batch survives kill -9 and power loss; all or nothing; batches take
     effect in the order of the calls; numbers of a stream are 1, 2, 3 … without gaps and are readable once given.
     Reads see every batch whose commit returned. What is not there is None or an empty list. With `tenant_id` a row of
@@ -309,80 +269,6 @@ class Ledger(LaneReads, Upkeep, Protocol):
 
     async def prune_idempotency(self, before_ms: int) -> int:
         """Forget answers older than this whose command has ended before it too (M-2). Returns how many."""
-        ...
-
-    async def runner(self, runner_id: str, tenant_id: str | None = None) -> RunnerRecord | None: ...
-
-    async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None: ...
-
-    async def runners(self, tenant_id: str) -> list[RunnerRecord]: ...
-
-    async def runners_named(self, runner_ids: Sequence[str]) -> list[RunnerRecord]:
-        """Those of these runners that are there, in no order."""
-        ...
-
-    async def pairing(self, code_sha256: str) -> PairingRecord | None: ...
-
-    async def pairings(self, tenant_id: str, now_ms: int) -> int:
-        """How many codes of a tenant are good at `now_ms`."""
-        ...
-
-    async def browser_login(self, login_id: str) -> BrowserLoginRecord | None: ...
-
-    async def browser_logins(self, tenant_id: str) -> list[BrowserLoginRecord]:
-        """A tenant's browser sessions and codes, by their ids."""
-        ...
-
-    async def key(self, key_sha256: str) -> KeyRecord | None: ...
-
-    async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
-        """Remembered rules of a tenant, or of all, oldest first; with `revoked` also those that were revoked."""
-        ...
-
-    async def drains(self) -> list[DrainRecord]:
-        """All that are in force, oldest first."""
-        ...
-
-    async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None: ...
-
-    async def deliveries_due(self, now_ms: int, limit: int) -> list[DeliveryRecord]:
-        """Questions to approvers that are to be sent at `now_ms`, those that wait longest first (P-8)."""
-        ...
-
-    async def next_delivery_ms(self) -> int | None:
-        """When the next of them is due."""
-        ...
-
-    async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[DeliveryRecord]:
-        """Newest first."""
-        ...
-
-    async def delivery(self, delivery_id: str) -> DeliveryRecord | None: ...
-
-    async def spending(self, day: int) -> list[SpendingRecord]:
-        """Every pot of a day."""
-        ...
-
-    async def usage(self, query: UsageQuery) -> UsageSums:
-        """Sum what agents reported to have used (J-13)."""
-        ...
-
-    async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None: ...
-
-    async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
-        """Oldest first; revoked ones too."""
-        ...
-
-    async def key_by_id(self, key_id: str, tenant_id: str | None = None) -> KeyRecord | None: ...
-
-    async def keys(self, tenant_id: str) -> list[KeyRecord]:
-        """All keys of a tenant, revoked ones too, by their id."""
-        ...
-
-    async def tenant(self, tenant_id: str) -> TenantRecord | None: ...
-
-    async def tenants(self) -> list[TenantRecord]:
-        """All tenants, by their id."""
         ...
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]: ...

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from interlock.ports.entities import Entity
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
-    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
-    DeliveryRecord,
-    DrainRecord,
     EventKind,
     FileRecord,
     IdempotencyRecord,
-    KeyRecord,
-    PairingRecord,
-    RuleRecord,
-    RunnerRecord,
+    Record,
     SessionRecord,
-    SigningKeyRecord,
-    SpendingRecord,
-    TenantRecord,
     TranscriptLine,
-    UsageRecord,
 )
 
 
@@ -95,150 +88,56 @@ class PutIdempotency(LedgerWrite, frozen=True):
     record: IdempotencyRecord
 
 
-class PutRunner(LedgerWrite, frozen=True):
-    """Insert or replace by runner_id."""
+class Put(LedgerWrite, frozen=True):
+    """Insert or replace a row by its entity's key. Where the entity says `once`, a key that exists already fails the
+    whole batch with `NameTaken`, as does a value that another row must not have."""
 
-    record: RunnerRecord
+    record: Record
 
 
-class SeeRunner(LedgerWrite, frozen=True):
-    """Note when a runner was last seen, and nothing else of it; one that is not there is passed over."""
+class Add(LedgerWrite, frozen=True):
+    """Add to the figures of a row (`Entity.adds`); one that is not there begins with them."""
 
+    record: Record
+
+
+class Change(LedgerWrite, frozen=True):
+    """Replace a row of this tenant that is there, all but its noted column; else the whole batch fails with `Spent`."""
+
+    record: Record
+
+
+class Note(LedgerWrite, frozen=True):
+    """Write the noted column of a row (when it was last seen or used), and nothing else of it; a row that is not there
+    is passed over."""
+
+    entity: Entity[Any]
     tenant_id: str
-    runner_id: str
+    key: str
     at_ms: int
 
 
-class PutPairing(LedgerWrite, frozen=True):
-    """Insert; a code that exists already fails the whole batch with `Taken`."""
+class Redeem(LedgerWrite, frozen=True):
+    """Forget a row that is there and has not expired at `now_ms`; else the whole batch fails with `Spent`."""
 
-    record: PairingRecord
-
-
-class SpendPairing(LedgerWrite, frozen=True):
-    """Forget a code that is there and has not expired at `now_ms`; else the whole batch fails with `Spent`."""
-
+    entity: Entity[Any]
     tenant_id: str
-    code_sha256: str
+    key: str
     now_ms: int
 
 
-class DropPairings(LedgerWrite, frozen=True):
-    """Forget the codes that have expired at `now_ms`."""
+class Expire(LedgerWrite, frozen=True):
+    """Forget the rows of all tenants that have expired (`Entity.expires`) at `until`."""
 
-    now_ms: int
-
-
-class PutKey(LedgerWrite, frozen=True):
-    """Insert or replace by key_id."""
-
-    record: KeyRecord
+    entity: Entity[Any]
+    until: int
 
 
-class PutBrowserLogin(LedgerWrite, frozen=True):
-    """Insert; an id that exists already fails the whole batch with `Taken` (J-15)."""
+class Drop(LedgerWrite, frozen=True):
+    """Forget a row by its whole key."""
 
-    record: BrowserLoginRecord
-
-
-class SpendBrowserLogin(LedgerWrite, frozen=True):
-    """Forget a session or a code that is there and has not expired at `now_ms`; else the whole batch fails with
-    `Spent`."""
-
-    tenant_id: str
-    id: str
-    now_ms: int
-
-
-class ChangeBrowserLogin(LedgerWrite, frozen=True):
-    """Replace a session of this tenant that is there by its id, without when it was last used; else the whole batch
-    fails with `Spent`."""
-
-    record: BrowserLoginRecord
-
-
-class UseBrowserLogin(LedgerWrite, frozen=True):
-    """Note when a session was last used, and nothing else of it; one that is not there is passed over."""
-
-    tenant_id: str
-    id: str
-    at_ms: int
-
-
-class DropBrowserLogins(LedgerWrite, frozen=True):
-    """Forget the sessions and codes that have expired at `now_ms`."""
-
-    now_ms: int
-
-
-class PutRule(LedgerWrite, frozen=True):
-    """Insert or replace a remembered rule by its id (A-9)."""
-
-    record: RuleRecord
-
-
-class PutDrain(LedgerWrite, frozen=True):
-    """Insert or replace by tenant, scope and name (C-5)."""
-
-    record: DrainRecord
-
-
-class DropDrain(LedgerWrite, frozen=True):
-    """Forget a drain; `name` is empty where the scope is the gateway."""
-
-    tenant_id: str
-    scope: str
-    name: str
-
-
-class PutSigningKey(LedgerWrite, frozen=True):
-    """Insert or replace by key_id (P-4)."""
-
-    record: SigningKeyRecord
-
-
-class Spend(LedgerWrite, frozen=True):
-    """Add to a pot's figures (P-7); one that is not there begins with them."""
-
-    record: SpendingRecord
-
-
-class DropSpending(LedgerWrite, frozen=True):
-    """Forget the pots of the days before this one."""
-
-    before_day: int
-
-
-class CountUsage(LedgerWrite, frozen=True):
-    """Add to the figures of a day's usage (J-13); a place that is not there begins with them."""
-
-    record: UsageRecord
-
-
-class DropUsage(LedgerWrite, frozen=True):
-    """Forget the usage of the days before this one."""
-
-    before_day: int
-
-
-class UseKey(LedgerWrite, frozen=True):
-    """Note when a key was last used, and nothing else of it; one that is not there is passed over."""
-
-    tenant_id: str
-    key_id: str
-    at_ms: int
-
-
-class PutTenant(LedgerWrite, frozen=True):
-    """Insert or replace by tenant_id."""
-
-    record: TenantRecord
-
-
-class PutDelivery(LedgerWrite, frozen=True):
-    """Insert or replace a question to approvers by its id (P-8)."""
-
-    record: DeliveryRecord
+    entity: Entity[Any]
+    key: tuple[str, ...]
 
 
 class AuditAppend(LedgerWrite, frozen=True):

@@ -20,18 +20,9 @@ from interlock.backends.postgres.database import read_settings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.gateway.signing_key import load_or_make_key
+from interlock.ports.entities import RUNNERS
 from interlock.ports.leases import Instance
-from interlock.ports.ledger import (
-    Append,
-    DropControls,
-    LedgerError,
-    PutControl,
-    PutKey,
-    PutRunner,
-    PutTranscript,
-    SeeRunner,
-    WriteBatch,
-)
+from interlock.ports.ledger import Append, DropControls, LedgerError, Note, Put, PutControl, PutTranscript, WriteBatch
 from interlock.protocol.records import ControlRecord, KeyRecord, RunnerRecord, TenantRecord, TranscriptLine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("K-1", "U-2"), pytest.mark.long]
@@ -162,7 +153,7 @@ async def test_what_is_no_tenant_to_move_is_refused(pair: Pair) -> None:
     async with pair.clusters.ledger_there() as there:
         key = KeyRecord(key_sha256="h-acme", key_id="key_x", tenant_id="other", role="owner", principal=USER,
                         created_ms=1)
-        await there.commit(WriteBatch(recorded(PutKey(key), key, "other")))
+        await there.commit(WriteBatch(recorded(Put(key), key, "other")))
     with pytest.raises(MoveRefused, match="api_key_secret"):
         await pair.move()
     assert await pair.open_at() == [True, False]
@@ -187,7 +178,7 @@ async def test_a_later_pass_copies_what_has_changed_and_removes_what_is_gone(pai
             DropControls("S-acme", 1),
             PutControl(ControlRecord(session_id="S-acme", seq=2, message_id="n", body=b"{}")),
             Append("s/S-acme", "C", 5, b"5", "m5"), Append("c/cmd-new", "status", 5, b"{}"),
-            SeeRunner("acme", "r-acme", 99),
+            Note(RUNNERS, "acme", "r-acme", 99),
             PutTranscript(TranscriptLine(session_id="S-acme", entry_id="b",
                                          line=b'{"type":"custom","id":"b","parentId":null}'))]))
         changed = await copy.run(last=True)
@@ -197,12 +188,12 @@ async def test_a_later_pass_copies_what_has_changed_and_removes_what_is_gone(pai
 
 async def test_a_name_that_another_tenant_has_by_then_is_not_overwritten(pair: Pair) -> None:
     async with pair.clusters.ledger_there() as there:
-        await there.commit(WriteBatch([PutRunner(RunnerRecord(
+        await there.commit(WriteBatch([Put(RunnerRecord(
             runner_id="builder", tenant_id="other", device_name="h", created_ms=1, token_sha256="t-builder",
             last_seen_ms=2))]))
     async with copying(pair) as copy, pair.clusters.ledger() as ledger:
         await copy.run()
-        await ledger.commit(WriteBatch([PutRunner(RunnerRecord(
+        await ledger.commit(WriteBatch([Put(RunnerRecord(
             runner_id="builder", tenant_id="acme", device_name="h", created_ms=1, token_sha256="t-ours",
             last_seen_ms=2))]))
         with pytest.raises(MoveRefused, match="a row of runner under the same name"):

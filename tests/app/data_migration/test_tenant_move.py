@@ -32,23 +32,18 @@ from interlock.gateway.checkpoints import CheckpointSigner
 from interlock.gateway.signing_key import load_or_make_key
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
+    Add,
     Append,
     AuditAppend,
-    CountUsage,
     Ledger,
     LedgerWrite,
+    Put,
     PutCommand,
     PutControl,
     PutFact,
     PutFile,
     PutIdempotency,
-    PutKey,
-    PutRule,
-    PutRunner,
     PutSession,
-    PutSigningKey,
-    PutTenant,
-    Spend,
     WriteBatch,
 )
 from interlock.ports.transcripts import TranscriptHeader
@@ -106,7 +101,7 @@ def recorded(write: LedgerWrite, record: BoundRecord, log: str) -> list[LedgerWr
 
 def tenant(tenant_id: str, *, suspended: bool = False) -> list[LedgerWrite]:
     record = TenantRecord(tenant_id=tenant_id, name=tenant_id.upper(), created_ms=1, suspended=suspended)
-    return recorded(PutTenant(record), record, OWNER_TENANT)
+    return recorded(Put(record), record, OWNER_TENANT)
 
 
 def rows_of(tenant_id: str) -> list[LedgerWrite]:
@@ -138,12 +133,12 @@ def rows_of(tenant_id: str) -> list[LedgerWrite]:
         PutIdempotency(IdempotencyRecord(scope=f"scope-{tenant_id}", fingerprint="f", status=202, headers={}, body=b"",
                                          created_ms=1, command_id=command.id)),
         PutFact(f"cron/{tenant_id}/daily", "{}"),
-        Spend(SpendingRecord(tenant_id=tenant_id, budget="b", scope="", day=3, spent_micros=5)),
-        CountUsage(UsageRecord(tenant_id=tenant_id, day=3, agent_id="shell", person="user:ann", turns=1)),
+        Add(SpendingRecord(tenant_id=tenant_id, budget="b", scope="", day=3, spent_micros=5)),
+        Add(UsageRecord(tenant_id=tenant_id, day=3, agent_id="shell", person="user:ann", turns=1)),
         *(Append(f"s/{session_id}", "C", 5, b"%d" % number, f"m{number}") for number in range(5)),
         Append(f"c/{command.id}", "state", 5, b"{}"), Append(f"t/{tenant_id}", "feed", 5, b"{}"),
-        *recorded(PutKey(key), key, tenant_id), *recorded(PutRunner(runner), runner, tenant_id),
-        *recorded(PutRule(rule), rule, tenant_id), *recorded(PutSigningKey(signing), signing, tenant_id),
+        *recorded(Put(key), key, tenant_id), *recorded(Put(runner), runner, tenant_id),
+        *recorded(Put(rule), rule, tenant_id), *recorded(Put(signing), signing, tenant_id),
         *(draft(tenant_id, action="enqueue", personal={"reason": f"because {number}"}) for number in range(300)),
     ]
 
@@ -316,7 +311,7 @@ async def test_what_cannot_be_moved_is_refused_in_one_sentence(clusters: Cluster
             await clusters.move(name)
     async with clusters.ledger() as ledger:
         owner = TenantRecord(tenant_id=OWNER_TENANT, name="", created_ms=1)
-        await ledger.commit(WriteBatch(recorded(PutTenant(owner), owner, OWNER_TENANT)))
+        await ledger.commit(WriteBatch(recorded(Put(owner), owner, OWNER_TENANT)))
     with pytest.raises(MoveRefused, match="the owner's own"):
         await clusters.move(OWNER_TENANT)
     async with clusters.ledger_there() as there:
@@ -332,7 +327,7 @@ async def test_a_row_that_the_destination_has_under_the_same_name_stops_the_move
     async with clusters.ledger_there() as there:
         key = KeyRecord(key_sha256="h-acme", key_id="key_x", tenant_id="other", role="owner", principal=USER,
                         created_ms=1)
-        await there.commit(WriteBatch(recorded(PutKey(key), key, "other")))
+        await there.commit(WriteBatch(recorded(Put(key), key, "other")))
     with pytest.raises(MoveRefused, match="api_key_secret"):
         await clusters.move()
     assert await clusters.tenant_there() is None
@@ -379,7 +374,7 @@ async def test_rows_that_only_the_owners_log_binds_are_bound_at_the_destination(
                     created_ms=1)
     row = row_of(key)
     async with clusters.ledger() as ledger:
-        await ledger.commit(WriteBatch([PutKey(key), draft(OWNER_TENANT, action="adopted", meta={
+        await ledger.commit(WriteBatch([Put(key), draft(OWNER_TENANT, action="adopted", meta={
             "row": "adopted", "row_sha256": "", "rows": {row.name: row.sha256}, "denials": []})]))
     await clusters.move()
     await clusters.check()

@@ -9,6 +9,10 @@ from __future__ import annotations
 import importlib
 import json
 
+from backends.entity_reads import entity_reads
+from interlock.backends.postgres import entities
+from interlock.ports.entities import ENTITIES
+
 MODULES = ("entries", "leases", "lane_takeover", "lease_renewal", "queries", "statements", "transcripts")
 VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH n", "WITH g", "WITH R")
 
@@ -23,8 +27,19 @@ def all_statements(further: tuple[str, ...] = ()) -> dict[str, str]:
                 found[f"{module}.{name}"] = value
     queries = importlib.import_module("interlock.backends.postgres.queries")
     found["queries.commands"] = queries.commands(("state", "agent_id", "session_id", "actor_id", "type"), paged=True)
+    for one in entity_reads():
+        found[f"entities.{one.name}"] = (
+            entities.count_sql(one.entity, one.where) if one.order is None else
+            entities.select_sql(one.entity, one.where, one.order, limited=one.limited))
+    for entity in ENTITIES:
+        made = {"put": entities.put_operation,
+                **({"drop": entities.drop_operation} if "tenant_id" in entity.key else {}),
+                **({"expire": entities.expire_operation} if entity.expires else {}),
+                **({"note": entities.note_operation} if entity.noted else {}),
+                **({"redeem": entities.redeem_operation, "change": entities.change_operation}
+                   if entity.missing else {})}
+        found |= {f"entities.{name} {entity.table}": operation(entity).sql for name, operation in made.items()}
     return found
-
 
 
 if __name__ == "__main__":

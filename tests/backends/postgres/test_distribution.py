@@ -123,22 +123,25 @@ def test_a_table_that_the_page_does_not_name_is_refused() -> None:
 
 # --- statements ---
 BY_KEY = {
+    "entities.delivery(id)", "entities.key_by_id(key_id)", "entities.put api_key", "entities.put delivery",
+    "entities.put remembered_rule", "entities.put runner", "entities.put signing_key", "entities.rule(id)",
+    "entities.runner(runner_id)", "entities.runners_named(runner_id)", "entities.signing_key(key_id)",
     "entries.HEADERS", "leases.ATTACH", "leases.BEGIN_LANE", "queries.APPROVAL", "queries.BALLOT", "queries.COMMAND",
-    "queries.DELIVERY", "queries.KEY_BY_ID", "queries.LANE_PARTS", "queries.LIVE_APPROVALS", "queries.LIVE_COMMANDS",
-    "queries.RULE", "queries.RUNNER", "queries.RUNNERS_NAMED", "queries.RUNNER_SESSIONS", "queries.SESSION",
-    "queries.SESSIONS_NAMED", "queries.SESSION_CLOCKS", "queries.SIGNING_KEY", "statements.PUT_APPROVAL",
-    "statements.PUT_COMMAND", "statements.PUT_DELIVERY", "statements.PUT_KEY", "statements.PUT_RULE",
-    "statements.PUT_RUNNER", "statements.PUT_SESSION", "statements.PUT_SIGNING_KEY",
+    "queries.LANE_PARTS", "queries.LIVE_APPROVALS", "queries.LIVE_COMMANDS", "queries.RUNNER_SESSIONS",
+    "queries.SESSION", "queries.SESSIONS_NAMED", "queries.SESSION_CLOCKS", "statements.PUT_APPROVAL",
+    "statements.PUT_COMMAND", "statements.PUT_SESSION",
 }
 """Statements that find a tenant's row by a key without its tenant. What a distributed form still needs: the list may
 only get shorter."""
-BEFORE_ITS_TENANT = {"queries.BROWSER_LOGIN", "queries.KEY", "queries.PAIRING", "queries.RUNNER_BY_TOKEN"}
+BEFORE_ITS_TENANT = {"entities.browser_login(id)", "entities.key(key_sha256)", "entities.pairing(code_sha256)",
+                     "entities.runner_by_token(token_sha256)"}
 """Statements that find out whose a credential is."""
 OF_ALL_TENANTS = {
-    "audit_rows.SESSIONS", "audit_rows.TENANTS", "leases.LINKS", "leases.SINCE", "queries.AUDIT_TENANTS",
-    "queries.COUNTS", "queries.DELIVERIES_DUE", "queries.DRAINS", "queries.DUE_SESSIONS", "queries.NEXT_DELIVERY",
-    "queries.RULES", "queries.SPENDING", "queries.TENANTS", "queries.UNDER_WAY", "statements.DROP_BROWSER_LOGINS",
-    "statements.DROP_PAIRINGS", "statements.DROP_SPENDING", "statements.DROP_USAGE", "statements.PRUNE_IDEMPOTENCY",
+    "audit_rows.SESSIONS", "audit_rows.TENANTS", "entities.deliveries_due(due_ms)", "entities.drains()",
+    "entities.expire browser_login", "entities.expire daily_usage", "entities.expire pairing",
+    "entities.expire spending", "entities.next_delivery_ms(due_ms)", "entities.rules()", "entities.rules(revoked)",
+    "entities.spending(day)", "entities.tenants()", "leases.LINKS", "leases.SINCE", "queries.AUDIT_TENANTS",
+    "queries.COUNTS", "queries.DUE_SESSIONS", "queries.UNDER_WAY", "statements.PRUNE_IDEMPOTENCY",
     "tenant_moves.MOVES",
 }
 """Statements about all tenants at once. They are of no command."""

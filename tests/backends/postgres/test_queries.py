@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from interlock.backends.postgres import queries
+from interlock.backends.postgres import entities, queries
 from interlock.backends.postgres.database import PostgresSettings
+from interlock.ports.entities import DELIVERIES
 
 pytestmark = pytest.mark.anyio
 GROWN = """
@@ -20,11 +21,13 @@ SELECT 't' || g % 2, g, 'h', convert_to(repeat('{"a":"b"}', 40) || CASE g % 1000
   THEN '"frames_of":"0123456789abcdef0123456789abcdef"' ELSE '' END, 'UTF8') FROM generate_series(1, 8000) AS g;
 ANALYZE command, delivery, audit
 """
+NEWEST = entities.select_sql(DELIVERIES, (("tenant_id", "="),), ("-place",), limited=True)
+NEWEST_OF_STATE = entities.select_sql(DELIVERIES, (("tenant_id", "="), ("state", "=")), ("-place",), limited=True)
 ASKED = {
     "a day's commands of a tenant": (queries.EXECUTES_SINCE, "'t1', NULL, 7900", "command_executed"),
     "a day's commands of a person": (queries.EXECUTES_SINCE, "'t1', 'p1', 7900", "command_executed"),
-    "the newest deliveries": (queries.DELIVERIES, "'t1', NULL, 50", "delivery_by_tenant"),
-    "the newest deliveries of a state": (queries.DELIVERIES, "'t1', 'delivered', 50", "delivery_by"),
+    "the newest deliveries": (NEWEST, "'t1', 50", "delivery_by_tenant"),
+    "the newest deliveries of a state": (NEWEST_OF_STATE, "'t1', 'delivered', 50", "delivery_by"),
     "how many deliveries are old": (queries.OLD_DELIVERIES, "'t1', '000100'", "delivery_done"),
     "what an audit log says of rows": (queries.AUDIT_OF_ROWS, "'t1', 10", "audit_of_rows"),
     "what an audit log seals of a session": (queries.AUDIT_OF_SEALS, "'t1', 'f', 5", "audit_of_seals"),

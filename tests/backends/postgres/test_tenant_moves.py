@@ -15,16 +15,7 @@ from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.engine.bridge.tenant_lane import house_id
 from interlock.ports.leases import Instance, TenantMove
-from interlock.ports.ledger import (
-    Append,
-    AuditAppend,
-    BeginLane,
-    Fenced,
-    PutSession,
-    PutTenant,
-    TenantMoving,
-    WriteBatch,
-)
+from interlock.ports.ledger import Append, AuditAppend, BeginLane, Fenced, Put, PutSession, TenantMoving, WriteBatch
 from interlock.protocol.records import AuditDraft, SessionRecord, TenantRecord
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("K-1", "C-4")]
@@ -63,7 +54,7 @@ class Store:
         await self.leases.join(Instance("i_1", "here"))
         for name in ("acme", "other"):
             await self.ledger.commit(WriteBatch([
-                PutTenant(TenantRecord(tenant_id=name, name="", created_ms=1)), session(name), record(name)]))
+                Put(TenantRecord(tenant_id=name, name="", created_ms=1)), session(name), record(name)]))
             self.epochs[name] = (await self.leases.take(f"S-{name}", "i_1")).epoch
 
     async def freeze(self, life_ms: int = LIFE_MS) -> None:

@@ -22,7 +22,8 @@ from interlock.backends.sqlite.ledger import SqliteLedger, open_ledger
 from interlock.backends.sqlite.readers import SqliteReaders
 from interlock.backends.sqlite.writer import SqliteWriter
 from interlock.command.audit_check import verify_records
-from interlock.ports.ledger import Append, AuditAppend, Full, LedgerError, SeeRunner, WriteBatch
+from interlock.ports.entities import RUNNERS
+from interlock.ports.ledger import Append, AuditAppend, Full, LedgerError, Note, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, RunnerRecord
 
@@ -174,7 +175,7 @@ async def test_a_runner_from_before_its_last_sight_had_a_column_is_read_as_it_wa
     monkeypatch.undo()
     ledger = await open_ledger(path, CLOCK)
     assert await ledger.runner_by_token("h") == old
-    await ledger.commit(WriteBatch([SeeRunner("default", "local", 9)]))
+    await ledger.commit(WriteBatch([Note(RUNNERS, "default", "local", 9)]))
     assert await ledger.runner("local") == msgspec.structs.replace(old, last_seen_ms=9)
     await ledger.close()
 

@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from interlock.backends.sqlite import queries
+from backends.entity_reads import entity_reads
+from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.write_buffer import BufferedTable
+from interlock.ports.entities import ENTITIES
 from interlock.protocol.resources import UsageDimension
 
-WHOLE_BY_INTENT = {"AUDIT_WITHOUT_TREE", "TRANSCRIPT_PENDING", "AUDIT_TENANTS", "DRAINS", "DUE_SESSIONS",
-                   "LAST_STREAM_ID", "TENANTS"}
+WHOLE_BY_INTENT = {"AUDIT_WITHOUT_TREE", "TRANSCRIPT_PENDING", "AUDIT_TENANTS", "DUE_SESSIONS", "LAST_STREAM_ID",
+                   "drains()", "tenants()", "rules()", "rules(revoked)"}
 """These give all there is, each from an index in its order (or one end of it)."""
 
-SORTED_BY_INTENT = {"COUNTS", "WOULD_FORGET", "NAMED_OBJECTS", "OLD_SESSIONS"}
-"""These count or gather for a scrape or for the daily round, over what is live or old: no one waits for a page."""
+SORTED_BY_INTENT = {"COUNTS", "WOULD_FORGET", "NAMED_OBJECTS", "OLD_SESSIONS", "deliveries(tenant_id)"}
+"""These count or gather for a scrape or for the daily round, over what is live or old: no one waits for a page. The
+last one sorts a tenant's deliveries, of which those that have ended go after some days."""
 
 NAMED = {name: sql for name, sql in vars(queries).items() if name.isupper() and isinstance(sql, str) and " " in sql
          and not name.endswith("COLUMNS") and not name.startswith("_")}
@@ -30,11 +33,17 @@ MADE = {
        for by_state in (False, True) for paged in (False, True)},
     **{f"{name}, {rows} rows": table.statement(rows) for name, table in vars(queries).items()
        if isinstance(table, BufferedTable) for rows in (1, 64)},
+    **{one.name: entities.count_sql(one.entity, one.where) if one.order is None else
+       entities.select_sql(one.entity, one.where, one.order, limited=one.limited) for one in entity_reads()},
+    **{f"{write.__name__} {entity.table}": write(entity) for entity in ENTITIES for write in (
+        entities.put_sql, entities.drop_sql, *([entities.expire_sql] if entity.expires else []),
+        *([entities.note_sql] if entity.noted else []), *([entities.redeem_sql] if entity.missing else []))},
 }  # fmt: skip
 
 
 def test_all_are_looked_at() -> None:
-    assert len(NAMED) > 35
+    assert len(NAMED) > 25
+    assert len(MADE) > 80
 
 
 @pytest.mark.parametrize("name", [*NAMED, *MADE])

@@ -13,7 +13,7 @@ from interlock.command.policy import RuleSet
 from interlock.command.rule import Rule
 from interlock.engine.bridge import seals
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.ports.ledger import DropControls, PutControl, PutRunner, PutSession, PutTenant, WriteBatch
+from interlock.ports.ledger import DropControls, Put, PutControl, PutSession, WriteBatch
 from interlock.protocol.box import Box
 from interlock.protocol.hold import Holding
 from interlock.protocol.records import ControlRecord, TenantRecord
@@ -184,8 +184,8 @@ async def test_frames_of_an_earlier_version_are_adopted_as_they_are(
     tampered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Table(ALLOW)
-    await table.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
-                                          PutRunner(table.record)]))
+    await table.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0)),
+                                          Put(table.record)]))
     with monkeypatch.context() as earlier:
         earlier.setattr("interlock.engine.bridge.kernel.seal", lambda lane: None)
         command = await table.execute("ls")

@@ -13,7 +13,7 @@ from engine.bridge.test_asking_agents import rested
 from engine.conversation import OWNER, Table, remember
 from engine.test_chats import ANN, Room
 from interlock.command.policy import Rule, RuleSet
-from interlock.ports.ledger import PutTenant, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, TenantRecord
@@ -125,7 +125,7 @@ async def test_a_grant_survives_a_restart_of_the_gateway() -> None:
 @pytest.mark.req("C-5")
 async def test_a_drain_waits_in_the_same_inbox_although_it_has_no_session() -> None:
     table = Table(holding("drain", "undrain", agent="goose"))
-    await table.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
+    await table.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0))]))
     body = DrainBody(scope="agent", id="goose", reason="update")
 
     def draining() -> Awaitable[Any]:

@@ -16,7 +16,7 @@ from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.command.record_seal import changed_approval, read
 from interlock.command.signature import Statement, key_id_of
 from interlock.engine.bridge import votes
-from interlock.ports.ledger import PutSigningKey, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import DPS_VERSION
@@ -89,7 +89,7 @@ async def test_a_signed_vote_counts_and_the_audit_record_keeps_the_signature() -
             "signature": base64.b64encode(pair.sign(said.signed_bytes())).decode()}
     with pytest.raises(Problem, match="no signing key"):
         await cast(table, approval_id, KIM, **body)
-    await table.ledger.commit(WriteBatch([PutSigningKey(SigningKeyRecord(key=key))]))
+    await table.ledger.commit(WriteBatch([Put(SigningKeyRecord(key=key))]))
     with pytest.raises(Problem, match="does not hold"):
         await cast(table, approval_id, KIM, **{**body, "decision": "deny"})
     assert (await cast(table, approval_id, KIM, **body)).state == "granted"
@@ -107,7 +107,7 @@ async def test_a_rule_that_wants_a_passkey_counts_no_other_vote_and_the_record_k
     plain = SigningKey(key_id=key_id_of(public), tenant_id="default", owner=KIM.actor, public_key=public, created_at="")
     tap = SigningKey(key_id=key_id_of(soft.public_key), tenant_id="default", owner=KIM.actor, created_at="",
                      public_key=soft.public_key, passkey=Passkey(credential_id=soft.credential_id, origin=soft.origin))
-    await table.ledger.commit(WriteBatch([PutSigningKey(SigningKeyRecord(key=key)) for key in (plain, tap)]))
+    await table.ledger.commit(WriteBatch([Put(SigningKeyRecord(key=key)) for key in (plain, tap)]))
 
     def said(key: SigningKey) -> Statement:
         return Statement("default", approval_id, digest, "grant", "user:kim", key.key_id, iso(table.clock.now_ms()))

@@ -12,7 +12,7 @@ from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import QuorumGroup, Rule, RuleSet
 from interlock.command.register import bound
 from interlock.engine.bridge.inputs.gateway import ClockTicked, StartLooked
-from interlock.ports.ledger import PutRule, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.problems import Problem
@@ -144,8 +144,8 @@ async def test_a_revoked_yes_is_asked_for_again_also_in_a_session_that_had_it() 
     await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
     record = await table.ledger.rule(voted.remembered, "default")
     assert record is not None
-    await table.ledger.commit(WriteBatch([PutRule(RuleRecord(rule=msgspec.structs.replace(record.rule,
-                                                                                          revoked_at="now")))]))
+    await table.ledger.commit(WriteBatch([Put(RuleRecord(rule=msgspec.structs.replace(record.rule,
+                                                                                      revoked_at="now")))]))
     await table.engine.learn_rules()
     await table.execute("more", target=Target(session_id=session_id))
     assert table.wire.last("control.session.open").payload.trusted_files is None

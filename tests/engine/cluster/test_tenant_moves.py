@@ -10,7 +10,7 @@ import pytest
 from clusters.street import NOW, House, Street, street
 from interlock.gateway.credentials import digest
 from interlock.ports.leases import MoveStep, TenantMove
-from interlock.ports.ledger import PutKey, PutTenant, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
 
@@ -21,7 +21,7 @@ KEY = {"authorization": "Bearer ilk_acme"}
 
 
 async def put(made: Street, tenant: TenantRecord) -> None:
-    await made.ledger.commit(WriteBatch([PutTenant(tenant), PutKey(KeyRecord(
+    await made.ledger.commit(WriteBatch([Put(tenant), Put(KeyRecord(
         key_sha256=digest("ilk_acme"), key_id="key_2", tenant_id="acme", role="owner",
         principal=Actor(type="user", id="ann"), created_ms=NOW))]))
 
@@ -82,7 +82,7 @@ async def test_lanes_of_the_tenant_are_let_go_and_its_runner_is_asked_to_come_ag
         async with house.attached():
             assert (await house.execute()).status == 202
             assert house.engine.lanes.live()
-            await made.ledger.commit(WriteBatch([PutTenant(TenantRecord(
+            await made.ledger.commit(WriteBatch([Put(TenantRecord(
                 tenant_id="default", name="", created_ms=NOW, moving="m_1"))]))
             step(made, "frozen")
             await house.cluster.tenant_moves.look()

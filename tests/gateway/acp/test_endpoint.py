@@ -18,7 +18,7 @@ from interlock.config import RatesSection
 from interlock.doors.acp.door import REQUESTS_MAX
 from interlock.gateway.credentials import digest
 from interlock.gateway.rest.socket import BAD_REQUEST, UNAUTHORIZED
-from interlock.ports.ledger import PutCommand, PutKey, WriteBatch
+from interlock.ports.ledger import Put, PutCommand, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
@@ -111,7 +111,7 @@ async def test_a_client_with_a_key_is_served_and_offered_no_process(gateway: Gat
 
 
 async def test_an_opening_that_is_refused_names_its_code(gateway: Gateway) -> None:
-    await gateway.desk.ledger.commit(WriteBatch([PutKey(KeyRecord(
+    await gateway.desk.ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_runner"), key_id="runner", tenant_id="default", role="runner",
         principal=Actor(type="user", id="runner"), created_ms=NOW))]))
 

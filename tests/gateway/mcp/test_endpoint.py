@@ -15,7 +15,7 @@ import pytest
 
 from interlock.config import RatesSection
 from interlock.gateway.credentials import digest
-from interlock.ports.ledger import PutKey, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.records import KeyRecord
 from interlock.protocol.resources import Actor
@@ -86,7 +86,7 @@ async def test_the_tools_are_those_of_standard_input_and_output(gateway: Gateway
 
 
 async def test_a_request_that_is_refused_names_its_code(gateway: Gateway) -> None:
-    await gateway.desk.ledger.commit(WriteBatch([PutKey(KeyRecord(
+    await gateway.desk.ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_runner"), key_id="runner", tenant_id="default", role="runner",
         principal=Actor(type="user", id="runner"), created_ms=NOW))]))
 

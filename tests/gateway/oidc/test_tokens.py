@@ -17,7 +17,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.gateway.oidc.keysets import FAILURE_PAUSE_MS, KEYS_LIFE_MS, REFRESH_INTERVAL_MS
 from interlock.gateway.oidc.tokens import OidcIssuers
-from interlock.ports.ledger import PutTenant, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import TenantRecord
 
@@ -36,7 +36,7 @@ class Corp:
         self.issuers = OidcIssuers({"corp": settings}, HttpOutgoing(["127.0.0.1/32"]), self.ledger, self.clock)
 
     async def open(self) -> Corp:
-        await self.ledger.commit(WriteBatch([PutTenant(TenantRecord(tenant_id="acme", name="", created_ms=1))]))
+        await self.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="acme", name="", created_ms=1))]))
         return self
 
     async def who(self, token: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.rest.test_routes import refused
 from interlock.gateway.rest.filtered_pages import SCAN_MAX
-from interlock.ports.ledger import PutRunner, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.limits import MAX_CARD_CHATS
 from interlock.protocol.records import RunnerRecord
 from interlock.protocol.resources import Vote
@@ -95,7 +95,7 @@ async def test_an_approval_names_the_host_and_shows_what_the_agent_shows(gateway
     for number, tenant in (("1", "default"), ("2", "another")):
         record = RunnerRecord(runner_id=f"r{number}", tenant_id=tenant, token_sha256=number,
                               device_name=f"box {number}", created_ms=1, last_seen_ms=1)
-        await gateway.desk.ledger.commit(WriteBatch([PutRunner(record)]))
+        await gateway.desk.ledger.commit(WriteBatch([Put(record)]))
         await gateway.desk.add_approval(f"apr_{number}", runner_id=f"r{number}",
                                         subject=msgspec.Raw(msgspec.json.encode(subject)))
     listed = (await gateway.http.get("/v1/approvals")).json()["items"]

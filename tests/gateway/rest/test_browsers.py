@@ -22,7 +22,8 @@ from interlock.engine.membership import Elsewhere
 from interlock.gateway.credentials import CACHE_MS, digest
 from interlock.gateway.rest.authentication import CREDENTIAL
 from interlock.gateway.rest.forwarder import Answered, ForwardedRequest, Forwarding
-from interlock.ports.ledger import PutBrowserLogin, PutKey, PutRunner, SpendBrowserLogin, WriteBatch
+from interlock.ports.entities import BROWSER_LOGINS
+from interlock.ports.ledger import Put, Redeem, WriteBatch
 from interlock.protocol.access import (
     BROWSER_CODE_LIFE_MS,
     BROWSER_IDLE_MS,
@@ -245,7 +246,7 @@ async def test_a_session_has_at_most_the_roles_of_its_giver_then_and_now(gateway
         owner = await gateway.desk.ledger.key(digest("ilk_default_owner"))
         assert owner is not None
         demoted = msgspec.structs.replace(owner, role="approver")
-        await gateway.desk.ledger.commit(WriteBatch([PutKey(demoted)]))
+        await gateway.desk.ledger.commit(WriteBatch([Put(demoted)]))
         await waited(gateway, 0)
         assert (await page.get("/v1/whoami")).json()["roles"] == ["approver"]
 
@@ -354,12 +355,12 @@ async def test_a_session_that_was_written_into_the_database_is_refused(gateway: 
         forged = msgspec.structs.replace(real, id="brs_" + "A" * 26, role="owner",
                                          key_sha256=digest("ilk_default_owner"), key_id="default-owner")
         longer = msgspec.structs.replace(real, expires_ms=real.expires_ms * 2)
-        await gateway.desk.ledger.commit(WriteBatch([PutBrowserLogin(forged)]))
+        await gateway.desk.ledger.commit(WriteBatch([Put(forged)]))
         assert (cookie, half) != ("", "")
         assert not await works(page, **{"Interlock-Browser": "A" * 26 + "." + half}), "no record speaks of it"
         assert await works(page)
-        await gateway.desk.ledger.commit(WriteBatch([SpendBrowserLogin(real.tenant_id, real.id, gateway.desk.at_ms),
-                                                     PutBrowserLogin(longer)]))
+        spent = Redeem(BROWSER_LOGINS, real.tenant_id, real.id, gateway.desk.at_ms)
+        await gateway.desk.ledger.commit(WriteBatch([spent, Put(longer)]))
         await waited(gateway, 0)
         assert not await works(page), "it is not the one on record"
 
@@ -398,7 +399,7 @@ async def test_only_keys_open_browser_sessions(gateway: Gateway) -> None:
         assert (await ann.get("/v1/whoami")).json()["key_id"] == "corp"
         refused(await ann.post("/v1/browser-codes", headers={"Idempotency-Key": "by-a-token-00001"}),
                 "UnsupportedCapability")
-        await gateway.desk.ledger.commit(WriteBatch([PutRunner(RunnerRecord(
+        await gateway.desk.ledger.commit(WriteBatch([Put(RunnerRecord(
             runner_id="rnr_1", tenant_id="default", token_sha256=digest("ilr_1"), device_name="", created_ms=1,
             last_seen_ms=1))]))
         for key in ("a.token.ofanissuer", "ilr_1", "ilk_\u00e4", "ilb_x.y.z"):

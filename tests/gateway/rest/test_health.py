@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from interlock.gateway import readiness
 from interlock.gateway.readiness import ROOM_BYTES, has_room
-from interlock.ports.ledger import Full, PutDelivery, PutDrain, Receipt, WriteBatch
+from interlock.ports.ledger import Full, Put, Receipt, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
 from interlock.protocol.records import DeliveryRecord, DrainRecord
@@ -110,7 +110,7 @@ async def test_a_log_that_cannot_be_signed_is_not_ready_and_says_why_to_its_tena
 
 async def test_a_drain_shows_and_does_not_make_it_unready(gateway: Gateway) -> None:
     drain = Drain(scope="gateway", id=None, at=iso(NOW), by="user:owner", reason="")
-    await gateway.desk.ledger.commit(WriteBatch([PutDrain(DrainRecord(tenant_id="default", drain=drain))]))
+    await gateway.desk.ledger.commit(WriteBatch([Put(DrainRecord(tenant_id="default", drain=drain))]))
     await gateway.desk.drains.learn()
     assert (await gateway.http.get("/readyz")).json() == {"ok": True, "ledger": "writes", "lanes": "up",
                                                           "draining": True, "audit": "signs"}
@@ -124,7 +124,7 @@ async def test_the_figures_are_those_of_the_ledger_and_of_what_happened(gateway:
         delivery = Delivery(id=f"dlv_{number}", tenant_id="default", channel="hook", approval_id="apr_1",
                             state=state, created_at=iso(NOW))  # type: ignore[arg-type]
         record = DeliveryRecord(delivery=delivery, due_ms=NOW if state == "pending" else None)
-        await gateway.desk.ledger.commit(WriteBatch([PutDelivery(record)]))
+        await gateway.desk.ledger.commit(WriteBatch([Put(record)]))
     async with gateway.as_role("viewer") as viewer:
         assert (await viewer.post("/v1/commands", json={})).status_code == 403
     async with gateway.sse("/v1/events") as stream:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.rest.test_routes import refused
 from interlock.gateway.credentials import digest
-from interlock.ports.ledger import PutRunner, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import RunnerRecord
 from small_gateway.running import Gateway
 
@@ -127,7 +127,7 @@ async def test_an_owner_makes_a_tenant_and_its_first_key_and_suspends_it(gateway
 
 @pytest.mark.req("K-1", "L-3")
 async def test_a_runners_token_tells_who_it_is_and_opens_nothing_else(gateway: Gateway) -> None:
-    await gateway.desk.ledger.commit(WriteBatch([PutRunner(RunnerRecord(
+    await gateway.desk.ledger.commit(WriteBatch([Put(RunnerRecord(
         runner_id="rnr_1", tenant_id="default", token_sha256=digest("ilr_token"), device_name="d", created_ms=1,
         last_seen_ms=1))]))
     async with asking(gateway, "ilr_token") as runner:

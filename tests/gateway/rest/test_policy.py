@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from interlock.command.policy import Rule, RuleSet
-from interlock.ports.ledger import PutRule, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import RuleRecord
 from interlock.protocol.resources import RememberedRule, Vote
 from small_gateway.running import Gateway
@@ -22,7 +22,7 @@ async def remembered(gateway: Gateway, rule_id: str = "rul_1", tenant: str = "de
     rule = RememberedRule(id=rule_id, tenant_id=tenant, created_at="", created_by="user:kim", approval_id="apr_1",
                           rule={"name": "always", "effect": "allow", "tool": "shell", "tenant": tenant,
                                 "until": "2999-01-01T00:00:00Z"})
-    await gateway.desk.ledger.commit(WriteBatch([PutRule(RuleRecord(rule=rule))]))
+    await gateway.desk.ledger.commit(WriteBatch([Put(RuleRecord(rule=rule))]))
     await gateway.desk.learn_rules()
 
 

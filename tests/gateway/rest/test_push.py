@@ -22,7 +22,7 @@ from interlock.channels.notice import QUOTE
 from interlock.channels.web_push import WebPush
 from interlock.gateway.push import PushSettings
 from interlock.ports.channel import ApprovalNotice, NoReceiver, NotAsked
-from interlock.ports.ledger import ChangeBrowserLogin, WriteBatch
+from interlock.ports.ledger import Change, WriteBatch
 from interlock.protocol.access import BROWSER_IDLE_MS, BROWSER_LIFE_MS, MAX_PUSH_SUBSCRIPTIONS
 from interlock.protocol.clock import iso
 from small_gateway.desk import NOW
@@ -224,7 +224,7 @@ async def test_a_subscription_that_was_written_into_the_database_is_not_notified
         login = await gateway.desk.ledger.browser_login(made["browser_session_id"])
         assert login is not None
         stolen = msgspec.structs.replace(login, push=SubscribedBrowser(thief).target)
-        await gateway.desk.ledger.commit(WriteBatch([ChangeBrowserLogin(stolen)]))
+        await gateway.desk.ledger.commit(WriteBatch([Change(stolen)]))
         with pytest.raises(NoReceiver):
             await notify(gateway)
     assert service.got == thief.got == []

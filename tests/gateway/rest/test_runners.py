@@ -9,7 +9,8 @@ import pytest
 
 from interlock.gateway.credentials import digest
 from interlock.gateway.pairings import CODE_LIFE_MS, CODES_OPEN, TRIES_SOURCE, TRIES_TOTAL, TRIES_WINDOW_MS, Tries
-from interlock.ports.ledger import PutRunner, SeeRunner, WriteBatch
+from interlock.ports.entities import RUNNERS
+from interlock.ports.ledger import Note, Put, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import RunnerRecord
 from small_gateway.desk import NOW
@@ -119,7 +120,7 @@ async def test_a_new_token_shuts_the_old_one_out(gateway: Gateway) -> None:
 @pytest.mark.req("L-6")
 async def test_a_revoked_runner_stays_in_the_list_and_out_of_the_house(gateway: Gateway) -> None:
     told = (await pair(gateway, await code_of(gateway), device_name="desk")).json()
-    await gateway.desk.ledger.commit(WriteBatch([SeeRunner("default", told["runner_id"], NOW + 5)]))
+    await gateway.desk.ledger.commit(WriteBatch([Note(RUNNERS, "default", told["runner_id"], NOW + 5)]))
     answer = await gateway.post(f"/v1/runners/{told['runner_id']}/revoke", {})
     expected = {"runner_id": told["runner_id"], "device_name": "desk", "status": "offline", "created_at": iso(NOW),
                 "last_seen": iso(NOW + 5), "revoked": True}
@@ -133,7 +134,7 @@ async def test_a_revoked_runner_stays_in_the_list_and_out_of_the_house(gateway: 
 
 
 async def test_the_gateways_own_runner_gets_no_other_token_here(gateway: Gateway) -> None:
-    await gateway.desk.ledger.commit(WriteBatch([PutRunner(RunnerRecord(
+    await gateway.desk.ledger.commit(WriteBatch([Put(RunnerRecord(
         runner_id="own", tenant_id="default", token_sha256="h", device_name="d", created_ms=NOW, last_seen_ms=NOW))]))
     answer = await gateway.post("/v1/runners/own/rotate", {})
     assert (answer.status_code, answer.json()["code"]) == (409, "Conflict")

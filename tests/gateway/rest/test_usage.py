@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.rest.test_routes import refused
-from interlock.ports.ledger import CountUsage, WriteBatch
+from interlock.ports.ledger import Add, WriteBatch
 from interlock.protocol.records import UsageRecord
 from small_gateway.desk import NOW
 from small_gateway.running import Gateway
@@ -19,7 +19,7 @@ TODAY = NOW // 86_400_000  # 2027-01-15
 async def used(gateway: Gateway, day: int = TODAY, tenant: str = "default", **figures: Any) -> None:
     record = UsageRecord(**{"tenant_id": tenant, "day": day, "agent_id": "claude", "session_id": "s1",
                             "person": "user:ann", "turns": 1, **figures})
-    await gateway.desk.ledger.commit(WriteBatch([CountUsage(record)]))
+    await gateway.desk.ledger.commit(WriteBatch([Add(record)]))
 
 
 async def asked(gateway: Gateway, **query: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from interlock.gateway.webhooks import ConfiguredWebhook
 from interlock.ports.channel import ApprovalNotice, NotAsked
-from interlock.ports.ledger import PutDelivery, WriteBatch
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import DeliveryRecord
 from interlock.protocol.resources import Delivery
 from small_gateway.running import Gateway
@@ -31,7 +31,7 @@ class Receiver:
 async def delivery(gateway: Gateway, name: str, state: str, tenant: str = "default") -> None:
     one = Delivery(id=f"dlv_{name}", tenant_id=tenant, channel="ops", approval_id="apr_1", state=state,  # type: ignore[arg-type]
                    created_at="", attempts=10, why="away")
-    await gateway.desk.ledger.commit(WriteBatch([PutDelivery(DeliveryRecord(delivery=one, due_ms=None))]))
+    await gateway.desk.ledger.commit(WriteBatch([Put(DeliveryRecord(delivery=one, due_ms=None))]))
 
 
 @pytest.mark.req("O-11")

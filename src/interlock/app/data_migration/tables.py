@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlock.backends.entity_rows import record_of
 from interlock.backends.postgres.texts import given, held
-from interlock.protocol.records import USAGE_FIGURES
+from interlock.ports.entities import ENTITIES, Entity
 
 Row = tuple[Any, ...]
 STREAM_BITS = 32
@@ -33,20 +34,11 @@ class _Created(msgspec.Struct):
     created_ms: int
 
 
-class _Delivery(msgspec.Struct):
-    created_at: str
-
-
-class _DeliveryBody(msgspec.Struct):
-    delivery: _Delivery
-
-
 class _File(msgspec.Struct):
     objects: list[str]
 
 
 _created = msgspec.json.Decoder(_Created)
-_delivery = msgspec.json.Decoder(_DeliveryBody)
 _file = msgspec.json.Decoder(_File)
 
 
@@ -58,14 +50,6 @@ def _event_there(row: Row) -> Row:
 def _event_here(row: Row) -> Row:
     stream_id, n, *rest = row
     return (stream_id << STREAM_BITS) + n, *rest
-
-
-def _rule_there(row: Row) -> Row:
-    return (*row[:3], bool(row[3]), row[4])
-
-
-def _rule_here(row: Row) -> Row:
-    return (*row[:3], int(row[3]), row[4])
 
 
 def _personal_there(row: Row) -> Row:
@@ -84,12 +68,30 @@ def _file_there(row: Row) -> Row:
     return (*row, _file.decode(row[-1]).objects)
 
 
-def _delivery_there(row: Row) -> Row:
-    return (*row, _delivery.decode(row[-1]).delivery.created_at)
-
-
 def _without_last(row: Row) -> Row:
     return row[:-1]
+
+
+def _of_entity(entity: Entity[Any]) -> MigratedTable:
+    """Return how an entity's rows correspond: as declared, with the columns of PostgreSQL alone made from the body."""
+    place = ("place",) if entity.ordered else ()
+    both = entity.columns_in("sqlite")
+    only = [column for column in entity.columns_in("postgres") if column not in both]
+    flags = [len(place) + number for number, column in enumerate(both) if column.kind is bool]
+
+    def kinds(row: Row, kind: type[int]) -> Row:
+        return tuple(kind(value) if number in flags else value for number, value in enumerate(row))
+
+    def there(row: Row) -> Row:
+        further = [column.value(record_of(entity, (row[-1], 0))) for column in only]
+        return (*kinds(row, bool), *further)
+
+    def back(row: Row) -> Row:
+        return kinds(row[: len(row) - len(only)], int)
+
+    return MigratedTable(
+        entity.table, (*place, *(column.name for column in both), *(["body"] if entity.body else [])),
+        ", ".join(entity.order), tuple(column.name for column in only), there, back, "place" if entity.ordered else "")
 
 
 _EVENT = ("kind", "at_ms", "message_id", "body")
@@ -110,23 +112,7 @@ TABLES = (
                   _file_there, _without_last, "place"),
     MigratedTable("idempotency", ("scope", "fingerprint", "status", "headers", "created_ms", "command_id", "body"),
                   "scope"),
-    MigratedTable("runner", ("place", "runner_id", "tenant_id", "token_sha256", "last_seen_ms", "body"), "place",
-                  counter="place"),
-    MigratedTable("api_key", ("key_id", "key_sha256", "tenant_id", "last_used_ms", "body"), "key_id"),
-    MigratedTable("browser_login", ("id", "tenant_id", "expires_ms", "last_used_ms", "body"), "id"),
-    MigratedTable("pairing", ("code_sha256", "tenant_id", "expires_ms", "body"), "code_sha256"),
-    MigratedTable("remembered_rule", ("place", "id", "tenant_id", "revoked", "body"), "place", (), _rule_there,
-                  _rule_here,
-                  "place"),
-    MigratedTable("signing_key", ("place", "key_id", "tenant_id", "body"), "place", counter="place"),
-    MigratedTable("tenant", ("tenant_id", "body"), "tenant_id"),
-    MigratedTable("delivery", ("place", "id", "tenant_id", "state", "due_ms", "body"), "place", ("created_at",),
-                  _delivery_there, _without_last, "place"),
-    MigratedTable("drain", ("place", "tenant_id", "scope", "name", "body"), "place", counter="place"),
-    MigratedTable("spending", ("day", "tenant_id", "budget", "scope", "spent_micros", "raised_micros"),
-                  "day, tenant_id, budget, scope"),
-    MigratedTable("daily_usage", ("tenant_id", "day", "agent_id", "model", "session_id", "person", *USAGE_FIGURES),
-                  "tenant_id, day, agent_id, model, session_id, person"),
+    *map(_of_entity, ENTITIES),
     MigratedTable("audit", ("tenant_id", "seq", "hash", "body"), "tenant_id, seq"),
     MigratedTable("audit_node", ("tenant_id", "level", "place", "hash"), "tenant_id, level, place"),
     MigratedTable("audit_head", ("tenant_id", "count", "last_hash", "peaks"), "tenant_id"),

@@ -42,7 +42,7 @@ from interlock.engine.rows import WHO, RowAudit
 from interlock.gateway.audit_state import verify_tenants
 from interlock.gateway.checkpoints import compute
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, PutTenant, WriteBatch
+from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, Put, WriteBatch
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, TenantRecord
@@ -265,7 +265,7 @@ async def mark_source(move: _Move) -> None:
     if move.tenant.moved_to is None:
         marked = msgspec.structs.replace(move.tenant, moved_to=move.to.place)
         await move.source.ledger.commit(WriteBatch([
-            PutTenant(marked), _record(move, marked, "tenant_moved", move.gateway_id)]))
+            Put(marked), _record(move, marked, "tenant_moved", move.gateway_id)]))
 
 
 async def open_at_destination(move: _Move, report: TenantReport) -> None:
@@ -278,7 +278,7 @@ async def open_at_destination(move: _Move, report: TenantReport) -> None:
         return
     opened = msgspec.structs.replace(there, suspended=False)
     await move.ledger.commit(WriteBatch([
-        PutTenant(opened), _record(move, opened, "tenant_moved_in", report.source),
+        Put(opened), _record(move, opened, "tenant_moved_in", report.source),
         *await adopted_records(move.source.ledger, name, move.clock)]))
 
 

@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.backends.memory.tables import MemoryTables, drop, ended_ms
+from interlock.backends.memory.entities import drop
+from interlock.backends.memory.tables import MemoryTables, ended_ms
 from interlock.backends.memory.upkeep import MemoryUpkeep
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import SubtreeHashes
 from interlock.command.machine import TERMINAL
 from interlock.command.register import MARK
+from interlock.ports.entities import USAGE
 from interlock.ports.ledger import (
     EVERY_SESSION,
     CommandQuery,
@@ -28,22 +30,12 @@ from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
-    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
-    DeliveryRecord,
-    DrainRecord,
     Event,
     FileRecord,
     IdempotencyRecord,
-    KeyRecord,
-    PairingRecord,
-    RuleRecord,
-    RunnerRecord,
     SessionRecord,
-    SigningKeyRecord,
-    SpendingRecord,
-    TenantRecord,
     TranscriptLine,
     UsageRecord,
 )
@@ -175,37 +167,9 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         ended = ended_ms(record)
         return ended is not None and ended < before_ms
 
-    async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
-        return [record for record in self._rules.values() if tenant_id in (None, record.rule.tenant_id)
-                and (revoked or record.rule.revoked_at is None)]
-
-    async def drains(self) -> list[DrainRecord]:
-        return list(self._drains.values())
-
-    async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
-        record = self._rules.get(rule_id)
-        return record if record is not None and tenant_id in (None, record.rule.tenant_id) else None
-
-    async def deliveries_due(self, now_ms: int, limit: int) -> list[DeliveryRecord]:
-        due = [record for record in self._deliveries.values() if record.due_ms is not None and record.due_ms <= now_ms]
-        return sorted(due, key=lambda record: record.due_ms or 0)[:limit]
-
-    async def next_delivery_ms(self) -> int | None:
-        return min((record.due_ms for record in self._deliveries.values() if record.due_ms is not None), default=None)
-
-    async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[DeliveryRecord]:
-        return [record for record in reversed(self._deliveries.values())
-                if record.delivery.tenant_id == tenant_id and state in (None, record.delivery.state)][:limit]
-
-    async def delivery(self, delivery_id: str) -> DeliveryRecord | None:
-        return self._deliveries.get(delivery_id)
-
-    async def spending(self, day: int) -> list[SpendingRecord]:
-        return [self._spending[place] for place in sorted(self._spending) if place[3] == day]
-
     async def usage(self, query: UsageQuery) -> UsageSums:
         total, sums = UsageRecord(tenant_id=query.tenant_id), dict[UsageRecord, UsageRecord]()
-        for one in self._usage.values():
+        for one in self._tables[USAGE.table].values():
             if one.tenant_id == query.tenant_id and query.first_day <= one.day <= query.last_day and all(
                     wanted in (None, had) for wanted, had in (
                         (query.agent_id, one.agent_id), (query.model, one.model),
@@ -221,58 +185,6 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         ordered = sorted(sums.values(), key=lambda one: (
             -one.day, -one.input_tokens - one.output_tokens, one.agent_id, one.model, one.session_id, one.person))
         return UsageSums(ordered[:query.limit], len(ordered), total)
-
-    async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
-        record = self._signing_keys.get(key_id)
-        return record if record is not None and tenant_id in (None, record.key.tenant_id) else None
-
-    async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
-        return [record for record in self._signing_keys.values() if record.key.tenant_id == tenant_id]
-
-    async def runner(self, runner_id: str, tenant_id: str | None = None) -> RunnerRecord | None:
-        self._check_open()
-        record = self._runners.get(runner_id)
-        return record if record is not None and tenant_id in (None, record.tenant_id) else None
-
-    async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
-        return next((record for record in self._runners.values() if record.token_sha256 == token_sha256), None)
-
-    async def runners_named(self, runner_ids: Sequence[str]) -> list[RunnerRecord]:
-        self._check_open()
-        return [self._runners[runner_id] for runner_id in runner_ids if runner_id in self._runners]
-
-    async def runners(self, tenant_id: str) -> list[RunnerRecord]:
-        return [record for record in self._runners.values() if record.tenant_id == tenant_id]
-
-    async def browser_login(self, login_id: str) -> BrowserLoginRecord | None:
-        return self._browser_logins.get(login_id)
-
-    async def browser_logins(self, tenant_id: str) -> list[BrowserLoginRecord]:
-        return sorted((one for one in self._browser_logins.values() if one.tenant_id == tenant_id),
-                      key=lambda one: one.id)
-
-    async def pairing(self, code_sha256: str) -> PairingRecord | None:
-        return self._pairings.get(code_sha256)
-
-    async def pairings(self, tenant_id: str, now_ms: int) -> int:
-        return sum(one.tenant_id == tenant_id and one.expires_ms > now_ms for one in self._pairings.values())
-
-    async def key(self, key_sha256: str) -> KeyRecord | None:
-        return next((record for record in self._keys.values() if record.key_sha256 == key_sha256), None)
-
-    async def key_by_id(self, key_id: str, tenant_id: str | None = None) -> KeyRecord | None:
-        record = self._keys.get(key_id)
-        return record if record is not None and tenant_id in (None, record.tenant_id) else None
-
-    async def keys(self, tenant_id: str) -> list[KeyRecord]:
-        found = [record for record in self._keys.values() if record.tenant_id == tenant_id]
-        return sorted(found, key=lambda record: record.key_id)
-
-    async def tenant(self, tenant_id: str) -> TenantRecord | None:
-        return self._tenants.get(tenant_id)
-
-    async def tenants(self) -> list[TenantRecord]:
-        return [self._tenants[tenant_id] for tenant_id in sorted(self._tenants)]
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         return self._audit.records(tenant_id)[after : after + limit]

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from interlock.backends.memory.entities import Table
 from interlock.backends.memory.events import Streams
 from interlock.command.machine import TERMINAL
+from interlock.ports.entities import DELIVERIES
 from interlock.ports.upkeep import Counts, PrunedRows, Upkeep
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream
@@ -16,7 +18,6 @@ from interlock.protocol.records import (
     ApprovalRecord,
     CommandRecord,
     ControlRecord,
-    DeliveryRecord,
     FileRecord,
     SessionRecord,
 )
@@ -27,7 +28,7 @@ class MemoryUpkeep(Upkeep):
 
     _commands: dict[str, CommandRecord]
     _approvals: dict[str, ApprovalRecord]
-    _deliveries: dict[str, DeliveryRecord]
+    _tables: dict[str, Table]
     _sessions: dict[str, SessionRecord]
     _controls: dict[tuple[str, int], ControlRecord]
     _files: dict[tuple[str, str], FileRecord]
@@ -36,7 +37,7 @@ class MemoryUpkeep(Upkeep):
     async def counts(self) -> Counts:
         commands = Counter(record.command.state for record in self._commands.values())
         approvals = Counter(record.approval.state for record in self._approvals.values())
-        deliveries = Counter(record.delivery.state for record in self._deliveries.values())
+        deliveries = Counter(record.delivery.state for record in self._tables[DELIVERIES.table].values())
         return Counts(
             {state: count for state, count in commands.items() if state not in TERMINAL},
             {state: approvals[state] for state in ("pending", "granted") if approvals[state]},
@@ -76,10 +77,10 @@ class MemoryUpkeep(Upkeep):
         return old
 
     async def forget_deliveries(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
-        old = [key for key, record in self._deliveries.items() if record.delivery.tenant_id == tenant_id
+        old = [key for key, record in self._tables[DELIVERIES.table].items() if record.delivery.tenant_id == tenant_id
                and record.due_ms is None and parse_iso(record.delivery.created_at) < before_ms]
         for key in () if dry else old:
-            del self._deliveries[key]
+            del self._tables[DELIVERIES.table][key]
         return len(old)
 
     async def current_sessions(self, tenant_id: str, agent_id: str, after: str, limit: int) -> list[SessionRecord]:

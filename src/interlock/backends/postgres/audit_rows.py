@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from interlock.backends.entity_rows import record_of as entity_record
+from interlock.backends.entity_rows import searched
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.database import (
     PostgresConnection,
@@ -25,22 +28,11 @@ from interlock.backends.rows import (
     approval_row,
     command_of,
     command_row,
-    drain_of,
-    drain_row,
-    key_of,
-    key_row,
-    rule_of,
-    rule_row,
-    runner_of,
-    runner_row,
-    signing_key_of,
-    signing_key_row,
-    tenant_of,
-    tenant_row,
 )
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tail import CHECKPOINT_FACT
 from interlock.command.register import BoundRecord
+from interlock.ports.entities import BOUND, Entity
 from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, ControlRecord, StoredSession
 
 T = TypeVar("T")
@@ -98,13 +90,7 @@ class PostgresAuditRows:
 
     def bound(self) -> list[BoundRecord]:
         """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
-        return [*self._read("body, last_used_ms, key_id, key_sha256, tenant_id FROM api_key", key_of, key_row),
-                *self._read("body, NULL, id, tenant_id, revoked::integer FROM remembered_rule", rule_of, rule_row),
-                *self._read("body, NULL, key_id, tenant_id FROM signing_key", signing_key_of, signing_key_row),
-                *self._read("body, NULL, tenant_id FROM tenant", tenant_of, tenant_row),
-                *self._read("body, last_seen_ms, runner_id, tenant_id, token_sha256 FROM runner", runner_of,
-                            runner_row),
-                *self._read("body, NULL, tenant_id, scope, name FROM drain", drain_of, drain_row)]
+        return [record for entity in BOUND for record in self._entities(entity)]
 
     def live_commands(self) -> list[CommandRecord]:
         """Read every command that has not ended."""
@@ -130,6 +116,12 @@ class PostgresAuditRows:
         """Read every approval that is pending or granted."""
         return self._read("body, NULL, id, tenant_id, session_id, state FROM approval "
                           "WHERE state IN ('pending', 'granted')", approval_of, approval_row)
+
+    def _entities(self, entity: Entity[Any]) -> list[Any]:
+        columns = ", ".join(column.name for column in entity.columns_in("postgres") if not column.noted)
+        noted = entity.noted.name if entity.noted is not None else "NULL"
+        return self._read(f"body, {noted}, {columns} FROM {entity.table}", partial(entity_record, entity),
+                          partial(searched, entity, "postgres"))
 
     def _read(self, wanted: str, read: Callable[[Columns], R], columns: Callable[[R], Columns]) -> list[R]:
         """Read rows whose columns, which rows are found by, are those of their bodies."""

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from interlock.backends.postgres.database import PostgresConnection
+from interlock.backends.postgres.operations import columns
 from interlock.backends.postgres.single import NotAtOnce, Single
-from interlock.backends.postgres.tables import columns
 from interlock.backends.postgres.texts import given, held
 from interlock.ports.ledger import LedgerError
 from interlock.ports.transcripts import TranscriptHeader

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Literal, get_args
 
 import asyncpg
 
+from interlock.ports.entities import ENTITIES
 from interlock.ports.ledger import Full, LedgerError, NameTaken, OutcomeUnknown
 
 AwayEvent = Literal["postgres_is_away", "postgres_cancelled_statement"]
@@ -34,13 +36,8 @@ class DatabaseUnavailable(Full):
     """The server could not be reached for too long; nothing of the batch was kept."""
 
 
-_TAKEN = {
-    "idempotency_pkey": "An answer is kept under this idempotency key already.",
-    "runner_token": "Another runner has this token.",
-    "api_key_secret": "Another key has this secret.",
-    "pairing_pkey": "This code is given out already.",
-    "browser_login_pkey": "This browser session or code exists already.",
-}
+_KEY = re.compile(r"\(([\w, ]+)\)=")
+"""The columns in what the server says of a key that exists, whatever its language."""
 LINK_FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """All that a statement may raise. The third is what the driver says of a link that the server ended unasked, while
 no one had noticed yet: whatever it was to hear, it is lost."""
@@ -103,13 +100,25 @@ def in_words(error: BaseException) -> str:
     return said or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
+def _taken(error: asyncpg.UniqueViolationError) -> str:
+    """Return the sentence that refuses a second row, as its entity has it."""
+    table, name = str(getattr(error, "table_name", "")), str(getattr(error, "constraint_name", ""))
+    if table == "idempotency":
+        return "An answer is kept under this idempotency key already."
+    found = _KEY.search(str(getattr(error, "detail", "")))
+    for entity in ENTITIES:
+        if entity.table == table and found is not None:
+            unique = [column.unique for column in entity.columns if column.unique and column.name == found[1]]
+            return (unique or [entity.once or f"A name in this batch exists already ({name})."])[0]
+    return f"A name in this batch exists already ({name})."
+
+
 def translate(error: BaseException) -> LedgerError:
     """Turn what went wrong into the port's error, with one sentence."""
     if isinstance(error, LedgerError):
         return error
     if isinstance(error, asyncpg.UniqueViolationError):
-        name = str(getattr(error, "constraint_name", ""))
-        return NameTaken(_TAKEN.get(name, f"A name in this batch exists already ({name})."))
+        return NameTaken(_taken(error))
     if isinstance(error, asyncpg.DiskFullError):
         return Full("The disk of PostgreSQL is full; nothing of this batch was kept. Free some space.")
     if isinstance(error, asyncpg.QueryCanceledError):

@@ -107,29 +107,6 @@ SELECT body FROM approval WHERE tenant_id = $1 AND ($2::text IS NULL OR state = 
 ORDER BY place DESC LIMIT $4
 """
 
-# --- remembered rules, signing keys, drains ---
-RULE = "SELECT body FROM remembered_rule WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
-RULES = """
-SELECT body FROM remembered_rule WHERE ($1::text IS NULL OR tenant_id = $1) AND ($2 OR NOT revoked) ORDER BY place
-"""
-SIGNING_KEY = "SELECT body FROM signing_key WHERE key_id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
-SIGNING_KEYS = "SELECT body FROM signing_key WHERE tenant_id = $1 ORDER BY place"
-DRAINS = "SELECT body FROM drain ORDER BY place"
-
-# --- questions to approvers ---
-DELIVERY = "SELECT body FROM delivery WHERE id = $1"
-DELIVERIES_DUE = "SELECT body FROM delivery WHERE due_ms <= $1 ORDER BY due_ms, place LIMIT $2"
-NEXT_DELIVERY = "SELECT min(due_ms) FROM delivery WHERE due_ms IS NOT NULL"
-DELIVERIES = """
-SELECT body FROM delivery WHERE tenant_id = $1 AND ($2::text IS NULL OR state = $2) ORDER BY place DESC LIMIT $3
-"""
-
-# --- what budgets count ---
-SPENDING = """
-SELECT tenant_id, budget, scope, day, spent_micros, raised_micros FROM spending WHERE day = $1
-ORDER BY tenant_id, budget, scope
-"""
-
 # --- what agents reported to have used ---
 _USAGE_ASKED = ("$1::text", "$2::bigint", "$3::bigint", "$4::text", "$5::text", "$6::text", "$7::text", "$8::bigint")
 
@@ -144,21 +121,6 @@ CONTROLS_AFTER = "SELECT seq, message_id, body FROM control WHERE session_id = $
 FILE = "SELECT body FROM file WHERE session_id = $1 AND transfer_id = $2"
 FILES = "SELECT place, body FROM file WHERE session_id = $1 AND place > $2 ORDER BY place LIMIT $3"
 IDEMPOTENCY = "SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency WHERE scope = $1"
-
-# --- runners, keys, tenants ---
-RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
-RUNNER_BY_TOKEN = "SELECT body, last_seen_ms FROM runner WHERE token_sha256 = $1"
-RUNNERS_NAMED = "SELECT body, last_seen_ms FROM runner WHERE runner_id = ANY($1::text[])"
-RUNNERS = "SELECT body, last_seen_ms FROM runner WHERE tenant_id = $1 ORDER BY place"
-BROWSER_LOGIN = "SELECT body, last_used_ms FROM browser_login WHERE id = $1"
-BROWSER_LOGINS = "SELECT body, last_used_ms FROM browser_login WHERE tenant_id = $1 ORDER BY id"
-PAIRING = "SELECT body FROM pairing WHERE code_sha256 = $1"
-PAIRINGS = "SELECT count(*) FROM pairing WHERE tenant_id = $1 AND expires_ms > $2"
-KEY = "SELECT body, last_used_ms FROM api_key WHERE key_sha256 = $1"
-KEY_BY_ID = "SELECT body, last_used_ms FROM api_key WHERE key_id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
-KEYS = "SELECT body, last_used_ms FROM api_key WHERE tenant_id = $1 ORDER BY key_id"
-TENANT = "SELECT body FROM tenant WHERE tenant_id = $1"
-TENANTS = "SELECT body FROM tenant ORDER BY tenant_id"
 
 # --- audit ---
 AUDIT_HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = $1 AND count > 0"

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import asyncpg
 
+from interlock.backends import entity_rows
+from interlock.backends.postgres import entities
 from interlock.backends.postgres.database import PostgresConnection, shown
 from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
 
@@ -62,12 +64,26 @@ async def migrate(connection: PostgresConnection, dsn: str, *, may: bool = True)
             raise WrongSchema(f"The ledger at {shown(dsn)} has schema {version}, and this program needs {len(steps)}: "
                               "start a gateway of this version on it once.")
         for number, step in enumerate(steps[version:], version + 1):
-            try:
-                await connection.execute(step.sql)
-            except asyncpg.InsufficientPrivilegeError as error:
-                raise WrongSchema(f"The schema at {shown(dsn)} must be changed ({step.name}), and this user may not: "
-                                  f"{error}. Grant it CREATE on the schema, or start once as its owner.") from error
+            await _change(connection, dsn, step.sql, step.name)
             await connection.execute(_NOTE, number, step.oldest)
+        await _make_missing_tables(connection, dsn, may=may)
+
+
+async def _make_missing_tables(connection: PostgresConnection, dsn: str, *, may: bool) -> None:
+    """Make the tables of entities that no migration has made. A program that does not know them goes on beside them."""
+    for entity in await entities.missing_tables(connection):
+        if not may:
+            raise WrongSchema(f"The ledger at {shown(dsn)} has no table {entity.table}: start a gateway of this "
+                              "version on it once.")
+        await _change(connection, dsn, entity_rows.table_sql(entity, "postgres"), f"table {entity.table}")
+
+
+async def _change(connection: PostgresConnection, dsn: str, sql: str, name: str) -> None:
+    try:
+        await connection.execute(sql)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise WrongSchema(f"The schema at {shown(dsn)} must be changed ({name}), and this user may not: "
+                          f"{error}. Grant it CREATE on the schema, or start once as its owner.") from error
 
 
 async def _standing(connection: PostgresConnection, dsn: str) -> tuple[int, int]:

@@ -82,53 +82,6 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[]
 ON CONFLICT (id) DO UPDATE SET
     tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state, body = excluded.body
 """
-PUT_DELIVERY = """
-INSERT INTO delivery (id, tenant_id, state, due_ms, body, created_at)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::text[])
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_ms = excluded.due_ms, body = excluded.body
-"""
-PUT_RULE = """
-INSERT INTO remembered_rule (id, tenant_id, revoked, body)
-SELECT id, tenant_id, revoked <> 0, body
-FROM unnest($1::text[], $2::text[], $3::int[], $4::bytea[]) AS given (id, tenant_id, revoked, body)
-ON CONFLICT (id) DO UPDATE SET revoked = excluded.revoked, body = excluded.body
-"""
-PUT_SIGNING_KEY = """
-INSERT INTO signing_key (key_id, tenant_id, body) SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])
-ON CONFLICT (key_id) DO UPDATE SET body = excluded.body
-"""
-PUT_DRAIN = """
-INSERT INTO drain (tenant_id, scope, name, body)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
-ON CONFLICT (tenant_id, scope, name) DO UPDATE SET body = excluded.body
-"""
-DROP_DRAIN = """
-DELETE FROM drain USING unnest($1::text[], $2::text[], $3::text[]) AS old (tenant_id, scope, name)
-WHERE drain.tenant_id = old.tenant_id AND drain.scope = old.scope AND drain.name = old.name
-"""
-SPEND = """
-INSERT INTO spending (tenant_id, budget, scope, day, spent_micros, raised_micros)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
-ON CONFLICT (day, tenant_id, budget, scope) DO UPDATE SET
-    spent_micros = spending.spent_micros + excluded.spent_micros,
-    raised_micros = spending.raised_micros + excluded.raised_micros
-"""
-DROP_SPENDING = "DELETE FROM spending WHERE day < (SELECT max(day) FROM unnest($1::bigint[]) AS day)"
-COUNT_USAGE = """
-INSERT INTO daily_usage (tenant_id, day, agent_id, model, session_id, person, turns, estimated_turns, input_tokens,
-    output_tokens, cache_read_tokens, cache_write_tokens, cost_micros)
-SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
-    $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
-ON CONFLICT (tenant_id, day, agent_id, model, session_id, person) DO UPDATE SET
-    turns = daily_usage.turns + excluded.turns,
-    estimated_turns = daily_usage.estimated_turns + excluded.estimated_turns,
-    input_tokens = daily_usage.input_tokens + excluded.input_tokens,
-    output_tokens = daily_usage.output_tokens + excluded.output_tokens,
-    cache_read_tokens = daily_usage.cache_read_tokens + excluded.cache_read_tokens,
-    cache_write_tokens = daily_usage.cache_write_tokens + excluded.cache_write_tokens,
-    cost_micros = daily_usage.cost_micros + excluded.cost_micros
-"""
-DROP_USAGE = "DELETE FROM daily_usage WHERE day < (SELECT max(day) FROM unnest($1::bigint[]) AS day)"
 PUT_CONTROL = """
 INSERT INTO control (session_id, seq, message_id, body)
 SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[])
@@ -148,66 +101,6 @@ ON CONFLICT (session_id, transfer_id) DO NOTHING
 ADD_IDEMPOTENCY = """
 INSERT INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id)
 SELECT * FROM unnest($1::text[], $2::text[], $3::int[], $4::bytea[], $5::bytea[], $6::bigint[], $7::text[])
-"""
-PUT_RUNNER = """
-INSERT INTO runner (runner_id, tenant_id, token_sha256, last_seen_ms, body)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
-ON CONFLICT (runner_id) DO UPDATE SET
-    tenant_id = excluded.tenant_id, token_sha256 = excluded.token_sha256, last_seen_ms = excluded.last_seen_ms,
-    body = excluded.body
-"""
-SEE_RUNNER = """
-UPDATE runner SET last_seen_ms = seen.at_ms
-FROM unnest($1::text[], $2::text[], $3::bigint[]) AS seen (tenant_id, runner_id, at_ms)
-WHERE runner.tenant_id = seen.tenant_id AND runner.runner_id = seen.runner_id
-"""
-ADD_PAIRING = """
-INSERT INTO pairing (code_sha256, tenant_id, expires_ms, body)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])
-"""
-SPEND_PAIRING = """
-DELETE FROM pairing USING unnest($1::text[], $2::text[], $3::bigint[]) AS spent (tenant_id, code_sha256, now_ms)
-WHERE pairing.tenant_id = spent.tenant_id AND pairing.code_sha256 = spent.code_sha256
-  AND pairing.expires_ms > spent.now_ms RETURNING 1
-"""
-DROP_PAIRINGS = "DELETE FROM pairing WHERE expires_ms <= (SELECT max(at_ms) FROM unnest($1::bigint[]) AS at_ms)"
-ADD_BROWSER_LOGIN = """
-INSERT INTO browser_login (id, tenant_id, expires_ms, last_used_ms, body)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[])
-"""
-SPEND_BROWSER_LOGIN = """
-DELETE FROM browser_login USING unnest($1::text[], $2::text[], $3::bigint[]) AS spent (tenant_id, id, now_ms)
-WHERE browser_login.tenant_id = spent.tenant_id AND browser_login.id = spent.id
-  AND browser_login.expires_ms > spent.now_ms RETURNING 1
-"""
-CHANGE_BROWSER_LOGIN = """
-UPDATE browser_login SET body = changed.body
-FROM unnest($1::text[], $2::text[], $3::bytea[]) AS changed (tenant_id, id, body)
-WHERE browser_login.tenant_id = changed.tenant_id AND browser_login.id = changed.id RETURNING 1
-"""
-USE_BROWSER_LOGIN = """
-UPDATE browser_login SET last_used_ms = used.at_ms
-FROM unnest($1::text[], $2::text[], $3::bigint[]) AS used (tenant_id, id, at_ms)
-WHERE browser_login.tenant_id = used.tenant_id AND browser_login.id = used.id
-"""
-DROP_BROWSER_LOGINS = """
-DELETE FROM browser_login WHERE expires_ms <= (SELECT max(at_ms) FROM unnest($1::bigint[]) AS at_ms)
-"""
-PUT_KEY = """
-INSERT INTO api_key (key_id, key_sha256, tenant_id, last_used_ms, body)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
-ON CONFLICT (key_id) DO UPDATE SET
-    key_sha256 = excluded.key_sha256, tenant_id = excluded.tenant_id, last_used_ms = excluded.last_used_ms,
-    body = excluded.body
-"""
-USE_KEY = """
-UPDATE api_key SET last_used_ms = used.at_ms
-FROM unnest($1::text[], $2::text[], $3::bigint[]) AS used (tenant_id, key_id, at_ms)
-WHERE api_key.tenant_id = used.tenant_id AND api_key.key_id = used.key_id
-"""
-PUT_TENANT = """
-INSERT INTO tenant (tenant_id, body) SELECT * FROM unnest($1::text[], $2::bytea[])
-ON CONFLICT (tenant_id) DO UPDATE SET body = excluded.body
 """
 PUT_FACT = """
 INSERT INTO store (name, value) SELECT * FROM unnest($1::text[], $2::text[])

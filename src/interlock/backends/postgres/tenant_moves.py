@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.backends import rows
-from interlock.backends.postgres import queries, statements
+from interlock.backends import entity_rows
+from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import PostgresConnection, Row
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit import FIRST_PREV
 from interlock.command.register import bound
+from interlock.ports.entities import TENANTS
 from interlock.ports.leases import PASSED_ON, Instance, MoveStep
-from interlock.ports.ledger import AuditAppend, LedgerError, PutTenant, WriteBatch
+from interlock.ports.ledger import AuditAppend, LedgerError, Put, WriteBatch
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, TenantRecord
@@ -56,7 +57,7 @@ ON CONFLICT (name) DO UPDATE SET epoch = lane.epoch + 1, frozen = true, instance
 """
 _THAW_LANES = f"UPDATE lane SET frozen = false, instance_id = $2 WHERE name IN ({_LANES})"
 FREEZE_HEAD = "UPDATE audit_head SET frozen = $2 WHERE tenant_id = $1"
-_TENANT = f"{queries.TENANT} FOR UPDATE"
+_TENANT = "SELECT body FROM tenant WHERE tenant_id = $1 FOR UPDATE"
 
 
 class HandoverOver(LedgerError):
@@ -143,7 +144,7 @@ async def _open_rows(connection: PostgresConnection, tenant_id: str) -> None:
 
 async def _tenant(connection: PostgresConnection, tenant_id: str) -> TenantRecord | None:
     row: Row | None = await connection.fetchrow(_TENANT, held(tenant_id))
-    return rows.tenant_of(row) if row is not None else None
+    return entity_rows.record_of(TENANTS, row) if row is not None else None
 
 
 async def _put(connection: PostgresConnection, record: TenantRecord, step: str, gateway_id: str = "") -> None:
@@ -151,7 +152,7 @@ async def _put(connection: PostgresConnection, record: TenantRecord, step: str, 
     at_ms = int(await connection.fetchval("SELECT interlock_now_ms()"))
     other = {"gateway_id": gateway_id} if gateway_id else {}
     group = CommitGroup()
-    group.add(WriteBatch([PutTenant(record), AuditAppend(AuditDraft(
+    group.add(WriteBatch([Put(record), AuditAppend(AuditDraft(
         tenant_id=OWNER_TENANT, at=iso(at_ms), who=WHO, action="policy_change",
         meta={"step": step, "tenant_id": record.tenant_id, **other, **bound(record)}))]))
     await group.run(connection)

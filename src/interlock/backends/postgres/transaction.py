@@ -12,8 +12,9 @@ from interlock.backends.audit_room import NoRoom
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import Entries
+from interlock.backends.postgres.operations import TableStatement, columns
 from interlock.backends.postgres.single import HELD, MOVE_HEADS, NOTED, NotAtOnce, Single
-from interlock.backends.postgres.tables import OPS, TABLES, TableStatement, columns, controls_apart
+from interlock.backends.postgres.tables import TABLES, controls_apart, operation_of
 from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
 from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull, noted_size
@@ -61,7 +62,7 @@ class CommitGroup:
             elif isinstance(write, PutTranscript) and self._entries is not None:
                 self._lines.append(write.line)
             else:
-                op = OPS.get(type(write))
+                op = operation_of(write)
                 if op is None:
                     raise LedgerError(f"The ledger knows no write {type(write).__name__}.")
                 self.erases = self.erases or isinstance(write, EraseAudit)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import append, begin
 from interlock.backends.postgres.ledger import PostgresLedger
-from interlock.backends.postgres.tables import columns
+from interlock.backends.postgres.operations import columns
 from interlock.backends.postgres.texts import held
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import LedgerError

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
+from interlock.backends.entity_rows import record_of, searched
 from interlock.backends.rows import (
     Row,
     approval_of,
     approval_row,
     command_of,
     command_row,
-    drain_of,
-    drain_row,
-    key_of,
-    key_row,
     personal_of,
-    rule_of,
-    rule_row,
-    runner_of,
-    runner_row,
-    signing_key_of,
-    signing_key_row,
-    tenant_of,
-    tenant_row,
 )
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
@@ -37,6 +27,7 @@ from interlock.backends.sqlite.faults import translate
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tail import CHECKPOINT_FACT
 from interlock.command.register import BoundRecord
+from interlock.ports.entities import BOUND, Entity
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, ControlRecord, StoredSession
 
@@ -47,12 +38,6 @@ _ALL_BEFORE = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND (seq < 
 _WITHOUT_PERSONAL = "SELECT seq, hash, body, NULL FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 _HAS_PERSONAL = "SELECT count(*) FROM sqlite_schema WHERE name = 'audit_personal'"
 _PAGE = 1_000
-_KEYS = "SELECT body, last_used_ms, key_id, key_sha256, tenant_id FROM api_key"
-_RULES = "SELECT body, NULL, id, tenant_id, revoked FROM remembered_rule"
-_SIGNING_KEYS = "SELECT body, NULL, key_id, tenant_id FROM signing_key"
-_TENANTS_BODIES = "SELECT body, NULL, tenant_id FROM tenant"
-_RUNNERS = "SELECT body, last_seen_ms, runner_id, tenant_id, token_sha256 FROM runner"
-_DRAINS = "SELECT body, NULL, tenant_id, scope, name FROM drain"
 _SESSIONS = """
 SELECT session_id, tenant_id, session_key, agent_id, runner_id, workspace, usage, machine FROM session
 WHERE session_id > ? ORDER BY session_id LIMIT ?
@@ -101,10 +86,7 @@ class AuditRows:
 
     def bound(self) -> list[BoundRecord]:
         """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
-        return [*self._read(_KEYS, key_of, key_row), *self._read(_RULES, rule_of, rule_row),
-                *self._read(_SIGNING_KEYS, signing_key_of, signing_key_row),
-                *self._read(_TENANTS_BODIES, tenant_of, tenant_row), *self._read(_RUNNERS, runner_of, runner_row),
-                *self._read(_DRAINS, drain_of, drain_row)]
+        return [record for entity in BOUND for record in self._entities(entity)]
 
     def live_commands(self) -> list[CommandRecord]:
         """Read every command that has not ended."""
@@ -129,6 +111,12 @@ class AuditRows:
     def live_approvals(self) -> list[ApprovalRecord]:
         """Read every approval that is pending or granted."""
         return self._read(_LIVE_APPROVALS, approval_of, approval_row)
+
+    def _entities(self, entity: Entity[Any]) -> list[Any]:
+        columns = ", ".join(column.name for column in entity.columns_in("sqlite") if not column.noted)
+        noted = entity.noted.name if entity.noted is not None else "NULL"
+        return self._read(f"SELECT body, {noted}, {columns} FROM {entity.table}", partial(record_of, entity),
+                          partial(searched, entity, "sqlite"))
 
     def _read(self, statement: str, read: Callable[[Row], R], columns: Callable[[R], Row]) -> list[R]:
         """Read rows whose columns, which rows are found by, are those of their bodies."""

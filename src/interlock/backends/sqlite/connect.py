@@ -11,6 +11,7 @@ import apsw
 
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.database import SqliteDatabase
+from interlock.backends.sqlite.entities import make_missing_tables
 from interlock.backends.sqlite.faults import NotASqliteLedger, TooNew
 from interlock.backends.sqlite.write_buffer import write_rows
 from interlock.command.audit_tree import Frontier
@@ -66,6 +67,7 @@ def open_writer(path: Path) -> SqliteDatabase:
         connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         connection.pragma("journal_size_limit", LOG_BYTES)
         migrate(connection, path)
+        make_missing_tables(connection)
         build_trees(connection)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         connection.close()

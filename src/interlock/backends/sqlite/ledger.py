@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.backends import rows, usage_sums
+from interlock.backends import entity_rows, rows, usage_sums
 from interlock.backends.audit_room import AuditRoom
-from interlock.backends.sqlite import queries
+from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.database import SqliteDatabase
@@ -23,6 +23,7 @@ from interlock.backends.sqlite.writer import Measured, SqliteWriter
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, SubtreeHashes
 from interlock.ports.clock import Clock
+from interlock.ports.entities import Entity, RowCondition
 from interlock.ports.ledger import (
     EVERY_SESSION,
     CommandQuery,
@@ -42,23 +43,14 @@ from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
-    BrowserLoginRecord,
     CommandRecord,
     ControlRecord,
-    DeliveryRecord,
-    DrainRecord,
     Event,
     EventKind,
     FileRecord,
     IdempotencyRecord,
-    KeyRecord,
-    PairingRecord,
-    RuleRecord,
-    RunnerRecord,
+    Record,
     SessionRecord,
-    SigningKeyRecord,
-    SpendingRecord,
-    TenantRecord,
     TranscriptLine,
 )
 
@@ -70,6 +62,7 @@ PRUNE_ROWS = 1_000
 """Old answers are forgotten so many to a transaction, so that pruning holds no one up."""
 _END_OF_TIME = 2**62
 _NO_LIMIT = -1
+R = TypeVar("R", bound=Record)
 
 
 async def open_ledger(path: Path, clock: Clock) -> SqliteLedger:
@@ -249,96 +242,20 @@ class SqliteLedger(SqliteUpkeep, Ledger):
             if now < PRUNE_ROWS:
                 return pruned
 
-    async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
-        query = queries.remembered_rules(by_tenant=tenant_id is not None, revoked=revoked)
-        found = await self._readers.rows(query, () if tenant_id is None else (tenant_id,))
-        return [rows.rule_of(row) for row in found]
-
-    async def drains(self) -> list[DrainRecord]:
-        return [rows.drain_of(row) for row in await self._readers.rows(queries.DRAINS)]
-
-    async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
-        found = await self._readers.row(queries.RULE, (rule_id, tenant_id))
-        return rows.rule_of(found) if found else None
-
-    async def deliveries_due(self, now_ms: int, limit: int) -> list[DeliveryRecord]:
-        return [rows.delivery_of(row) for row in await self._readers.rows(queries.DELIVERIES_DUE, (now_ms, limit))]
-
-    async def next_delivery_ms(self) -> int | None:
-        found = await self._readers.row(queries.NEXT_DELIVERY, ())
-        return int(found[0]) if found and found[0] is not None else None
-
-    async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[DeliveryRecord]:
-        values = (tenant_id, limit) if state is None else (tenant_id, state, limit)
-        found = await self._readers.rows(queries.deliveries(by_state=state is not None), values)
-        return [rows.delivery_of(row) for row in found]
-
-    async def delivery(self, delivery_id: str) -> DeliveryRecord | None:
-        found = await self._readers.row(queries.DELIVERY, (delivery_id,))
-        return rows.delivery_of(found) if found else None
-
-    async def spending(self, day: int) -> list[SpendingRecord]:
-        return [rows.spending_of(row) for row in await self._readers.rows(queries.SPENDING, (day,))]
-
     async def usage(self, query: UsageQuery) -> UsageSums:
         asked = usage_sums.parameters(query)
         found = await self._readers.rows(queries.usage(query.by), asked)
         return usage_sums.read(query, found, (await self._readers.rows(queries.usage(frozenset()), asked))[0])
 
-    async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
-        found = await self._readers.row(queries.SIGNING_KEY, (key_id, tenant_id))
-        return rows.signing_key_of(found) if found else None
+    async def select(self, entity: Entity[R], where: Sequence[RowCondition], order: Sequence[str], limit: int | None
+                     ) -> list[R]:
+        sql = entities.select_sql(entity, entities.shape(where), tuple(order), limited=limit is not None)
+        found = await self._readers.rows(sql, (*entities.bound(where), *(() if limit is None else (limit,))))
+        return [entity_rows.record_of(entity, row) for row in found]
 
-    async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
-        return [rows.signing_key_of(row) for row in await self._readers.rows(queries.SIGNING_KEYS, (tenant_id,))]
-
-    async def runner(self, runner_id: str, tenant_id: str | None = None) -> RunnerRecord | None:
-        found = await self._readers.row(queries.RUNNER, (runner_id, tenant_id))
-        return rows.runner_of(found) if found else None
-
-    async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
-        found = await self._readers.row(queries.RUNNER_BY_TOKEN, (token_sha256,))
-        return rows.runner_of(found) if found else None
-
-    async def runners_named(self, runner_ids: Sequence[str]) -> list[RunnerRecord]:
-        named = msgspec.json.encode(list(runner_ids)).decode()
-        return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS_NAMED, (named,))]
-
-    async def runners(self, tenant_id: str) -> list[RunnerRecord]:
-        return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS, (tenant_id,))]
-
-    async def browser_login(self, login_id: str) -> BrowserLoginRecord | None:
-        found = await self._readers.row(queries.BROWSER_LOGIN, (login_id,))
-        return rows.browser_login_of(found) if found else None
-
-    async def browser_logins(self, tenant_id: str) -> list[BrowserLoginRecord]:
-        return [rows.browser_login_of(row) for row in await self._readers.rows(queries.BROWSER_LOGINS, (tenant_id,))]
-
-    async def pairing(self, code_sha256: str) -> PairingRecord | None:
-        found = await self._readers.row(queries.PAIRING, (code_sha256,))
-        return rows.pairing_of(found) if found else None
-
-    async def pairings(self, tenant_id: str, now_ms: int) -> int:
-        found = await self._readers.row(queries.PAIRINGS, (tenant_id, now_ms))
+    async def count(self, entity: Entity[R], *where: RowCondition) -> int:
+        found = await self._readers.row(entities.count_sql(entity, entities.shape(where)), entities.bound(where))
         return int(found[0]) if found else 0
-
-    async def key(self, key_sha256: str) -> KeyRecord | None:
-        found = await self._readers.row(queries.KEY, (key_sha256,))
-        return rows.key_of(found) if found else None
-
-    async def key_by_id(self, key_id: str, tenant_id: str | None = None) -> KeyRecord | None:
-        found = await self._readers.row(queries.KEY_BY_ID, (key_id, tenant_id))
-        return rows.key_of(found) if found else None
-
-    async def keys(self, tenant_id: str) -> list[KeyRecord]:
-        return [rows.key_of(row) for row in await self._readers.rows(queries.KEYS, (tenant_id,))]
-
-    async def tenant(self, tenant_id: str) -> TenantRecord | None:
-        found = await self._readers.row(queries.TENANT, (tenant_id,))
-        return rows.tenant_of(found) if found else None
-
-    async def tenants(self) -> list[TenantRecord]:
-        return [rows.tenant_of(row) for row in await self._readers.rows(queries.TENANTS)]
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         found = await self._readers.rows(queries.AUDIT_AFTER, (tenant_id, after, limit))

@@ -150,74 +150,7 @@ def approvals(*, by_state: bool, paged: bool) -> str:
     return f"SELECT body FROM approval WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
 
 
-# --- remembered rules and signing keys ---
-PUT_RULE = """
-INSERT INTO remembered_rule (id, tenant_id, revoked, body) VALUES (?,?,?,?)
-ON CONFLICT (id) DO UPDATE SET revoked = excluded.revoked, body = excluded.body
-"""
-RULE = "SELECT body FROM remembered_rule WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
-PUT_SIGNING_KEY = """
-INSERT INTO signing_key (key_id, tenant_id, body) VALUES (?,?,?)
-ON CONFLICT (key_id) DO UPDATE SET body = excluded.body
-"""
-SIGNING_KEY = "SELECT body FROM signing_key WHERE key_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
-SIGNING_KEYS = "SELECT body FROM signing_key WHERE tenant_id = ? ORDER BY place"
-
-
-PUT_DRAIN = """
-INSERT INTO drain (tenant_id, scope, name, body) VALUES (?,?,?,?)
-ON CONFLICT (tenant_id, scope, name) DO UPDATE SET body = excluded.body
-"""
-DROP_DRAIN = "DELETE FROM drain WHERE tenant_id = ? AND scope = ? AND name = ?"
-DRAINS = "SELECT body FROM drain ORDER BY place"
-
-
-def remembered_rules(*, by_tenant: bool, revoked: bool) -> str:
-    """Select remembered rules, oldest first."""
-    where = [*(["tenant_id = ?"] if by_tenant else []), *([] if revoked else ["revoked = 0"])]
-    return f"SELECT body FROM remembered_rule{' WHERE ' if where else ''}{' AND '.join(where)} ORDER BY place"
-
-
-# --- questions to approvers ---
-PUT_DELIVERY = """
-INSERT INTO delivery (id, tenant_id, state, due_ms, body) VALUES (?,?,?,?,?)
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_ms = excluded.due_ms, body = excluded.body
-"""
-DELIVERY = "SELECT body FROM delivery WHERE id = ?"
-DELIVERIES_DUE = "SELECT body FROM delivery WHERE due_ms <= ? ORDER BY due_ms, place LIMIT ?"
-NEXT_DELIVERY = "SELECT min(due_ms) FROM delivery WHERE due_ms IS NOT NULL"
-
-
-def deliveries(*, by_state: bool) -> str:
-    """Select a tenant's questions to approvers, newest first."""
-    where = " AND state = ?" if by_state else ""
-    return f"SELECT body FROM delivery WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
-
-
-# --- what budgets count ---
-SPEND = """
-INSERT INTO spending (tenant_id, budget, scope, day, spent_micros, raised_micros) VALUES (?,?,?,?,?,?)
-ON CONFLICT (day, tenant_id, budget, scope) DO UPDATE SET
-    spent_micros = spent_micros + excluded.spent_micros, raised_micros = raised_micros + excluded.raised_micros
-"""
-DROP_SPENDING = "DELETE FROM spending WHERE day < ?"
-SPENDING = """
-SELECT tenant_id, budget, scope, day, spent_micros, raised_micros FROM spending WHERE day = ?
-ORDER BY tenant_id, budget, scope
-"""
-
 # --- what agents reported to have used ---
-COUNT_USAGE = """
-INSERT INTO daily_usage (tenant_id, day, agent_id, model, session_id, person, turns, estimated_turns, input_tokens,
-    output_tokens, cache_read_tokens, cache_write_tokens, cost_micros) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
-ON CONFLICT (tenant_id, day, agent_id, model, session_id, person) DO UPDATE SET
-    turns = turns + excluded.turns, estimated_turns = estimated_turns + excluded.estimated_turns,
-    input_tokens = input_tokens + excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens,
-    cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-    cache_write_tokens = cache_write_tokens + excluded.cache_write_tokens,
-    cost_micros = cost_micros + excluded.cost_micros
-"""
-DROP_USAGE = "DELETE FROM daily_usage WHERE day < ?"
 
 _USAGE_ASKED = ("?1", "?2", "?3", "?4", "?5", "?6", "?7", "?8")
 
@@ -246,50 +179,12 @@ DELETE FROM idempotency WHERE scope IN (
     LIMIT ?2)
 """
 
-# --- runners and keys ---
-PUT_RUNNER = """
-INSERT INTO runner (runner_id, tenant_id, token_sha256, last_seen_ms, body) VALUES (?,?,?,?,?)
-ON CONFLICT (runner_id) DO UPDATE SET
-    tenant_id = excluded.tenant_id, token_sha256 = excluded.token_sha256, last_seen_ms = excluded.last_seen_ms,
-    body = excluded.body
-"""
-SEE_RUNNER = "UPDATE runner SET last_seen_ms = ?3 WHERE tenant_id = ?1 AND runner_id = ?2"
-RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
-RUNNER_BY_TOKEN = "SELECT body, last_seen_ms FROM runner WHERE token_sha256 = ?"
-RUNNERS_NAMED = "SELECT body, last_seen_ms FROM runner WHERE runner_id IN (SELECT value FROM json_each(?))"
-RUNNERS = "SELECT body, last_seen_ms FROM runner WHERE tenant_id = ? ORDER BY place"
+# --- files ---
 ADD_FILE = """
 INSERT INTO file (session_id, transfer_id, body) VALUES (?,?,?) ON CONFLICT (session_id, transfer_id) DO NOTHING
 """
 FILE = "SELECT body FROM file WHERE session_id = ? AND transfer_id = ?"
 FILES = "SELECT place, body FROM file WHERE session_id = ? AND place > ? ORDER BY place LIMIT ?"
-ADD_BROWSER_LOGIN = "INSERT INTO browser_login (id, tenant_id, expires_ms, last_used_ms, body) VALUES (?,?,?,?,?)"
-SPEND_BROWSER_LOGIN = "DELETE FROM browser_login WHERE tenant_id = ? AND id = ? AND expires_ms > ?"
-CHANGE_BROWSER_LOGIN = "UPDATE browser_login SET body = ?3 WHERE tenant_id = ?1 AND id = ?2"
-USE_BROWSER_LOGIN = "UPDATE browser_login SET last_used_ms = ?3 WHERE tenant_id = ?1 AND id = ?2"
-DROP_BROWSER_LOGINS = "DELETE FROM browser_login WHERE expires_ms <= ?"
-BROWSER_LOGIN = "SELECT body, last_used_ms FROM browser_login WHERE id = ?"
-BROWSER_LOGINS = "SELECT body, last_used_ms FROM browser_login WHERE tenant_id = ? ORDER BY id"
-ADD_PAIRING = "INSERT INTO pairing (code_sha256, tenant_id, expires_ms, body) VALUES (?,?,?,?)"
-SPEND_PAIRING = "DELETE FROM pairing WHERE tenant_id = ? AND code_sha256 = ? AND expires_ms > ?"
-DROP_PAIRINGS = "DELETE FROM pairing WHERE expires_ms <= ?"
-PAIRING = "SELECT body FROM pairing WHERE code_sha256 = ?"
-PAIRINGS = "SELECT count(*) FROM pairing WHERE tenant_id = ? AND expires_ms > ?"
-PUT_KEY = """
-INSERT INTO api_key (key_id, key_sha256, tenant_id, last_used_ms, body) VALUES (?,?,?,?,?)
-ON CONFLICT (key_id) DO UPDATE SET
-    key_sha256 = excluded.key_sha256, tenant_id = excluded.tenant_id, last_used_ms = excluded.last_used_ms,
-    body = excluded.body
-"""
-USE_KEY = "UPDATE api_key SET last_used_ms = ?3 WHERE tenant_id = ?1 AND key_id = ?2"
-KEY = "SELECT body, last_used_ms FROM api_key WHERE key_sha256 = ?"
-KEY_BY_ID = "SELECT body, last_used_ms FROM api_key WHERE key_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
-KEYS = "SELECT body, last_used_ms FROM api_key WHERE tenant_id = ? ORDER BY key_id"
-PUT_TENANT = """
-INSERT INTO tenant (tenant_id, body) VALUES (?,?) ON CONFLICT (tenant_id) DO UPDATE SET body = excluded.body
-"""
-TENANT = "SELECT body FROM tenant WHERE tenant_id = ?"
-TENANTS = "SELECT body FROM tenant ORDER BY tenant_id"
 
 # --- audit ---
 ADD_AUDIT = BufferedTable("INSERT INTO audit (tenant_id, seq, hash, body) VALUES", 4)

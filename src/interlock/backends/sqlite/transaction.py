@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import get_args
 
 import apsw
 
 from interlock.backends import rows
 from interlock.backends.audit_room import NoRoom
-from interlock.backends.sqlite import queries
+from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.database import Row, SqliteDatabase
 from interlock.backends.sqlite.write_buffer import WriteBuffer, write_rows
@@ -20,45 +21,22 @@ from interlock.ports.ledger import (
     Append,
     AuditAppend,
     BeginLane,
-    ChangeBrowserLogin,
-    CountUsage,
-    DropBrowserLogins,
     DropControls,
-    DropDrain,
-    DropPairings,
-    DropSpending,
     DropTranscript,
-    DropUsage,
     EraseAudit,
     Fenced,
     LedgerError,
     LedgerWrite,
     NameTaken,
     PutApproval,
-    PutBrowserLogin,
     PutCommand,
     PutControl,
-    PutDelivery,
-    PutDrain,
     PutFact,
     PutFile,
     PutIdempotency,
-    PutKey,
-    PutPairing,
-    PutRule,
-    PutRunner,
     PutSession,
-    PutSigningKey,
-    PutTenant,
     PutTranscript,
     Receipt,
-    SeeRunner,
-    Spend,
-    SpendBrowserLogin,
-    SpendPairing,
-    Spent,
-    UseBrowserLogin,
-    UseKey,
     WriteBatch,
 )
 from interlock.protocol.records import AuditDraft, SessionRecord
@@ -261,26 +239,8 @@ class Transaction:
     def put_approval(self, write: PutApproval) -> None:
         self._execute(queries.PUT_APPROVAL, rows.approval_row(write.record))
 
-    def put_delivery(self, write: PutDelivery) -> None:
-        self._execute(queries.PUT_DELIVERY, rows.delivery_row(write.record))
-
-    def put_rule(self, write: PutRule) -> None:
-        self._execute(queries.PUT_RULE, rows.rule_row(write.record))
-
-    def put_signing_key(self, write: PutSigningKey) -> None:
-        self._execute(queries.PUT_SIGNING_KEY, rows.signing_key_row(write.record))
-
-    def spend(self, write: Spend) -> None:
-        self._execute(queries.SPEND, rows.spending_row(write.record))
-
-    def drop_spending(self, write: DropSpending) -> None:
-        self._execute(queries.DROP_SPENDING, (write.before_day,))
-
-    def count_usage(self, write: CountUsage) -> None:
-        self._execute(queries.COUNT_USAGE, rows.usage_row(write.record))
-
-    def drop_usage(self, write: DropUsage) -> None:
-        self._execute(queries.DROP_USAGE, (write.before_day,))
+    def write_entity(self, write: entities.EntityWrite) -> None:
+        entities.apply(self._connection, write)
 
     def put_control(self, write: PutControl) -> None:
         record = write.record
@@ -303,69 +263,6 @@ class Transaction:
         except apsw.ConstraintError as error:
             raise NameTaken("An answer is kept under this idempotency key already.") from error
 
-    def put_runner(self, write: PutRunner) -> None:
-        try:
-            self._execute(queries.PUT_RUNNER, rows.runner_row(write.record))
-        except apsw.ConstraintError as error:
-            raise NameTaken("Another runner has this token.") from error
-
-    def see_runner(self, write: SeeRunner) -> None:
-        self._execute(queries.SEE_RUNNER, (write.tenant_id, write.runner_id, write.at_ms))
-
-    def put_pairing(self, write: PutPairing) -> None:
-        try:
-            self._execute(queries.ADD_PAIRING, rows.pairing_row(write.record))
-        except apsw.ConstraintError as error:
-            raise NameTaken("This code is given out already.") from error
-
-    def spend_pairing(self, write: SpendPairing) -> None:
-        self._execute(queries.SPEND_PAIRING, (write.tenant_id, write.code_sha256, write.now_ms))
-        if not self._connection.changes():
-            raise Spent("This code is not known, or no longer good.")
-
-    def drop_pairings(self, write: DropPairings) -> None:
-        self._execute(queries.DROP_PAIRINGS, (write.now_ms,))
-
-    def put_browser_login(self, write: PutBrowserLogin) -> None:
-        try:
-            self._execute(queries.ADD_BROWSER_LOGIN, rows.browser_login_row(write.record))
-        except apsw.ConstraintError as error:
-            raise NameTaken("This browser session or code exists already.") from error
-
-    def spend_browser_login(self, write: SpendBrowserLogin) -> None:
-        self._execute(queries.SPEND_BROWSER_LOGIN, (write.tenant_id, write.id, write.now_ms))
-        if not self._connection.changes():
-            raise Spent("This browser session or code is not known, or no longer good.")
-
-    def change_browser_login(self, write: ChangeBrowserLogin) -> None:
-        self._execute(queries.CHANGE_BROWSER_LOGIN, rows.changed_browser_login_row(write.record))
-        if not self._connection.changes():
-            raise Spent("This browser session is not known, or no longer good.")
-
-    def use_browser_login(self, write: UseBrowserLogin) -> None:
-        self._execute(queries.USE_BROWSER_LOGIN, (write.tenant_id, write.id, write.at_ms))
-
-    def drop_browser_logins(self, write: DropBrowserLogins) -> None:
-        self._execute(queries.DROP_BROWSER_LOGINS, (write.now_ms,))
-
-    def put_drain(self, write: PutDrain) -> None:
-        self._execute(queries.PUT_DRAIN, rows.drain_row(write.record))
-
-    def drop_drain(self, write: DropDrain) -> None:
-        self._execute(queries.DROP_DRAIN, (write.tenant_id, write.scope, write.name))
-
-    def put_key(self, write: PutKey) -> None:
-        try:
-            self._execute(queries.PUT_KEY, rows.key_row(write.record))
-        except apsw.ConstraintError as error:
-            raise NameTaken("Another key has this secret.") from error
-
-    def use_key(self, write: UseKey) -> None:
-        self._execute(queries.USE_KEY, (write.tenant_id, write.key_id, write.at_ms))
-
-    def put_tenant(self, write: PutTenant) -> None:
-        self._execute(queries.PUT_TENANT, rows.tenant_row(write.record))
-
     def put_transcript(self, write: PutTranscript) -> None:
         line = write.line
         self._pending.add(queries.PUT_TRANSCRIPTS, (line.session_id, line.entry_id, line.line))
@@ -387,28 +284,7 @@ _WRITES: dict[type[LedgerWrite], Callable[..., None]] = {
     PutFile: Transaction.put_file,
     DropControls: Transaction.drop_controls,
     PutIdempotency: Transaction.put_idempotency,
-    PutRule: Transaction.put_rule,
-    Spend: Transaction.spend,
-    DropSpending: Transaction.drop_spending,
-    CountUsage: Transaction.count_usage,
-    DropUsage: Transaction.drop_usage,
-    PutDelivery: Transaction.put_delivery,
-    PutSigningKey: Transaction.put_signing_key,
-    PutRunner: Transaction.put_runner,
-    SeeRunner: Transaction.see_runner,
-    PutBrowserLogin: Transaction.put_browser_login,
-    SpendBrowserLogin: Transaction.spend_browser_login,
-    ChangeBrowserLogin: Transaction.change_browser_login,
-    UseBrowserLogin: Transaction.use_browser_login,
-    DropBrowserLogins: Transaction.drop_browser_logins,
-    PutPairing: Transaction.put_pairing,
-    SpendPairing: Transaction.spend_pairing,
-    DropPairings: Transaction.drop_pairings,
-    PutKey: Transaction.put_key,
-    PutDrain: Transaction.put_drain,
-    DropDrain: Transaction.drop_drain,
-    UseKey: Transaction.use_key,
-    PutTenant: Transaction.put_tenant,
     PutTranscript: Transaction.put_transcript,
     DropTranscript: Transaction.drop_transcript,
+    **dict.fromkeys(get_args(entities.EntityWrite), Transaction.write_entity),
 }

@@ -11,7 +11,7 @@ from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.denials import denial_of, keep_denial
 from interlock.engine.bridge.held import expected_box, holding_now
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.ports.ledger import PutDelivery
+from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.hold import Holding
@@ -61,7 +61,7 @@ def _ask_approvers(lane: Lane, approval: Approval) -> None:
     for name in [*names, DEVICES] if lane.limits.push else names:
         delivery = Delivery(id=f"dlv_{approval.id.removeprefix('apr_')}_{name}", tenant_id=approval.tenant_id,
                             channel=name, approval_id=approval.id, state="pending", created_at=lane.at)
-        lane.out.writes.append(PutDelivery(DeliveryRecord(delivery=delivery, due_ms=lane.now)))
+        lane.out.writes.append(Put(DeliveryRecord(delivery=delivery, due_ms=lane.now)))
 
 
 def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from interlock.engine.bridge.approvals import restart_clock
 from interlock.engine.bridge.budgets import UsedUp, asked, hold_turn, used_up
 from interlock.engine.bridge.cancellation import cancel_command
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.ports.ledger import Spend
+from interlock.ports.ledger import Add
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.records import ApprovalRecord, SpendingRecord
@@ -71,8 +71,8 @@ def _raise(lane: Lane, one: UsedUp, approval: Approval, who: dict[str, str]) -> 
     by = one.used - one.limit + one.amount
     if one.measure == "usd_per_day":
         tenant_id, name, scope, day = one.place
-        lane.out.writes.append(Spend(SpendingRecord(tenant_id=tenant_id, budget=name, scope=scope, day=day,
-                                                    raised_micros=by)))
+        lane.out.writes.append(Add(SpendingRecord(tenant_id=tenant_id, budget=name, scope=scope, day=day,
+                                                  raised_micros=by)))
     else:
         raised = lane.state.turn_raised
         raised[one.budget.name] = raised.get(one.budget.name, 0) + by

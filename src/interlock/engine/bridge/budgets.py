@@ -17,7 +17,7 @@ from interlock.command.policy import duration_ms
 from interlock.engine.bridge.approvals import open_approval
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.usage import count_cost
-from interlock.ports.ledger import Spend
+from interlock.ports.ledger import Add
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
@@ -72,8 +72,8 @@ def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> No
     counted = [budget for budget in covering(lane) if budget.day_micros is not None]
     for budget in counted:
         tenant_id, name, scope, day = _place(lane, budget)
-        lane.out.writes.append(Spend(SpendingRecord(tenant_id=tenant_id, budget=name, scope=scope, day=day,
-                                                    spent_micros=spent)))
+        lane.out.writes.append(Add(SpendingRecord(tenant_id=tenant_id, budget=name, scope=scope, day=day,
+                                                  spent_micros=spent)))
     if counted:
         _tell_totals(lane, counted, usage)
 
@@ -82,7 +82,7 @@ def pot(lane: Lane, place: BudgetUse) -> Pot:
     """A pot as this decision leaves it."""
     found = lane.spending.pot(place)
     for write in lane.out.writes:
-        if isinstance(write, Spend) and place_of(write.record) == place:
+        if isinstance(write, Add) and isinstance(write.record, SpendingRecord) and place_of(write.record) == place:
             found = found.plus(write.record)
     return found
 

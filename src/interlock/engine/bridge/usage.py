@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.command.budget import DAY_MS
 from interlock.engine.bridge.lane import Lane
-from interlock.ports.ledger import CountUsage
+from interlock.ports.ledger import Add
 from interlock.protocol import payloads as p
 from interlock.protocol.records import USAGE_FIGURES, UsageRecord
 
@@ -46,10 +46,10 @@ def _count(lane: Lane, **figures: int) -> None:
         person=f"{actor.type}:{actor.id}" if actor is not None else "")
     added = msgspec.structs.replace(place, **{name: min(figure, COUNTED_MAX) for name, figure in figures.items()})
     for i, write in enumerate(lane.out.writes):
-        if isinstance(write, CountUsage) and _place_of(write.record) == place:
-            lane.out.writes[i] = CountUsage(write.record.plus(added))
+        if isinstance(write, Add) and isinstance(write.record, UsageRecord) and _place_of(write.record) == place:
+            lane.out.writes[i] = Add(write.record.plus(added))
             return
-    lane.out.writes.append(CountUsage(added))
+    lane.out.writes.append(Add(added))
 
 
 def _place_of(record: UsageRecord) -> UsageRecord:

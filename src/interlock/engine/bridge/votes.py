@@ -18,7 +18,7 @@ from interlock.engine.bridge.control_commands import check_controlled
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.policy_subjects import judged, quorums, subject_of_approval
 from interlock.engine.bridge.requests import request_of_approval, with_input
-from interlock.ports.ledger import PutRule
+from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
 from interlock.protocol.box import LANDING, Box
 from interlock.protocol.limits import MAX_PROMPT_BYTES
@@ -231,7 +231,7 @@ def _remember(lane: Lane, record: ApprovalRecord, principal: Principal, body: Gr
                    described=booth.policy.remember_described)
     remembered = RememberedRule(id=lane.new_id("rul"), tenant_id=approval.tenant_id, created_at=lane.at,
                                 created_by=named(principal.actor), approval_id=approval.id, rule=plain(rule))
-    lane.out.writes.append(PutRule(RuleRecord(rule=remembered)))
+    lane.out.writes.append(Put(RuleRecord(rule=remembered)))
     lane.audit("policy_change", _who(principal), {"rule": remembered.id, "change": "remembered", "effect": rule.effect,
                                                   **bound(RuleRecord(rule=remembered))},
                command_id=approval.command_id, approval_id=approval.id)

@@ -23,7 +23,7 @@ from interlock.engine.bridge.cancellation import cancel_command
 from interlock.engine.bridge.command_end import files_not_allowed
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.policy_subjects import files_subject, judged, origin_of, person_of, quorums
-from interlock.ports.ledger import PutRule
+from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import Code
@@ -160,7 +160,7 @@ def remember(lane: Lane, approval: Approval, by: str, who: dict[str, str], remem
     kept = RememberedRule(id=lane.new_id("rul"), tenant_id=approval.tenant_id, created_at=lane.at, created_by=by,
                           approval_id=approval.id, rule=plain(rule))
     row = RuleRecord(rule=kept)
-    lane.out.writes.append(PutRule(row))
+    lane.out.writes.append(Put(row))
     lane.audit("policy_change", who, {"rule": kept.id, "change": "remembered", "effect": "allow", **bound(row)},
                command_id=approval.command_id, approval_id=approval.id)
     return msgspec.structs.replace(approval, remembered=kept.id)

@@ -20,7 +20,7 @@ from interlock.engine.viewers import Behind, Viewers
 from interlock.gateway.a2a.task_view import TERMINAL, context_of, state_of
 from interlock.ports.channel import NotAsked
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, PutDelivery, WriteBatch
+from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, Put, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import command_stream
 from interlock.protocol.problems import Problem
@@ -101,7 +101,7 @@ class TaskPushes:
         delivery = Delivery(id=row_id, tenant_id=command.tenant_id, channel=TASK_PUSHES, approval_id="",
                             state="pending", created_at=iso(self._clock.now_ms()))
         await self._ledger.commit(WriteBatch([
-            PutDelivery(DeliveryRecord(delivery=delivery, due_ms=None, push=push)),
+            Put(DeliveryRecord(delivery=delivery, due_ms=None, push=push)),
             self._noted(who, command, "subscribed", push)]))
         self._wake.set()
 
@@ -113,7 +113,7 @@ class TaskPushes:
                 continue
             if row.push.config_id == config_id:
                 await self._stop_following(row.delivery.id)
-                await self._ledger.commit(WriteBatch([_ended(row, "moot", "its config was deleted"),
+                await self._ledger.commit(WriteBatch([Put(_ended(row, "moot", "its config was deleted")),
                                                       self._noted(who, command, "unsubscribed", row.push)]))
                 return True
         return False
@@ -219,7 +219,7 @@ class TaskPushes:
                                                standing.body)
                 push = msgspec.structs.replace(push, cursor=cursor, notified=standing.shown)
                 kept = msgspec.structs.replace(row, push=push)
-                await self._keep(_ended(kept, "delivered", None) if standing.is_over else PutDelivery(kept))
+                await self._keep(_ended(kept, "delivered", None) if standing.is_over else kept)
                 return None if standing.is_over else push
             except NotAsked as error:
                 if error.final or attempt == len(RETRY_S):
@@ -229,12 +229,12 @@ class TaskPushes:
                 await asyncio.sleep(RETRY_S[attempt])
         return None
 
-    async def _keep(self, write: PutDelivery) -> None:
+    async def _keep(self, row: DeliveryRecord) -> None:
         """Keep a row, unless it was deleted or replaced meanwhile, by another gateway."""
-        found = await self._ledger.delivery(write.record.delivery.id)
+        found = await self._ledger.delivery(row.delivery.id)
         if found is not None and found.delivery.state == "pending" and found.delivery.created_at == \
-                write.record.delivery.created_at:
-            await self._ledger.commit(WriteBatch([write]))
+                row.delivery.created_at:
+            await self._ledger.commit(WriteBatch([Put(row)]))
 
     async def _standing(self, push: TaskPush) -> _Standing | None:
         record = await self._ledger.command(push.task_id)
@@ -281,9 +281,9 @@ def _is_live(row: DeliveryRecord, tenant_id: str) -> bool:
     return row.delivery.state == "pending" and row.delivery.tenant_id == tenant_id
 
 
-def _ended(row: DeliveryRecord, state: DeliveryState, why: str | None) -> PutDelivery:
+def _ended(row: DeliveryRecord, state: DeliveryState, why: str | None) -> DeliveryRecord:
     """Return a row as it is at the end, without what the client gave to be known by."""
     assert row.push is not None
     push = msgspec.structs.replace(row.push, token="", scheme="", credentials="")
     delivery = msgspec.structs.replace(row.delivery, state=state, why=why)
-    return PutDelivery(msgspec.structs.replace(row, delivery=delivery, push=push))
+    return msgspec.structs.replace(row, delivery=delivery, push=push)

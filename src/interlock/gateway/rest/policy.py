@@ -17,7 +17,7 @@ from interlock.engine.bridge.requests import request_from
 from interlock.engine.bridge.unapproved_tools import when_fallen
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.routes import ApiRequest, Handler
-from interlock.ports.ledger import AuditAppend, PutIdempotency, PutRule, WriteBatch
+from interlock.ports.ledger import AuditAppend, Put, PutIdempotency, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.answers import Explanation, PolicyRules, RuleList
 from interlock.protocol.api import policy as api
@@ -93,7 +93,7 @@ async def revoke(call: ApiRequest) -> ASGIApp:
     changes: list[Any] = []
     if rule.revoked_at is None:
         rule = msgspec.structs.replace(rule, revoked_at=at, revoked_by=who["id"])
-        changes = [PutRule(RuleRecord(rule=rule)),
+        changes = [Put(RuleRecord(rule=rule)),
                    AuditAppend(AuditDraft(tenant_id=principal.tenant_id, at=at, who=who, action="policy_change",
                                           meta={"rule": rule.id, "change": "revoked", **bound(RuleRecord(rule=rule))}))]
     answer = memory.keep(200, encode(rule), {})

@@ -14,7 +14,7 @@ from interlock.command.signature import check_moment, key_id_of, read_public_key
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.request_guard import said
 from interlock.gateway.rest.routes import ApiRequest, Handler
-from interlock.ports.ledger import AuditAppend, PutIdempotency, PutSigningKey, WriteBatch
+from interlock.ports.ledger import AuditAppend, Put, PutIdempotency, WriteBatch
 from interlock.protocol.answers import SigningKeyList
 from interlock.protocol.api import access as api
 from interlock.protocol.api.operation import ADMINS
@@ -113,7 +113,7 @@ async def _keep(call: ApiRequest, key: SigningKey, status: int, change: str | No
         meta = {"signing_key": key.key_id, "change": change, "public_key": key.public_key,
                 **({"origin": key.passkey.origin} if key.passkey is not None else {}),
                 **bound(SigningKeyRecord(key=key))}
-        writes += [PutSigningKey(SigningKeyRecord(key=key)),
+        writes += [Put(SigningKeyRecord(key=key)),
                    AuditAppend(AuditDraft(tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who,
                                           action="key_rotate", meta=meta))]
     await call.front.desk.ledger.commit(WriteBatch(writes))
