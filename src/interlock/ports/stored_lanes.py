@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from interlock.ports.streams import StreamReads
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -65,10 +66,8 @@ class SessionClock(NamedTuple):
     tenant_id: str
 
 
-class LaneReads(Protocol):
+class LaneReads(StreamReads, Protocol):
     """Reads what lanes are made of: one thing of one lane, or all of many lanes. See `Ledger`."""
-
-    async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
 
     async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None: ...
 
@@ -85,10 +84,6 @@ class LaneReads(Protocol):
         ...
 
     async def controls(self, session_id: str, after: int) -> list[ControlRecord]: ...
-
-    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
-        """message_ids of the last `limit` events of kind C or refused."""
-        ...
 
     async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
         """Records that name a command, or an approval without a command, in order; without their personal values."""

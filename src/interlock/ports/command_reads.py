@@ -1,0 +1,114 @@
+"""What is asked of the ledger about sessions, commands, approvals and their files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from interlock.ports.stored_lanes import LaneReads
+from interlock.protocol.records import ApprovalRecord, CommandRecord, FileRecord, IdempotencyRecord, SessionRecord
+
+
+class Due(NamedTuple):
+    """A session that has a deadline; `state` is its word for lists."""
+
+    session_id: str
+    deadline_ms: int
+    state: str
+
+
+class StoredBallot(NamedTuple):
+    """What the ledger has of an approval that is voted on."""
+
+    approval: ApprovalRecord
+    command: CommandRecord | None
+    """The command that waits for this approval; None if it does not wait, or the approval is about no command."""
+    runner_id: str
+    """The runner of its session; "" if it belongs to no session."""
+
+
+class SessionFilter(NamedTuple):
+    """Which sessions a list has; what is None does not matter."""
+
+    state: str | None = None
+    agent_id: str | None = None
+    runner_id: str | None = None
+    workspace: str | None = None
+    session_key: str | None = None
+    session_ids: Sequence[str] | None = None
+
+
+EVERY_SESSION = SessionFilter()
+
+
+class CommandQuery(NamedTuple):
+    """Filters of `GET /v1/commands`; newest first; `before` is the id that the last page ended with."""
+
+    tenant_id: str
+    state: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    actor_id: str | None = None
+    before: str | None = None
+    limit: int = 100
+    type: str | None = None
+
+
+class CommandReads(LaneReads, Protocol):
+    """Reads of sessions and commands. With `tenant_id` a row of another tenant is not there (K-1)."""
+
+    async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
+        """The newest session of a key."""
+        ...
+
+    async def key_sessions(self, tenant_id: str, session_key: str, limit: int) -> list[SessionRecord]:
+        """The sessions that a key has had, newest first (I-3)."""
+        ...
+
+    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None,
+                       only: SessionFilter = EVERY_SESSION) -> list[SessionRecord]:
+        """Newest activity first, then larger ids; `before` is (updated_ms, session_id) of the last page's last."""
+        ...
+
+    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
+        """Sessions of a runner whose state is not "closed"."""
+        ...
+
+    async def due_sessions(self) -> list[Due]:
+        """Every session that has a deadline, the nearest first, for the start."""
+        ...
+
+    async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None: ...
+
+    async def commands(self, query: CommandQuery) -> list[CommandRecord]: ...
+
+    async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
+        """How many executes a tenant, or one of its actors, has given since an instant."""
+        ...
+
+    async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None: ...
+
+    async def ballot(self, approval_id: str, tenant_id: str | None = None) -> StoredBallot | None:
+        """Return an approval with what a vote on it needs. A store behind a network reads all in one round trip."""
+        found = await self.approval(approval_id, tenant_id)
+        if found is None:
+            return None
+        approval = found.approval
+        command = await self.command(approval.command_id) if approval.command_id is not None else None
+        session = await self.session(approval.session_id)
+        waits = (command is not None and command.command.state == "pending_approval"
+                 and command.session_id == approval.session_id)
+        return StoredBallot(found, command if waits else None, session.runner_id if session is not None else "")
+
+    async def approvals(self, tenant_id: str, state: str | None, before: str | None, limit: int
+                        ) -> list[ApprovalRecord]:
+        """Newest first; `before` is the id that the last page ended with."""
+        ...
+
+    async def file(self, session_id: str, transfer_id: str) -> FileRecord | None: ...
+
+    async def files(self, session_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
+        """Files of a session with their places in the order in which they were kept, those after a place."""
+        ...
+
+    async def idempotency(self, scope: str) -> IdempotencyRecord | None: ...

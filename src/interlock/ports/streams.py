@@ -1,0 +1,25 @@
+"""What is asked of the ledger about its numbered streams (S-1)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from interlock.protocol.records import Event, EventKind
+
+
+class StreamReads(Protocol):
+    """Reads of streams. Numbers are 1, 2, 3 … without gaps."""
+
+    async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
+
+    async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]:
+        """What `events` gives, of each (n, kind, body, at_ms): for those who read much of a stream."""
+        return [(one.n, one.kind, one.body, one.at_ms) for one in await self.events(stream, after, limit)]
+
+    async def head(self, stream: str) -> int:
+        """Highest number of the stream, 0 if it has none."""
+        ...
+
+    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
+        """message_ids of the last `limit` events of kind C or refused."""
+        ...
