@@ -106,7 +106,7 @@ def _command_probes(ledger: Ledger, size: int) -> Mapping[str, Probe]:
     return {
         "keep a command": lambda n: ledger.commit(WriteBatch(_command_writes(size + n))),
         "find a command": lambda n: ledger.command(_command_id(n * step), "default"),
-        "live commands of a session": lambda n: ledger.live_commands(f"s-{n * step // 10}"),
+        "live commands of a session": lambda n: ledger.live_commands(f"s-{n * step // 10}", "default"),
         "list the newest 50": lambda _: ledger.commands(page),
         "list 50 of a state": lambda _: ledger.commands(page._replace(state="running")),
         "list 50 of a session": lambda n: ledger.commands(page._replace(session_id=f"s-{n * step // 10}")),

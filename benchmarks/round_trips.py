@@ -110,7 +110,7 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
                                              created_ms=1))], held))
 
     async def vote(number: int) -> None:
-        await asyncio.gather(ledger.idempotency(f"v{number}"), ledger.ballot("a"))
+        await asyncio.gather(ledger.idempotency(f"v{number}"), ledger.ballot("a", "default"))
         await ledger.commit(WriteBatch([
             Append("s/S0", "C", 1, b"." * 400, "m"), Append("t/t", "feed", 1, b"{}"),
             AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="vote")),
@@ -124,7 +124,7 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
 
     async def attach(number: int) -> None:
         await leases.attach(RunnerLocation("r", "t", "i_bench", f"l{number}", b""))
-        await ledger.runner_sessions("r")
+        await ledger.runner_sessions("r", "default")
 
     async def take(_number: int) -> None:
         await leases.take("S1", "i_bench")

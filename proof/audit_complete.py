@@ -90,7 +90,7 @@ async def operate(dice: random.Random, table: Any, count: int) -> int:
             await (await table.lane(session_id)).call(ClockTicked())
 
     async def start() -> None:
-        live = [one for session in sessions for one in await table.ledger.live_commands(session)
+        live = [one for session in sessions for one in await table.ledger.live_commands(session, "default")
                 if one.command.state == "dispatched"]
         if live:
             record = dice.choice(live)
@@ -100,7 +100,7 @@ async def operate(dice: random.Random, table: Any, count: int) -> int:
                             prompt_id=record.prompt_id)
 
     async def in_turn(then: Callable[[str, str], Awaitable[Any]]) -> None:
-        live = [one for session in sessions for one in await table.ledger.live_commands(session)
+        live = [one for session in sessions for one in await table.ledger.live_commands(session, "default")
                 if one.command.turn_id is not None and one.command.state in ("running", "canceling")]
         if live:
             record = dice.choice(live)

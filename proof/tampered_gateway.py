@@ -163,7 +163,7 @@ class Gateway:
         await self.say(session_id, "agent.interaction.request", p.InteractionRequest(
             interaction_id="x-i1", interaction_type="PERMISSION", title=command,
             context=p.InteractionContext(tool_name="Shell", invocation_id="i1")))
-        [held] = await self.ledger.live_approvals(session_id)
+        [held] = await self.ledger.live_approvals(session_id, "default")
         return held.approval.id
 
     async def attach(self, session_id: str) -> None:

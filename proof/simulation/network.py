@@ -105,15 +105,15 @@ class Store(MemoryLedger):
             case _:
                 pass
 
-    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
+    async def runner_sessions(self, runner_id: str, tenant_id: str) -> list[SessionRecord]:
         found = (self._sessions[one] for one in self._of_runner.get(runner_id, ()))
         return [record for record in found if record.state != "closed"]
 
-    async def live_commands(self, session_id: str) -> list[CommandRecord]:
+    async def live_commands(self, session_id: str, tenant_id: str) -> list[CommandRecord]:
         found = (self._commands[one] for one in self._of_session.get(session_id, ()) if one in self._commands)
         return [record for record in found if record.command.state not in TERMINAL]
 
-    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
+    async def live_approvals(self, session_id: str, tenant_id: str) -> list[ApprovalRecord]:
         found = (self._approvals[one] for one in self._asked_of.get(session_id, ()) if one in self._approvals)
         return [record for record in found if record.approval.state in ("pending", "granted")]
 

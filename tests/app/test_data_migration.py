@@ -195,7 +195,7 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     # What comes after goes on where it was.
     assert (await ledger.commit(WriteBatch([Append("s/S1", "C", 6, b"5"), session("S3"), PutTranscript(line("y", "S3"))]
                                            ))).numbers == [6]
-    assert [one.session_id for one in await ledger.runner_sessions("r1")] == ["S1", "S2", "S3"]
+    assert [one.session_id for one in await ledger.runner_sessions("r1", "t1")] == ["S1", "S2", "S3"]
     assert await ledger.take("S1") == 2
     await ledger.close()
 

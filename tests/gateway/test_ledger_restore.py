@@ -194,7 +194,7 @@ async def test_a_closed_session_of_an_older_ledger_numbers_on_from_what_its_runn
         runner.say("session.closed", p.SessionClosed(reason="failed"), session_id=session_id, seq=2)
         await runner.acked(2)
     await put_back(house, copy.deepcopy(house.ledger))
-    assert not await house.ledger.runner_sessions("local"), "closed, so the link does not read it"
+    assert not await house.ledger.runner_sessions("local", "default"), "closed, so the link does not read it"
     gone = p.ForgottenSession(session_id=session_id, acked_seq=30, control_seq=20)
     async with house.attached(forgotten=[gone]) as runner:
         later = await house.execute("after it", target=command.target)

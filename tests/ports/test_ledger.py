@@ -374,14 +374,14 @@ async def test_sessions_are_found_by_every_key(ledger: Ledger) -> None:
                       (SessionFilter(session_key="other"), ["S3"]), (SessionFilter(session_ids=()), []),
                       (SessionFilter(session_ids=("S1", "S3", "S9"), agent_id="shell"), ["S3", "S1"])):
         assert [record.session_id for record in await ledger.sessions("t1", 10, None, only)] == ids, only
-    assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1", "S2"]
+    assert [record.session_id for record in await ledger.runner_sessions("r1", "t1")] == ["S1", "S2"]
     assert await ledger.due_sessions() == [Due("S2", 800, "open"), Due("S1", 900, "open")]
     assert await ledger.session_clocks(["S3", "none", "S1", "S1"]) == [
         SessionClock("S1", "r1", "open", 900, "t1"), SessionClock("S3", "r1", "closed", None, "t1")]
     assert await ledger.session_clocks([]) == []
     await put(ledger, PutSession(session("S2", state="closed", updated_ms=70, deadline_ms=None)))
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S2", "S3", "S1"]
-    assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1"]
+    assert [record.session_id for record in await ledger.runner_sessions("r1", "t1")] == ["S1"]
     assert await ledger.due_sessions() == [Due("S1", 900, "open")]
 
 
@@ -434,9 +434,9 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
     names = [f"S{i}" for i in range(4)]
     for i, name in enumerate(names):
         await put(ledger, PutSession(session(name, tenant_id=f"t{i % 2}")),
-                  *(PutCommand(command(f"{name}-{state}", state, session_id=name))
+                  *(PutCommand(command(f"{name}-{state}", state, session_id=name, tenant_id=f"t{i % 2}"))
                     for state in ("queued", "running", "succeeded")),
-                  PutApproval(approval(f"a-{name}", session_id=name)),
+                  PutApproval(approval(f"a-{name}", session_id=name, tenant_id=f"t{i % 2}")),
                   *(PutControl(ControlRecord(session_id=name, seq=seq, message_id=f"m{seq}", body=b"\x00"))
                     for seq in (2, 1, 3)),
                   *(append(f"s/{name}", kind, message_id=f"{kind}-{name}-{n}") for n in range(3)
@@ -448,8 +448,8 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
     for name, lane in found.items():
         assert lane.session == await ledger.session(name)
         assert [one.command.id for one in lane.commands] == [f"{name}-queued", f"{name}-running"]
-        assert lane.commands == await ledger.live_commands(name)
-        assert lane.approvals == await ledger.live_approvals(name) != []
+        assert lane.commands == await ledger.live_commands(name, lane.session.tenant_id)
+        assert lane.approvals == await ledger.live_approvals(name, lane.session.tenant_id) != []
         assert lane.controls == await ledger.controls(name, 0)
         assert lane.received == await ledger.recent_message_ids(f"s/{name}", 4)
         assert lane.received == [f"C-{name}-1", f"refused-{name}-1", f"C-{name}-2", f"refused-{name}-2"]
@@ -501,14 +501,14 @@ async def test_a_ballot_has_the_command_that_waits_for_it_and_the_runner_of_its_
     assert found.command is not None
     assert (found.approval.approval.id, found.command.command.id, found.runner_id) == ("a2", "c2", "r1")
     for name in ("a3", "a4"):
-        other = await ledger.ballot(name)
+        other = await ledger.ballot(name, "t1")
         assert other is not None
         assert (other.approval.approval.id, other.command, other.runner_id) == (name, None, "r1")
-    apart = await ledger.ballot("a5")
+    apart = await ledger.ballot("a5", "t1")
     assert apart is not None
     assert (apart.command, apart.runner_id) == (None, ""), "it is of no session that has the command"
     assert await ledger.ballot("a2", "t2") is None
-    assert await ledger.ballot("none") is None
+    assert await ledger.ballot("none", "t1") is None
 
 
 @pytest.mark.req("C-5")
@@ -555,8 +555,8 @@ async def test_commands_are_filtered_and_paged_newest_first(ledger: Ledger) -> N
     assert await ids(state="running") == ["c11", "c9", "c7", "c5", "c1"]
     assert await ids(state="running", agent_id="goose", before="c5") == ["c1"]
     assert await ids(session_id="S1", actor_id="v") == ["c4"]
-    assert [record.command.id for record in await ledger.live_commands("S0")] == ["c0", "c6", "c9"]
-    assert await ledger.live_commands("none") == []
+    assert [record.command.id for record in await ledger.live_commands("S0", "t1")] == ["c0", "c6", "c9"]
+    assert await ledger.live_commands("none", "t1") == []
 
 
 @pytest.mark.req("P-2", "P-6")
@@ -577,9 +577,9 @@ async def test_approvals_are_listed_newest_first_and_live_ones_by_session(ledger
     assert await ids("pending", None) == ["a3", "a0"]
     assert await ids("pending", "a3") == ["a0"]
     assert await ids(None, "b") == []
-    assert [record.approval.id for record in await ledger.live_approvals("S1")] == ["a0", "a1", "a3"]
+    assert [record.approval.id for record in await ledger.live_approvals("S1", "t1")] == ["a0", "a1", "a3"]
     await put(ledger, PutApproval(approval("a1", "consumed")))
-    assert [record.approval.id for record in await ledger.live_approvals("S1")] == ["a0", "a3"]
+    assert [record.approval.id for record in await ledger.live_approvals("S1", "t1")] == ["a0", "a3"]
     assert await ledger.approval("none") is None
 
 
@@ -740,6 +740,16 @@ async def test_keys_are_listed_by_tenant_and_their_use_is_written_alone(ledger: 
 
 
 @pytest.mark.req("K-1")
+async def test_a_row_is_never_put_in_place_of_another_tenants(ledger: Ledger) -> None:
+    await put(ledger, Put(runner("r1", "h1")), Put(key()))
+    for record in (runner("r1", "h9", tenant_id="t2"), key("k1", "h9", tenant_id="t2")):
+        with pytest.raises(NameTaken, match=r"Another tenant has a row of this name\."):
+            await put(ledger, Put(record))
+    assert await ledger.runner("r1") == runner("r1", "h1")
+    assert await ledger.key("h1") == key()
+
+
+@pytest.mark.req("K-1")
 async def test_no_write_of_one_tenant_reaches_a_credential_of_another(ledger: Ledger) -> None:
     await put(ledger, Put(key()), Put(runner("r1", "h1")), Put(pairing()),
               Put(browser_login()))
@@ -887,8 +897,8 @@ async def test_remembered_rules_and_signing_keys_are_found_by_id_and_tenant(ledg
     assert [one.rule.id for one in await ledger.rules()] == ["rul_1", "rul_2"]
     assert [one.rule.id for one in await ledger.rules("t1")] == ["rul_2"]
     assert [one.rule for one in await ledger.rules("t1", revoked=True)] == [revoked, rules[2]]
-    assert (await ledger.rule("rul_0")) == RuleRecord(rule=revoked)
-    assert await ledger.rule("rul_9") is None
+    assert (await ledger.rule("rul_0", "t1")) == RuleRecord(rule=revoked)
+    assert await ledger.rule("rul_9", "t1") is None
     assert [one.key for one in await ledger.signing_keys("t1")] == [key]
     assert await ledger.signing_keys("t2") == []
     assert await ledger.signing_key("sgk_1") == SigningKeyRecord(key=key)
@@ -956,8 +966,9 @@ async def test_questions_to_approvers_are_found_when_they_are_due(ledger: Ledger
     assert [one.delivery.id for one in await ledger.deliveries("t1", "pending", 1)] == ["d2"]
     await put(ledger, Put(question("d2", None, "delivered")))
     assert await ledger.next_delivery_ms() == 15
-    assert await ledger.delivery("d2") == question("d2", None, "delivered")
-    assert await ledger.delivery("d9") is None
+    assert await ledger.delivery("d2", "t1") == question("d2", None, "delivered")
+    assert await ledger.delivery("d2", "t2") is None
+    assert await ledger.delivery("d9", "t1") is None
 
 
 # --- the bound on unsigned audit records ---

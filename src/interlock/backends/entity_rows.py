@@ -76,7 +76,15 @@ def on_conflict(entity: Entity[Any], engine: Engine) -> str:
         changed = [f"{name} = {entity.table}.{name} + excluded.{name}" for name in entity.adds]
     else:
         changed = [f"{name} = excluded.{name}" for name in changed_by_put(entity, engine)]
-    return f"ON CONFLICT ({', '.join(entity.key)}) DO UPDATE SET {', '.join(changed)}"
+    if engine == "postgres":  # By its tenant: the form in which rows can be distributed.
+        return f"ON CONFLICT ({', '.join(tenant_key(entity))}) DO UPDATE SET {', '.join(changed)}"
+    own = f" WHERE {entity.table}.tenant_id = excluded.tenant_id" if "tenant_id" not in entity.key else ""
+    return f"ON CONFLICT ({', '.join(entity.key)}) DO UPDATE SET {', '.join(changed)}{own}"
+
+
+def tenant_key(entity: Entity[Any]) -> list[str]:
+    """Return the columns that find a row of a tenant."""
+    return ["tenant_id", *(name for name in entity.key if name != "tenant_id")]
 
 
 def changed_by_put(entity: Entity[Any], engine: Engine) -> list[str]:
@@ -107,6 +115,8 @@ def table_sql(entity: Entity[Any], engine: Engine) -> str:
         lines.append(f"body {kinds[bytes]} NOT NULL")
     if not (entity.ordered and engine == "sqlite"):
         unique.insert(0, f"PRIMARY KEY {key}")
+    if engine == "postgres" and "tenant_id" not in entity.key and not entity.once:
+        unique.append(f"UNIQUE ({', '.join(tenant_key(entity))})")
     indexes = [*([] if entity.key[0] == "tenant_id" else [("tenant_id", *entity.order)]), *entity.indexes,
                *([(entity.expires,)] if entity.expires else [])]
     made = [f"CREATE INDEX {entity.table}_by_{'_'.join(one)} ON {entity.table} ({', '.join(one)})" for one in indexes]

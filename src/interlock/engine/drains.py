@@ -156,11 +156,9 @@ class Drains:
             except BadKey as error:
                 raise malformed("/id", str(error)) from None
         if body.scope == "runner":
-            runner = await self._ledger.runner(body.id)
-            found = runner is not None and runner.tenant_id == principal.tenant_id
+            found = await self._ledger.runner(body.id, principal.tenant_id) is not None
         else:
-            session = await self._ledger.session(body.id)
-            found = session is not None and session.tenant_id == principal.tenant_id
+            found = await self._ledger.session(body.id, principal.tenant_id) is not None
         if not found:
             raise Problem("NotFound", f"There is no {body.scope} {body.id}.")
         return body.id

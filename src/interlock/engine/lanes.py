@@ -245,7 +245,7 @@ class Lanes:
         # commit that was in doubt until the lane was taken (OutcomeUnknown).
         if begun is None and (self.room.shared or not named_here) and not is_house(session_id):
             found = await self._reader.read(session_id)
-        kept = await self.ledger.live_approvals(session_id) if is_house(session_id) else kept
+        kept = await self.ledger.live_approvals(session_id, tenant_id) if is_house(session_id) else kept
         await self._settle_doubt()
         if found is not None:
             return self._shell(found, epoch)
@@ -310,7 +310,7 @@ class Lanes:
         found: dict[str, str] = {}
         for tenant in await self.ledger.tenants():
             for runner in await self.ledger.runners(tenant.tenant_id):
-                for record in await self.ledger.runner_sessions(runner.runner_id):
+                for record in await self.ledger.runner_sessions(runner.runner_id, tenant.tenant_id):
                     state = decode_state(record.machine)
                     found |= seals.adopted(state, await self.ledger.controls(state.session_id, state.control_acked))
         return found

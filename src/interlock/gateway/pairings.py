@@ -145,7 +145,9 @@ class Pairings:
                               hint="End `interlock up`, remove runner/token there, and start it again.")
             token = self._token()
             told = RunnerToken(runner_id=runner_id, token=token)
-            if await self._rows.genuine(record.tenant_id, record, lambda: self._ledger.runner(runner_id)) is None:
+            found = await self._rows.genuine(record.tenant_id, record,
+                                             lambda: self._ledger.runner(runner_id, record.tenant_id))
+            if found is None:
                 raise Problem("Conflict", f"The stored row of the runner {runner_id} is not the one in the audit "
                               "record of its last change, so the runner is refused.", hint="Revoke it, and pair again.")
             changed = msgspec.structs.replace(record, token_sha256=digest(token))

@@ -283,7 +283,8 @@ class RawpEndpoint:
         Only then is the runner present to others: a lane that decided in between would send past its older frames.
         """
         listed = {session.session_id: session for session in hello.sessions}
-        records = {r.session_id: r for r in await self._engine.ledger.runner_sessions(hello.runner_id)}
+        stored = await self._engine.ledger.runner_sessions(hello.runner_id, present.record.tenant_id)
+        records = {r.session_id: r for r in stored}
         durable: list[p.WelcomeSession] = []
         named = list(dict.fromkeys([*listed, *records]))
         for together in _portions(named):

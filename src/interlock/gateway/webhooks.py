@@ -74,8 +74,8 @@ class WebhookService:
 
     async def again(self, principal: Principal, delivery_id: str) -> DeliveryRecord:
         """A dead question as it is when it is sent again. Raises Problem NotFound or Conflict."""
-        record = await self._ledger.delivery(delivery_id)
-        if record is None or record.push is not None or record.delivery.tenant_id != principal.tenant_id:
+        record = await self._ledger.delivery(delivery_id, principal.tenant_id)
+        if record is None or record.push is not None:
             raise Problem("NotFound", f"There is no delivery {delivery_id}.",
                           hint="List them with `GET /v1/webhooks/deliveries`.")
         if record.delivery.state != "dead":

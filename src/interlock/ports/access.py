@@ -52,9 +52,10 @@ class AccessReads(Entities, Protocol):
         """Return a tenant's runners, oldest first."""
         return await self.rows(RUNNERS, equal("tenant_id", tenant_id))
 
-    async def runners_named(self, runner_ids: Sequence[str]) -> list[RunnerRecord]:
+    async def runners_named(self, runner_ids: Sequence[str], tenant_id: str | None = None) -> list[RunnerRecord]:
         """Return those of these runners that are there, in no order."""
-        return await self.select(RUNNERS, (RowCondition("runner_id", "in", runner_ids),), (), None)
+        where = (*if_given("tenant_id", tenant_id), RowCondition("runner_id", "in", runner_ids))
+        return await self.select(RUNNERS, where, (), None)
 
     async def pairing(self, code_sha256: str) -> PairingRecord | None:
         """Return a pairing code."""
@@ -92,9 +93,9 @@ class AccessReads(Entities, Protocol):
         """Return all tenants, by their id."""
         return await self.rows(TENANTS)
 
-    async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
-        """Return a remembered rule."""
-        return await self.one(RULES, equal("id", rule_id), *if_given("tenant_id", tenant_id))
+    async def rule(self, rule_id: str, tenant_id: str) -> RuleRecord | None:
+        """Return a remembered rule of a tenant."""
+        return await self.one(RULES, equal("id", rule_id), equal("tenant_id", tenant_id))
 
     async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
         """Return remembered rules of a tenant, or of all, oldest first; with `revoked` also those that were revoked."""
@@ -113,9 +114,9 @@ class AccessReads(Entities, Protocol):
         """Return all drains that are in force, oldest first."""
         return await self.rows(DRAINS)
 
-    async def delivery(self, delivery_id: str) -> DeliveryRecord | None:
-        """Return a question to approvers."""
-        return await self.one(DELIVERIES, equal("id", delivery_id))
+    async def delivery(self, delivery_id: str, tenant_id: str) -> DeliveryRecord | None:
+        """Return a question to a tenant's approvers."""
+        return await self.one(DELIVERIES, equal("id", delivery_id), equal("tenant_id", tenant_id))
 
     async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[DeliveryRecord]:
         """Return a tenant's questions to approvers, newest first."""

@@ -70,7 +70,7 @@ class CommandReads(LaneReads, Protocol):
         """Newest activity first, then larger ids; `before` is (updated_ms, session_id) of the last page's last."""
         ...
 
-    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
+    async def runner_sessions(self, runner_id: str, tenant_id: str) -> list[SessionRecord]:
         """Sessions of a runner whose state is not "closed"."""
         ...
 
@@ -88,14 +88,15 @@ class CommandReads(LaneReads, Protocol):
 
     async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None: ...
 
-    async def ballot(self, approval_id: str, tenant_id: str | None = None) -> StoredBallot | None:
-        """Return an approval with what a vote on it needs. A store behind a network reads all in one round trip."""
+    async def ballot(self, approval_id: str, tenant_id: str) -> StoredBallot | None:
+        """Return a tenant's approval with what a vote on it needs. A store behind a network reads all in one round
+        trip."""
         found = await self.approval(approval_id, tenant_id)
         if found is None:
             return None
         approval = found.approval
-        command = await self.command(approval.command_id) if approval.command_id is not None else None
-        session = await self.session(approval.session_id)
+        command = await self.command(approval.command_id, tenant_id) if approval.command_id is not None else None
+        session = await self.session(approval.session_id, tenant_id)
         waits = (command is not None and command.command.state == "pending_approval"
                  and command.session_id == approval.session_id)
         return StoredBallot(found, command if waits else None, session.runner_id if session is not None else "")

@@ -234,6 +234,10 @@ BOUND: tuple[Entity[Any], ...] = (KEYS, RULES, SIGNING_KEYS, TENANTS, RUNNERS, D
 _BY_RECORD: dict[type[Record], Entity[Any]] = {entity.record: entity for entity in ENTITIES}
 
 
+OF_ANOTHER_TENANT = "Another tenant has a row of this name."
+"""Refuses a `Put` that would take a row from its tenant."""
+
+
 def entity_of(record: Record) -> Entity[Any]:
     """Return how a record is stored."""
     return _BY_RECORD[type(record)]

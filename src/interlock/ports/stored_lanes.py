@@ -75,11 +75,11 @@ class LaneReads(StreamReads, Protocol):
         """The clocks of those of these sessions that there are, by their ids, in one read."""
         ...
 
-    async def live_commands(self, session_id: str) -> list[CommandRecord]:
+    async def live_commands(self, session_id: str, tenant_id: str) -> list[CommandRecord]:
         """Commands of a session that are not in a terminal state, oldest first."""
         ...
 
-    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
+    async def live_approvals(self, session_id: str, tenant_id: str) -> list[ApprovalRecord]:
         """Approvals of a session in state pending or granted, oldest first."""
         ...
 
@@ -112,7 +112,7 @@ class LaneReads(StreamReads, Protocol):
         if session is None:
             return None
         commands, approvals, ids, controls, pending = await asyncio.gather(
-            self.live_commands(session_id), self.live_approvals(session_id),
+            self.live_commands(session_id, session.tenant_id), self.live_approvals(session_id, session.tenant_id),
             self.recent_message_ids(session_stream(session_id), received), self.controls(session_id, 0),
             self.transcript_pending(session_id))
         return StoredLane(session, commands, approvals, ids, controls, [line.entry_id for line in pending])

@@ -123,13 +123,11 @@ def test_a_table_that_the_page_does_not_name_is_refused() -> None:
 
 # --- statements ---
 BY_KEY = {
-    "entities.delivery(id)", "entities.key_by_id(key_id)", "entities.put api_key", "entities.put delivery",
-    "entities.put remembered_rule", "entities.put runner", "entities.put signing_key", "entities.rule(id)",
-    "entities.runner(runner_id)", "entities.runners_named(runner_id)", "entities.signing_key(key_id)",
-    "entries.HEADERS", "leases.ATTACH", "leases.BEGIN_LANE", "queries.APPROVAL", "queries.BALLOT", "queries.COMMAND",
-    "queries.LANE_PARTS", "queries.LIVE_APPROVALS", "queries.LIVE_COMMANDS", "queries.RUNNER_SESSIONS",
-    "queries.SESSION", "queries.SESSIONS_NAMED", "queries.SESSION_CLOCKS", "statements.PUT_APPROVAL",
-    "statements.PUT_COMMAND", "statements.PUT_SESSION",
+    "entities.key_by_id(key_id)", "entities.runner(runner_id)", "entities.runners_named(runner_id)",
+    "entities.signing_key(key_id)", "entries.HEADERS", "leases.ATTACH", "leases.BEGIN_LANE", "queries.APPROVAL",
+    "queries.COMMAND", "queries.LANE_PARTS",
+    "queries.SESSION", "queries.SESSIONS_NAMED", "queries.SESSION_CLOCKS",
+    "statements.PUT_APPROVAL", "statements.PUT_COMMAND", "statements.PUT_SESSION",
 }
 """Statements that find a tenant's row by a key without its tenant. What a distributed form still needs: the list may
 only get shorter."""

@@ -64,7 +64,7 @@ class Session:
                 self.invocation += 1
                 await table.asked(session_id, f"ls {self.invocation}", invocation=f"i{self.invocation}")
             case "grants" | "denies":
-                pending = await table.ledger.live_approvals(session_id)
+                pending = await table.ledger.live_approvals(session_id, "default")
                 for record in pending[:1]:
                     await table.vote(record.approval.id, "grant" if name == "grants" else "deny")
             case "is denied":

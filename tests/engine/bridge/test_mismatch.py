@@ -172,7 +172,7 @@ async def test_a_held_tool_call_whose_row_was_changed_is_denied(what: str) -> No
     await table.opened(session_id)
     await table.started(session_id)
     await table.asked(session_id)
-    [held] = await table.ledger.live_approvals(session_id)
+    [held] = await table.ledger.live_approvals(session_id, "default")
     await table.vote(held.approval.id, "grant", ANN)
     await change_approval(table, held.approval.id, APPROVALS[what])
     await restarted(table, session_id)

@@ -106,7 +106,7 @@ async def test_an_answer_that_was_turned_into_a_yes_is_not_sent() -> None:
     await table.started(session_id)
     await table.confirm(session_id, 2)
     await table.asked(session_id)
-    [held] = await table.ledger.live_approvals(session_id)
+    [held] = await table.ledger.live_approvals(session_id, "default")
     await table.vote(held.approval.id, "deny")
     answer = table.wire.last("control.interaction.response")
     assert answer.seq is not None

@@ -93,7 +93,7 @@ async def turned(gateway: Gateway, command_id: str, state: Any) -> None:
 async def kept(gateway: Gateway, command_id: str, state: str) -> Any:
     """Wait until the config is kept in a state."""
     async with asyncio.timeout(20):
-        while (row := await gateway.desk.ledger.delivery(f"psh_{command_id}_0")).delivery.state != state:  # type: ignore[union-attr]
+        while (row := await gateway.desk.ledger.delivery(f"psh_{command_id}_0", "default")).delivery.state != state:  # type: ignore[union-attr]
             await asyncio.sleep(0.01)
     return row
 
@@ -139,7 +139,7 @@ async def test_the_next_gateway_goes_on_behind_what_was_notified(gateway: Gatewa
     await turned(gateway, command.id, "running")
     await asyncio.wait_for(receiver.arrived.wait(), 20)
     async with asyncio.timeout(20):
-        while not (await gateway.desk.ledger.delivery(f"psh_{command.id}_0")).push.notified:  # type: ignore[union-attr]
+        while not (await gateway.desk.ledger.delivery(f"psh_{command.id}_0", "default")).push.notified:  # type: ignore[union-attr]
             await asyncio.sleep(0.01)
     await pushes.stop()
     await turned(gateway, command.id, "succeeded")

@@ -36,7 +36,7 @@ async def test_a_message_that_a_channel_delivers_twice_is_one_command() -> None:
         assert first.headers["location"] == f"/v1/commands/{first.json()['command_id']}"
         other = await gateway.post("/v1/inbound", {**HELLO, "message_id": "2"}, key="")
         assert other.json()["command_id"] != first.json()["command_id"]
-        assert len(await room.ledger.live_commands(first.json()["session_id"])) == 2
+        assert len(await room.ledger.live_commands(first.json()["session_id"], "default")) == 2
 
 
 @pytest.mark.req("R-4", "I-1")

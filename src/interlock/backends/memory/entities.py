@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.ports.entities import ENTITIES, Entities, Entity, Op, RowCondition, entity_of
+from interlock.ports.entities import ENTITIES, OF_ANOTHER_TENANT, Entities, Entity, Op, RowCondition, entity_of
 from interlock.ports.ledger import NameTaken, Spent
 from interlock.ports.writes import Add, Change, Drop, Expire, LedgerWrite, Note, Put, Redeem
 from interlock.protocol.records import Record
@@ -90,6 +90,8 @@ class MemoryEntities(Entities):
         old = table.get(key)
         if old is not None and entity.once:
             raise NameTaken(entity.once)
+        if old is not None and entity_tenant(entity, old) != entity_tenant(entity, record):
+            raise NameTaken(OF_ANOTHER_TENANT)
         for column in entity.columns:
             if column.unique and any(column.value(other) == column.value(record) and entity.key_of(other) != key
                                      for other in table.values()):

@@ -89,9 +89,9 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
                  and _fits(record, only) and (before is None or (record.updated_ms, record.session_id) < before)]
         return sorted(found, key=lambda record: (record.updated_ms, record.session_id), reverse=True)[:limit]
 
-    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
+    async def runner_sessions(self, runner_id: str, tenant_id: str) -> list[SessionRecord]:
         return [record for record in self._sessions.values()
-                if record.runner_id == runner_id and record.state != "closed"]
+                if record.runner_id == runner_id and record.tenant_id == tenant_id and record.state != "closed"]
 
     async def due_sessions(self) -> list[Due]:
         due = [Due(record.session_id, record.deadline_ms, record.state) for record in self._sessions.values()
@@ -117,9 +117,10 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
                    and actor_id in (None, record.command.actor.id) and record.created_ms >= since_ms
                    for record in self._commands.values())
 
-    async def live_commands(self, session_id: str) -> list[CommandRecord]:
+    async def live_commands(self, session_id: str, tenant_id: str) -> list[CommandRecord]:
         return [record for record in self._commands.values()
-                if record.session_id == session_id and record.command.state not in TERMINAL]
+                if record.session_id == session_id and record.command.tenant_id == tenant_id
+                and record.command.state not in TERMINAL]
 
     async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None:
         self._check_open()
@@ -132,9 +133,10 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         tenants = {key: record for key, record in self._approvals.items() if record.approval.tenant_id == tenant_id}
         return _page(_before(tenants, before), lambda record: state in (None, record.approval.state), limit)
 
-    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
+    async def live_approvals(self, session_id: str, tenant_id: str) -> list[ApprovalRecord]:
         return [record for record in self._approvals.values()
-                if record.approval.session_id == session_id and record.approval.state in ("pending", "granted")]
+                if record.approval.session_id == session_id and record.approval.tenant_id == tenant_id
+                and record.approval.state in ("pending", "granted")]
 
     async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
         found = [record for key, record in self._controls.items() if key[0] == session_id and key[1] > after]

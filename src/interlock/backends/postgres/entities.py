@@ -65,7 +65,7 @@ def put_operation(entity: Entity[Any]) -> RowOperation:
 @cache
 def change_operation(entity: Entity[Any]) -> RowOperation:
     """Return the statement of `Change`."""
-    names = [*_by(entity), *entity_rows.changed_by_change(entity, "postgres")]
+    names = [*entity_rows.tenant_key(entity), *entity_rows.changed_by_change(entity, "postgres")]
     kinds = dict(zip(entity_rows.names(entity, "postgres"), _kinds(entity), strict=True))
     changed = ", ".join(f"{name} = given.{name}" for name in entity_rows.changed_by_change(entity, "postgres"))
     sql = (f"UPDATE {entity.table} SET {changed}\nFROM unnest({_arrays([kinds[name] for name in names])}) "
@@ -82,8 +82,9 @@ def change_operation(entity: Entity[Any]) -> RowOperation:
 def note_operation(entity: Entity[Any]) -> RowOperation:
     """Return the statement of `Note`."""
     assert entity.noted is not None, f"{entity.table} declares no noted column"
+    names = ", ".join(entity_rows.tenant_key(entity))
     sql = (f"UPDATE {entity.table} SET {entity.noted.name} = given.at_ms\n"
-           f"FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given ({', '.join(_by(entity))}, at_ms)\n"
+           f"FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given ({names}, at_ms)\n"
            f"WHERE {_joined(entity)}")
     return RowOperation(entity.table, sql, keyed(lambda write: (write.tenant_id, write.key, write.at_ms), 2))
 
@@ -91,8 +92,9 @@ def note_operation(entity: Entity[Any]) -> RowOperation:
 @cache
 def redeem_operation(entity: Entity[Any]) -> RowOperation:
     """Return the statement of `Redeem`."""
+    names = ", ".join(entity_rows.tenant_key(entity))
     sql = (f"DELETE FROM {entity.table} "
-           f"USING unnest($1::text[], $2::text[], $3::bigint[]) AS given ({', '.join(_by(entity))}, now_ms)\n"
+           f"USING unnest($1::text[], $2::text[], $3::bigint[]) AS given ({names}, now_ms)\n"
            f"WHERE {_joined(entity)} AND {entity.table}.{entity.expires} > given.now_ms RETURNING 1")
     return RowOperation(entity.table, sql, unkeyed(lambda write: (write.tenant_id, write.key, write.now_ms)),
                      every=lambda: Spent(entity.missing))
@@ -133,13 +135,8 @@ def count_sql(entity: Entity[Any], where: tuple[tuple[str, Op], ...]) -> str:
     return entity_rows.count(entity, [RowCondition(*one, None) for one in where], _mark)
 
 
-def _by(entity: Entity[Any]) -> list[str]:
-    """Return the columns that find a row of a tenant."""
-    return ["tenant_id", *(name for name in entity.key if name != "tenant_id")]
-
-
 def _joined(entity: Entity[Any]) -> str:
-    return " AND ".join(f"{entity.table}.{name} = given.{name}" for name in _by(entity))
+    return " AND ".join(f"{entity.table}.{name} = given.{name}" for name in entity_rows.tenant_key(entity))
 
 
 def _kinds(entity: Entity[Any]) -> list[type]:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import asyncpg
 
-from interlock.ports.entities import ENTITIES
+from interlock.ports.entities import ENTITIES, OF_ANOTHER_TENANT
 from interlock.ports.ledger import Full, LedgerError, NameTaken, OutcomeUnknown
 
 AwayEvent = Literal["postgres_is_away", "postgres_cancelled_statement"]
@@ -109,7 +109,7 @@ def _taken(error: asyncpg.UniqueViolationError) -> str:
     for entity in ENTITIES:
         if entity.table == table and found is not None:
             unique = [column.unique for column in entity.columns if column.unique and column.name == found[1]]
-            return (unique or [entity.once or f"A name in this batch exists already ({name})."])[0]
+            return (unique or [entity.once or OF_ANOTHER_TENANT])[0]
     return f"A name in this batch exists already ({name})."
 
 

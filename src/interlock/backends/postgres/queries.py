@@ -46,7 +46,7 @@ SESSIONS = f"""
   AND ($9::text IS NULL OR session_key = $9) AND ($10::text[] IS NULL OR session_id = ANY ($10))
 ORDER BY updated_ms DESC, session_id DESC LIMIT $4
 """
-RUNNER_SESSIONS = f"{_SESSION} WHERE runner_id = $1 AND state <> 'closed' ORDER BY place"
+RUNNER_SESSIONS = f"{_SESSION} WHERE runner_id = $1 AND tenant_id = $2 AND state <> 'closed' ORDER BY place"
 SESSION_CLOCKS = """
 SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session
 WHERE session_id = ANY ($1::text[]) ORDER BY session_id COLLATE "C"
@@ -71,7 +71,7 @@ SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL
 
 # --- commands ---
 COMMAND = "SELECT body FROM command WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
-LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = $1 AND ended_ms IS NULL ORDER BY place"
+LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = $1 AND tenant_id = $2 AND ended_ms IS NULL ORDER BY place"
 EXECUTES_SINCE = """
 SELECT count(*) FROM command
 WHERE tenant_id = $1 AND ($2::text IS NULL OR actor_id = $2) AND created_ms >= $3 AND type = 'execute'
@@ -92,14 +92,14 @@ def commands(filters: tuple[str, ...], *, paged: bool) -> str:
 APPROVAL = "SELECT body FROM approval WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
 BALLOT = """
 SELECT approval.body, command.body, session.runner_id FROM approval
-LEFT JOIN session ON session.session_id = approval.session_id
-LEFT JOIN command ON command.session_id = approval.session_id AND command.ended_ms IS NULL
+LEFT JOIN session ON session.tenant_id = $2 AND session.session_id = approval.session_id
+LEFT JOIN command ON command.tenant_id = $2 AND command.session_id = approval.session_id AND command.ended_ms IS NULL
     AND command.state = 'pending_approval'
-WHERE approval.id = $1 AND ($2::text IS NULL OR approval.tenant_id = $2)
+WHERE approval.id = $1 AND approval.tenant_id = $2
 """
 """One row for each command of the session that waits for a yes: few, by the index of those that have not ended."""
 LIVE_APPROVALS = """
-SELECT body FROM approval WHERE session_id = $1 AND state IN ('pending', 'granted') ORDER BY place
+SELECT body FROM approval WHERE session_id = $1 AND tenant_id = $2 AND state IN ('pending', 'granted') ORDER BY place
 """
 APPROVALS = """
 SELECT body FROM approval WHERE tenant_id = $1 AND ($2::text IS NULL OR state = $2)

@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.backends import entity_rows
 from interlock.backends.sqlite.database import Row, SqliteDatabase, Value
-from interlock.ports.entities import DECLARED, Column, Entity, Op, RowCondition, entity_of
+from interlock.ports.entities import DECLARED, OF_ANOTHER_TENANT, Column, Entity, Op, RowCondition, entity_of
 from interlock.ports.ledger import NameTaken, Spent
 from interlock.ports.writes import Add, Change, Drop, Expire, Note, Put, Redeem
 from interlock.protocol.records import Record
@@ -119,6 +119,8 @@ def _put(connection: SqliteDatabase, entity: Entity[Any], record: Record) -> Non
         sentences = [column.unique for column in entity.columns
                      if column.unique and f"{entity.table}.{column.name}" in str(error)]
         raise NameTaken((sentences or [entity.once or f"A name in this batch exists already: {error}."])[0]) from error
+    if not connection.changes():
+        raise NameTaken(OF_ANOTHER_TENANT)
 
 
 def _found(connection: SqliteDatabase, entity: Entity[Any]) -> None:

@@ -154,8 +154,9 @@ class SqliteLedger(SqliteUpkeep, Ledger):
             queries.SESSIONS, (tenant_id, *(before or (_END_OF_TIME, "")), limit, *only[:-1], ids))
         return [rows.session_of(row) for row in found]
 
-    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
-        return [rows.session_of(row) for row in await self._readers.rows(queries.RUNNER_SESSIONS, (runner_id,))]
+    async def runner_sessions(self, runner_id: str, tenant_id: str) -> list[SessionRecord]:
+        found = await self._readers.rows(queries.RUNNER_SESSIONS, (runner_id, tenant_id))
+        return [rows.session_of(row) for row in found]
 
     async def due_sessions(self) -> list[Due]:
         return [Due(*row) for row in await self._readers.rows(queries.DUE_SESSIONS)]
@@ -183,8 +184,9 @@ class SqliteLedger(SqliteUpkeep, Ledger):
                                         (tenant_id, *one, since_ms))
         return int(found[0]) if found else 0
 
-    async def live_commands(self, session_id: str) -> list[CommandRecord]:
-        return [rows.command_of(row) for row in await self._readers.rows(queries.LIVE_COMMANDS, (session_id,))]
+    async def live_commands(self, session_id: str, tenant_id: str) -> list[CommandRecord]:
+        found = await self._readers.rows(queries.LIVE_COMMANDS, (session_id, tenant_id))
+        return [rows.command_of(row) for row in found]
 
     async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None:
         found = await self._readers.row(queries.APPROVAL, (approval_id, tenant_id))
@@ -199,8 +201,9 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         found = await self._readers.rows(sql, (tenant_id, *by_state, *page, limit))
         return [rows.approval_of(row) for row in found]
 
-    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
-        return [rows.approval_of(row) for row in await self._readers.rows(queries.LIVE_APPROVALS, (session_id,))]
+    async def live_approvals(self, session_id: str, tenant_id: str) -> list[ApprovalRecord]:
+        found = await self._readers.rows(queries.LIVE_APPROVALS, (session_id, tenant_id))
+        return [rows.approval_of(row) for row in found]
 
     async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
         found = await self._readers.rows(queries.CONTROLS_AFTER, (session_id, after))

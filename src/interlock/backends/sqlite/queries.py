@@ -91,7 +91,9 @@ SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ?1 AND (updated_ms, sess
   AND (?10 IS NULL OR session_id IN (SELECT value FROM json_each(?10)))
 ORDER BY updated_ms DESC, session_id DESC LIMIT ?4
 """
-RUNNER_SESSIONS = f"SELECT {SESSION_COLUMNS} FROM session WHERE runner_id = ? AND state <> 'closed' ORDER BY place"
+RUNNER_SESSIONS = f"""
+SELECT {SESSION_COLUMNS} FROM session WHERE runner_id = ? AND +tenant_id = ? AND state <> 'closed' ORDER BY place
+"""
 SESSION_CLOCKS = """
 SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session
 WHERE session_id IN (SELECT value FROM json_each(?)) ORDER BY session_id
@@ -109,7 +111,8 @@ ON CONFLICT (id) DO UPDATE SET
     agent_id = excluded.agent_id, actor_id = excluded.actor_id, ended_ms = excluded.ended_ms, body = excluded.body
 """)
 COMMAND = "SELECT body FROM command WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
-LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = ? AND ended_ms IS NULL ORDER BY place"
+LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = ? AND +tenant_id = ? AND ended_ms IS NULL ORDER BY place"
+"""A `+` keeps SQLite at the index of what is live."""
 
 
 def commands(filters: tuple[str, ...], *, paged: bool) -> str:
@@ -138,7 +141,7 @@ ON CONFLICT (id) DO UPDATE SET
 """
 APPROVAL = "SELECT body FROM approval WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 LIVE_APPROVALS = """
-SELECT body FROM approval WHERE session_id = ? AND state IN ('pending', 'granted') ORDER BY place
+SELECT body FROM approval WHERE session_id = ? AND +tenant_id = ? AND state IN ('pending', 'granted') ORDER BY place
 """
 
 

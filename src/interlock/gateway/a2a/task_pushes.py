@@ -78,13 +78,14 @@ class TaskPushes:
     # --- configs ---
     async def listed(self, tenant_id: str, task_id: str) -> list[TaskPush]:
         """Return the configs of a task that has not ended, in the order of their places."""
-        found = [await self._ledger.delivery(_row_id(task_id, place)) for place in range(TASK_PUSHES_MAX)]
+        found = [await self._ledger.delivery(_row_id(task_id, place), tenant_id) for place in range(TASK_PUSHES_MAX)]
         return [one.push for one in found if one is not None and one.push is not None and _is_live(one, tenant_id)]
 
     async def put(self, who: dict[str, str], command: Command, push: TaskPush) -> None:
         """Keep a config, in place of the one with its id, and follow its task. `who` as the audit log names the
         client. Raises Problem QuotaExceeded."""
-        rows = [(place, await self._ledger.delivery(_row_id(command.id, place))) for place in range(TASK_PUSHES_MAX)]
+        rows = [(place, await self._ledger.delivery(_row_id(command.id, place), command.tenant_id))
+                for place in range(TASK_PUSHES_MAX)]
         live = {place: row.push for place, row in rows
                 if row is not None and row.push is not None and _is_live(row, command.tenant_id)}
         same = next((place for place, one in live.items() if one.config_id == push.config_id), None)
@@ -108,7 +109,7 @@ class TaskPushes:
     async def delete(self, who: dict[str, str], command: Command, config_id: str) -> bool:
         """Delete a config; return whether there was one."""
         for place in range(TASK_PUSHES_MAX):
-            row = await self._ledger.delivery(_row_id(command.id, place))
+            row = await self._ledger.delivery(_row_id(command.id, place), command.tenant_id)
             if row is None or row.push is None or not _is_live(row, command.tenant_id):
                 continue
             if row.push.config_id == config_id:
@@ -185,7 +186,7 @@ class TaskPushes:
         """Notify until the task has ended, its receiver is given up, or the gateway stops."""
         while True:
             try:
-                found = await self._ledger.delivery(row.delivery.id)
+                found = await self._ledger.delivery(row.delivery.id, row.delivery.tenant_id)
                 if found is not None and _is_live(found, row.delivery.tenant_id) and found.push is not None:
                     await self._read(found, found.push)
                 return
@@ -231,7 +232,7 @@ class TaskPushes:
 
     async def _keep(self, row: DeliveryRecord) -> None:
         """Keep a row, unless it was deleted or replaced meanwhile, by another gateway."""
-        found = await self._ledger.delivery(row.delivery.id)
+        found = await self._ledger.delivery(row.delivery.id, row.delivery.tenant_id)
         if found is not None and found.delivery.state == "pending" and found.delivery.created_at == \
                 row.delivery.created_at:
             await self._ledger.commit(WriteBatch([Put(row)]))
@@ -242,7 +243,8 @@ class TaskPushes:
             return None
         command, session_id = record.command, record.command.target.session_id
         session = await self._ledger.session(session_id) if session_id else None
-        waiting = [one.approval for one in (await self._ledger.live_approvals(session_id) if session_id else ())
+        live = await self._ledger.live_approvals(session_id, command.tenant_id) if session_id else []
+        waiting = [one.approval for one in live
                    if one.approval.command_id == command.id and one.approval.state == "pending"]
         key = session.session_key if session is not None else command.target.session_key
         status = _status(command, waiting, push.origin)

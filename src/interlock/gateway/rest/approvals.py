@@ -74,8 +74,9 @@ async def show(call: ApiRequest) -> ASGIApp:
 async def _with_devices(call: ApiRequest, approvals: list[Approval]) -> list[Approval]:
     """Name the hosts that the agents work on."""
     named = {one.runner_id for one in approvals if one.runner_id is not None}
-    runners = await call.front.desk.ledger.runners_named(sorted(named)) if named else []
-    names = {one.runner_id: one.device_name for one in runners if one.tenant_id == call.principal.tenant_id}
+    tenant_id = call.principal.tenant_id
+    runners = await call.front.desk.ledger.runners_named(sorted(named), tenant_id) if named else []
+    names = {one.runner_id: one.device_name for one in runners}
     return [msgspec.structs.replace(one, device_name=names.get(one.runner_id or "") or None) for one in approvals]
 
 

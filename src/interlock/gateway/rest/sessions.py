@@ -62,7 +62,8 @@ async def listing(call: ApiRequest) -> ASGIApp:
 async def show(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}."""
     record, desk = await find_session(call), call.front.desk
-    waiting = sum(one.approval.state == "pending" for one in await desk.ledger.live_approvals(record.session_id))
+    live = await desk.ledger.live_approvals(record.session_id, record.tenant_id)
+    waiting = sum(one.approval.state == "pending" for one in live)
     reported = await read_report(desk.ledger, record)
     return json_answer(msgspec.structs.replace(_counted(desk.sessions.shown(record), waiting), plan=reported.plan,
                                                settings=reported.settings))

@@ -100,7 +100,7 @@ async def _report(call: ApiRequest, session: SessionRecord) -> ChangesReport | N
 
 
 async def _question(call: ApiRequest, session: SessionRecord) -> Approval | None:
-    live = await call.front.desk.ledger.live_approvals(session.session_id)
+    live = await call.front.desk.ledger.live_approvals(session.session_id, session.tenant_id)
     return next((one.approval for one in live if one.approval.state == "pending"
                  and one.approval.tool_name == LANDING and one.approval.invocation_id is None), None)
 
