@@ -171,7 +171,8 @@ class Engine:
 
     async def _genuine_rules(self) -> list[RuleRecord]:
         """The remembered rules that are on record as they are (H-5)."""
-        found = [await self.rows.genuine(one.rule.tenant_id, one, partial(self.ledger.rule, one.rule.id))
+        read = self.ledger.rule
+        found = [await self.rows.genuine(one.rule.tenant_id, one, partial(read, one.rule.id, one.rule.tenant_id))
                  for one in await self.ledger.rules()]
         return [one for one in found if one is not None and one.rule.revoked_at is None]
 
