@@ -3,6 +3,10 @@
 Three gateways name both servers and want the one that takes writes. Behind each promotion a session of each runner
 acknowledges a command; then the next standby is made. Nothing that was acknowledged is lost or doubled, no gateway
 ends, and the invariants of R2 hold.
+
+After every other promotion, the first included, the former primary comes back at its address, takes writes and waits
+for no standby. Then all connections of the gateways are ended, and one gateway is killed and started: none may write to
+it.
 """
 
 from __future__ import annotations
@@ -10,21 +14,27 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from interlock.app.own_servers import OwnServer
 from proof.crew import CONFIG, Crew, Pace
 from proof.gateways import GATEWAYS
 from proof.kill_many import FULL, turn_is_open
 from proof.reckoning import Reckoning, reckon
-from proof.standby import Pair
+from proof.standby import Pair, ask
 from proof.trio import RUNNERS, Trio
 
 PROMOTIONS = 20
 SETTLE_TIMEOUT_S = 300.0
+END_CONNECTIONS = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
 UNNOTICED_S = 4.0
 """The primary is gone for so long at most before the standby is promoted: more than a gateway's lease lives."""
 ACKNOWLEDGED_LIMIT_S = 10.0
@@ -36,6 +46,10 @@ class Findings(NamedTuple):
 
     promotions: int
     in_turn: int
+    returned: int
+    """Former primaries that came back while their successors worked."""
+    written: int
+    """Transactions that were written to them."""
     ended: int
     """Gateways that had ended by themselves."""
     acknowledged_s: list[float]
@@ -45,12 +59,14 @@ class Findings(NamedTuple):
     @property
     def passed(self) -> bool:
         """Whether all of it is as it must be; how long it took apart."""
-        return self.reckoned.passed and self.ended == 0
+        return self.reckoned.passed and self.ended == self.written == 0
 
     def table(self) -> str:
         """Print form."""
         times = self.acknowledged_s
         rows = [("promotions of the standby", self.promotions), ("of these inside a turn", self.in_turn),
+                ("former primaries that came back, and took writes", self.returned),
+                ("transactions that were written to them", self.written),
                 ("gateways that ended by themselves", self.ended),
                 ("a session's next acknowledgement after one",
                  f"p50 {times[len(times) // 2]:.2f} s, slowest {times[-1]:.2f} s ({len(times)} times)")]
@@ -70,7 +86,7 @@ def fail_over(place: Path, seed: int, promotions: int, pace: Pace = FULL) -> Fin
         house.up()
         crew = Crew(house, seed, pace)
         crew.start()
-        in_turn, acknowledged = 0, list[float]()
+        in_turn, written, acknowledged = 0, list[int](), list[float]()
         with ThreadPoolExecutor(RUNNERS) as knocking:
             for number in range(promotions):
                 in_turn += turn_is_open(house, wait_s=10.0 if number % 2 else 0.0)
@@ -78,17 +94,51 @@ def fail_over(place: Path, seed: int, promotions: int, pace: Pace = FULL) -> Fin
                 pair.kill_primary()
                 time.sleep(draw.random() * UNNOTICED_S)
                 pair.promote()
+                former = _come_back(pair, house, draw.randrange(GATEWAYS)) if number % 2 == 0 else None
                 names = [f"k{number}-{session}" for session in range(RUNNERS)]
-                acknowledged += knocking.map(crew.knock, range(RUNNERS), names)
+                times = list(knocking.map(crew.knock, range(RUNNERS), names))
+                acknowledged += times
+                print(f"  promotion {number + 1} of {promotions}: acknowledged again after {max(times):.1f} s"
+                      f"{', with the former primary there again' if former else ''}", flush=True)
+                if former is not None:
+                    written.append(former.leave())
                 pair.make_standby()
+                for gateway in range(GATEWAYS):
+                    house.until(lambda gateway=gateway: house.gateways.answers(gateway))
                 house.ready()
         crew.stop()
         crew.settle(SETTLE_TIMEOUT_S)
         ended = sum(house.gateways.running(number).poll() is not None for number in range(GATEWAYS))
-        return Findings(promotions, in_turn, ended, sorted(acknowledged), reckon(crew))
+        return Findings(promotions, in_turn, len(written), sum(written), ended, sorted(acknowledged), reckon(crew))
     finally:
         house.down()
         pair.stop()
+
+
+class Former:
+    """A former primary that has come back."""
+
+    def __init__(self, server: OwnServer) -> None:
+        self._server = server
+        self._begin = self._transactions()
+
+    def leave(self) -> int:
+        """End it; returns the transactions that were written to it."""
+        written = self._transactions() - self._begin
+        self._server.stop(signal.SIGKILL)
+        return written
+
+    def _transactions(self) -> int:
+        return int(ask(self._server, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
+
+
+def _come_back(pair: Pair, house: Trio, gateway: int) -> Former:
+    """Have the former primary be there again, and every connection of the gateways be opened anew."""
+    former = Former(pair.return_primary())
+    house.gateways.kill(gateway)
+    ask(pair.primary, END_CONNECTIONS)
+    house.gateways.start(gateway)
+    return former
 
 
 def run(seed: int, rounds: int | None) -> bool:

@@ -143,6 +143,9 @@ class _Reckoner:
 
     def _session(self, session_id: str) -> None:
         events = self._house.pages(f"/v1/sessions/{session_id}/frames", "events", view="raw")
+        if pieces := [event for event in events if "n" not in event]:
+            self._broken.append(f"session {session_id} shows text of an open block after its turns: {pieces[0]}")
+            events = [event for event in events if "n" in event]
         if [event["n"] for event in events] != list(range(1, len(events) + 1)):
             self._lost.append(f"session {session_id}: its numbers have a gap or a repetition")
         of_runner = [event for event in events if event["kind"] in ("C", "refused") and "seq" in event.get("frame", {})]

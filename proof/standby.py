@@ -18,6 +18,8 @@ from interlock.backends.postgres.database import PostgresSettings, connect
 OPTIONS = ("max_connections=100", "hot_standby_feedback=on", "wal_receiver_timeout=2s", "wal_sender_timeout=2s",
            "fsync=off", "full_page_writes=off")
 """A process that is killed leaves what it wrote to the system, so nothing is synced here."""
+FORGETFUL = ("synchronous_standby_names=", "autovacuum=off")
+"""Of a primary that comes back: nothing holds up what is written to it, and it writes nothing by itself."""
 STANDBY_TIMEOUT_S = 60.0
 
 
@@ -28,12 +30,16 @@ class Pair:
     def __init__(self, place: Path) -> None:
         self._place = place
         self._made = 0
+        self._homes: dict[OwnServer, tuple[Path, Path]] = {}
+        """The directory of each server, and the address that it has or had."""
+        self._dead: list[OwnServer] = []
         self._addresses = (place / "first", place / "second")
         for address in self._addresses:
             address.mkdir(mode=0o755)
-        self.primary = start_postgres(self._next(), options=OPTIONS)
+        directory = self._next()
+        self.primary = start_postgres(directory, options=OPTIONS)
         self.standby = self.primary
-        self._has_moved_in(self.primary)
+        self._has_moved_in(self.primary, directory)
         self.make_standby()
 
     @property
@@ -54,7 +60,7 @@ class Pair:
         else:
             subprocess.run(copy, check=True)
         self.standby = start_postgres(directory, options=OPTIONS)
-        self._has_moved_in(self.standby)
+        self._has_moved_in(self.standby, directory)
         ask(self.primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
         until = time.monotonic() + STANDBY_TIMEOUT_S
         while ask(self.primary, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != 1:
@@ -65,6 +71,20 @@ class Pair:
     def kill_primary(self) -> None:
         """kill -9 of the primary: its children end with it, as they see that it is gone."""
         self.primary.stop(signal.SIGKILL)
+        self._dead.append(self.primary)
+
+    def return_primary(self, which: int = -1) -> OwnServer:
+        """Start a primary again that was killed, the last one or the one of this number, at the address that it had.
+        It takes writes and waits for no standby, so what it would acknowledge would be lost. The caller ends it."""
+        directory, address = self._homes[self._dead[which]]
+        returned = start_postgres(directory, options=(*OPTIONS, *FORGETFUL))
+        _lead(address, returned)
+        self._homes[returned] = directory, address
+        return returned
+
+    def address_of(self, server: OwnServer) -> Path:
+        """The address that a server has, or had."""
+        return self._homes[server][1]
 
     def stall_standby(self) -> None:
         """Have every process of the standby stand still: commits wait for it."""
@@ -92,11 +112,17 @@ class Pair:
         directory.mkdir(mode=0o755)
         return directory
 
-    def _has_moved_in(self, server: OwnServer) -> None:
+    def _has_moved_in(self, server: OwnServer, directory: Path) -> None:
         """Have every other server listen at the first address, and the rest at the second."""
-        address = self._addresses[(self._made - 1) % 2] / SOCKET
-        address.unlink(missing_ok=True)
-        address.symlink_to(Path(_sockets(server)) / SOCKET)
+        address = self._addresses[(self._made - 1) % 2]
+        _lead(address, server)
+        self._homes[server] = directory, address
+
+
+def _lead(address: Path, server: OwnServer) -> None:
+    """Have an address be that of a server."""
+    (address / SOCKET).unlink(missing_ok=True)
+    (address / SOCKET).symlink_to(Path(_sockets(server)) / SOCKET)
 
 
 def ask(server: OwnServer, *statements: str) -> Any:

@@ -114,6 +114,19 @@ async def test_a_database_whose_standby_does_not_follow_is_one_sentence_in_statu
         "or synchronous_standby_names no longer asks for one.") if is_told else None)
 
 
+@pytest.mark.req("C-4", "D-1")
+async def test_a_former_primary_that_takes_writes_is_one_sentence_in_status(
+        town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+    trouble = "A former primary of the ledger takes writes at db-1:5432. Stop it."
+
+    async def watched() -> Survey:
+        return Survey("PostgreSQL 18.4", [], 0, trouble)
+
+    monkeypatch.setattr(town.leases, "survey", watched)
+    database = (await seen_by(town, "default", "operator")).body["cluster"]["database"]
+    assert (database["reachable"], database["trouble"]) == (True, trouble)
+
+
 @pytest.mark.req("M-1")
 async def test_a_request_that_needs_the_bus_is_answered_soon_while_that_is_away(
         town: Street, monkeypatch: pytest.MonkeyPatch) -> None:

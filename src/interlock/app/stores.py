@@ -134,18 +134,19 @@ async def open_stores(state: Path, section: ClusterSection, wall: Clock) -> Stor
         ledger = await open_ledger(state / LEDGER_NAME, wall)
         return Stores(ledger, JsonlTranscripts(state, wall), SteadyClock(state / STEADY_NAME),
                       str(state / LEDGER_NAME), None, wall)
-    return await _open_shared(section.store, section.bus, wall)
+    return await _open_shared(state, section.store, section.bus, wall)
 
 
-async def _open_shared(store: str, bus: str | None, wall: Clock) -> Stores:
+async def _open_shared(state: Path, store: str, bus: str | None, wall: Clock) -> Stores:
     try:  # Heavy imports that a single gateway does not need.
         from interlock.backends.postgres.database import read_settings, shown
         from interlock.backends.postgres.leases import open_leases
         from interlock.backends.postgres.ledger import open_ledger as open_database
+        from interlock.backends.postgres.primaries import FILE_NAME, Primaries
         from interlock.backends.postgres.transcripts import PostgresTranscripts
     except ModuleNotFoundError:
         raise ConfigError([f"[cluster]: store needs the extra cluster: {install('cluster')}."]) from None
-    settings = read_settings(store)
+    settings = read_settings(store)._replace(primaries=Primaries(state / FILE_NAME))
     clock = LedgerClock(wall)
     ledger = await open_database(settings, clock, keeps_transcripts=True)
     try:

@@ -59,7 +59,7 @@ class ClusterWatch:
             return [], SharedServer(where=self._store, reachable=False, trouble=(
                 f"The ledger at {self._store} does not answer{why}: nothing is taken until it does."))
         took_ms = round((self._now_s() - began_s) * 1000, 2)
-        trouble = standby_trouble(self._store) if found.standby_wait_ms >= STANDBY_WAIT_MS else None
+        trouble = standby_trouble(self._store) if found.standby_wait_ms >= STANDBY_WAIT_MS else found.trouble
         return found.members, SharedServer(where=self._store, reachable=True, version=found.version, latency_ms=took_ms,
                                            trouble=trouble)
 

@@ -60,6 +60,8 @@ class Survey(NamedTuple):
     members: list[ClusterMember]
     standby_wait_ms: int = 0
     """How long the oldest commit under way has waited for a synchronous standby; 0 if none does."""
+    trouble: str | None = None
+    """What else is wrong with the store's servers, in one sentence."""
 
 
 class Lease(NamedTuple):

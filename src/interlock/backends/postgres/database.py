@@ -11,7 +11,15 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import asyncpg
 
-from interlock.backends.postgres.faults import LINK_FAULTS, NotReached, PostgresClosed, is_away, translate
+from interlock.backends.postgres.faults import (
+    LINK_FAULTS,
+    FormerPrimary,
+    NotReached,
+    PostgresClosed,
+    is_away,
+    translate,
+)
+from interlock.backends.postgres.primaries import LedgerHost, Primaries
 from interlock.backends.postgres.texts import given, held
 from interlock.ports import trips
 from interlock.ports.trips import one_trip
@@ -64,6 +72,8 @@ class PostgresSettings(NamedTuple):
     dsn: str
     pooled: bool = False
     """Behind a pool of connections that gives each transaction another one (pgbouncer): nothing is prepared."""
+    primaries: Primaries | None = None
+    """What is known of the servers that are named; without it a former primary is not noticed."""
 
 
 _open = cast("Callable[..., Awaitable[PostgresConnection]]", getattr(asyncpg, "connect"))  # noqa: B009 - it has no types
@@ -78,10 +88,26 @@ def read_settings(text: str) -> PostgresSettings:
 
 
 async def connect(settings: PostgresSettings) -> PostgresConnection:
-    """Open a connection, once. Raises what asyncpg raises."""
-    cache = 0 if settings.pooled else 256
-    return CountedConnection(await _open(settings.dsn, timeout=CONNECT_TIMEOUT_S, command_timeout=CALL_TIMEOUT_S,
-                                         statement_cache_size=cache))
+    """Open a connection, once, and not to a former primary if `settings` has what is known of them. Raises what asyncpg
+    raises, and FormerPrimary."""
+    if settings.primaries is None:
+        return CountedConnection(await _opened(settings, None))
+    opened, server = await settings.primaries.connect(settings.dsn, lambda host: _opened(settings, host))
+    connection = CountedConnection(opened)
+    settings.primaries.opened(connection, server)
+    return connection
+
+
+async def look_at_primaries(settings: PostgresSettings) -> None:
+    """Look at all servers of the address, so that the newest of them is known."""
+    if settings.primaries is not None:
+        await settings.primaries.look(settings.dsn, lambda host: _opened(settings, host))
+
+
+async def _opened(settings: PostgresSettings, host: LedgerHost | None) -> PostgresConnection:
+    one = {} if host is None else {"host": host.name, "port": host.port}
+    return await _open(settings.dsn, timeout=CONNECT_TIMEOUT_S, command_timeout=CALL_TIMEOUT_S,
+                       statement_cache_size=0 if settings.pooled else 256, **one)
 
 
 class CountedConnection:
@@ -90,7 +116,7 @@ class CountedConnection:
     A call is one, although the driver makes two of the first call of each statement on a connection, which prepares it.
     """
 
-    __slots__ = ("_connection",)
+    __slots__ = ("__weakref__", "_connection")
 
     def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
@@ -230,6 +256,7 @@ async def close_quietly(connection: PostgresConnection) -> None:
 async def first_connection(settings: PostgresSettings) -> PostgresConnection:
     """Open a connection at the start: a wrong address or password is said at once, in one sentence. Raises
     LedgerError."""
+    await look_at_primaries(settings)
     try:
         return await connect(settings)
     except (*LINK_FAULTS, ValueError) as error:
@@ -248,6 +275,8 @@ def _reason(error: Exception) -> str:
     """What is wrong and what to do, in a sentence."""
     text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     match error:
+        case FormerPrimary():
+            return str(error)
         case ssl.SSLCertVerificationError():
             return (f"its certificate is not trusted ({error.verify_message.rstrip('.')}). Name its authority with "
                     "sslrootcert=FILE, and the server as its certificate does.")

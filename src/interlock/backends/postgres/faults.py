@@ -28,6 +28,10 @@ class WrongSchema(LedgerError):
     """The schema is too new or too old for this program."""
 
 
+class FormerPrimary(ConnectionError):
+    """The server that was reached takes writes, and is not the primary any more. The text is one sentence."""
+
+
 class PostgresClosed(LedgerError):
     """The ledger takes nothing any more, because it was closed."""
 
@@ -85,6 +89,8 @@ def why_away(error: BaseException, where: str = "") -> tuple[AwayEvent, str]:
         return "postgres_cancelled_statement", (
             f"PostgreSQL{at} cancelled a statement of the ledger ({in_words(error)}). If its statement_timeout did it, "
             "set it to 20s or more for Interlock's user: ALTER ROLE … SET statement_timeout = '20s'.")
+    if isinstance(error, FormerPrimary):
+        return "postgres_is_away", f"The ledger{at} has no primary that this gateway may use: {error}"
     return "postgres_is_away", (
         f"PostgreSQL{at} does not answer ({in_words(error)}), so nothing is taken until it does: start it, or mend "
         "this gateway's way to it.")
@@ -123,6 +129,8 @@ def translate(error: BaseException) -> LedgerError:
         return Full("The disk of PostgreSQL is full; nothing of this batch was kept. Free some space.")
     if isinstance(error, asyncpg.QueryCanceledError):
         return DatabaseUnavailable(f"Nothing of this batch was kept: {why_away(error)[1]}")
+    if isinstance(error, FormerPrimary):
+        return DatabaseUnavailable(f"Nothing of this batch was kept: {error}")
     if is_away(error):
         return DatabaseUnavailable(f"PostgreSQL does not answer, so nothing of this batch was kept: "
                                    f"{in_words(error)}.")

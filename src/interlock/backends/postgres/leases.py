@@ -6,10 +6,18 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from interlock.backends.postgres import tenant_moves
-from interlock.backends.postgres.database import PostgresReaders, PostgresSettings, Row, close_quietly, first_connection
+from interlock.backends.postgres.database import (
+    PostgresReaders,
+    PostgresSettings,
+    Row,
+    close_quietly,
+    first_connection,
+    look_at_primaries,
+)
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.lane_takeover import Taking
 from interlock.backends.postgres.lease_renewal import Renewing
+from interlock.backends.postgres.primaries import PrimaryWatch
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import (
@@ -123,7 +131,9 @@ async def open_leases(settings: PostgresSettings) -> PostgresLeases:
         await renewing.close()
         await close_quietly(connection)
         raise translate(error) from error
-    return PostgresLeases(writer, PostgresReaders(settings), renewing)
+    watch = PrimaryWatch(settings.primaries, lambda: look_at_primaries(settings))
+    watch.start()
+    return PostgresLeases(writer, PostgresReaders(settings), renewing, watch)
 
 
 class PostgresLeases(Leases):
@@ -132,10 +142,12 @@ class PostgresLeases(Leases):
 
     begins: ClassVar[bool] = True
 
-    def __init__(self, writer: PostgresWriter, readers: PostgresReaders, renewing: Renewing) -> None:
+    def __init__(self, writer: PostgresWriter, readers: PostgresReaders, renewing: Renewing, watch: PrimaryWatch
+                 ) -> None:
         self._writer = writer
         self._readers = readers
         self._renewing = renewing
+        self._watch = watch
         self._taking = Taking(writer)
 
     async def now_ms(self) -> int:
@@ -160,7 +172,7 @@ class PostgresLeases(Leases):
         rows = await self._readers.rows(SURVEY, INSTANCE_LIFE_MS)
         version, standby_wait_ms = rows[0][:2]
         return Survey(f"PostgreSQL {version}", [ClusterMember(*row[2:]) for row in rows if row[2] is not None],
-                      standby_wait_ms)
+                      standby_wait_ms, self._watch.trouble)
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         return await self._taking.take(lane, instance_id, runner_id)
@@ -221,6 +233,7 @@ class PostgresLeases(Leases):
 
     async def close(self) -> None:
         """Finish what was handed over, then close."""
+        await self._watch.stop()
         await self._writer.close()
         await self._readers.close()
         await self._renewing.close()

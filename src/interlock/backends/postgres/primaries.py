@@ -1,0 +1,266 @@
+"""Which server is the ledger's primary, and which one was: nothing is asked of a former one (C-4, D-1).
+
+A primary that comes back after its standby was promoted takes writes as if nothing had happened, and what it takes is
+lost. Each promotion begins a new *timeline*, which PostgreSQL numbers upwards and never begins twice, so of two servers
+that are copies of one (they have one system identifier) the one with the lower timeline is the former primary.
+
+A process knows the newest timeline that any of its connections has seen, and stores it in a file, so it knows it after
+a restart too. Every server of the address is looked at when the ledger is opened and every LOOK_S, and all connections
+to a server that turns out to be a former primary are cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import weakref
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import asyncpg
+import structlog
+
+from interlock.backends.postgres.faults import LINK_FAULTS, FormerPrimary
+
+LOOK_S = 5.0
+"""All servers of the address are looked at so often."""
+LOOK_TIMEOUT_S = 3.0
+"""One that has not answered by then is left out of a look."""
+FILE_NAME = "postgres-primary.json"
+WHICH = """
+SELECT system_identifier::text, CASE WHEN pg_is_in_recovery() THEN NULL
+    ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int END
+FROM pg_control_system()
+"""
+"""The file of the write-ahead log that is written now begins with the number of its timeline."""
+_UNKNOWN = (asyncpg.UndefinedFunctionError, asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError)
+"""What a server answers that is like PostgreSQL and has no timelines, or shows them to no one."""
+log = structlog.get_logger("interlock.postgres")
+
+
+class DriverConnection(Protocol):
+    """A connection of the driver, as far as it is used here."""
+
+    async def fetchrow(self, query: str) -> tuple[Any, ...] | None: ...
+
+    def terminate(self) -> None: ...
+
+
+class Severable(Protocol):
+    """A connection that can be cut."""
+
+    def terminate(self) -> None: ...
+
+
+class PrimaryServer(NamedTuple):
+    """A server that takes writes: which database system it is a copy of, and its timeline."""
+
+    system: str
+    timeline: int
+
+
+class LedgerHost(NamedTuple):
+    """One server of an address; a directory is that of its socket."""
+
+    name: str
+    port: int | None
+
+    def __str__(self) -> str:
+        return self.name if self.port is None else f"{self.name}:{self.port}"
+
+
+C = TypeVar("C", bound=DriverConnection)
+Open = Callable[[LedgerHost | None], Awaitable[C]]
+"""Opens a connection to one server of the address, or to any. Raises what the driver raises."""
+
+
+async def server_of(connection: DriverConnection) -> PrimaryServer | None:
+    """Ask a server which one it is; None for a standby, and for one that has no timelines. Raises LINK_FAULTS."""
+    try:
+        found = await connection.fetchrow(WHICH)
+    except _UNKNOWN:
+        return None
+    return PrimaryServer(found[0], found[1]) if found is not None and found[1] is not None else None
+
+
+def hosts_of(dsn: str) -> list[LedgerHost]:
+    """Return the servers that an address names; none if it leaves that to the environment."""
+    parts = urlsplit(dsn)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    listed = unquote(parts.netloc.rpartition("@")[2]) or query.get("host", "")
+    ports = query.get("port", "").split(",")
+    hosts: list[LedgerHost] = []
+    for at, one in enumerate(filter(None, listed.split(","))):
+        name, mark, port = one.rpartition(":")
+        if not mark or not port.isdigit() or (one.startswith("[") and one.endswith("]")):
+            name, port = one, ports[at] if at < len(ports) else ports[-1]
+        hosts.append(LedgerHost(name.strip("[]"), int(port) if port else None))
+    return hosts
+
+
+class Primaries:
+    """What one process knows of the servers of one address, for all connections that it opens there."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        """`file` keeps the newest timeline over a restart."""
+        self._file = file
+        self._newest = _read(file) if file is not None else None
+        self._open = weakref.WeakKeyDictionary[Severable, PrimaryServer]()
+        self.former: list[LedgerHost] = []
+        """Servers that took writes at the last look although another one is the primary."""
+
+    def is_former(self, server: PrimaryServer | None) -> bool:
+        """Return whether a server is known to be the primary no more."""
+        newest = self._newest
+        return (server is not None and newest is not None and server.system == newest.system
+                and server.timeline < newest.timeline)
+
+    def learn(self, server: PrimaryServer | None) -> None:
+        """Take in that a server takes writes; cut what is connected to one that is a former primary by that."""
+        newest = self._newest
+        if server is None or server == newest or self.is_former(server):
+            return
+        self._newest = server
+        if newest is not None and newest.system != server.system:
+            log.warning("postgres_server_changed", reason=(
+                "The ledger is on another database system than before, as after a restore into a new server. If that "
+                "is not so, stop the gateways and look at the address."))
+        elif newest is not None:
+            log.info("postgres_was_promoted", timeline=server.timeline, former=newest.timeline)
+        if self._file is not None:
+            _write(self._file, server)
+        for connection, its in list(self._open.items()):
+            if self.is_former(its):
+                connection.terminate()
+
+    def opened(self, connection: Severable, server: PrimaryServer | None) -> None:
+        """Severable this connection once its server is a former primary."""
+        if self.is_former(server):
+            connection.terminate()
+        elif server is not None:
+            self._open[connection] = server
+
+    def refusal(self, where: str, server: PrimaryServer) -> str:
+        """Say why a former primary is not used, and what to do."""
+        newest = self._newest
+        assert newest is not None, "without one no server is a former primary"
+        copy = f" If this older copy is to be the ledger from now on, remove {self._file}." if self._file else ""
+        return (f"the server at {where} is a former primary (timeline {server.timeline}, and the ledger went on at "
+                f"timeline {newest.timeline}), so nothing is read from it or written to it. Stop it, or make it a "
+                f"standby with pg_rewind.{copy}")
+
+    async def connect(self, dsn: str, open_one: Open[C]) -> tuple[C, PrimaryServer | None]:
+        """Open a connection to a server that is no former primary, to another one of the address if need be. Raises
+        FormerPrimary and what the driver raises."""
+        found, server = await self._opened(open_one, None)
+        if not self.is_former(server):
+            return found, server
+        found.terminate()
+        assert server is not None, "a former primary has a timeline"
+        for host in hosts_of(dsn):
+            with suppress(*LINK_FAULTS, ValueError):
+                found, other = await self._opened(open_one, host)
+                if other is not None and not self.is_former(other):
+                    return found, other
+                found.terminate()
+        raise FormerPrimary(self.refusal(", ".join(map(str, hosts_of(dsn))) or "this address", server))
+
+    async def _opened(self, open_one: Open[C], host: LedgerHost | None) -> tuple[C, PrimaryServer | None]:
+        connection = await open_one(host)
+        try:
+            server = await server_of(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        self.learn(server)
+        return connection, server
+
+    async def look(self, dsn: str, open_one: Open[C]) -> None:
+        """Look at all servers of an address, learn the newest, and note which others take writes."""
+        hosts = hosts_of(dsn)
+        found = await asyncio.gather(*(self._looked(open_one, host) for host in hosts or [None]))
+        servers = [one for one in found if one is not None]
+        for server in sorted(servers, key=lambda one: one.timeline):
+            self.learn(server)
+        former = [host for host, server in zip(hosts, found, strict=False) if self.is_former(server)]
+        if former != self.former:
+            self.former = former
+            if former:
+                log.warning("postgres_former_primary", reason=former_trouble(former))
+            else:
+                log.info("postgres_former_primary_is_gone")
+
+    async def _looked(self, open_one: Open[C], host: LedgerHost | None) -> PrimaryServer | None:
+        with suppress(*LINK_FAULTS, ValueError):
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                connection = await open_one(host)
+                try:
+                    return await server_of(connection)
+                finally:
+                    connection.terminate()
+        return None
+
+
+def former_trouble(hosts: list[LedgerHost]) -> str:
+    """Say what is wrong while former primaries take writes."""
+    return (f"A former primary of the ledger takes writes at {', '.join(map(str, hosts))}: this gateway asks nothing "
+            "of it, but what others write there is lost. Stop it, or make it a standby of the new primary with "
+            "pg_rewind.")
+
+
+class PrimaryWatch:
+    """Looks at the servers every LOOK_S until it is stopped; without `primaries` never."""
+
+    def __init__(self, primaries: Primaries | None, look: Callable[[], Awaitable[None]]) -> None:
+        self._primaries = primaries
+        self._look = look
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with the servers, in one sentence."""
+        former = self._primaries.former if self._primaries is not None else []
+        return former_trouble(former) if former else None
+
+    def start(self) -> None:
+        """Look from now on."""
+        if self._primaries is not None:
+            self._task = asyncio.create_task(self._look_on(), name="primary watch")
+
+    async def stop(self) -> None:
+        """Look no more. May be called again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self._look()
+
+
+def _read(file: Path) -> PrimaryServer | None:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+        return PrimaryServer(str(found["system"]), int(found["timeline"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("postgres_primary_not_known", file=str(file), reason=str(error))
+        return None
+
+
+def _write(file: Path, server: PrimaryServer) -> None:
+    fresh = file.with_suffix(".new")
+    try:
+        with fresh.open("w", encoding="utf-8") as out:
+            json.dump(server._asdict(), out)
+            out.flush()
+            os.fsync(out.fileno())
+        fresh.replace(file)
+    except OSError as error:
+        log.warning("postgres_primary_not_stored", file=str(file), reason=str(error))

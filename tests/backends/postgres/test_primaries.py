@@ -1,0 +1,181 @@
+"""A primary that comes back after its standby was promoted: nothing is asked of it, and people are told (D-1, C-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proof.standby import Pair, ask
+from structlog.testing import capture_logs
+
+from interlock.app.own_servers import OwnServer
+from interlock.app.place import SystemClock
+from interlock.backends.postgres.database import PostgresSettings, look_at_primaries, read_settings
+from interlock.backends.postgres.faults import NotReached
+from interlock.backends.postgres.leases import open_leases
+from interlock.backends.postgres.ledger import open_ledger
+from interlock.backends.postgres.primaries import (
+    FILE_NAME,
+    LedgerHost,
+    Primaries,
+    PrimaryServer,
+    former_trouble,
+    hosts_of,
+)
+from interlock.ports.leases import Instance
+from interlock.ports.ledger import Append, LedgerError, WriteBatch
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "D-1")]
+STREAM = "s/1"
+WRITTEN = "SELECT count(*) FROM event"
+
+
+class Link:
+    """A connection that only remembers whether it was cut."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+
+    def terminate(self) -> None:
+        self.is_cut = True
+
+
+@pytest.mark.parametrize(("dsn", "hosts"), [
+    ("postgresql://me@one,two:5433/interlock", [("one", None), ("two", 5433)]),
+    ("postgresql://me:secret@[::1]:5432/interlock", [("::1", 5432)]),
+    ("postgresql://me@[::1]/interlock", [("::1", None)]),
+    ("postgresql://me@/interlock?host=/tmp/a,/tmp/b&port=5432", [("/tmp/a", 5432), ("/tmp/b", 5432)]),
+    ("postgresql:///interlock?host=one,two&port=1,2", [("one", 1), ("two", 2)]),
+    ("postgresql:///interlock", []),
+])
+async def test_the_servers_of_an_address(dsn: str, hosts: list[tuple[str, int | None]]) -> None:
+    assert hosts_of(dsn) == [LedgerHost(*one) for one in hosts]
+
+
+async def test_a_newer_timeline_cuts_what_is_connected_to_an_older_one_and_is_known_after_a_restart(
+        tmp_path: Path) -> None:
+    file = tmp_path / FILE_NAME
+    primaries, old, new, other = Primaries(file), Link(), Link(), Link()
+    primaries.learn(PrimaryServer("7", 1))
+    primaries.opened(old, PrimaryServer("7", 1))
+    primaries.opened(other, None)
+    primaries.learn(PrimaryServer("7", 3))
+    primaries.opened(new, PrimaryServer("7", 3))
+    primaries.learn(PrimaryServer("7", 2))
+    assert (old.is_cut, new.is_cut, other.is_cut) == (True, False, False)
+    late = Link()
+    primaries.opened(late, PrimaryServer("7", 2))
+    assert late.is_cut, "it was opened before the newer one was seen"
+    assert json.loads(file.read_text()) == {"system": "7", "timeline": 3}
+    after = Primaries(file)
+    assert after.is_former(PrimaryServer("7", 2))
+    assert not after.is_former(PrimaryServer("7", 3))
+
+
+async def test_another_database_system_is_taken_and_noted(tmp_path: Path) -> None:
+    file = tmp_path / FILE_NAME
+    Primaries(file).learn(PrimaryServer("7", 3))
+    with capture_logs() as lines:
+        restored = Primaries(file)
+        restored.learn(PrimaryServer("8", 1))
+    assert [line["event"] for line in lines] == ["postgres_server_changed"]
+    assert not restored.is_former(PrimaryServer("8", 1))
+    assert Primaries(file).is_former(PrimaryServer("8", 1)) is False
+
+
+async def test_a_file_that_cannot_be_read_is_noted_and_is_no_reason_to_end(tmp_path: Path) -> None:
+    file = tmp_path / FILE_NAME
+    file.write_text("{")
+    with capture_logs() as lines:
+        assert not Primaries(file).is_former(PrimaryServer("7", 1))
+    assert [line["event"] for line in lines] == ["postgres_primary_not_known"]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    with tempfile.TemporaryDirectory(prefix="il-") as name:
+        Path(name).chmod(0o755)  # PostgreSQL is another user if this one is root.
+        pair = Pair(Path(name))
+        try:
+            yield pair
+        finally:
+            pair.stop()
+
+
+async def asked(server: OwnServer, *statements: str) -> Any:
+    return await asyncio.to_thread(ask, server, *statements)
+
+
+def fenced(pair: Pair, file: Path | None = None) -> PostgresSettings:
+    return read_settings(pair.url)._replace(primaries=Primaries(file))
+
+
+@pytest.mark.long
+async def test_nothing_is_written_to_a_primary_that_comes_back(pair: Pair, tmp_path: Path) -> None:
+    settings = fenced(pair, tmp_path / FILE_NAME)
+    ledger, leases = await open_ledger(settings, SystemClock()), await open_leases(settings)
+    await leases.join(Instance("i_1", "here"))
+    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"before", "m1")]))
+    await asyncio.to_thread(pair.kill_primary)
+    await asyncio.to_thread(pair.promote)
+    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"after", "m2")]))
+    former = await asyncio.to_thread(pair.return_primary)
+    assert hosts_of(pair.url)[0] == LedgerHost(str(pair.address_of(former)), None), "the driver would ask it first"
+    await asked(pair.primary, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                              "AND backend_type = 'client backend'")
+    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"with both", "m3")]))
+    assert [one.body for one in await ledger.events(STREAM, 0, 10)] == [b"before", b"after", b"with both"]
+    await look_at_primaries(settings)
+    assert (await leases.survey()).trouble == former_trouble([hosts_of(pair.url)[0]])
+    await leases.close()
+    await ledger.close()
+
+    fresh = await open_ledger(fenced(pair), SystemClock())
+    assert len(await fresh.events(STREAM, 0, 10)) == 3, "one that knows nothing looks at all servers first"
+    await fresh.close()
+    assert await asked(former, WRITTEN) == 1
+    former.stop()
+
+
+@pytest.mark.long
+async def test_what_is_connected_to_a_primary_is_cut_once_another_one_was_promoted(pair: Pair) -> None:
+    """As with a host that was cut off from its standby, and from those who promoted that."""
+    settings = fenced(pair)
+    ledger = await open_ledger(settings, SystemClock())
+    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"before", "m1")]))
+    await asked(pair.primary, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+    former = pair.primary
+    await asyncio.to_thread(pair.promote)
+    await look_at_primaries(settings)
+    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"after", "m2")]))
+    assert (await asked(former, WRITTEN), await asked(pair.primary, WRITTEN)) == (1, 2)
+    await ledger.close()
+    former.stop()
+
+
+@pytest.mark.long
+async def test_a_gateway_that_finds_only_the_former_primary_refuses_it_with_a_sentence(
+        pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.backends.postgres.writer.WAIT_FOR_SERVER_S", 1.0)
+    file = tmp_path / FILE_NAME
+    ledger = await open_ledger(fenced(pair, file), SystemClock())
+    await asyncio.to_thread(pair.kill_primary)
+    await asyncio.to_thread(pair.promote)
+    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"after", "m1")]))
+    await asyncio.to_thread(pair.kill_primary)
+    former = await asyncio.to_thread(pair.return_primary, 0)
+    with pytest.raises(LedgerError, match="is a former primary"):
+        await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"lost", "m2")]))
+    await ledger.close()
+    with pytest.raises(NotReached) as refused:
+        await open_ledger(fenced(pair, file), SystemClock())
+    assert "is a former primary (timeline 1, and the ledger went on at timeline 2)" in str(refused.value)
+    assert f"If this older copy is to be the ledger from now on, remove {file}." in str(refused.value)
+    file.unlink()
+    await (await open_ledger(fenced(pair, file), SystemClock())).close()
+    former.stop()
