@@ -101,6 +101,9 @@ def main() -> int:
                              "one, by which operations hold each other up; else each takes some random milliseconds")
     parser.add_argument("--kills", type=int, default=None,
                         help="of cascade: how many in all; the full count is 100, under 1,000 --sessions")
+    parser.add_argument("--inner", action="store_true",
+                        help="of cascade: agents inside their runners, all at work all the time, so that 10,000 "
+                             "--sessions have room; measures how long each takeover takes")
     parser.add_argument("--into", type=Path, default=None, metavar="FILE",
                         help="of cascade: keeps each part that has passed, so that a run that was broken off goes on")
     parser.add_argument("--replay", type=Path, default=None, metavar="FILE",
@@ -128,8 +131,8 @@ def main() -> int:
         parser.error("--rtt has several values for cascade alone")
     if given.store and given.names != ["tamper-database"]:
         parser.error("--store is for tamper-database alone")
-    if given.into and given.names != ["cascade"]:
-        parser.error("--into is for cascade alone")
+    if (given.into or given.inner) and given.names != ["cascade"]:
+        parser.error("--into and --inner are for cascade alone")
     if given.replay and given.names != ["simulation"]:
         parser.error("--replay is for simulation alone")
     if given.replay and given.broken in EARLIER:
@@ -154,7 +157,7 @@ def main() -> int:
             if given.broken in EARLIER:
                 passed &= bool(importlib.import_module("proof.simulation.noticed").run(seed, given.rtt, given.sessions))
                 continue
-            named = ("rtt", "kills", "sessions", "into") if name == "cascade" else named
+            named = ("rtt", "kills", "sessions", "into", "inner") if name == "cascade" else named
             counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
             counts |= {"agents": agents} if name in ("door", "boxed") else {}
             counts |= {"rtt": given.rtt[0]} if name == "simulation" and given.rtt else {}

@@ -3,11 +3,18 @@
 Three gateways reach PostgreSQL and NATS over links that delay. At each kill some links are slower still, stand still
 for less than a lease lives, or break. No gateway that lives may be taken for dead, no acknowledged command may be lost
 or run twice. Each command writes its own name to a file once: that is counted.
+
+With `inner` the agents are inside their runners' processes, and every session has a turn under way all the time: so
+10,000 sessions have room on one machine, and each of them has to be taken over. It is measured from each kill until no
+session is the dead gateway's any more and all are in the memory of gateways that live.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import random
+import re
 import tempfile
 import threading
 import time
@@ -19,14 +26,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import msgspec
 
+from interlock.backends.postgres.database import PostgresSettings, connect
 from proof import clustered
 from proof.asking import http, insist, until_state
 from proof.crew import TERMINAL
 from proof.ending import GONE, LONGEST_S, Ending, wait_for_ends
 from proof.gateways import GATEWAYS
 from proof.host_processor import HostProcessor
+from proof.house import NotReady
+from proof.inner_agent import DONE, RELEASED
+from proof.inner_part import CONFIG as INNER
 from proof.slow_link import SlowLink
 from proof.trio import RUNNERS, Trio
 
@@ -52,6 +64,13 @@ agent = "shell"
 principal_a_minute = 0
 tenant_a_minute = 0
 """
+SESSIONS_A_RUNNER = 1_000
+"""Of one runner with `inner`."""
+OPENED_TIMEOUT_S = 1_800.0
+"""So long may it take until every session has a turn under way, and until a takeover is over."""
+JOINED = re.compile(r"instance_joined\s+instance_id=(\S+)")
+LANES = re.compile(r"^interlock_lanes ([0-9.e+]+)$", re.MULTILINE)
+OWNED = "SELECT count(*) FROM lane WHERE instance_id = $1"
 DIED = "instance_taken_for_dead"
 RUNNERS_DIE = "all runners die"
 """Then nothing takes a dead gateway's sessions from it by attaching elsewhere: all of them are to be taken over."""
@@ -74,6 +93,8 @@ class Findings(NamedTuple):
     """From each kill until the last of the commands that were given with it was acknowledged, sorted."""
     late: int = 0
     """Commands that were acknowledged, are not lost, and have not ended in time."""
+    taken_s: list[float] = []  # noqa: RUF012 - never changed in place
+    """From each kill until the last session of the dead gateway was another's and read, sorted; with `inner`."""
 
     @property
     def passed(self) -> bool:
@@ -86,7 +107,9 @@ class Findings(NamedTuple):
         return (f"{self.rtt_ms:5.1f} ms: {sum(self.troubles.values())} kills, {self.acknowledged} acknowledged, "
                 f"{self.lost} lost, {self.late} not ended in time, {self.twice} twice, {self.unanswered} not answered, "
                 f"{self.falsely_dead} living gateways taken for dead; all served again after "
-                f"{middle:.1f} s (median), {max(self.served_s, default=0.0):.1f} s (slowest)")
+                f"{middle:.1f} s (median), {max(self.served_s, default=0.0):.1f} s (slowest)"
+                + (f"; all sessions taken over after {self.taken_s[len(self.taken_s) // 2]:.1f} s (median), "
+                   f"{self.taken_s[-1]:.1f} s (slowest)" if self.taken_s else ""))
 
 
 class Links(NamedTuple):
@@ -120,11 +143,12 @@ def linked(house: Trio, place: Path) -> Generator[Links]:
 class Trial:
     """Kills one gateway after the other while commands are given to the sessions."""
 
-    def __init__(self, house: Trio, links: Links, sessions: int, draw: random.Random) -> None:
+    def __init__(self, house: Trio, links: Links, sessions: int, draw: random.Random, *, inner: bool = False) -> None:
         self._house = house
         self._links = links
         self._sessions = sessions
         self._draw = draw
+        self._inner = inner
         self._people = ThreadPoolExecutor(AT_ONCE)
         self._given = 0
         self.acknowledged: dict[str, str] = {}
@@ -132,14 +156,24 @@ class Trial:
         self.served_s: list[float] = []
         self.troubles: Counter[str] = Counter()
         self.unanswered = self._died = 0
+        self.taken_s: list[float] = []
 
     def begin(self) -> None:
-        """Open every session."""
-        self._wait(self._give(range(self._sessions)))
+        """Open every session, with `inner` with a turn that stays under way."""
+        began = time.monotonic()
+        self._wait(self._give(range(self._sessions), how=" hold" if self._inner else ""))
+        if self._inner:
+            done = self._house.workspace / DONE
+            while not done.exists() or done.read_bytes().count(b"\n") < self._sessions:
+                if time.monotonic() - began > OPENED_TIMEOUT_S:
+                    raise NotReady(f"{self._sessions} turns do not begin")
+                time.sleep(0.1)
+            print(f"  {self._sessions:,} sessions are at work after {time.monotonic() - began:.0f} s", flush=True)
 
     def kill(self, trouble: str) -> None:
         """Kill one gateway, make the network worse, and wait until all is well."""
-        number = self._draw.randrange(GATEWAYS)
+        number, begin = self._draw.randrange(GATEWAYS), time.monotonic()
+        dying = self._instance(number)
         chosen = self._draw.sample(range(self._sessions), min(AT_WORK, self._sessions))
         half = len(chosen) // 2
         before = self._give(chosen[:half])
@@ -148,6 +182,8 @@ class Trial:
         worse.start()
         self._house.gateways.kill(number)
         began = time.monotonic()
+        taking = threading.Thread(target=self._watch_takeover, args=(dying, number, began, trouble == RUNNERS_DIE))
+        taking.start()
         if trouble == RUNNERS_DIE:
             self._have_runners_die()
         after = self._give(chosen[half:])
@@ -155,6 +191,7 @@ class Trial:
         self._wait(after)
         self.served_s.append(time.monotonic() - began)
         worse.join()
+        taking.join()
         self._house.gateways.start(number)
         self._house.until(lambda: self._house.gateways.answers(number))
         self._house.ready()
@@ -163,12 +200,30 @@ class Trial:
         if died > self._died:
             print(f"  ! with {trouble}: {died - self._died} living gateways were taken for dead", flush=True)
         self._died = died
+        taken = f", all taken over after {self.taken_s[-1]:.1f} s" if self.taken_s else ""
+        print(f"    kill {self.troubles.total()}, {trouble}: served again after {self.served_s[-1]:.1f} s{taken} "
+              f"({time.monotonic() - begin:.0f} s in all, load {os.getloadavg()[0]:.0f})", flush=True)
+
+    def _instance(self, number: int) -> str:
+        log = (self._house.place / f"g{number}.log").read_text(errors="replace")
+        return JOINED.findall(log)[-1]
+
+    def _watch_takeover(self, dead: str, number: int, began: float, all_read: bool) -> None:
+        """Note when no session is the dead gateway's any more, and with `all_read` all are in the memory of those who
+        live. (Runners that come back have only those read that the dead gateway owes them something of.)"""
+        if not self._inner:
+            return
+        living = [self._house.gateways.url(one) for one in range(GATEWAYS) if one != number]
+        asyncio.run(_until_taken(clustered.store_of(self._house.gateways.home(number)), dead, living,
+                                 self._house.headers, self._sessions if all_read else 0))
+        self.taken_s.append(time.monotonic() - began)
 
     def _have_runners_die(self) -> None:
-        for runner in range(RUNNERS):
+        runners = range(len(self._house.runner_ids))
+        for runner in runners:
             self._house.kill_runner(runner)
         time.sleep(LASTS_S)
-        for runner in range(RUNNERS):
+        for runner in runners:
             self._house.start_runner(runner)
 
     def _make_worse(self, trouble: str) -> None:
@@ -185,11 +240,11 @@ class Trial:
                 time.sleep(self._draw.random())
                 link.cut()
 
-    def _give(self, sessions: Sequence[int] | range) -> list[Any]:
+    def _give(self, sessions: Sequence[int] | range, how: str = "") -> list[Any]:
         futures: list[Any] = []
         for session in sessions:
             self._given += 1
-            futures.append(self._people.submit(self._execute, session, f"c{self._given}"))
+            futures.append(self._people.submit(self._execute, session, f"c{self._given}", how))
         return futures
 
     def _wait(self, given: list[Any]) -> None:
@@ -199,13 +254,13 @@ class Trial:
             except TimeoutError:
                 self.unanswered += 1
 
-    def _execute(self, session: int, name: str) -> str:
-        house = self._house
+    def _execute(self, session: int, name: str, how: str = "") -> str:
+        house, agent = self._house, "inner" if self._inner else "shell"
+        text = f"{name}{how}" if self._inner else f"echo {name} >> {house.workspace}/{DONE}"
         body = {"type": "execute", "timeout_ms": int(LONGEST_S * 1000),
-                "target": {"agent_id": "shell", "session_key": f"agent:shell:lane-{session}",
+                "target": {"agent_id": agent, "session_key": f"agent:{agent}:lane-{session}",
                            "workspace": str(house.workspace), **house.target(session)},
-                "payload": {"messages": [{"role": "user", "content": [
-                    {"contentType": "text", "value": f"echo {name} >> {house.workspace}/done"}]}]}}
+                "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}}
         answer = insist(lambda: house.post("/v1/commands", body, f"proof-of-no-cascade-{name}"))
         if answer.status_code != 202:
             raise AssertionError(f"{name}: {answer.status_code} {answer.text}")
@@ -215,9 +270,10 @@ class Trial:
 
     def reckon(self) -> tuple[Ending, int]:
         """Wait for the end of all that was acknowledged: (how it ended, how many ran twice)."""
+        (self._house.workspace / RELEASED).touch()
         ending = wait_for_ends(list(self.acknowledged), self._state, self._give_another)
         self._people.shutdown()
-        done = self._house.workspace / "done"
+        done = self._house.workspace / DONE
         lines = Counter(done.read_text().split() if done.exists() else ())
         return ending, sum(count > 1 for count in lines.values())
 
@@ -235,20 +291,49 @@ class Trial:
             return False
 
 
-def one(seed: int, rtt_ms: float, kills: int, sessions: int) -> Findings:
+async def _until_taken(store: str, dead: str, living: Sequence[str], headers: dict[str, str], sessions: int) -> None:
+    """Return when no lane has a dead owner, and gateways that live have read so many."""
+    connection = await connect(PostgresSettings(store))
+    try:
+        until = time.monotonic() + OPENED_TIMEOUT_S
+        while time.monotonic() < until and await connection.fetchval(OWNED, dead):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        async with httpx2.AsyncClient(timeout=10, headers=headers) as client:
+            while time.monotonic() < until:
+                if sum([await _lanes(client, url) for url in living]) >= sessions:
+                    return
+                await asyncio.sleep(0.1)
+    finally:
+        await connection.close()
+
+
+async def _lanes(client: httpx2.AsyncClient, url: str) -> float:
+    try:
+        found = LANES.search((await client.get(f"{url}/metrics")).text)
+    except httpx2.TransportError:
+        return 0.0
+    return float(found[1]) if found else 0.0
+
+
+def one(seed: int, rtt_ms: float, kills: int, sessions: int, *, inner: bool = False) -> Findings:
     """Run it at one round trip time."""
     with tempfile.TemporaryDirectory(prefix="interlock-cascade-") as name:
         place = Path(name)
         place.chmod(0o755)
         hosts = HostProcessor("runners")
-        house = Trio(place, CONFIG, runners=RUNNERS, hosts=hosts)
+        runners = max(RUNNERS, sessions // SESSIONS_A_RUNNER) if inner else RUNNERS
+        house = Trio(place, CONFIG + (INNER if inner else ""), runners=runners, hosts=hosts,
+                     runner_module="proof.inner_part" if inner else "proof.lease_part")
         with linked(house, place) as links:
             try:
                 house.up()
-                trial = Trial(house, links, sessions, random.Random(seed))
+                trial = Trial(house, links, sessions, random.Random(seed), inner=inner)
+                if inner:
+                    trial.begin()
                 for link in links:
                     link.rtt_s = rtt_ms / 1000
-                trial.begin()
+                if not inner:
+                    trial.begin()
                 for at in range(kills):
                     if not trial.unanswered:
                         trial.kill(TROUBLES[at % len(TROUBLES)])
@@ -257,14 +342,14 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int) -> Findings:
                 ending, twice = trial.reckon()
                 return Findings(rtt_ms, trial.troubles, ending.states.total() + len(ending.lost) + len(ending.late),
                                 len(ending.lost), twice, house.gateways.logs().count(DIED), trial.unanswered,
-                                sorted(trial.served_s), len(ending.late))
+                                sorted(trial.served_s), len(ending.late), sorted(trial.taken_s))
             finally:
                 house.down()
                 hosts.close()
 
 
 def run(seed: int, rounds: int | None, *, rtt: Sequence[float] | None = None, kills: int | None = None,
-        sessions: int | None = None, into: Path | None = None) -> bool:
+        sessions: int | None = None, into: Path | None = None, inner: bool = False) -> bool:
     """Run it at each round trip time, and print what was counted. `rounds` says the same as `kills`. What is done is
     kept in the file `into`: a run that was broken off goes on there with what is left."""
     passed = True
@@ -273,10 +358,10 @@ def run(seed: int, rounds: int | None, *, rtt: Sequence[float] | None = None, ki
     under = sessions or SESSIONS
     before = _kept(into)
     for at, rtt_ms in enumerate(times):
-        found = before.get((rtt_ms, each, under))
+        found = before.get((rtt_ms, each, under, inner))
         if found is None:
-            found = one(seed + at, rtt_ms, each, under)
-            _keep(into, Kept(rtt_ms, each, under, found))
+            found = one(seed + at, rtt_ms, each, under, inner=inner)
+            _keep(into, Kept(rtt_ms, each, under, found, inner))
         print(f"  {found.line()}\n        {dict(found.troubles)}", flush=True)
         passed &= found.passed
     print("passed" if passed else "FAILED", flush=True)
@@ -290,13 +375,14 @@ class Kept(NamedTuple):
     kills: int
     sessions: int
     found: Findings
+    inner: bool = False
 
 
-def _kept(into: Path | None) -> dict[tuple[float, int, int], Findings]:
+def _kept(into: Path | None) -> dict[tuple[float, int, int, bool], Findings]:
     if into is None or not into.exists():
         return {}
     lines = [msgspec.json.decode(line, type=Kept) for line in into.read_bytes().splitlines()]
-    return {(one.rtt_ms, one.kills, one.sessions): one.found
+    return {(one.rtt_ms, one.kills, one.sessions, one.inner): one.found
             for one in lines if one.found.passed}
 
 

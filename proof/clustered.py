@@ -104,11 +104,16 @@ async def _make(url: str, name: str) -> None:
         await connection.close()
 
 
-def shown(state: Path) -> str:
-    """The address of a house's database as a gateway tells it."""
+def store_of(state: Path) -> str:
+    """The address of a house's database, as its config has it."""
     store = config.load(state / config.FILE_NAME).cluster.store
     assert store is not None, "the house says so"
-    return database.shown(store)
+    return store
+
+
+def shown(state: Path) -> str:
+    """The address of a house's database as a gateway tells it."""
+    return database.shown(store_of(state))
 
 
 def pids(state: Path) -> list[int]:

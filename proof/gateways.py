@@ -19,6 +19,7 @@ from interlock.cli.balancer import Balancer
 from interlock.cli.up_cluster import SHARED_DIRECTORIES
 from interlock.gateway.credentials import new_key
 from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
+from proof import interpreter
 from proof.clustered import section
 
 GATEWAYS = 3
@@ -30,7 +31,7 @@ def process(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
     """Start a module of this package; its output goes to the end of `log`, and it ends with this process."""
     with log.open("ab") as out:
         started = subprocess.Popen([sys.executable, "-m", *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                   start_new_session=True, cwd=REPOSITORY)
+                                   start_new_session=True, cwd=REPOSITORY, env=interpreter.environment())
     child_cleanup.leave(started.pid)
     return started
 

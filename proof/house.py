@@ -21,6 +21,7 @@ from interlock.app import child_cleanup
 from interlock.app.own_servers import free_port
 from interlock.cli.place import gateway_file
 from interlock.gateway.audit_state import verify_ledger_file
+from proof import interpreter
 from proof.swift import Forked, Swift
 
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
@@ -83,7 +84,7 @@ class House:
             with place.open("ab") as log:
                 self.processes[part] = subprocess.Popen([sys.executable, "-m", *arguments], stdout=log, stderr=log,
                                                         stdin=subprocess.DEVNULL, start_new_session=True,
-                                                        cwd=REPOSITORY)
+                                                        cwd=REPOSITORY, env=interpreter.environment())
         child_cleanup.leave(self.processes[part].pid)
 
     def up(self) -> None:

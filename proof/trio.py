@@ -28,14 +28,16 @@ class Trio(House):
     """What a house is for those who ask it, at one address. Gateways and runners are numbered from 0."""
 
     def __init__(self, place: Path, config: str = "", *, runners: int = RUNNERS, module: str = "proof.part",
-                 hosts: HostProcessor | None = None) -> None:
-        """`module` is what a gateway begins in, `hosts` the processor's share of the runners."""
+                 hosts: HostProcessor | None = None, runner_module: str = "proof.lease_part") -> None:
+        """`module` is what a gateway begins in, and `runner_module` a runner; `hosts` is the processor's share of the
+        runners."""
         super().__init__(place, config, on_file=True)
         self.clustered = True
         self.gateways = Gateways(place, self.state, config, module)
         self.runner_ids: list[str] = []
         self._runner_processes: list[subprocess.Popen[bytes]] = []
         self._runners = runners
+        self._runner_module = runner_module
         self._hosts = hosts
         self._config = config
 
@@ -68,7 +70,7 @@ class Trio(House):
     def start_runner(self, number: int) -> None:
         """Start a runner that was paired."""
         home = self.place / f"r{number}"
-        started = process(["proof.lease_part", str(home), self.url, str(self.workspace), self.runner_ids[number]],
+        started = process([self._runner_module, str(home), self.url, str(self.workspace), self.runner_ids[number]],
                           self.place / f"r{number}.log")
         if self._hosts is not None:
             self._hosts.add(started.pid)

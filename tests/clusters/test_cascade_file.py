@@ -14,7 +14,8 @@ def test_a_run_that_was_broken_off_goes_on_with_what_is_left(tmp_path: Path, mon
     ran: list[float] = []
     lost = {5.0: 1}
 
-    def one(_seed: int, rtt_ms: float, kills: int, _sessions: int) -> cascade.Findings:
+    def one(_seed: int, rtt_ms: float, kills: int, _sessions: int, *, inner: bool) -> cascade.Findings:
+        assert not inner
         ran.append(rtt_ms)
         if rtt_ms == 25.0:
             raise KeyboardInterrupt

@@ -23,7 +23,7 @@ from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.limits import LARGEST_SEQ, LINK_JUMP, MAX_FRAME_BYTES
 from interlock.protocol.refusals import LinkRefusal, outdated, problem
 from interlock.runner.attachment import LOOKS_WAITING
-from interlock.runner.link import TokenRefused
+from interlock.runner.link import NORMAL_PACE, TokenRefused
 from interlock.runner.outflow import Outflow
 from ports.outbox_words import OTHER, SESSION, changed, delta, done, output
 from runner.scripted_gateway import PATIENCE_S, QUICK, TOKEN, Peer, conversation, inner
@@ -524,6 +524,12 @@ async def test_a_gateway_that_says_no_welcome_is_left_in_time() -> None:
         await peer.expect("x-interlock.hello")
         assert "did not answer in time" in (await runner.state("detached")).sentence
         await gateway.peer()
+
+
+@pytest.mark.req("L-4")
+async def test_a_runner_of_many_sessions_waits_longer_for_its_welcome() -> None:
+    pace = NORMAL_PACE
+    assert [pace.welcome_s(sessions) for sessions in (0, 250, 251, 3_250)] == [10.0, 10.0, 10.04, 130.0]
 
 
 @pytest.mark.req("L-4")

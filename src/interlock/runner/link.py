@@ -28,6 +28,8 @@ from interlock.protocol.limits import (
     LARGEST_SEQ,
     LINK_JUMP,
     MAX_MESSAGE_BYTES,
+    OPENING_MS_A_SESSION,
+    OPENING_SESSIONS,
     OPENING_TIMEOUT_MS,
     PING_INTERVAL_S,
     PING_TIMEOUT_S,
@@ -65,6 +67,10 @@ class LinkIntervals(NamedTuple):
     ack_delay_s: float = ACK_DELAY_MS / 1000
     reconnect_min_ms: int = RECONNECT_MIN_MS
     reconnect_max_ms: int = RECONNECT_MAX_MS
+
+    def welcome_s(self, sessions: int) -> float:
+        """How long a welcome may take whose hello lists so many sessions."""
+        return self.opening_s + max(0, sessions - OPENING_SESSIONS) * OPENING_MS_A_SESSION / 1000
 
 
 NORMAL_PACE = LinkIntervals()
@@ -218,12 +224,13 @@ class GatewayConnector:
             raise LinkBroken(CloseCode.VERSION,
                              f"The gateway does not support {DPS_VERSION}; update the older of the two.")
         self._stale.clear()
-        async with asyncio.timeout(self._pace.opening_s):
+        async with asyncio.timeout(self._pace.opening_s) as opening:
             self._number = await self._outbox.number_link(self._beyond)
             hello = msgspec.structs.replace(await self._hello(self.gateway_id), link_number=self._number)
             await socket.send(encode(Frame(type="x-interlock.hello", payload=hello,
                                            message_id=uuid4(self._entropy(16)),
                                            timestamp=iso(self._clock.now_ms()))), text=True)
+            opening.reschedule(asyncio.get_running_loop().time() + self._pace.welcome_s(len(hello.sessions)))
             welcome = _welcome(await socket.recv(decode=False))
         await self._join(welcome.gateway_id, inbound)
         self._backoff.reset()
