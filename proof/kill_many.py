@@ -43,12 +43,15 @@ class Findings(NamedTuple):
     ready_s: dict[Part, list[float]]
     start_cpu_s: dict[Part, list[float]]
     """Processor time of a part from its start until it was ready: what a wait is without others on the machine."""
+    held_up_s: dict[Part, list[float]]
+    """How long a part stood ready to run meanwhile, and others had the processor."""
     reckoned: Reckoning
 
     @property
     def slowest_s(self) -> float:
-        """The longest that anybody waited until both were there again."""
-        return max(max(times, default=0.0) for times in self.ready_s.values())
+        """The longest that anybody would have waited until both were there again, had a core been free for the part."""
+        return max((ready - held_up for part, times in self.ready_s.items()
+                    for ready, held_up in zip(times, self.held_up_s[part], strict=True)), default=0.0)
 
     def table(self) -> str:
         """Print form."""
@@ -57,6 +60,8 @@ class Findings(NamedTuple):
         rows.append(f"{'commands in the ledger before':<50} {self.filled} (filled in {self.fill_s:.1f} s)")
         rows += [f"{f'ready after a kill of the {part}, median, slowest':<50} {statistics.median(times):.2f} s, "
                  f"{max(times):.2f} s" for part, times in self.ready_s.items() if times]
+        rows += [f"{f'of that the {part} waited for a core, median':<50} {statistics.median(times):.2f} s"
+                 for part, times in self.held_up_s.items() if times]
         rows += [f"{f'processor time of the {part} until then, median':<50} {statistics.median(times):.2f} s"
                  for part, times in self.start_cpu_s.items() if times]
         return "\n".join([*rows, self.reckoned.table()])
@@ -73,6 +78,7 @@ def kill_many(house: House, seed: int, kills: int, pace: Pace = FULL, filled: in
     in_turn = 0
     ready_s: dict[Part, list[float]] = {"gateway": [], "runner": []}
     start_cpu_s: dict[Part, list[float]] = {"gateway": [], "runner": []}
+    held_up_s: dict[Part, list[float]] = {"gateway": [], "runner": []}
     for number in range(kills):
         part: Part = draw.choice(("gateway", "runner"))
         # Every other instant is drawn from the whole time, the others from the time in which a turn is open.
@@ -84,9 +90,10 @@ def kill_many(house: House, seed: int, kills: int, pace: Pace = FULL, filled: in
         house.start(part)
         ready_s[part].append(house.ready())
         start_cpu_s[part].append(_cpu_s(house.processes[part].pid))
+        held_up_s[part].append(_held_up_s(house.processes[part].pid))
     crew.stop()
     crew.settle(SETTLE_TIMEOUT_S)
-    return Findings(killed, in_turn, filled, fill_s, ready_s, start_cpu_s, reckon(crew))
+    return Findings(killed, in_turn, filled, fill_s, ready_s, start_cpu_s, held_up_s, reckon(crew))
 
 
 def prepare(house: House, seed: int, filled: int) -> float:
@@ -128,6 +135,14 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _held_up_s(pid: int) -> float:
+    """How long the main thread of a process waited for a processor; 0 if the system does not count it."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 def run(seed: int, rounds: int | None) -> bool:
     """Run the proof and print its findings; `rounds` counts kills."""
     with tempfile.TemporaryDirectory(prefix="interlock-r2-") as place:
@@ -140,7 +155,8 @@ def run(seed: int, rounds: int | None) -> bool:
     print(f"{'load of the machine':<50} {os.getloadavg()[0]:.1f}")
     passed = seen.reckoned.passed and seen.slowest_s <= READY_LIMIT_S
     if seen.slowest_s > READY_LIMIT_S:
-        print(f"  ! ready again after {seen.slowest_s:.2f} s; {READY_LIMIT_S:.0f} s are allowed, on two free cores")
+        print(f"  ! ready again after {seen.slowest_s:.2f} s without the waits for a core; {READY_LIMIT_S:.0f} s are "
+              "allowed")
     print("passed" if passed else f"FAILED; repeat with --seed {seed}")
     return passed
 

@@ -12,6 +12,7 @@ import pytest
 
 from interlock.app import own_database as own
 from interlock.app.checkpoints import open_sink
+from interlock.app.data_migration.departure import mark
 from interlock.app.own_database import DATA, DIRECTORY, GATEWAY_PREFIX, database_place, state_of_gateway
 from interlock.app.own_servers import ServerMissing, start_postgres
 from interlock.app.place import SystemClock
@@ -98,6 +99,16 @@ def test_only_a_gateway_of_a_local_cluster_leads_to_another_directory(state: Pat
     assert state_of_gateway(state) == state
     alone = state / "elsewhere" / f"{GATEWAY_PREFIX}2"
     assert state_of_gateway(alone) == alone
+
+
+def test_a_directory_whose_ledger_was_moved_says_where_the_log_is(state: Path) -> None:
+    mark(state, "postgresql://me@db/interlock", "moved")
+    with pytest.raises(Trouble) as refused:
+        audit_verbs.verify(where=Where(state=state))
+    assert refused.value.sentence == (
+        f'The ledger of {state} was moved to postgresql://me@db/interlock: set store = "postgresql://me@db/interlock" '
+        f"below [cluster] in {state / 'interlock.toml'} (or give --store), or move it into another directory with "
+        "`interlock migrate --from … --state …`.")
 
 
 def test_a_directory_without_such_a_database_is_read_as_before(state: Path) -> None:

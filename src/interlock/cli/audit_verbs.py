@@ -221,6 +221,7 @@ def _verify_file(file: Path, key: Path | None, checkpoint: Path | None, where: W
 
 
 def _verify_state(where: Where, key: Path | None) -> Any:
+    from interlock.app.data_migration.departure import why_not_here
     from interlock.app.own_database import has_own_database, own_database, state_of_gateway
     from interlock.app.own_servers import ServerMissing
     from interlock.backends.sqlite.ledger import LEDGER_NAME
@@ -245,6 +246,9 @@ def _verify_state(where: Where, key: Path | None) -> Any:
         if store is None and not (state / LEDGER_NAME).exists() and has_own_database(state):
             with own_database(state) as own:
                 return verify_ledger_file(state, own)
+        if store is None and (moved := why_not_here(state)) is not None:
+            raise Trouble("Unreadable", moved, "Then the log is verified there, against the checkpoints of this "
+                          "directory.")
         return verify_ledger_file(state, store)
     except ServerMissing as missing:
         raise Trouble("Unreadable", f"The database of this cluster does not run, and could not be started: {missing}",
