@@ -133,7 +133,7 @@ class Former:
 
 
 def _come_back(pair: Pair, house: Trio, gateway: int) -> Former:
-    """Have the former primary be there again, and every connection of the gateways be opened anew."""
+    """Have the former primary be there again, and every connection of the gateways be opened again."""
     former = Former(pair.return_primary())
     house.gateways.kill(gateway)
     ask(pair.primary, END_CONNECTIONS)

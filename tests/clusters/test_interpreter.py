@@ -11,7 +11,7 @@ from proof import interpreter
 
 
 @pytest.fixture(autouse=True)
-def anew() -> None:
+def forgotten() -> None:
     interpreter.environment.cache_clear()
 
 

@@ -58,7 +58,7 @@ OPENING_TIMEOUT_MS = 10_000
 """Hello and welcome must both have arrived within this (L-4)."""
 OPENING_SESSIONS = 250
 """Of a runner that has more sessions than these, the gateway may take longer until its welcome: it reads all of them
-first, and a runner that gave up and dialled again would have the next gateway begin anew."""
+first, and a runner that gave up and dialled again would have the next gateway begin again."""
 OPENING_MS_A_SESSION = 40
 """So much longer for each further session."""
 PING_INTERVAL_S = 15
