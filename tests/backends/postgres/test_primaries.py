@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from proof.standby import Pair, ask
 from structlog.testing import capture_logs
@@ -52,6 +53,7 @@ class Link:
     ("postgresql://me@/interlock?host=/tmp/a,/tmp/b&port=5432", [("/tmp/a", 5432), ("/tmp/b", 5432)]),
     ("postgresql:///interlock?host=one,two&port=1,2", [("one", 1), ("two", 2)]),
     ("postgresql:///interlock", []),
+    ("postgresql://me@[::1/interlock", []),
 ])
 async def test_the_servers_of_an_address(dsn: str, hosts: list[tuple[str, int | None]]) -> None:
     assert hosts_of(dsn) == [LedgerHost(*one) for one in hosts]
@@ -94,6 +96,20 @@ async def test_a_file_that_cannot_be_read_is_noted_and_is_no_reason_to_end(tmp_p
     with capture_logs() as lines:
         assert not Primaries(file).is_former(PrimaryServer("7", 1))
     assert [line["event"] for line in lines] == ["postgres_primary_not_known"]
+
+
+async def test_a_server_that_shows_no_timeline_is_used_as_before() -> None:
+    class Asked(Link):
+        async def fetchrow(self, _query: str) -> tuple[Any, ...] | None:
+            raise asyncpg.InsufficientPrivilegeError("permission denied for function pg_control_system")
+
+    async def opened(_host: LedgerHost | None) -> Asked:
+        return Asked()
+
+    primaries = Primaries()
+    primaries.learn(PrimaryServer("7", 3))
+    found, server = await primaries.connect("postgresql://me@one/interlock", opened)
+    assert (found.is_cut, server) == (False, None)
 
 
 @pytest.fixture

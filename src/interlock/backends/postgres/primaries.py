@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import asyncpg
 import structlog
 
-from interlock.backends.postgres.faults import LINK_FAULTS, FormerPrimary
+from interlock.backends.postgres.faults import LINK_FAULTS, FormerPrimary, is_away
 
 LOOK_S = 5.0
 """All servers of the address are looked at so often."""
@@ -37,8 +37,6 @@ SELECT system_identifier::text, CASE WHEN pg_is_in_recovery() THEN NULL
 FROM pg_control_system()
 """
 """The file of the write-ahead log that is written now begins with the number of its timeline."""
-_UNKNOWN = (asyncpg.UndefinedFunctionError, asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError)
-"""What a server answers that is like PostgreSQL and has no timelines, or shows them to no one."""
 log = structlog.get_logger("interlock.postgres")
 
 
@@ -79,17 +77,23 @@ Open = Callable[[LedgerHost | None], Awaitable[C]]
 
 
 async def server_of(connection: DriverConnection) -> PrimaryServer | None:
-    """Ask a server which one it is; None for a standby, and for one that has no timelines. Raises LINK_FAULTS."""
+    """Ask a server which one it is; None for a standby, and for one that is like PostgreSQL and has no timelines or
+    shows them to no one. Raises LINK_FAULTS."""
     try:
         found = await connection.fetchrow(WHICH)
-    except _UNKNOWN:
+    except asyncpg.PostgresError as error:
+        if is_away(error):
+            raise
         return None
     return PrimaryServer(found[0], found[1]) if found is not None and found[1] is not None else None
 
 
 def hosts_of(dsn: str) -> list[LedgerHost]:
-    """Return the servers that an address names; none if it leaves that to the environment."""
-    parts = urlsplit(dsn)
+    """Return the servers that an address names; none if it leaves that to the environment, or is no address."""
+    try:
+        parts = urlsplit(dsn)
+    except ValueError:  # The driver says what is wrong with it.
+        return []
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     listed = unquote(parts.netloc.rpartition("@")[2]) or query.get("host", "")
     ports = query.get("port", "").split(",")
