@@ -31,13 +31,13 @@ class TaskPushSender:
         self._key = Ed25519PrivateKey.from_private_bytes(
             HKDF(SHA256(), 32, salt=None, info=b"interlock task push key 1").derive(seed))
         self._outgoing = outgoing
+        public = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self.public_key = PUBLIC_PREFIX + base64.b64encode(public).decode()
+        """What receivers check signatures with."""
 
     def configure(self, outgoing: Outgoing) -> None:
         """Send by `outgoing` from now on."""
         self._outgoing = outgoing
-        public = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        self.public_key = PUBLIC_PREFIX + base64.b64encode(public).decode()
-        """What receivers check signatures with."""
 
     def check(self, url: str) -> None:
         """Check where a client wants to be notified. Raises UrlRefused."""
