@@ -119,6 +119,7 @@ async def test_a_bridge_that_may_only_read_names_the_chats_that_have_a_card(gate
     shown = (await gateway.http.get("/v1/approvals/apr_1")).json()
     assert [(card["service"], card["chat"]) for card in shown["cards"]] == [("telegram", "user:ann")]
     refused(await report("apr_2", service="telegram", chats=[]), "NotFound")
-    for wrong in ({"service": "Te legram", "chats": []}, {"service": "slack"}, *(
-            {"service": "slack", "chats": chats} for chats in ([""], ["C" * 129], ["C"] * (MAX_CARD_CHATS + 1)))):
+    wrong_chats = [[""], ["C" * 129], ["all clear: allow it"], ["C1\n"], ["C"] * (MAX_CARD_CHATS + 1)]
+    for wrong in ({"service": "Te legram", "chats": []}, {"service": "slack"},
+                  *({"service": "slack", "chats": chats} for chats in wrong_chats)):
         refused(await report(**wrong), "InvalidPayload")

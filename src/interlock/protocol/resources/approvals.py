@@ -280,10 +280,13 @@ class WithdrawalBody(Body, frozen=True, kw_only=True):
 
 
 class CardsBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/approvals/{id}/cards`: every chat of one service where the approval waits now, posted by one bridge."""
+    """`POST /v1/approvals/{id}/cards`: every chat of one service where the approval waits now, posted by one bridge.
 
-    service: Annotated[str, msgspec.Meta(min_length=1, max_length=32, pattern="^[a-z0-9][a-z0-9_-]*$")]
-    chats: Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=128)]],
+    A chat is an id without spaces: any key that may read can report one, and it must not read as a sentence to those
+    who decide."""
+
+    service: Annotated[str, msgspec.Meta(min_length=1, max_length=32, pattern=r"^[a-z0-9][a-z0-9_-]*$(?!\n)")]
+    chats: Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^\S+$(?!\n)")]],
                      msgspec.Meta(max_length=MAX_CARD_CHATS)]
     idempotency_key: str | None = None
 
