@@ -12,7 +12,8 @@ from engine.conversation import Table
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.notifier import MAX_INPUT_CHARS, RETRY_AFTER_MAX_MS, RETRY_MS, Notifier
 from interlock.ports.channel import ApprovalNotice, NoReceiver, NotAsked
-from interlock.ports.ledger import Put, PutApproval, WriteBatch
+from interlock.ports.entities import DELIVERIES
+from interlock.ports.ledger import Drop, Put, PutApproval, WriteBatch
 from interlock.protocol.records import DeliveryRecord
 from interlock.protocol.resources import Delivery
 
@@ -193,6 +194,6 @@ async def test_a_question_that_was_turned_to_another_tenant_is_not_sent() -> Non
     await held(table)
     [found] = await table.ledger.deliveries("default", None, 10)
     turned = msgspec.structs.replace(found, delivery=msgspec.structs.replace(found.delivery, tenant_id="other"))
-    await table.ledger.commit(WriteBatch([Put(turned)]))
+    await table.ledger.commit(WriteBatch([Drop(DELIVERIES, (turned.delivery.id,)), Put(turned)]))
     await Notifier(table.ledger, table.clock, {("other", "ops"): theirs}, str).drain()
     assert theirs.asked == []

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from gateway.raw_runner import CAPABILITIES, TOKEN, House, warning
-from interlock.ports.ledger import Put, WriteBatch
+from interlock.ports.entities import RUNNERS
+from interlock.ports.ledger import Drop, Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.codes import CloseCode
@@ -159,7 +160,8 @@ async def test_a_token_revoked_while_its_link_opens_gets_no_further(house: House
 
 async def edited(house: House, **changes: object) -> None:
     """Somebody writes a runner's row by SQL, so that the audit log has nothing of it."""
-    await house.ledger.commit(WriteBatch([Put(msgspec.structs.replace(house.record, **changes))]))
+    row = msgspec.structs.replace(house.record, **changes)
+    await house.ledger.commit(WriteBatch([Drop(RUNNERS, (row.runner_id,)), Put(row)]))
 
 
 @pytest.mark.req("H-5")

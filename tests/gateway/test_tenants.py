@@ -12,7 +12,8 @@ from clusters.street import NOW, Street
 from gateway.raw_runner import TOKEN
 from interlock.engine.bridge.tenant_lane import house_id
 from interlock.gateway.credentials import digest
-from interlock.ports.ledger import Put, WriteBatch
+from interlock.ports.entities import RUNNERS
+from interlock.ports.ledger import Drop, Put, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor
@@ -33,6 +34,7 @@ async def street() -> AsyncIterator[Street]:
         Put(MOVED),
         Put(KeyRecord(key_sha256=digest("ilk_acme"), key_id="key_2", tenant_id="acme", role="owner",
                       principal=Actor(type="user", id="ann"), created_ms=NOW)),
+        Drop(RUNNERS, ("local",)),
         Put(RunnerRecord(runner_id="local", tenant_id="acme", device_name="host", created_ms=0,
                          token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest(), last_seen_ms=0))]))
     made.houses = [made.build()]
