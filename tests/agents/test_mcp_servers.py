@@ -55,7 +55,7 @@ async def test_an_agent_gets_programs_and_addresses_with_secrets_of_the_runners_
 @pytest.mark.anyio
 @pytest.mark.req("Y-13")
 async def test_an_agent_that_takes_no_server_over_http_is_not_started_without_it() -> None:
-    with pytest.raises(AgentStartFailed, match=r"reaches no MCP server over HTTP .* gives it docs"):
+    with pytest.raises(AgentStartFailed, match=r"does not support MCP servers over HTTP .* lists docs"):
         await opened(spec(docs=DOCS), http_hello(http=False))
     assert await opened(spec(files=FILES), HELLO)
 

@@ -34,7 +34,7 @@ def test_a_program_with_a_login_of_its_own_is_known_by_its_name() -> None:
 
 
 def test_without_a_trace_of_a_model_it_is_refused() -> None:
-    with pytest.raises(ModelHostUnknown, match="it is not known where its model is"):
+    with pytest.raises(ModelHostUnknown, match="the address of its model is unknown"):
         hosts({}, "unknown")
     with pytest.raises(ModelHostUnknown, match=r"ANTHROPIC_BASE_URL: .* is not an http"):
         hosts({"ANTHROPIC_BASE_URL": "ftp://x"})

@@ -155,7 +155,7 @@ def test_a_network_of_its_own_leads_to_its_model_to_what_is_listed_or_nowhere(pl
         assert boxing.walls("x", spec, work, "rw", key).network == ports
     reach = boxing.reach("x", boxed(network="model"), key)
     assert str(reach) == "api.openai.com:443"
-    with pytest.raises(BoxRefused, match="it is not known where its model is"):
+    with pytest.raises(BoxRefused, match="the address of its model is unknown"):
         boxing.reach("x", boxed(network="model"), {})
 
 

@@ -1,4 +1,4 @@
-"""Pure: which choices of a question a person's words name."""
+"""Match a person's words to the choices of a question. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LISTS = re.compile(r"\s*[,;\n]\s*")
 
 
 def picked(text: str, labels: Sequence[str]) -> int | None:
-    """The index of the choice that the words name: by its label, in any case, else by its number from 1."""
+    """Return the index of the choice that the words name: by its label, in any case, else by its number from 1."""
     words = text.strip().casefold()
     found = next((index for index, label in enumerate(labels) if label.strip().casefold() == words), None)
     if found is None and words.isdecimal() and 1 <= int(words) <= len(labels):
@@ -20,7 +20,8 @@ def picked(text: str, labels: Sequence[str]) -> int | None:
 
 
 def picked_several(text: str, labels: Sequence[str]) -> tuple[list[int], list[str]]:
-    """The choices that a list names, separated by commas or as a JSON array, each once; and what names none."""
+    """Return the choices in a list, separated by commas or as a JSON array, each once; and the parts that match none.
+    """
     one = picked(text, labels)
     if one is not None:
         return [one], []

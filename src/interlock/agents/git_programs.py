@@ -1,7 +1,7 @@
-"""Pure: what files a git repository's settings have git run or read, and what its attributes switch on (H-17).
+"""Find the files that a git repository's settings make git run or read, and the effects of its attributes (H-17). Pure.
 
-git asks no one before it runs a hook, a filter or an alias. Which files these are is for the settings to say, so a path
-alone does not decide it.
+git does not ask before it runs a hook, a filter or an alias. The settings decide which files these are, so a path alone
+does not show it.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _PROGRAMS_OF_ONE = frozenset({
     ("merge", "driver"), ("mergetool", "cmd"), ("mergetool", "path"), ("remote", "receivepack"),
     ("remote", "uploadpack"), ("tar", "command"), ("trailer", "cmd"), ("trailer", "command"),
 })
-"""Section and variable of settings that each filter, driver, tool or remote has."""
+"""Section and variable of settings that exist per filter, driver, tool or remote."""
 _DIRECTORIES = {"core.hookspath": "git runs it as a hook: core.hooksPath names its directory",
                 "init.templatedir": "git copies it into new repositories: init.templateDir names its directory"}
 _SWITCHES = frozenset({"on", "off", "true", "false", "yes", "no", "1", "0", ""})
 _DRIVERS = {("filter", "clean"), ("filter", "process"), ("filter", "smudge"), ("diff", "command"), ("diff", "textconv"),
             ("merge", "driver")}
-"""Settings of a driver that an attribute of the section's name switches on."""
+"""Settings of a driver that an attribute with the section's name switches on."""
 _ATTRIBUTE = re.compile(r"(?:^|\s)(filter|diff|merge)=(\S+)")
 MAX_NAMED = 5
 """Settings that one reason names."""
 MAX_KEY_CHARS = 60
-"""Of a setting's key in a reason: with longer ones fewer files would be listed."""
+"""Characters of a setting's key in a reason: with longer ones fewer files would be listed."""
 
 
 class GitSetting(NamedTuple):
-    """One setting: its key as git prints it (section and variable in small letters), its value, and the directory that
-    a relative path of another settings file starts from."""
+    """One setting: its key as git prints it (section and variable in lower case), its value, and the directory that a
+    relative path of another settings file starts from."""
 
     key: str
     value: str
@@ -56,7 +56,7 @@ class GitSetting(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The key as a person is shown it: an agent may have written it."""
+        """Return the key for display: an agent may have written it."""
         text = "".join(one if one.isprintable() else "?" for one in self.key)
         return text if len(text) <= MAX_KEY_CHARS else f"{text[:MAX_KEY_CHARS]}…"
 
@@ -90,7 +90,7 @@ def settings(listing: bytes, directory: str, *, origins: bool = False) -> list[G
 
 
 class GitPrograms:
-    """What one repository's settings name. Paths are absolute; letters of both cases are alike, as on some disks."""
+    """The files that one repository's settings name. Paths are absolute; case is ignored, as on some file systems."""
 
     def __init__(self, found: Sequence[GitSetting], top: str, home: str) -> None:
         """`top` is the directory of its files, from which git runs programs; `home` that of its user."""
@@ -109,7 +109,7 @@ class GitPrograms:
     def _add(self, one: GitSetting) -> None:
         section, subsection, variable = one.parts
         if not one.value:
-            return  # It takes back what an outer file sets.
+            return  # It resets what an outer file sets.
         if (why := _DIRECTORIES.get(one.key)) is not None:
             self._directories[self._path(one.value, self._top)] = why
         elif one.key == "core.attributesfile":
@@ -128,8 +128,8 @@ class GitPrograms:
         return posixpath.normpath(posixpath.join(directory, value)).casefold()
 
     def why(self, path: str, kind: str = "file") -> str | None:
-        """Return why git runs or reads the file or link at a path unasked; None if no setting names it. A link in the
-        place of a directory brings what lies where it leads."""
+        """Return why git runs or reads the file or link at a path unasked; None if no setting names it. A link in place
+        of a directory exposes what its target contains."""
         path = posixpath.normpath(path).casefold()
         if (key := _at(self._programs, path, kind)) is not None:
             return f"git runs it: {key} names it"
@@ -140,7 +140,7 @@ class GitPrograms:
             or _at(self._directories, path, kind)
 
     def switched_on(self, old: str, new: str) -> str | None:
-        """Return which program a changed file of attributes has git run on the files that it names."""
+        """Return the program that a changed file of attributes makes git run on the files that it names."""
         before = set(old.splitlines())
         for line in new.splitlines():
             if line in before or line.lstrip().startswith("#"):
@@ -152,7 +152,7 @@ class GitPrograms:
 
 
 def new_programs(old: Sequence[GitSetting], new: Sequence[GitSetting]) -> str | None:
-    """Return why a changed file of settings runs programs: the settings that are new in it. None if none is."""
+    """Return why a changed file of settings runs programs: its new settings. None if there are none."""
     before = {(one.key, one.value) for one in old}
     keys = list(dict.fromkeys(one.shown for one in new if (one.key, one.value) not in before
                               and (one.is_program or one.is_settings or one.key in _DIRECTORIES)))
@@ -169,7 +169,7 @@ def _at(named: Mapping[str, str], path: str, kind: str) -> str | None:
 
 
 def _words(value: str) -> list[str]:
-    """The words of a shell's line, whatever stands between them."""
+    """Return the words of a shell's line, whatever separates them."""
     value = value.removeprefix("!")
     lexer = shlex.shlex(value, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True

@@ -1,4 +1,4 @@
-"""How a configured agent is held (H-10): by its adapter, its table in the config, and what a check has seen of it."""
+"""Decide how a configured agent is held (H-10): by its adapter, its table in the config, and the results of a check."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PROBED = frozenset({"acp"})
 
 
 def needs_check(spec: AgentSpec) -> bool:
-    """Whether how an agent is held rests on a check: it decides itself what it asks about, and is believed to ask."""
+    """Return whether holding an agent depends on a check: it decides itself what to ask about, and claims to ask."""
     return spec.adapter in PROBED and spec.asks and spec != SHELL
 
 
 def holding_of(spec: AgentSpec, found: Evidence | None, digest: str) -> Holding:
-    """How an agent is held. `found` is the last check of it, `digest` that of the agent as it is now."""
+    """Return how an agent is held. `found` is its last check, `digest` that of its current settings."""
     adapter = ADAPTERS.get(spec.adapter)
     if adapter is None or adapter.permission == "never":
         return Holding(held="command", why="its adapter never asks")
@@ -37,8 +37,8 @@ def holding_of(spec: AgentSpec, found: Evidence | None, digest: str) -> Holding:
 
 
 def as_held(spec: AgentSpec, holding: Holding, found: Evidence | None = None) -> AgentSpec:
-    """The agent as it may be offered: `asks` is taken away unless each of its tool calls is held, and the modes in
-    which its check saw it ask count as asking (H-11). `found` is that check."""
+    """Return the agent as it may be offered: without `asks` unless each of its tool calls is held, and with the modes
+    in which its check `found` saw it ask counted as asking (H-11)."""
     if holding.held != "asks":
         return msgspec.structs.replace(spec, asks=False) if spec.asks else spec
     if holding.checked is None or found is None or found.verdict != "asks" or not found.mode:

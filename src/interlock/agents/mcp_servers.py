@@ -1,4 +1,4 @@
-"""MCP servers of the config, as an agent gets them for one conversation (Y-13). Pure but for the look along PATH."""
+"""MCP servers of the config, for one conversation of an agent (Y-13). Pure except for the search on PATH."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from interlock.ports.mcp_spec import McpSpec
 
 def servers_of(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], path: str | None) -> \
         tuple[McpServer, ...]:
-    """Return the servers of an agent's config, secrets taken from the runner's `environment` and programs found along
-    the agent's own `path`. Raises AgentStartFailed for one that cannot be had."""
+    """Return the servers of an agent's config, with secrets from the runner's `environment` and programs found on the
+    agent's own `path`. Raises AgentStartFailed for one that is not available."""
     return tuple(_server(f"{agent_id}.mcp.{name}", name, one, environment, path) for name, one in spec.mcp.items())
 
 
@@ -33,13 +33,13 @@ def _server(table: str, name: str, spec: McpSpec, environment: Mapping[str, str]
 
 
 def not_set(spec: McpSpec, environment: Mapping[str, str]) -> list[str]:
-    """Return the variables that a server's secrets are to be taken from, and that are not set."""
+    """Return the variables that a server's secrets come from, and that are not set."""
     return [name for name in (*spec.env_pass, *spec.header_env.values()) if not environment.get(name)]
 
 
 def program_of(spec: McpSpec, path: str | None) -> str | None:
-    """Return a server's program as an absolute path; None if it is not there. The agent's directory is a repository of
-    somebody, so nothing in it, and no relative part of PATH, is looked at."""
+    """Return a server's program as an absolute path; None if it is not found. The agent's directory is a repository of
+    unknown origin, so it is not searched, nor is any relative part of PATH."""
     absolute = [one for one in (path or os.defpath).split(os.pathsep) if one.startswith("/")]
     return shutil.which(spec.command, path=os.pathsep.join(absolute))
 

@@ -1,4 +1,4 @@
-"""Where an agent's model is, from its environment and its program's name (H-19). Pure."""
+"""Find the hosts of an agent's model, from its environment and its program's name (H-19). Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.ports.agent import AgentSpec
 
 
 class ModelProvider(NamedTuple):
-    """A provider of models: the variables that move its API elsewhere, those that hold its key, and its own hosts."""
+    """A provider of models: the variables that change its API's address, those of its key, and its own hosts."""
 
     moved_by: tuple[str, ...]
     keys: tuple[str, ...]
@@ -37,7 +37,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
     ModelProvider(("OLLAMA_HOST", "OLLAMA_BASE_URL"), (), ()),
     ModelProvider(("COPILOT_PROVIDER_BASE_URL",), (), ()),
 )
-"""If a variable moves a provider's API, its own hosts are not needed, and are not reached."""
+"""If a variable changes a provider's address, its own hosts are not needed, and are not allowed."""
 
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "claude": ("api.anthropic.com",),
@@ -51,16 +51,16 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "kimi": ("api.kimi.com", "api.moonshot.ai", "auth.kimi.com"),
     "vibe-acp": ("api.mistral.ai",),
 }
-"""What an agent talks to with a login of its own, if its environment names neither a place nor a key."""
+"""Hosts of an agent with its own login, if its environment has neither an address nor a key."""
 
 
 class ModelHostUnknown(ValueError):
-    """It is not known where an agent's model is; one clause."""
+    """The hosts of an agent's model are unknown; the text is one clause."""
 
 
 def model_endpoints(spec: AgentSpec, environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """Return where an agent's model is reached: its `base_url`, else the providers that its environment moves or has a
-    key for, else the hosts of its program. `environment` is the agent's whole one. Raises NoModel."""
+    """Return the endpoints of an agent's model: its `base_url`, else the providers for which its environment has an
+    address or a key, else the hosts of its program. `environment` is the agent's whole one. Raises ModelHostUnknown."""
     if spec.base_url:
         return (_url("base_url", spec.base_url),)
     found: list[Endpoint] = []
@@ -76,7 +76,7 @@ def model_endpoints(spec: AgentSpec, environment: Mapping[str, str]) -> tuple[En
         if not found:
             found = [Endpoint(host, 443) for host in PROGRAMS.get(PurePath(word).stem if word else "", ())]
     if not found and spec.adapter != "builtin":
-        raise ModelHostUnknown("it is not known where its model is; set `base_url`, or list the hosts in `network`")
+        raise ModelHostUnknown("the address of its model is unknown; set `base_url`, or list the hosts in `network`")
     return tuple(dict.fromkeys(found))
 
 

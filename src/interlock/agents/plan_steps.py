@@ -1,4 +1,4 @@
-"""Pure: a step of a plan in an agent's words, as a frame has it (J-14)."""
+"""Convert a step of an agent's plan to the frame's format (J-14). Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlock.protocol.payloads import PlanStep
 
 
 def plan_step(content: Any, status: Any, priority: Any = None) -> PlanStep:
-    """Read a step as tolerantly as agents are different: a status that is not known is one that has not begun."""
+    """Convert a step tolerantly, since agents differ: an unknown status counts as not begun."""
     text = content if isinstance(content, str) else ""
     rank = priority if priority in ("high", "medium", "low") else None
     if status == "completed":

@@ -1,4 +1,4 @@
-"""Which adapter drives which kind of agent (A-7): names and features only, nothing is imported before one opens."""
+"""The adapters for each kind of agent (A-7): names and features only; an adapter is imported when an agent opens."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from interlock.protocol.payloads import AgentOffer
 
 
 class Adapter(NamedTuple):
-    """One line: where its class is, made with a `Spawn`, and what hello declares of its agents (L-4)."""
+    """One adapter: the path of its class, which takes a `Spawn`, and its agents' entries in hello (L-4)."""
 
     place: str
     adapter_type: Literal["process", "sdk"]
     permission: Literal["asks", "never"]
     context_owner: Literal["agent", "gateway"]
     access: tuple[Literal["rw", "ro", "none"], ...]
-    """What of `workspace_access` its agents can be held to."""
+    """The values of `workspace_access` that can be enforced for its agents."""
     trusted_kinds: bool = False
-    """The tools are ours, and so are their kinds: policy may believe them."""
+    """The tools and their kinds are ours: policy may trust them."""
     keys: tuple[str, ...] = ()
-    """Variables of the runner's environment that hold secrets of the adapter itself; no process gets them (A-1)."""
+    """Variables of the runner's environment with secrets of the adapter itself; no process gets them (A-1)."""
 
 
 ADAPTERS: dict[str, Adapter] = {
@@ -43,22 +43,22 @@ ADAPTERS: dict[str, Adapter] = {
 }
 
 UNKNOWN = Adapter("", "process", "never", "agent", ())
-"""Replaces the name of an adapter that does not exist, in reports of an agent that names it."""
+"""Placeholder for an unknown adapter, in the report of an agent that names it."""
 SHELL = AgentSpec(adapter="acp", command=sys.executable, args=["-m", "interlock.shell_agent"], name="Interlock shell")
-"""Our own agent without a model: always there, unless the config names another `shell`."""
+"""Our own agent without a model: always present, unless the config defines another `shell`."""
 BUILTIN = AgentSpec(adapter="builtin")
-"""Our own agent with a model (B-1): there for anyone who has an API key, unless the config names another `builtin`."""
+"""Our own agent with a model (B-1): present for users with an API key, unless the config defines another `builtin`."""
 
 
 def with_builtin(agents: Mapping[str, AgentSpec]) -> dict[str, AgentSpec]:
-    """The configured agents, `shell` and `builtin`."""
+    """Return the configured agents, `shell` and `builtin`."""
     return {"shell": SHELL, "builtin": BUILTIN, **agents}
 
 
 def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | None = None,
            holdings: Mapping[str, Holding] | None = None) -> list[AgentOffer]:
-    """What hello says of each agent; one with an adapter that is not known says why it cannot start. `environment` is
-    the runner's own: it says where programs are looked for. `holdings` say how each is held."""
+    """Return the hello's entry for each agent; one with an unknown adapter has the reason why it cannot start.
+    `environment` is the runner's own, on whose PATH programs are searched. `holdings` say how each is held."""
     found: list[AgentOffer] = []
     for agent_id, spec in agents.items():
         adapter = ADAPTERS.get(spec.adapter, UNKNOWN)
@@ -73,7 +73,7 @@ def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | Non
 
 
 def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> str | None:
-    """Why an agent will not start, where that can be seen before it is tried."""
+    """Return why an agent will not start, if that can be seen beforehand."""
     if spec.adapter not in ADAPTERS:
         return f"there is no adapter {spec.adapter!r}; choose one of: {', '.join(sorted(ADAPTERS))}"
     if spec.adapter == "claude" and importlib.util.find_spec("claude_agent_sdk") is None:
@@ -85,7 +85,7 @@ def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> 
     if not spec.command:
         return None if spec.adapter == "claude" else f"it has no command; set `command` in [agents.{agent_id}]"
     if "/" in spec.command and not spec.command.startswith("/"):
-        return None  # It is looked for from the workspace.
+        return None  # It is searched from the workspace.
     path = spec.env.get("PATH") or environment.get("PATH") or os.defpath
     if shutil.which(spec.command, path=path) is None:
         return f"its program {spec.command!r} is not on the runner; install it, or correct [agents.{agent_id}]"
@@ -93,7 +93,7 @@ def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> 
 
 
 def keys_of(spec: AgentSpec, environment: Mapping[str, str]) -> Secrets:
-    """The secrets that an adapter itself needs: from the agent's `env`, else from the runner's environment."""
+    """Return the secrets that an adapter itself needs: from the agent's `env`, else from the runner's environment."""
     adapter = ADAPTERS.get(spec.adapter)
     names = (*adapter.keys, spec.api_key_env) if adapter is not None and adapter.keys else ()
     found = {name: spec.env.get(name) or environment.get(name, "") for name in names if name}
@@ -101,7 +101,7 @@ def keys_of(spec: AgentSpec, environment: Mapping[str, str]) -> Secrets:
 
 
 def make_agent(spec: AgentSpec, spawn: Spawn) -> Agent:
-    """Import the adapter and make one of it. Raises AgentStartFailed where there is none of that name."""
+    """Import the adapter and create an agent. Raises AgentStartFailed for an unknown name."""
     adapter = ADAPTERS.get(spec.adapter)
     if adapter is None:
         known = ", ".join(sorted(ADAPTERS))

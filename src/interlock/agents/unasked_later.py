@@ -1,7 +1,7 @@
 """Files of a workspace that make a tool run programs later without asking: hooks and settings (H-17).
 
-Whether staged changes land is asked about once; what such a file starts afterwards, when the user commits, opens an
-editor or starts an agent, is not. So the question marks them. Here are those that are known by their path;
+People are asked once whether staged changes land, but not about what such a file starts afterwards, when the user
+commits, opens an editor or starts an agent. So the question marks them. This module knows them by their path;
 `git_programs` finds those that git's settings name.
 """
 
@@ -39,12 +39,12 @@ _PLACES: Mapping[str, str] = {
     ".vscode/settings.json": "an editor reads it: settings can name programs that it runs",
 }
 _INNER = (".git/modules/", ".git/worktrees/")
-"""Below these lie repositories, with hooks and settings of their own."""
+"""Prefixes of repositories, with hooks and settings of their own."""
 _SETTINGS = frozenset({"config", "config.worktree", "commondir", "gitdir"})
 
 
 def _agents() -> dict[str, str]:
-    """The agents' places, each with who reads it and what it could do."""
+    """Return the agents' places, each with its reader and its possible effects."""
     readers: dict[str, list[str]] = defaultdict(list)
     for name, reads in READS.items():
         for place in reads.places:
@@ -65,8 +65,8 @@ _KNOWN = _by_first()
 
 
 def unasked_later(path: str, kind: str) -> str | None:
-    """Return why a file or a link at a path makes a tool run programs unasked, None if it does not. `path` is from the
-    workspace; a tool may be started in any directory of it, so each place counts at any depth, in any case."""
+    """Return why a file or a link at a path makes a tool run programs unasked, None if it does not. `path` is relative
+    to the workspace; a tool may be started in any directory of it, so each place counts at any depth, in any case."""
     if kind not in ("file", "link"):
         return None
     parts = path.casefold().split("/")
@@ -81,7 +81,7 @@ def unasked_later(path: str, kind: str) -> str | None:
 def _is_at(path: list[str], place: list[str], kind: str, *, is_directory: bool) -> bool:
     if path == place or (is_directory and path[:len(place)] == place):
         return True
-    # A link in the place of a directory brings what lies where it leads.
+    # A link in place of a directory exposes what its target contains.
     return kind == "link" and place[:len(path)] == path
 
 

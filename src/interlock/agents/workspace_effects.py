@@ -1,7 +1,7 @@
-"""Pure: what a file that configures an agent would do, in a line for each program, server and permission (H-13).
+"""Describe the effects of a file that configures an agent, one line per program, server and permission (H-13). Pure.
 
-Read where the format is well known (JSON with comments, TOML, rules of codex). What is not understood is named as such:
-a person is asked about the file in any case, so an empty list never means that it is harmless.
+Only well-known formats are read (JSON with comments, TOML, rules of codex). Anything else is reported as not
+understood: a person is asked about the file in any case, so an empty list never means that it is harmless.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 MAX_LINES = 20
-"""Lines of one file."""
+"""Lines about one file."""
 MAX_LINE_CHARS = 300
 MAX_DEPTH = 12
 MAX_JSON5_BYTES = 64 * 1024
@@ -35,13 +35,13 @@ _CODE = frozenset({".js", ".ts", ".mjs", ".cjs", ".py", ".sh", ".wasm"})
 _RULE = re.compile(r"^[^#\n]*decision\s*=\s*[\"']allow[\"'][^\n]*$", re.MULTILINE)
 _INLINE = re.compile(r"!`([^`\n]+)`")
 _SETTING = re.compile(r"^[ \t-]*(?:command|args|url|base_url|mode|approvals|plugins|allow)[ \t]*:[^\n]*$", re.MULTILINE)
-"""A line of YAML that is worth a person's look."""
+"""A line of YAML that a person should see."""
 _GRANT = re.compile(r"^\s*(?:allowed-tools|tools|permissionMode|permission|bash|edit|write|\"?\*\"?)\s*:.*$",
                     re.MULTILINE)
 
 
 def effects(path: str, content: bytes) -> list[str]:
-    """What the file would do, at most MAX_LINES lines."""
+    """Return the effects of the file, at most MAX_LINES lines."""
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in _CODE:
         return ["is code that the agent, or a hook, runs"]
@@ -66,7 +66,7 @@ def effects(path: str, content: bytes) -> list[str]:
 
 
 def _yaml(text: str) -> list[str]:
-    """What a YAML file would do: by its keys if it is JSON, which is a part of YAML, else by its lines that name a
+    """Return the effects of a YAML file: by its keys if it is JSON, a subset of YAML, else by its lines that name a
     program, an address or a mode."""
     try:
         found: Any = msgspec.json.decode(text)
@@ -96,7 +96,7 @@ def _json(text: str, size: int) -> Any:
 
 
 def _walk(found: Any, at: tuple[str, ...], depth: int) -> Iterator[str]:
-    """Go through all members; a value that is understood is said as a whole, what lies below another is looked at."""
+    """Walk through all members; a known value is reported as a whole, other ones are searched."""
     if depth > MAX_DEPTH:
         yield "holds more than is shown"
         return
@@ -156,21 +156,21 @@ def _commands(found: Any, depth: int) -> Iterator[str]:
 
 
 def _servers(found: Any) -> Iterator[str]:
-    for name, said in _named_servers(found):
-        command, args = said.get("command"), said.get("args")
+    for name, server in _named_servers(found):
+        command, args = server.get("command"), server.get("args")
         if command is not None:
             words = [*_list(command), *_list(args)]
             yield f"starts the MCP server {name}: {shlex.join(words) if len(words) > 1 else words[0]}"
         else:
-            yield f"connects to the MCP server {name}: {_text(said.get('url') or said.get('httpUrl') or said)}"
-        if said.get("env"):
-            yield f"with {_text(said['env'])}"
-        if said.get("trust"):
+            yield f"connects to the MCP server {name}: {_text(server.get('url') or server.get('httpUrl') or server)}"
+        if server.get("env"):
+            yield f"with {_text(server['env'])}"
+        if server.get("trust"):
             yield f"allows the tools of {name} without asking"
 
 
 def _named_servers(found: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Servers by name: an object's members, or a list's by their `name`."""
+    """Yield servers by name: an object's members, or a list's by their `name`."""
     if isinstance(found, dict):
         return [(name, cast("dict[str, Any]", one)) for name, one in cast("dict[str, Any]", found).items()
                 if isinstance(one, dict)]
@@ -179,7 +179,7 @@ def _named_servers(found: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Instructions: what they run as they are loaded, and what their head allows."""
+    """Yield the effects of instructions: programs that run as they are loaded, and permissions in their header."""
     yield from (f"runs: {command}" for command in _INLINE.findall(text))
     head = text.split("---", 2)[1] if text.startswith("---") and text.count("---") > 1 else ""
     yield from (f"says {line.strip()}" for line in _GRANT.findall(head))

@@ -1,9 +1,9 @@
-"""Files of a workspace that configure an agent (H-13), as data: what each could do, and how an agent ignores them.
+"""Files of a workspace that configure an agent (H-13), as data: their effects, and how an agent ignores them.
 
-A cloned repository may hold them, and an agent that is driven over a protocol does not ask whether to trust the
-directory. Each line was tried with the agent itself, or is in its documentation; a place ending in `/` is all that lies
-below that directory. Instructions in prose (AGENTS.md and its like) are not listed: they steer the model, and what the
-model then wants is asked about.
+A cloned repository may contain them, and an agent that is driven over a protocol does not ask whether to trust the
+directory. Each line was tested with the agent itself, or is in its documentation; a place ending in `/` is everything
+below that directory. Instructions in prose (AGENTS.md and similar) are not listed: they steer the model, and the
+model's tool calls are asked about.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ SERVES: Effect = "starts MCP servers"
 ALLOWS: Effect = "allows tools without asking"
 REDIRECTS: Effect = "redirects its model"
 SOURCES = "--setting-sources"
-"""The word in `args` by which Claude Code's setting sources are chosen."""
+"""The argument that selects Claude Code's setting sources."""
 USER_SOURCES = "user"
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class FilePlace(NamedTuple):
-    """A file, or all below a directory, relative to the workspace or a directory above it in the repository."""
+    """A file, or everything below a directory, relative to the workspace or a directory above it in the repository."""
 
     path: str
     could: tuple[Effect, ...]
 
 
 class Reads(NamedTuple):
-    """What an agent reads from a workspace, and what makes it not do so."""
+    """The files that an agent reads from a workspace, and how to prevent that."""
 
     places: tuple[FilePlace, ...]
     env: Mapping[str, str] = _NONE
@@ -42,7 +42,7 @@ class Reads(NamedTuple):
     session_meta: Mapping[str, Any] = _NONE
     """With this in `_meta` of ACP's `session/new` it ignores them."""
     by_args: bool = False
-    """It ignores them with SOURCES in its words, as the adapter starts it."""
+    """It ignores them with SOURCES in its arguments, as set by the adapter."""
 
 
 _ALL: tuple[Effect, ...] = (RUNS, SERVES, ALLOWS, REDIRECTS)
@@ -99,16 +99,16 @@ _ALIASES = {
 }
 """Names of packages, as `npx` and `uvx` start them, and of programs that read the same files."""
 _LAUNCHERS = frozenset({"npx", "bunx", "pnpx", "uvx", "node", "bun", "deno", "env", "sh", "bash"})
-"""Programs that start the agent which their words name."""
+"""Programs that start the agent named in their arguments."""
 _OWN_PROGRAM = "interlock.shell_agent"
 NOTHING = Reads(())
 ANYTHING = Reads(tuple({place.path: place for reads in READS.values() for place in reads.places
                         if place.path not in (".env", "cli-config.yaml")}.values()))
-"""What an unknown agent may read: a wrapper around a known one reads what that one reads."""
+"""Files that an unknown agent may read: a wrapper around a known one reads the same files."""
 
 
 def reads_of(spec: AgentSpec) -> Reads:
-    """The table's line for a configured agent. `exec` programs that are not known, and agents of ours, read nothing."""
+    """Return the table's line for a configured agent. Unknown `exec` programs, and our own agents, read nothing."""
     if spec.adapter == "claude":
         return CLAUDE_ADAPTER
     if spec.adapter not in ("acp", "exec") or _OWN_PROGRAM in spec.args:
@@ -120,24 +120,24 @@ def reads_of(spec: AgentSpec) -> Reads:
 
 
 def ignoring_env(spec: AgentSpec) -> Mapping[str, str]:
-    """The variables with which the agent ignores these files, if its config wants that."""
+    """Return the variables that make the agent ignore these files, if its config wants that."""
     return reads_of(spec).env if spec.workspace_files == "ignore" else _NONE
 
 
 def ignoring_meta(spec: AgentSpec) -> Mapping[str, Any]:
-    """What `_meta` of `session/new` holds for the same end."""
+    """Return the members of `_meta` of `session/new` for the same purpose."""
     return reads_of(spec).session_meta if spec.workspace_files == "ignore" and spec.adapter == "acp" else _NONE
 
 
 def ignoring_args(spec: AgentSpec) -> tuple[str, ...]:
-    """The words for the same end; none if the config names setting sources itself."""
+    """Return the arguments for the same purpose; none if the config names setting sources itself."""
     named = any(word.partition("=")[0] == SOURCES for word in spec.args)
     return (SOURCES, USER_SOURCES) if spec.workspace_files == "ignore" and not named else ()
 
 
 def places_read(spec: AgentSpec, environment: Mapping[str, str]) -> tuple[FilePlace, ...]:
-    """The places that the agent would read, started in this environment; none that it is known to ignore, and none if
-    the config trusts them all."""
+    """Return the places that the agent would read in this environment; not those that it is known to ignore, and none
+    if the config trusts them all."""
     reads = reads_of(spec)
     if spec.workspace_files == "trust" or _ignores(spec, reads, environment):
         return ()
@@ -153,7 +153,7 @@ def _ignores(spec: AgentSpec, reads: Reads, environment: Mapping[str, str]) -> b
 
 
 def _sources(words: Sequence[str]) -> set[str]:
-    """The setting sources that a command line chooses, all that it names; `project` if it names none."""
+    """Return the setting sources that a command line names, `project` if it names none."""
     found: set[str] = set()
     named = False
     for at, word in enumerate(words):
@@ -166,12 +166,12 @@ def _sources(words: Sequence[str]) -> set[str]:
 
 
 def _words(spec: AgentSpec) -> list[str]:
-    """The program, and the words by which a launcher selects what to start."""
+    """Return the program and the arguments that tell a launcher what to start."""
     return [spec.command, *(spec.args if PurePath(spec.command).name in _LAUNCHERS else ())]
 
 
 def _name(word: str) -> str:
-    """A program's or a package's bare name: `npx -y @google/gemini-cli@1.2` starts gemini-cli."""
+    """Return a program's or a package's bare name: `npx -y @google/gemini-cli@1.2` starts gemini-cli."""
     name = PurePath(word).name
     name = name.partition("@")[0] or name
     for suffix in (".js", ".mjs", ".cjs", ".exe", ".cmd"):

@@ -85,7 +85,7 @@ async def test_words_that_do_not_fit_are_asked_for_again_and_not_for_ever() -> N
     asks = elicitation("Which colour?", {"q0": COLOUR}, ["q0"])
     result, asked = await filled(asks, "green", "red")
     assert result == {"action": "accept", "content": {"q0": "red"}}
-    assert asked[1]["question"] == "'green' is none of the choices. Which colour?"
+    assert asked[1]["question"] == "'green' is not one of the choices. Which colour?"
     result, asked = await filled(asks, "green", "3", "0")
     assert (result, len(asked)) == ({"action": "decline"}, 3)
 

@@ -185,7 +185,7 @@ async def test_an_agent_that_stays_in_its_mode_is_found_out() -> None:
     stays = [update(sessionUpdate="current_mode_update", currentModeId="auto"), {"result": {}}]
     async with opened({"session/set_mode": stays}, **listed("goose")) as told:
         assert told.started.features.permission == "never", "the mode set at open was read back"
-        with pytest.raises(SettingRefused, match="accepted the mode 'approve', but reports that it is in 'auto'"):
+        with pytest.raises(SettingRefused, match="accepted the mode 'approve', but reports that its mode is 'auto'"):
             await told.agent.switch_mode("approve")
 
 
@@ -195,7 +195,7 @@ async def test_the_answer_to_a_config_option_is_read_back() -> None:
     answer = [{"result": {"configOptions": option("code", ids)}}]
     async with opened({"session/set_config_option": answer}, offers={"configOptions": option("code", ids)},
                       hello=hello("Kilo"), env=KILO_ASKS) as told:
-        with pytest.raises(SettingRefused, match="reports that it is in 'code'"):
+        with pytest.raises(SettingRefused, match="reports that its mode is 'code'"):
             await told.agent.switch_mode("ask")
         told.process.script["session/set_config_option"] = [{"result": {"configOptions": option("ask", ids)}}]
         await told.agent.switch_mode("ask")

@@ -89,7 +89,7 @@ async def test_the_instructions_of_the_workspace_go_with_each_prompt(
         assert "Run the linter {first}." in asked(model_server)
         (tmp_path / "AGENTS.md").write_text("x" * 40_000)
         assert await allowed(scene, "again [[chunks:1]]") == "end_turn", errors(scene)
-        assert "x" * 32_768 + "\\n(AGENTS.md goes on: read it.)" in asked(model_server)
+        assert "x" * 32_768 + "\\n(AGENTS.md continues: read it.)" in asked(model_server)
 
 
 @pytest.mark.req("Y-13")
@@ -388,7 +388,7 @@ async def test_a_stream_that_ends_without_a_reason_is_an_error(
         assert await allowed(scene, "go [[say:Half an ]] [[ends]]") == "error"
         assert scene.text() == "Half an "
         code, sentence = errors(scene)[-1][1:]
-        assert (code, "without saying that it was complete" in sentence) == ("UPSTREAM_ERROR", True), sentence
+        assert (code, "without reporting that it was complete" in sentence) == ("UPSTREAM_ERROR", True), sentence
         # Half of a call is not done, and what said nothing yet is asked again.
         assert await allowed(scene, '\n\nthen [[ends]] [[call:write {"path":"half.txt","content":"x"}]]') == "error"
         assert "asked 5 times" in errors(scene)[-1][2]
@@ -420,7 +420,7 @@ async def test_a_model_that_errs_is_told_so_and_goes_on(model_server: ModelServe
         assert await allowed(scene, " ".join(bad)) == "end_turn", errors(scene)
         told = [output for _, output in results(scene)]
         assert [status for status, _ in results(scene)] == ["error"] * len(bad)
-        assert "'fly' is not there; there are: read, list, search, write, edit, shell" in told[0]
+        assert "'fly' does not exist; there are: read, list, search, write, edit, shell" in told[0]
         assert "Expected `str`, got `int`" in told[1]
         # Gemini's calls have objects always.
         assert ("unknown field" if form == "gemini" else "no JSON") in told[3]

@@ -150,7 +150,7 @@ async def test_the_transcript_gives_the_context_that_the_agent_had(
         collect()
         for words in examples:
             assert await turn(kept, "\n\n" + " ".join(words)) == "end_turn", errors(scene)
-            had = [*turns[-1].said, *turns[-1].live]
+            had = [*turns[-1].history, *turns[-1].live]
             assert plain(cleaned(kept.messages, form)) == plain(cleaned(had, form))
 
 
@@ -234,7 +234,7 @@ async def test_the_head_of_a_split_turn_is_summed_up_for_itself_and_files_are_ca
 
 @pytest.mark.req("Z-4")
 @pytest.mark.parametrize("form", ["anthropic", "chat", "responses", "gemini"])
-@pytest.mark.parametrize(("word", "why"), [("length", "cut at"), ("ends", "without saying that it was complete")])
+@pytest.mark.parametrize(("word", "why"), [("length", "cut at"), ("ends", "without reporting that it was complete")])
 async def test_half_a_summary_is_none(
     model_server: ModelServer, form: str, word: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Any Agent Client Protocol agent over stdio, as the runner drives it (A-7). Files and terminals are not offered."""
+"""Drives any Agent Client Protocol agent over stdio (A-7). Offers it neither files nor terminals."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ from interlock.protocol.limits import CANCEL_GRACE_MS
 from interlock.protocol.payloads import AgentSettings, Features
 
 START_TIMEOUT_S = 60.0
-"""`initialize` and `session/new` together: an agent that installs itself on its first start is slow."""
+"""Limit of `initialize` and `session/new` together: an agent that installs itself on its first start is slow."""
 MAX_OPEN_QUESTIONS = 64
-"""Permissions asked at once; one more is answered no."""
+"""Simultaneous permission requests; one more is denied."""
 DRAIN_S = 5.0
-"""After its end, what an agent wrote last may take so long to be taken in."""
+"""Limit for processing an agent's last output after its end."""
 STDERR_SHOWN_CHARS = 2_000
 _NO_ANSWER: dict[str, dict[str, Any]] = {"session/request_permission": CANCELLED,
                                          "elicitation/create": {"action": "cancel"}}
-"""What an agent may ask its user, and the answer to what is not asked."""
+"""Requests that an agent may make of its user, and the answer to one that is not put to a person."""
 
 
 class AcpAgent:
@@ -73,9 +73,9 @@ class AcpAgent:
         self._cancelled = False
         self._denied = False
         self._denied_calls = DeniedCalls()
-        """A permission of this prompt was answered no."""
+        """Whether a permission of this prompt was denied."""
         self._ended = False
-        """The program that was started has ended; what it left behind may still speak."""
+        """The started program has ended; processes that it left may still write."""
         self._prompting = False
         self._aside: set[asyncio.Task[None]] = set()
         self._asking = OpenRequests()
@@ -84,11 +84,11 @@ class AcpAgent:
         self._exit = ProcessExit(0, None)
         self._malformed = 0
         self._unasked = 0
-        """Requests of this turn that were denied because too many waited."""
+        """Requests of this turn that were denied because too many were waiting."""
 
     # --- its start ---
     async def open(self, opening: AgentStart) -> Started:
-        """Start the program, greet it, open a session in the workspace. Raises AgentStartFailed."""
+        """Start the program, initialize it, open a session in the workspace. Raises AgentStartFailed."""
         spec = opening.spec
         process = self._process = await self._spawn(
             [spec.command, *spec.args], opening.environment, opening.workspace
@@ -113,37 +113,39 @@ class AcpAgent:
                                    "elicitation": {"form": {}}},
             "clientInfo": {"name": "interlock", "version": interlock.__version__},
         }
-        told = wire.INITIALIZED.decode(await rpc.request("initialize", hello))
-        if told.protocol_version != wire.PROTOCOL_VERSION:
+        initialized = wire.INITIALIZED.decode(await rpc.request("initialize", hello))
+        if initialized.protocol_version != wire.PROTOCOL_VERSION:
             raise AgentStartFailed(
-                f"The agent speaks version {told.protocol_version} of the Agent Client Protocol, Interlock speaks "
+                f"The agent supports version {initialized.protocol_version} of the Agent Client Protocol, Interlock "
+                f"supports version "
                 f"{wire.PROTOCOL_VERSION}; update the older of the two."
             )
-        _check_servers(opening, told.agent_capabilities)
-        info = told.agent_info or wire.Implementation()
+        _check_servers(opening, initialized.agent_capabilities)
+        info = initialized.agent_info or wire.Implementation()
         asking = asking_of(info.name, opening.environment, opening.spec.asking_modes)
         where = _where(opening, asking)
-        loaded, said = await self._go_on(opening, told.agent_capabilities, where) if opening.resume else (None, None)
+        loaded, why = (await self._load(opening, initialized.agent_capabilities, where) if opening.resume
+                       else (None, None))
         resumed = loaded is not None
         if loaded is None:
             loaded = wire.NEW_SESSION.decode(await rpc.request("session/new", where))
             self._acp_session = loaded.session_id
         choices = Choices(loaded, opening.spec.modes, asking)
         self._tokens = Tokens(info.name)
-        self._denied_calls = DeniedCalls(reads_denials(told.agent_capabilities))
+        self._denied_calls = DeniedCalls(reads_denials(initialized.agent_capabilities))
         self._updates = AcpUpdates(self._acp_session, choices, self._tokens, reader_of(info), opening.workspace)
         controls = self._controls = Controls(choices, rpc, self._acp_session, opening)
         await controls.open()
-        self._features = _offered(told.agent_capabilities, controls)
+        self._features = _features(initialized.agent_capabilities, controls)
         return Started(
             self._features, opening.spec.name or info.title or info.name or opening.agent_id, info.version,
-            choices.model, agent_session=self._acp_session, resumed=resumed, fresh_because=said, mode=choices.mode,
+            choices.model, agent_session=self._acp_session, resumed=resumed, fresh_because=why, mode=choices.mode,
         )
 
-    async def _go_on(self, opening: AgentStart, offered: wire.AgentCapabilities, where: Mapping[str, Any]
-                     ) -> tuple[wire.LoadedSession | None, str | None]:
-        """Load the conversation of an earlier opening; what the agent sends of it again is passed over. Returns what it
-        offers, or None and the agent's words if it does not go on."""
+    async def _load(self, opening: AgentStart, offered: wire.AgentCapabilities, where: Mapping[str, Any]
+                    ) -> tuple[wire.LoadedSession | None, str | None]:
+        """Load the conversation of an earlier opening; the agent's replay of it is ignored. Return the session, or None
+        and the agent's message if it cannot resume."""
         method = _resuming(offered)
         if method is None or opening.agent_session is None:
             return None, None
@@ -155,59 +157,59 @@ class AcpAgent:
         self._acp_session = opening.agent_session
         return loaded or wire.LoadedSession(), None
 
-    # --- how it is set ---
+    # --- settings ---
     @property
     def asks(self) -> bool:
-        """Whether it asks before its tools, as it is set now (H-11)."""
+        """Whether it asks before its tools, with its current settings (H-11)."""
         return self._controls is not None and self._controls.asks
 
     @property
     def settings(self) -> AgentSettings:
-        """What it lets be chosen, and what is set now (J-14)."""
+        """The settings that can be chosen, and their current values (J-14)."""
         assert self._controls is not None, "open comes first"
         return self._controls.choices.settings
 
     async def switch_mode(self, mode: str) -> None:
-        """Work in this mode from now on (A-6). Raises SettingRefused."""
+        """Switch to this mode until further notice (A-6). Raises SettingRefused."""
         assert self._controls is not None, "open comes first"
         await self._controls.switch(mode)
 
     async def settle(self, settings: PromptSettings) -> None:
-        """Be set for the next prompt. Raises SettingRefused."""
+        """Apply the settings of the next prompt. Raises SettingRefused."""
         assert self._controls is not None, "open comes first"
         await self._controls.settle(settings)
 
     def _why(self, error: BaseException) -> str | None:
-        """The sentence for a start that failed; None for what is not the agent's doing."""
+        """Return the sentence for a start that failed; None if the agent is not the cause."""
         match error:
             case AgentStartFailed():
-                said = str(error)
+                sentence = str(error)
             case RpcError():
-                said = f"The agent refused to start a session: {error}"
+                sentence = f"The agent refused to start a session: {error}"
             case TimeoutError():
-                said = f"The agent did not answer within {START_TIMEOUT_S:.0f} s."
+                sentence = f"The agent did not answer within {START_TIMEOUT_S:.0f} s."
             case PeerLost():
-                said = f"The agent ended before it was ready ({_ended(self._exit)})."
+                sentence = f"The agent ended before it was ready ({_ended(self._exit)})."
             case msgspec.MsgspecError():
-                said = f"The agent's answer is not the Agent Client Protocol's: {error}."
+                sentence = f"The agent's answer is not a message of the Agent Client Protocol: {error}."
             case _:
                 return None
-        # An agent that says what is wrong needs no log behind its sentence.
+        # An error that the agent itself explains needs no log after it.
         explained = isinstance(error, AgentStartFailed) or (isinstance(error, RpcError) and error.explained)
         shown = "" if explained else self.stderr_tail().strip()[-STDERR_SHOWN_CHARS:]
-        return f"{said}\n{shown}" if shown else said
+        return f"{sentence}\n{shown}" if shown else sentence
 
-    # --- what it says ---
+    # --- messages of the agent ---
     async def _read(self, process: Process, rpc: Rpc) -> None:
         try:
             await rpc.run()
         finally:
-            # An agent that closed its output can say nothing more, so it is as good as dead.
+            # An agent that closed its output can send nothing more, so it is ended.
             self._exit = await process.terminate()
             self._over.set()
 
     async def _bury(self, process: Process) -> None:
-        """Its descendants may hold its output open: end them, so that reading comes to its end."""
+        """End its descendants, which may hold its output open, so that reading ends."""
         await process.exited()
         self._ended = True
         await process.terminate()
@@ -224,7 +226,8 @@ class AcpAgent:
             self._malformed += 1
 
     def _give_up(self, request_id: int | str | float) -> None:
-        """The agent no longer waits for a permission: a later yes must not look as if it had been received (A-5)."""
+        """Cancel a permission that the agent no longer waits for: a later yes must not look as if it took effect (A-5).
+        """
         found = self._asking.take(request_id)
         if found is not None:
             found.task.cancel()
@@ -251,11 +254,11 @@ class AcpAgent:
         if found is None:
             await rpc.answer(request, none)
             return
-        # A person takes their time: what else the agent sends must be handled meanwhile.
+        # A person's answer takes time: the agent's other messages must be read meanwhile.
         self._asking.add(request, self._begin(self._answer(request, found)))
 
     async def _deny_repeated(self, request: RpcRequest) -> None:
-        """Deny a request whose id another one has or had, and that other one, too, if it still waits."""
+        """Deny a request with the id of another one, past or waiting; deny that one as well if it still waits."""
         sentence = f"The id {request.request_id!r} was used for two requests at once, so both were denied."
         found = self._asking.take(request.request_id)
         if found is not None:
@@ -279,9 +282,9 @@ class AcpAgent:
             self._denied_calls.add(reply.call, reply.why)
         await self._connected().answer(request, reply.result)
 
-    # --- its turns ---
+    # --- turns ---
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """Send the prompt and report what comes until it is answered, or the agent is gone."""
+        """Send the prompt, and forward updates until it is answered or the agent is gone."""
         rpc, updates = self._connected(), self._updates
         assert updates is not None, "open comes first"
         content = self._denied_calls.appended([block_of(block) for block in prompt.content])
@@ -300,7 +303,7 @@ class AcpAgent:
 
     async def _ask_agent(self, rpc: Rpc, updates: AcpUpdates, params: dict[str, Any]) -> TurnOutcome:
         rpc.watch_size()
-        # Some agents say something after the answer: it belongs to no turn.
+        # Some agents send updates after the answer: they belong to no turn.
         asking = asyncio.create_task(rpc.request("session/prompt", params, updates.end))
         overflow = asyncio.create_task(rpc.overflowed.wait())
         try:
@@ -327,14 +330,14 @@ class AcpAgent:
             asking.cancel()
 
     async def _stopped(self, outcome: TurnOutcome) -> TurnOutcome:
-        """What an end as `cancelled` means that was not asked for."""
+        """Return the outcome of a turn that ended as `cancelled` without a cancel."""
         if self._ended:
-            # A launcher was killed, and what it had started answered the signal with which we ended it.
+            # A launcher was killed, and its child answered the signal with which we ended it.
             return died(await self.gone())
         return outcome._replace(stop_reason="end_turn", notice=AFTER_NO) if self._denied else outcome
 
     async def _stop_after_overflow(self, asking: asyncio.Task[bytes]) -> None:
-        """The turn has failed: the agent must not go on with it. One that does not listen is ended."""
+        """Stop a turn that has failed: the agent must not continue it. An agent that does not react is ended."""
         await self.cancel()
         await asyncio.wait([asking], timeout=CANCEL_GRACE_MS / 1000)
         if not asking.done() and self._process is not None:
@@ -346,20 +349,20 @@ class AcpAgent:
             await scribe.warn(Code.INVALID_FRAME, f"The agent wrote {count} {lines} that Interlock could not read.")
 
     async def cancel(self) -> None:
-        """ACP's `session/cancel`; from now on every permission of this prompt is answered no."""
+        """Send ACP's `session/cancel`; from now on every permission of this prompt is denied."""
         if self._prompting and not self._cancelled and self._updates is not None:
             self._cancelled = self._updates.cancelled = True
-            # An agent that reads nothing would hold us at a full pipe; the runner's grace ends that.
+            # An agent that does not read would block us at a full pipe; the runner's grace ends that.
             self._begin(self._connected().notify("session/cancel", {"sessionId": self._acp_session}))
 
-    # --- its process ---
+    # --- process ---
     async def pause(self) -> None:
         """Stop the process tree (C-6)."""
         if self._process is not None:
             self._process.pause()
 
     async def resume(self) -> None:
-        """Let it go on."""
+        """Resume the process tree."""
         if self._process is not None:
             self._process.resume()
 
@@ -368,7 +371,7 @@ class AcpAgent:
         if self._process is None:
             return None
         ended = await self._process.terminate()
-        # What it wrote last may still be on its way to an outbox that is full: that is not waited for without end.
+        # Its last output may wait for an outbox that is full: that wait is bounded.
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=DRAIN_S)
         for task in [*self._tasks, *self._aside]:
@@ -383,7 +386,7 @@ class AcpAgent:
         return self._exit
 
     def stderr_tail(self) -> str:
-        """The last lines of standard error (A-8)."""
+        """Return the last lines of standard error (A-8)."""
         return self._process.stderr_tail() if self._process is not None else ""
 
     def _connected(self) -> Rpc:
@@ -391,36 +394,35 @@ class AcpAgent:
         return self._rpc
 
 
-def _offered(told: wire.AgentCapabilities, controls: Controls) -> Features:
+def _features(offered: wire.AgentCapabilities, controls: Controls) -> Features:
     choices, asks = controls.choices, controls.choices.not_asking is None
     return Features(
         adapter_type="process", permission="asks" if asks else "never", pause="signal", thinking=True,
-        images=told.prompt_capabilities.image, audio=told.prompt_capabilities.audio,
-        files=told.prompt_capabilities.embedded_context, resume_session=_resuming(told) is not None,
+        images=offered.prompt_capabilities.image, audio=offered.prompt_capabilities.audio,
+        files=offered.prompt_capabilities.embedded_context, resume_session=_resuming(offered) is not None,
         plan_mode=choices.plans, modes=choices.modes, model_switch=choices.offers("model"),
         prompt_options=choices.offers("thinking"), read_only=asks,
     )
 
 
 def _resuming(offered: wire.AgentCapabilities) -> str | None:
-    """The method that brings back a conversation, where the agent has one."""
+    """Return the method that resumes a conversation, if the agent has one."""
     if offered.session_capabilities.resume is not None:
         return "session/resume"
     return "session/load" if offered.load_session else None
 
 
 def _check_servers(opening: AgentStart, offered: wire.AgentCapabilities) -> None:
-    """Raises AgentStartFailed for an MCP server that this agent cannot reach: one left out would be missed only later.
-    """
+    """Raise AgentStartFailed for an MCP server that this agent cannot use: omitting it would be noticed only later."""
     far = [one.name for one in opening.servers if one.url]
     if far and not offered.mcp_capabilities.http:
-        raise AgentStartFailed(f"The agent reaches no MCP server over HTTP (mcpCapabilities.http), and [agents."
-                               f"{opening.agent_id}.mcp] gives it {', '.join(far)}; leave that out, or name a program.")
+        raise AgentStartFailed(f"The agent does not support MCP servers over HTTP (mcpCapabilities.http), but [agents."
+                               f"{opening.agent_id}.mcp] lists {', '.join(far)}; remove it, or name a program.")
 
 
 def _where(opening: AgentStart, asking: ModeTable) -> dict[str, Any]:
-    """The directory of a conversation; for an agent that takes it from its client, without the settings that lie in it
-    (H-13), and with what makes it ask about more."""
+    """Return the directory of a conversation; for an agent that accepts them from its client, with settings that make
+    it ignore those in the directory (H-13) and ask about more."""
     meta = merged(ignoring_meta(opening.spec), asking.meta)
     return {"cwd": opening.workspace, "mcpServers": wire.mcp_servers(opening.servers),
             **({"_meta": meta} if meta else {})}

@@ -1,4 +1,4 @@
-"""Pure: what is remembered of each ACP tool call, whose pieces arrive in a different order from each agent."""
+"""The state of each ACP tool call, whose parts arrive in a different order from each agent. Pure."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from interlock.ports.agent import GivenFile
 from interlock.protocol.payloads import Channel, OutputType, ToolStatus
 
 MAX_CLOSED_CALLS = 1_024
-"""Ids of finished calls remembered, so that a late update is not taken for a call; the oldest are forgotten."""
+"""Ids of finished calls that are remembered, so that a late update is not treated as a call; the oldest are forgotten.
+"""
 MAX_KEPT_INPUT = 4_096
-"""Of a finished call's input so much is remembered to compare a late update with; a longer one by its digest."""
+"""Longest input of a finished call that is stored for comparison with a late update; of a longer one, its digest."""
 AGAIN = "~"
-"""Is part of the invocation id of a call that has the id of one that has ended, before its number. An agent's own id
-with it is hashed, so that it cannot be the id of another call."""
+"""Separates a number in the invocation id of a call that reuses the id of an ended one. An agent's own id that contains
+it is hashed, so that it cannot collide with another call's."""
 MAX_ID_CHARS = 200
 ENDED = frozenset({"completed", "failed"})
 STARTED = ENDED | {"in_progress"}
 _BY_KIND: dict[str, OutputType] = {"read": "file_content", "fetch": "web_content"}
 _SUBAGENTS = frozenset({"Task", "Agent"})
 _NAMES = (("claudeCode", "toolName"), ("goose", "toolCall", "toolName"), ("interlock", "toolName"), ("toolName",))
-"""Where agents name a tool in `_meta`; the last is qwen's."""
+"""Members of `_meta` in which agents name a tool; the last is qwen's."""
 _EMPTY = (b"", b"null", b"{}", b"[]", b'""')
 
 
 def is_empty(raw: msgspec.Raw) -> bool:
-    """Whether a member is absent or holds nothing."""
+    """Return whether a member is absent or empty."""
     return b"".join(bytes(raw).split()) in _EMPTY
 
 
 class AcpToolCall:
-    """One tool call, as far as it is known."""
+    """The known state of one tool call."""
 
     def __init__(self, call_id: str) -> None:
         plain = len(call_id) <= MAX_ID_CHARS and AGAIN not in call_id
@@ -48,13 +49,13 @@ class AcpToolCall:
         self.input_json = b"{}"
         """As it was announced or asked about last."""
         self.announced_json = b"{}"
-        """As the agent's updates have it, whatever it has asked about."""
+        """As in the agent's updates, regardless of its permission requests."""
         self.begun = False
-        """The agent has reported that it begins to run it, with its whole input; it may still wait for an answer."""
+        """The agent has reported that it begins to run, with its whole input; it may still wait for an answer."""
         self.announced = False
         self.streamed = False
         self.cut = False
-        """The agent said that what it streamed is not the whole."""
+        """The agent reported that its streamed output is incomplete."""
         self.repeated = False
         """Another call was announced under the same id."""
         self.content: list[dict[str, Any]] = []
@@ -71,7 +72,7 @@ class AcpToolCall:
         return self._vendor_name or self.kind or "unknown"
 
     def merge(self, update: AcpToolCallWire, *, asks: bool = False) -> None:
-        """Take what an update says; what it does not say stays. `asks` is that a permission is asked for it."""
+        """Apply an update; members that it lacks stay. `asks` means that a permission is requested for the call."""
         self.kind = update.kind or self.kind
         self.title = update.title or self.title
         if not is_empty(update.raw_input):
@@ -92,21 +93,21 @@ class AcpToolCall:
         self.parent = parent if isinstance(parent, str) else self.parent
 
     def ready(self, status: str | None) -> bool:
-        """Whether enough is known to announce it, short of a permission being asked."""
+        """Return whether enough is known to announce it without a permission request."""
         return self.input_json != b"{}" or status in STARTED
 
     def runs(self, update: AcpToolCallWire) -> bool:
-        """Whether an update shows that the call runs: it completed, or a program of it has printed or ended."""
+        """Return whether an update shows that the call runs: it completed, or its program has printed or ended."""
         return update.status == "completed" or self.printed(update)
 
     def printed(self, update: AcpToolCallWire) -> bool:
-        """Whether an update has output of a program of the call, or its end."""
+        """Return whether an update contains output of the call's program, or its end."""
         meta = update.meta or {}
         printed = _own_stream(meta) or _terminal_stream(meta) or self._goose_stream(meta)
         return bool(printed) or _at(meta, "terminal_exit") is not None
 
     def live(self, update: AcpToolCallWire) -> list[tuple[Channel, str]]:
-        """Output in this update that was not streamed yet."""
+        """Return output in this update that was not streamed yet."""
         meta = update.meta or {}
         spans = _own_stream(meta) + _terminal_stream(meta) + self._goose_stream(meta)
         if not spans and update.status not in ENDED:
@@ -127,7 +128,7 @@ class AcpToolCall:
         return spans
 
     def _content_stream(self) -> list[tuple[Channel, str]]:
-        # ACP replaces a call's content: what grew is new, anything else waits for the result.
+        # ACP replaces a call's content: an added end is streamed, anything else waits for the result.
         text = text_of(self.content)
         if len(text) <= len(self._shown) or not text.startswith(self._shown):
             return []
@@ -135,18 +136,18 @@ class AcpToolCall:
         self._shown = text
         return [("stdout", grown)]
 
-    def status(self, said: str | None) -> ToolStatus:
-        """`completed` is ok, unless the command that the agent ran ended with another code than 0."""
-        return "ok" if said == "completed" and self._exit is None else "error"
+    def status(self, reported: str | None) -> ToolStatus:
+        """Return the result's status: `completed` is ok, unless the agent's command had an exit code other than 0."""
+        return "ok" if reported == "completed" and self._exit is None else "error"
 
     @property
     def files(self) -> list[GivenFile]:
-        """Images and other files in what it shows."""
+        """Return images and other files in its content."""
         found = (file_of(item.get("content")) for item in self.content if item.get("type") == "content")
         return [file for file in found if file is not None]
 
     def output(self) -> tuple[OutputType, Any]:
-        """The result's type and output; None is "what was streamed"."""
+        """Return the result's type and output; None stands for the streamed output."""
         diffs = [_diff(item) for item in self.content if item.get("type") == "diff"]
         if diffs:
             return "diff", diffs
@@ -163,23 +164,23 @@ class AcpToolCall:
 
 
 class ClosedCall(NamedTuple):
-    """A call that has ended: what it ran with, and how many calls had its id."""
+    """A call that has ended: the input that it ran with, and how many calls had its id."""
 
     input: bytes
     times: int
 
 
 class AcpToolCalls:
-    """The calls of one agent's session. An agent that uses an id again has another call of it shown and judged: else
-    it could run anything under an id that was allowed once."""
+    """The calls of one agent's session. A reused id starts another call, which is shown and decided separately: else
+    the agent could run anything under an id that was allowed once."""
 
     def __init__(self) -> None:
         self._open: dict[str, AcpToolCall] = {}
         self._closed: OrderedDict[str, ClosedCall] = OrderedDict()
 
     def find(self, update: AcpToolCallWire, *, begins: bool = False, asks: bool = False) -> AcpToolCall | None:
-        """The call with what the update adds; None if it is a late one of a call that has ended. `begins` is that it
-        announces a call, `asks` that a permission is asked for it."""
+        """Return the call with the update applied; None for a late update of an ended call. `begins` means that it
+        announces a call, `asks` that a permission is requested for it."""
         call = self._open.get(update.tool_call_id)
         if call is None and (ended := self._closed.get(update.tool_call_id)) is not None:
             if not asks and _is_late(update, ended, begins=begins):
@@ -195,15 +196,15 @@ class AcpToolCalls:
         return call
 
     def open(self, call_id: str | None) -> AcpToolCall | None:
-        """The call of this id, if it has been announced or asked about and has not ended."""
+        """Return the call with this id, if it has been announced or asked about and has not ended."""
         return self._open.get(call_id or "")
 
     def others(self, call_id: str) -> tuple[AcpToolCall, ...]:
-        """The open calls beside the one of this id."""
+        """Return the open calls except the one with this id."""
         return tuple(call for other, call in self._open.items() if other != call_id)
 
     def end(self, call_id: str) -> None:
-        """The call has its result."""
+        """Close the call that has its result."""
         call, before = self._open.pop(call_id, None), self._closed.pop(call_id, None)
         if call is not None:
             self._closed[call_id] = ClosedCall(_kept(call.input_json), 1 if before is None else before.times + 1)
@@ -213,14 +214,14 @@ class AcpToolCalls:
             self._closed.popitem(last=False)
 
     def end_all(self) -> None:
-        """The turn is over, and with it every call in it."""
+        """Close every call, at the turn's end."""
         for call_id in list(self._open):
             self.end(call_id)
 
 
 def _is_late(update: AcpToolCallWire, ended: ClosedCall, *, begins: bool) -> bool:
-    """Whether an update is about the call that has ended, and not about another one of its id: it has no other input,
-    and does not begin a call that is not over with it."""
+    """Return whether an update is about the ended call and not about another one with its id: its input is the same,
+    and it does not begin a new call."""
     known = ended.input != b"{}" and not is_empty(update.raw_input)
     raw = bytes(update.raw_input)
     if known and _kept(raw) != ended.input and not same_effect(raw, ended.input):
@@ -257,7 +258,7 @@ def _own_stream(meta: dict[str, Any]) -> list[tuple[Channel, str]]:
 
 
 def _terminal_stream(meta: dict[str, Any]) -> list[tuple[Channel, str]]:
-    """Output of a terminal that the agent itself has (codex-acp, pi-acp); each piece is new."""
+    """Return output of a terminal that the agent itself has (codex-acp, pi-acp); each piece is new."""
     pieces = (_at(meta, name, "data") for name in ("terminal_output", "terminal_output_delta"))
     return [("stdout", piece) for piece in pieces if isinstance(piece, str) and piece]
 

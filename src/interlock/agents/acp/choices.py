@@ -1,4 +1,4 @@
-"""Pure: what an ACP agent lets be chosen (modes, models, options), and which calls bring about a choice (A-6)."""
+"""The modes, models and options that an ACP agent offers, and the requests that choose one (A-6). Pure."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ MAX_MODES = 32
 """Modes of an agent that are reported and listed."""
 MAX_MODE_CHARS = 100
 MAX_LIST_CHARS = 500
-"""What a refusal lists of the values that an agent has."""
+"""Limit of the list of an agent's values in a refusal."""
 PLAN = "plan"
 _OPTION = "option "
-"""Begins the slot of a config option that decides whether the agent asks; its id follows."""
+"""Prefix of the slot of a config option that decides whether the agent asks, before its id."""
 DEFAULT = "default"
 _SLOTS = {"mode": "mode", "model": "model", "thought_level": "thinking", "thinking": "thinking"}
-"""The categories of config options that are read, and what each of them sets."""
+"""Categories of config options that are read, and the setting of each."""
 _THINKING = frozenset({"thinking", "effort", "thought_level"})
-"""Words of `options` that mean how long the agent thinks. No other option is touched: one that is not known could be
-the very one that lets tools run unasked."""
+"""Names in `options` for the thinking budget. No other option is changed: an unknown one could be the one that lets
+tools run unasked."""
 _HARMLESS = frozenset({"mode", "model", "model_config", "thinking", "thought_level"})
-"""Categories of config options that do not decide what an unknown agent asks about; of its mode `asks` judges."""
+"""Categories of config options that do not affect whether an unknown agent asks; `asks` checks its mode."""
 
 
 class SettingRequest(NamedTuple):
-    """One request that sets something: method, parameters but for the session, and what it sets to what."""
+    """A request that changes a setting: method, parameters without the session, and the slot with its new value."""
 
     method: str
     params: dict[str, Any]
@@ -42,7 +42,7 @@ class SettingRequest(NamedTuple):
 
 
 class _Slot(NamedTuple):
-    """One thing that can be chosen: its values by their names in lower case, and how one is sent to the agent."""
+    """A setting: its values by their names in lower case, and the request that changes it."""
 
     values: dict[str, str]
     method: str
@@ -53,25 +53,25 @@ class _Slot(NamedTuple):
 
 
 class Choices:
-    """What one session of an agent offers, what it opened with, and what is set now."""
+    """The settings of one session of an agent: what it offers, what it opened with, and the current values."""
 
-    def __init__(self, told: wire.LoadedSession, trusted_modes: Iterable[str] = (),
+    def __init__(self, loaded: wire.LoadedSession, trusted_modes: Iterable[str] = (),
                  asking: ModeTable = ModeTable(known=False)) -> None:  # noqa: B008 - a tuple, never changed.
         """`trusted_modes` are those that the agent's config allows beside the asking ones, by id or name."""
         self.setting = False
-        """A call of ours is under way: what the agent reports meanwhile is its answer."""
+        """A request of ours is in progress: what the agent reports meanwhile is its answer."""
         self._trusted = frozenset(mode.lower() for mode in trusted_modes)
         self._asking = asking
         self._slots: dict[str, _Slot] = {}
         self._opened: dict[str, str] = {}
-        if told.modes is not None:
-            values = [_described(mode.id, mode.name, mode.description) for mode in told.modes.available_modes]
-            self._offer("mode", values, told.modes.current_mode_id, "session/set_mode", "modeId")
-        if told.models is not None:
+        if loaded.modes is not None:
+            values = [_described(mode.id, mode.name, mode.description) for mode in loaded.modes.available_modes]
+            self._offer("mode", values, loaded.modes.current_mode_id, "session/set_mode", "modeId")
+        if loaded.models is not None:
             values = [_described(model.model_id, model.name, model.description)
-                      for model in told.models.available_models]
-            self._offer("model", values, told.models.current_model_id, "session/set_model", "modelId")
-        for option in told.config_options:
+                      for model in loaded.models.available_models]
+            self._offer("model", values, loaded.models.current_model_id, "session/set_model", "modelId")
+        for option in loaded.config_options:
             slot = self._slot_of(option)
             if slot is not None and slot not in self._slots and option.type == "select":
                 self._offer(slot, _flat(option.options), option.current_value, "session/set_config_option", "value",
@@ -82,7 +82,7 @@ class Choices:
         self._shown_of: tuple[dict[str, str], dict[str, str]] = ({}, {})
 
     def _slot_of(self, option: wire.ConfigOption) -> str | None:
-        """What an option sets, if that is read: the options that decide whether the agent asks are."""
+        """Return the slot of an option that is read: those that decide whether the agent asks are included."""
         slot = _SLOTS.get(option.category or "")
         decides = option.id in self._asking.options if self._asking.known else option.category not in _HARMLESS
         return _OPTION + option.id if decides else slot
@@ -99,7 +99,7 @@ class Choices:
             self._opened[slot] = current
 
     def offers(self, slot: str) -> bool:
-        """Whether `mode`, `model` or `thinking` can be chosen."""
+        """Return whether `mode`, `model` or `thinking` can be chosen."""
         return slot in self._slots
 
     @property
@@ -110,14 +110,14 @@ class Choices:
 
     @property
     def modes(self) -> list[str]:
-        """The ids of its modes, in the agent's order (features.modes); at most MAX_MODES, none longer than
+        """Return the ids of its modes, in the agent's order (features.modes); at most MAX_MODES, none longer than
         MAX_MODE_CHARS."""
         return [mode for mode in self._ids("mode") if len(mode) <= MAX_MODE_CHARS][:MAX_MODES]
 
     @property
     def settings(self) -> AgentSettings:
-        """What can be chosen, and what is set now (J-14); the same object until that changes, since it is looked at
-        after each of the agent's messages."""
+        """Return the available settings and their values (J-14); the same object until they change, since it is
+        compared after each of the agent's messages."""
         if self._shown is None or self._shown_of != (self._now, self._opened):
             self._shown_of = (dict(self._now), dict(self._opened))
             self._shown = AgentSettings(mode=self._setting("mode"), model=self._setting("model"),
@@ -139,8 +139,8 @@ class Choices:
 
     @property
     def not_asking(self) -> str | None:
-        """What of its settings is not known to make it ask, in words for a sentence; None if it asks (H-11). An agent
-        without modes asks if its config does not say otherwise."""
+        """Return which of its settings is not known to make it ask, in words for a sentence; None if it asks (H-11). An
+        agent without modes asks unless its config says otherwise."""
         return self._why_not(self._now)
 
     def _why_not(self, settings: Mapping[str, str]) -> str | None:
@@ -163,7 +163,7 @@ class Choices:
 
     @property
     def mode(self) -> str | None:
-        """The id of the mode that it is in; None without modes."""
+        """The id of the current mode; None without modes."""
         return self._now.get("mode")
 
     @property
@@ -172,28 +172,28 @@ class Choices:
         return self._opened.get("model")
 
     def reported(self, slot: str, value: str) -> None:
-        """Take the agent's own report of what `mode`, `model` or `thinking` is set to."""
+        """Apply the agent's own report of `mode`, `model` or `thinking`."""
         if slot in self._now:
             self._now[slot] = value
 
     def reported_options(self, options: list[wire.ConfigOption]) -> None:
-        """Take its report of its config options: in the answer to a call, or in an update."""
+        """Apply its report of its config options: in the answer to a request, or in an update."""
         for option in options:
             slot, value = self._slot_of(option), option.current_value
             if slot is None or not isinstance(value, str):
                 continue
-            # An agent that also lists `models` may name them otherwise there.
+            # An agent that also lists `models` may use other names there.
             if slot == "mode" or slot.startswith(_OPTION) or value in self._ids(slot):
                 self.reported(slot, value)
 
     def open_in(self, mode: str) -> list[SettingRequest]:
-        """The calls for the mode that the config wants the agent to open in; it is what `default` means from now on.
-        Raises SettingRefused."""
+        """Return the requests for the configured opening mode; `default` means this mode from now on. Raises
+        SettingRefused."""
         self._opened["mode"] = self._found(mode)
         return self._calls({"mode": self._opened["mode"]})
 
     def open_asking(self) -> list[SettingRequest]:
-        """The calls that bring a known agent into a mode in which it asks, if it opened in another (H-11)."""
+        """Return the requests that put a known agent into a mode in which it asks, if it opened in another (H-11)."""
         target = dict(self._opened)
         if "mode" in target and not self._asks_in(target["mode"]) and self._asking.open_in in self._ids("mode"):
             target["mode"] = self._asking.open_in
@@ -203,24 +203,25 @@ class Choices:
         return self._calls(target)
 
     def opened(self) -> None:
-        """What is set now is what `default` means from now on, and what each prompt goes back to."""
+        """Make the current settings those that `default` means and that each prompt returns to."""
         self._opened = dict(self._now)
 
     def not_asking_with(self, wanted: PromptSettings) -> str | None:
-        """What of its settings for this prompt is not known to make it ask; None if it would ask. Raises
+        """Return which of its settings for this prompt is not known to make it ask; None if it would ask. Raises
         SettingRefused."""
         return self._why_not(self._target(wanted))
 
     def switch(self, mode: str) -> list[SettingRequest]:
-        """The calls for a mode from now on. Raises SettingRefused."""
+        """Return the requests for another mode of the session. Raises SettingRefused."""
         return self._calls({"mode": self._mode(mode)})
 
     def switched(self, mode: str) -> None:
-        """The session has this mode from now on."""
+        """Make this the mode of the session."""
         self._session["mode"] = self._mode(mode)
 
     def settle(self, wanted: PromptSettings) -> list[SettingRequest]:
-        """The calls before a prompt, those included that take back what the last one named. Raises SettingRefused."""
+        """Return the requests before a prompt, also those that undo the last prompt's settings. Raises SettingRefused.
+        """
         return self._calls(self._target(wanted))
 
     def _target(self, wanted: PromptSettings) -> dict[str, str]:
@@ -237,7 +238,7 @@ class Choices:
 
     @contextmanager
     def calling(self, call: SettingRequest) -> Generator[None]:
-        """While the call is under way: the agent counts as set so unless it reports otherwise, or refuses."""
+        """Treat the request as applied while it is in progress, unless the agent reports otherwise or refuses."""
         before = self._now[call.slot]
         self._now[call.slot] = call.value
         self.setting = True
@@ -251,13 +252,13 @@ class Choices:
             self.setting = False
 
     def confirm(self, call: SettingRequest, answer: list[wire.ConfigOption]) -> None:
-        """Read back what the call set, from the answer and what was reported meanwhile. Raises SettingRefused if the
+        """Check the effect of the request, from the answer and the reports meanwhile. Raises SettingRefused if the
         agent reports another mode."""
         self.reported_options(answer)
         now = self._now.get(call.slot)
         if (call.slot == "mode" or call.slot.startswith(_OPTION)) and now != call.value:
             raise SettingRefused(f"The agent accepted the {call.slot} {call.value!r}, "
-                                 f"but reports that it is in {now!r}.")
+                                 f"but reports that its {call.slot} is {now!r}.")
 
     def _calls(self, target: dict[str, str]) -> list[SettingRequest]:
         calls: list[SettingRequest] = []
@@ -282,14 +283,14 @@ class Choices:
         slot = self._slots.get("mode")
         found = slot.values.get(asked.lower()) if slot is not None else None
         if found is None:
-            # A client that wants plans is to learn that the feature is missing (A-6).
+            # A client that wants plans must learn that the feature is missing (A-6).
             feature = " (plan_mode)" if asked.lower() == PLAN else ""
             raise SettingRefused(f"The agent has no mode {asked!r}{feature}; its modes are: "
                                  f"{_listed(self._ids('mode')) or 'none'}.")
         return found
 
     def _may_choose(self, mode_id: str, word: str) -> bool:
-        # Of an agent that asks in no mode that is known, each command is held: no mode of it lets more run unasked.
+        # If an agent asks in no known mode, each command is held: no mode of it lets more run unasked.
         return bool({mode_id.lower(), word} & self._trusted) or self._asks_in(mode_id) or not self._asks_somewhere
 
     def _value(self, name: str, asked: str) -> str:
@@ -310,7 +311,7 @@ def _described(value: str, name: str, description: str | None) -> SettingValue:
 
 
 def _flat(options: list[dict[str, Any]]) -> Iterator[SettingValue]:
-    """A select's values, those in groups too."""
+    """Yield a select's values, also those in groups."""
     for option in options:
         value, grouped, description = option.get("value"), option.get("options"), option.get("description")
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Pure: content other than text, in our words and in ACP's (A-7)."""
+"""Convert content other than text between our format and ACP's (A-7). Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.ports.agent import GivenFile
 
 
 def block_of(block: dict[str, Any]) -> dict[str, Any]:
-    """A prompt's block as ACP has it; a file is embedded as a resource."""
+    """Convert a prompt's block to ACP; a file is embedded as a resource."""
     data, media_type = str(block.get("data", "")), block.get("mimeType") or block.get("media_type")
     match block.get("type"):
         case "image":
@@ -27,7 +27,7 @@ def block_of(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def file_of(content: Any) -> GivenFile | None:
-    """The file in a content block of the agent; None where it holds none, or bytes that are not base64."""
+    """Return the file in a content block of the agent; None if it has none, or bytes that are not base64."""
     block = _object(content)
     kind = block.get("type")
     if kind == "resource":
@@ -45,9 +45,9 @@ def _file(data: Any, media_type: Any, uri: Any, kind: str) -> GivenFile | None:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return None
-    told = media_type if isinstance(media_type, str) and "/" in media_type else "application/octet-stream"
+    declared = media_type if isinstance(media_type, str) and "/" in media_type else "application/octet-stream"
     named = uri.rstrip("/").rpartition("/")[2] if isinstance(uri, str) else ""
-    return GivenFile(named or kind, told, raw)
+    return GivenFile(named or kind, declared, raw)
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How one session of an ACP agent is set, and whether it asks before its tools as it is set now (A-6, H-11)."""
+"""Apply settings to one session of an ACP agent, and report whether it asks before its tools (A-6, H-11)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from interlock.ports.agent import AgentStart, AgentStartFailed, NotAsking, Promp
 from interlock.protocol.payloads import AskingChanged
 
 SET_TIMEOUT_S = 10.0
-"""One mode, model or option to be set."""
+"""Limit of one request that sets a mode, model or option."""
 
 
 class Controls:
-    """Mode, model and options of one session. What the agent sets by itself reaches `choices` by its updates."""
+    """Mode, model and options of one session. Changes by the agent itself reach `choices` by its updates."""
 
     def __init__(self, choices: Choices, rpc: Rpc, session_id: str, opening: AgentStart) -> None:
         self.choices = choices
@@ -24,17 +24,18 @@ class Controls:
         self._session_id = session_id
         self._opening = opening
         self._reported = self.asks
-        """What the gateway takes `asks` to be."""
+        """The value of `asks` that the gateway knows."""
         self._reported_settings = self.choices.settings
 
     @property
     def asks(self) -> bool:
-        """Whether the agent asks before its tools, as it is set now; never, if its config says that it does not."""
+        """Whether the agent asks before its tools with its current settings; never if its config says that it does not.
+        """
         return self._opening.spec.asks and self.choices.not_asking is None
 
     async def open(self) -> None:
-        """Set the mode that the config wants the agent to open in, or one in which it asks, and read it back (H-11).
-        Raises AgentStartFailed."""
+        """Set the configured opening mode, or one in which the agent asks, and check it (H-11). Raises
+        AgentStartFailed."""
         spec = self._opening.spec
         if spec.mode:
             try:
@@ -48,13 +49,13 @@ class Controls:
         self._reported, self._reported_settings = self.asks, self.choices.settings
 
     async def switch(self, mode: str) -> None:
-        """Work in this mode from now on (A-6). Raises SettingRefused."""
+        """Switch to this mode until further notice (A-6). Raises SettingRefused."""
         await self._set(self.choices.switch(mode))
         self.choices.switched(mode)
         await self._report_settings()
 
     async def settle(self, settings: PromptSettings) -> None:
-        """Be set for the next prompt. Raises SettingRefused, and NotAsking before anything is sent."""
+        """Apply the settings of the next prompt. Raises SettingRefused, and NotAsking before anything is sent."""
         if settings.only_if_asks:
             self._check_asks(self.choices.not_asking_with(settings))
         await self._set(self.choices.settle(settings))
@@ -71,8 +72,8 @@ class Controls:
             raise NotAsking(f"The agent is not known to ask before its tools{shown}.")
 
     async def report(self) -> None:
-        """Report that the agent has stopped asking, or asks again, if it was changed by itself; then what it is set to
-        where that has changed."""
+        """Report that the agent has stopped asking, or asks again, if it changed by itself; then its settings, if they
+        changed."""
         if self.choices.setting:
             return
         if self.asks != self._reported:
@@ -88,7 +89,7 @@ class Controls:
             await self._opening.relay("x-interlock.asking.changed", AskingChanged(asks=self.asks, message=sentence), {})
 
     async def _report_settings(self) -> None:
-        """Report what it is set to now, where that is another than was reported (J-14)."""
+        """Report its settings if they differ from the last report (J-14)."""
         settings = self.choices.settings
         if settings is not self._reported_settings and settings != self._reported_settings:
             self._reported_settings = settings
@@ -100,11 +101,11 @@ class Controls:
             with self.choices.calling(call):
                 answer = await self._set_one(call)
             if answer is None:
-                return  # Its end is reported by the prompt that meets it.
+                return  # The next prompt reports its end.
             self.choices.confirm(call, answer)
 
     async def _set_one(self, call: SettingRequest) -> list[wire.ConfigOption] | None:
-        """The config options in the agent's answer; None if its process has ended."""
+        """Return the config options in the agent's answer; None if its process has ended."""
         try:
             async with asyncio.timeout(SET_TIMEOUT_S):
                 answer = await self._rpc.request(call.method, {"sessionId": self._session_id, **call.params})

@@ -1,8 +1,8 @@
-"""Why calls were denied, as the model of an agent reads it: in the text of the session's next prompt (Y-5).
+"""Report denied calls to the model of an agent, in the text of the session's next prompt (Y-5).
 
 The answer to ACP's `session/request_permission` is an option or "cancelled", and a turn has one prompt. So an agent
-learns that a call was denied, and its model nothing of who denied it or why. What goes into the next prompt reaches
-the model of every agent.
+learns that a call was denied, but its model learns neither who denied it nor why. The next prompt reaches the model of
+every agent.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, cast
 from interlock.agents.acp import wire
 
 MAX_NAMED = 5
-"""Denied calls that one prompt names, the last ones; it counts the others."""
+"""Denied calls that one prompt names, the last ones; the others are counted."""
 MAX_CALL_CHARS = 160
 HEAD = "Note of Interlock, which starts you and asks people about your tool calls:"
 
 
 class DeniedCalls:
-    """Calls that were denied since the last prompt that named them. None is kept for an agent that reads
+    """Calls that were denied since the last prompt that named them. Stays empty for an agent that reads
     `_meta.interlock.denied` itself."""
 
     def __init__(self, reads_meta: bool = False) -> None:
@@ -28,7 +28,7 @@ class DeniedCalls:
         self._more = 0
 
     def add(self, call: str, why: str) -> None:
-        """Keep a denied call, by its title, and the sentence that says who denied it and why."""
+        """Add a denied call, by its title, with the sentence that says who denied it and why."""
         if self._reads_meta:
             return
         named = " ".join(call.split())[:MAX_CALL_CHARS]
@@ -38,8 +38,8 @@ class DeniedCalls:
             self._more += 1
 
     def appended(self, content: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return a prompt's blocks, with one behind them that names the calls. A prompt that is a command of the
-        agent's own (`/compact`) stays as it is, since what follows would be its arguments: the next one names them."""
+        """Return a prompt's blocks with an additional one that names the calls. A prompt that is a command of the agent
+        (`/compact`) is unchanged, since the text would be its arguments: the next prompt names them."""
         if not self._sentences or not content or _is_command(content):
             return list(content)
         more = [f"- and {self._more} more before these"] if self._more else []
@@ -51,7 +51,7 @@ class DeniedCalls:
 
 
 def reads_denials(offered: wire.AgentCapabilities) -> bool:
-    """Whether an agent says that it reads `_meta.interlock.denied`, as our own does."""
+    """Return whether an agent declares that it reads `_meta.interlock.denied`, as our own does."""
     meta: Any = offered.meta
     ours = cast("dict[str, Any]", meta).get("interlock") if isinstance(meta, dict) else None
     return isinstance(ours, dict) and cast("dict[str, Any]", ours).get("denied") is True

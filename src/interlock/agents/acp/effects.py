@@ -1,4 +1,4 @@
-"""Pure: what a reader finds in a permission request, and how the JSON of a request is taken apart (H-2)."""
+"""The result of reading a permission request, and parsing of its JSON (H-2). Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from interlock.agents.acp.wire import AskedCall
 
 
 class Effect(NamedTuple):
-    """What a request asks for: its tool call as a whole.
+    """The tool call that a request asks about, complete.
 
-    `whole` says that the content holds the effect, so that the request is not only described although its input is
-    empty; `partial` that the input leaves out a part of what runs, so that the request is only described although its
-    input is not.
+    `whole` means that the content describes the effect fully although the input is empty; `partial` means that the
+    input omits a part of what runs, so that the request only describes it.
     """
 
     call: AskedCall
@@ -35,7 +34,7 @@ class RequestRead(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """How the requests of one agent are read. `read` returns None if the effect is not there. With `waits` the agent
+    """Reads the requests of one agent. `read` returns None if the effect is not in the request. With `waits` the agent
     sends the whole input right after its request, without waiting for the answer."""
 
     read: Callable[[RequestRead], Effect | None]
@@ -43,18 +42,18 @@ class Reader(NamedTuple):
 
 
 def with_input(own: AskedCall, value: dict[str, Any], kind: str | None = None) -> AskedCall:
-    """The call with this input, and this kind if one is named."""
+    """Return the call with this input, and this kind if one is named."""
     raw = msgspec.Raw(msgspec.json.encode(value))
     return msgspec.structs.replace(own, raw_input=raw, kind=kind or own.kind)
 
 
 def with_content(own: AskedCall, content: list[dict[str, Any]]) -> AskedCall:
-    """The call with this content."""
+    """Return the call with this content."""
     return msgspec.structs.replace(own, content=msgspec.Raw(msgspec.json.encode(content)))
 
 
 def content_of(own: AskedCall) -> list[dict[str, Any]]:
-    """The request's content; empty if it has none, or none that can be read."""
+    """Return the request's content; empty if it has none, or none that can be read."""
     try:
         return msgspec.json.decode(own.content, type=list[dict[str, Any]]) if own.content else []
     except msgspec.MsgspecError:
@@ -62,19 +61,19 @@ def content_of(own: AskedCall) -> list[dict[str, Any]]:
 
 
 def paths_of(own: AskedCall) -> list[str]:
-    """The paths that the request names, in its order."""
+    """Return the paths that the request names, in its order."""
     return [one.path for one in own.locations or []]
 
 
 def diff_path(item: dict[str, Any]) -> str | None:
-    """The file whose change an item of content shows as two texts; None if it is no such item."""
+    """Return the file whose change an item of content shows as two texts; None if it is not such an item."""
     path, old = item.get("path"), item.get("oldText")
     shown = item.get("type") == "diff" and isinstance(item.get("newText"), str) and isinstance(old, str | None)
     return path if shown and isinstance(path, str) else None
 
 
 def json_object(raw: bytes | str) -> dict[str, Any] | None:
-    """A JSON object, of whose members with one name the last counts, as for the agents; None for anything else."""
+    """Decode a JSON object, with the last member of each name as the agents do; None for anything else."""
     try:
         value: Any = msgspec.json.decode(raw)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""A form that an agent has its user fill in: each field is a question of its own, answered in words (C-8)."""
+"""A form that an agent shows its user: each field becomes a question, answered in words (C-8)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, Literal, NamedTuple, cast
 from interlock.agents.answers import picked, picked_several
 
 MAX_FIELDS = 32
-"""A form with more is declined."""
+"""A form with more fields is declined."""
 MAX_TRIES = 3
-"""A field is asked so often before the form is declined, if the answer does not fit it."""
+"""Attempts per field, if the answer does not fit it, before the form is declined."""
 YES, NO = ("yes", "y", "true"), ("no", "n", "false")
 CUSTOM = "_custom"
-"""What the field for a person's own words beside the choices of another is called (claude-agent-acp)."""
+"""Name of the field for a person's own words beside the choices of another field (claude-agent-acp)."""
 FieldType = Literal["text", "choice", "choices", "boolean", "integer", "number"]
 _TYPES: dict[str, FieldType] = {"string": "text", "boolean": "boolean", "integer": "integer", "number": "number",
                                 "array": "choices"}
 
 
 class FormOption(NamedTuple):
-    """One value that a field takes."""
+    """One value of a field."""
 
     value: str
     label: str
@@ -28,7 +28,7 @@ class FormOption(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One thing that is asked."""
+    """One field of a form."""
 
     key: str
     question: str
@@ -37,13 +37,13 @@ class Field(NamedTuple):
     choices: tuple[FormOption, ...] = ()
     required: bool = True
     custom: str = ""
-    """The key of the field that takes words other than the choices; "" if there is none."""
+    """The key of the field for words other than the choices; "" if there is none."""
     low: float | None = None
     high: float | None = None
-    """For a number its bounds, for choices how many; None is without a bound."""
+    """Bounds of a number, or of the count of choices; None for no bound."""
 
     def input(self, refusal: str) -> dict[str, Any]:
-        """What is shown of it; `refusal` says why the last answer did not fit."""
+        """Return the question's input; `refusal` says why the last answer did not fit."""
         options = [{"label": one.label, **({"description": one.description} if one.description else {})}
                    for one in self.choices]
         return {
@@ -54,15 +54,15 @@ class Field(NamedTuple):
 
 
 class Unfit(Exception):
-    """The words are no answer to the field; the text is one sentence for the person."""
+    """The words do not answer the field; the text is one sentence for the person."""
 
 
 Ask = Callable[[dict[str, Any]], Awaitable[str | None]]
-"""Puts a question, and returns the words; None is "no answer"."""
+"""Asks a question, and returns the words; None if there is no answer."""
 
 
 async def fill(fields: list[Field], ask: Ask) -> dict[str, Any] | None:
-    """Ask for every field. Returns the form's content; None if a field that is needed, or all of them, stay empty."""
+    """Ask for every field. Return the form's content; None if a required field, or all of them, stay empty."""
     content: dict[str, Any] = {}
     for field in fields:
         filled = await _fill_one(field, ask)
@@ -86,7 +86,7 @@ async def _fill_one(field: Field, ask: Ask) -> dict[str, Any] | None:
 
 
 def value_of(field: Field, text: str) -> dict[str, Any]:
-    """The content that the words come to: the field's, and that of its `custom`. Raises Unfit."""
+    """Convert the words to content: the field's, and that of its `custom`. Raises Unfit."""
     labels = [one.label for one in field.choices]
     match field.type:
         case "choice":
@@ -98,9 +98,9 @@ def value_of(field: Field, text: str) -> dict[str, Any]:
             found, rest = picked_several(text, labels)
             values = {field.key: [field.choices[index].value for index in found]} if found else {}
             if field.low is not None and len(found) < field.low and not rest:
-                raise Unfit(f"At least {field.low:g} of the choices are needed.")
+                raise Unfit(f"Choose at least {field.low:g}.")
             if field.high is not None and len(found) > field.high:
-                raise Unfit(f"At most {field.high:g} of the choices can be taken.")
+                raise Unfit(f"Choose at most {field.high:g}.")
             return {**values, **(_own_words(field, ", ".join(rest), rest[0]) if rest else {})}
         case "boolean":
             word = text.strip().casefold()
@@ -115,7 +115,7 @@ def value_of(field: Field, text: str) -> dict[str, Any]:
 
 def _own_words(field: Field, text: str, unknown: str) -> dict[str, Any]:
     if not field.custom:
-        raise Unfit(f"{unknown.strip()[:100]!r} is none of the choices.")
+        raise Unfit(f"{unknown.strip()[:100]!r} is not one of the choices.")
     return {field.custom: text}
 
 
@@ -127,13 +127,13 @@ def _number(field: Field, text: str) -> float:
     low, high = field.low, field.high
     if not float("-inf") < number < float("inf") or (low is not None and number < low) or (
             high is not None and number > high):
-        raise Unfit("The number is outside of what is taken"
+        raise Unfit("The number is out of range"
                     f"{'' if low is None else f', from {low:g}'}{'' if high is None else f', up to {high:g}'}.")
     return number
 
 
 def fields_of_schema(message: str, schema: Any) -> list[Field] | None:
-    """The fields of an elicitation's `requestedSchema`; None if it holds something that words cannot fill."""
+    """Return the fields of an elicitation's `requestedSchema`; None if a member cannot be filled with words."""
     properties = _object(_object(schema).get("properties"))
     required = _object(schema).get("required")
     needed = cast("list[Any]", required) if isinstance(required, list) else []
@@ -188,8 +188,8 @@ def _choices(schema: dict[str, Any]) -> tuple[FormOption, ...]:
 
 
 def fields_of_questions(questions: Any) -> list[Field] | None:
-    """The fields of a list of questions, each with its options (qwen, kimi); their keys are their numbers from 0. None
-    if that is not what it is."""
+    """Return the fields of a list of questions, each with its options (qwen, kimi), keyed by number from 0. None for
+    any other value."""
     listed = cast("list[Any]", questions) if isinstance(questions, list) else []
     found: list[Field] = []
     for index, one in enumerate(map(_object, listed)):

@@ -1,10 +1,10 @@
-"""Pure: the effect of a permission request of Gemini CLI 0.61.0, which sends no input at all (H-2).
+"""Read the effect of a permission request of Gemini CLI 0.61.0, which sends no input at all (H-2). Pure.
 
 | tool | read from |
 |---|---|
 | an edit | its diff, with the whole new text |
 | a command | the title; the content has the directory, the model's description, and whether it runs in the background |
-| a fetch | the title, which holds the prompt with its addresses, unless it was cut at 100 characters |
+| a fetch | the title, which contains the prompt with its addresses, unless it was cut at 100 characters |
 | an MCP tool | the content, which is the arguments as JSON up to 500 characters |
 """
 
@@ -27,14 +27,14 @@ from interlock.agents.acp.wire import text_of
 _PROMPT = ('Processing URLs and instructions from prompt: "', '"')
 _ADDRESS = "Fetching content from: "
 MAX_PROMPT_UNITS = 100
-"""UTF-16 units of a prompt in a title; a longer one is cut to this length, dots at its end."""
+"""UTF-16 units of a prompt in a title; a longer one is cut to this length, with dots at its end."""
 _DOTS = "..."
 _BACKGROUND = " [background]"
 _SERVER = " MCP Server)"
 
 
 def gemini_effect(request: RequestRead) -> Effect | None:
-    """The effect; None if the request does not hold all of it."""
+    """Return the effect; None if the request does not contain all of it."""
     own = request.own
     content = content_of(own)
     match own.kind:
@@ -54,8 +54,8 @@ def gemini_effect(request: RequestRead) -> Effect | None:
 
 
 def _command(title: str, details: str, workspace: str) -> dict[str, Any] | None:
-    """A command in its surroundings. What follows the directory is the model's own: where it could be taken for another
-    directory, or for the background, nothing is read."""
+    """Return a command with its context. The text after the directory is the model's own: if it could be mistaken for
+    another directory, or for the background mark, nothing is read."""
     if not title:
         return None
     here = f"[current working directory {workspace}]"
@@ -75,7 +75,7 @@ def _with_words(command: dict[str, Any], rest: str) -> dict[str, Any] | None:
 
 
 def _fetched(title: str) -> dict[str, Any] | None:
-    """What is fetched, and the addresses in it as the tool finds them: by blanks."""
+    """Return the fetched prompt, and the addresses in it as the tool finds them: by blanks."""
     if title.startswith(_ADDRESS):
         return {"url": title.removeprefix(_ADDRESS)}
     start, end = _PROMPT
@@ -88,7 +88,8 @@ def _fetched(title: str) -> dict[str, Any] | None:
 
 
 def _arguments(title: str, text: str) -> dict[str, Any] | None:
-    """An MCP tool and its arguments. One with a command has that as its title, and does not name its tool."""
+    """Return an MCP tool and its arguments. One with a command has the command as its title and does not name the tool.
+    """
     arguments = json_object(text) if title.endswith(_SERVER) else None
     if arguments is None or isinstance(arguments.get("command"), str):
         return None

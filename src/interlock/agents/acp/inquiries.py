@@ -1,4 +1,4 @@
-"""What an agent asks its user, and what its request is answered with (A-5, C-8)."""
+"""Questions of an agent to its user, and the replies to its requests (A-5, C-8)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from interlock.agents.acp.forms import CUSTOM, Field, FormOption, fields_of_ques
 from interlock.ports.agent import AgentQuestion, Scribe
 
 CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
-"""The answer to a permission that says no where the agent offers no option for it (A-9)."""
+"""The reply that denies a permission if the agent offers no option for that (A-9)."""
 _ASKS_ITS_USER = frozenset({"askuserquestion", "askuser"})
 """Tools, without their underscores and in lower case, whose permission is the question itself."""
 
 
 class InquiryReply(NamedTuple):
-    """The result of the agent's request; `denied` if it was a permission that was not given: `why` is by whom and why,
-    `call` the title of what did not run."""
+    """The result for the agent's request; `denied` if a permission was denied: `why` is by whom and why, `call` is the
+    title of the call that did not run."""
 
     result: dict[str, Any]
     denied: bool = False
@@ -31,12 +31,12 @@ class Inquiry(Protocol):
     """One request of the agent that a person, or a rule, answers."""
 
     async def reply(self) -> InquiryReply:
-        """Ask, and wait as long as it takes."""
+        """Ask, and wait without a limit."""
         ...
 
 
 class PermissionInquiry(NamedTuple):
-    """Whether a tool may run."""
+    """The question whether a tool may run."""
 
     question: AgentQuestion
     scribe: Scribe
@@ -52,19 +52,19 @@ class PermissionInquiry(NamedTuple):
 
 
 class LateInquiry(NamedTuple):
-    """A permission whose call is not reported whole yet. `complete` waits for that; it returns None if the turn is over
-    by then."""
+    """A permission whose call is not reported completely yet. `complete` waits for that; it returns None if the turn
+    ends first."""
 
     complete: Callable[[], Awaitable[Inquiry | None]]
 
     async def reply(self) -> InquiryReply:
-        """Wait for the whole, then ask."""
+        """Wait for the complete call, then ask."""
         found = await self.complete()
         return InquiryReply(CANCELLED) if found is None else await found.reply()
 
 
 class FormInquiry(NamedTuple):
-    """Fields to be filled in, each a question in words. `about` says which call asks them."""
+    """Fields to be filled in, each a question in words. `about` is the call that asks them."""
 
     fields: list[Field]
     about: AgentQuestion
@@ -79,12 +79,12 @@ class FormInquiry(NamedTuple):
     async def _ask(self, shown: dict[str, Any]) -> str | None:
         if self.over():
             return None
-        asked = self.about._replace(title=str(shown["question"]), input_json=msgspec.json.encode(shown), options=[],
+        question = self.about._replace(title=str(shown["question"]), input_json=msgspec.json.encode(shown), options=[],
                                     wants="QUESTION")
-        return (await self.scribe.ask(asked)).text
+        return (await self.scribe.ask(question)).text
 
     async def reply(self) -> InquiryReply:
-        """The answer to `elicitation/create`."""
+        """Return the answer to `elicitation/create`."""
         content = await self.content()
         if content is not None:
             return InquiryReply({"action": "accept", "content": content})
@@ -92,14 +92,14 @@ class FormInquiry(NamedTuple):
 
 
 class AnsweredPermission(NamedTuple):
-    """A permission that carries questions: its yes carries the answers (qwen)."""
+    """A permission that represents questions: its yes carries the answers (qwen)."""
 
     form: FormInquiry
     yes: str
     no: str | None
 
     async def reply(self) -> InquiryReply:
-        """The answers as texts by the number of their question, beside the option that submits them."""
+        """Return the answers as texts by the number of their question, beside the option that submits them."""
         content = await self.form.content()
         if content is None:
             return InquiryReply(_selected(self.no) if self.no is not None else CANCELLED, denied=True)
@@ -114,7 +114,7 @@ class ChosenPermission(NamedTuple):
     no: str | None
 
     async def reply(self) -> InquiryReply:
-        """The option that the words name."""
+        """Return the option that the words name."""
         content = await self.form.content()
         if content is None:
             return InquiryReply(_selected(self.no) if self.no is not None else CANCELLED, denied=True)
@@ -122,7 +122,7 @@ class ChosenPermission(NamedTuple):
 
 
 def inquiry_of(asked: wire.Permission, question: AgentQuestion, scribe: Scribe, over: Callable[[], bool]) -> Inquiry:
-    """What a `session/request_permission` really asks. `question` is it as a permission."""
+    """Return the inquiry behind a `session/request_permission`. `question` is the request as a permission."""
     meta = asked.tool_call.meta or {}
     yes = [option for option in asked.options if option.kind == "allow_once"]
     no = next((option.option_id for option in asked.options if option.kind == "reject_once"), None)
@@ -140,13 +140,14 @@ def inquiry_of(asked: wire.Permission, question: AgentQuestion, scribe: Scribe, 
 
 def elicited(asked: wire.Elicitation, about: AgentQuestion, scribe: Scribe, over: Callable[[], bool]
              ) -> FormInquiry | None:
-    """The form of an `elicitation/create`; None if it is not one that words can fill in."""
+    """Return the form of an `elicitation/create`; None if words cannot fill it in."""
     fields = fields_of_schema(asked.message, asked.requested_schema) if asked.mode == "form" else None
     return None if fields is None else FormInquiry(fields, about, scribe, over)
 
 
 def _why(message: str | None) -> dict[str, Any]:
-    """Who denied it and why, as ACP's `_meta`: its outcome has no field for that (Y-5). See `denied_calls`, too."""
+    """Return who denied it and why, as ACP's `_meta`: its outcome has no field for that (Y-5). See also `denied_calls`.
+    """
     return {"_meta": {"interlock": {"denied": message}}} if message else {}
 
 

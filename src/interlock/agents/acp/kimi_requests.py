@@ -1,7 +1,7 @@
-"""Pure: the effect of a permission request of Kimi Code 2.1.0, which names a tool and shortens what it does (H-2).
+"""Read the effect of a permission request of Kimi Code 2.1.0, which names a tool and shortens its arguments (H-2).
 
-The arguments are in the announcement, as the model wrote them. They are taken only if the request is for the tool that
-was announced, and its words fit them.
+The arguments are in the announcement, as the model wrote them. They are used only if the request is for the announced
+tool and its words match them. Pure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Tool(NamedTuple):
     """Its kind, if the announcement says `other`."""
 
 
-# No other tool of this version asks: a request for one, such as FetchURL, Skill or Agent, is only described.
+# No other tool of this version asks: a request for one, such as FetchURL, Skill or Agent, counts as described only.
 _TOOLS: Mapping[str, _Tool] = {
     "Bash": _Tool((_Words("Running: ", "command"), _Words("Starting background: ", "command")), "execute"),
     "Write": _Tool((_Words("Writing ", "path"),), "edit"),
@@ -42,26 +42,26 @@ _TOOLS: Mapping[str, _Tool] = {
 
 
 def kimi_effect(request: RequestRead) -> Effect | None:
-    """The announced arguments; None if the request does not fit them, or is for a tool that was not tried."""
+    """Return the announced arguments; None if the request does not match them, or is for an untested tool."""
     own, announced = request.own, request.announced
     words = text_of(content_of(own))
     arguments = json_object(text_of(announced.content))
     if arguments is None or not own.title or own.title != announced.title or not words.startswith(_ASKS):
         return None
-    said = words.removeprefix(_ASKS)
+    request_words = words.removeprefix(_ASKS)
     if own.title.startswith(_MCP):
-        return Effect(with_input(own, arguments)) if said == f"Approve {own.title}" else None
+        return Effect(with_input(own, arguments)) if request_words == f"Approve {own.title}" else None
     tool = _TOOLS.get(own.title)
-    if tool is None or not any(_named(one, said, arguments) for one in tool.words):
+    if tool is None or not any(_named(one, request_words, arguments) for one in tool.words):
         return None
     return Effect(with_input(own, arguments, tool.kind))
 
 
-def _named(words: _Words, said: str, arguments: dict[str, Any]) -> bool:
+def _named(words: _Words, request_words: str, arguments: dict[str, Any]) -> bool:
     value = arguments.get(words.member)
-    if not isinstance(value, str) or not said.startswith(words.act):
+    if not isinstance(value, str) or not request_words.startswith(words.act):
         return False
-    shown = said.removeprefix(words.act)
+    shown = request_words.removeprefix(words.act)
     if words.member == "cron":  # It is shown with single blanks.
         value = " ".join(value.split())
     return value.startswith(shown.removesuffix(_CUT)) if shown.endswith(_CUT) else shown == value

@@ -1,7 +1,7 @@
-"""Pure: in which modes each known ACP agent asks before its tools (H-11).
+"""The modes in which each known ACP agent asks before its tools (H-11). Pure.
 
-A table of modes that ask, never one of modes that do not: a mode with a new name, or of an unknown agent, does not
-count as asking until a check has seen it ask, or the agent's config names it in `asking_modes`.
+The table lists modes that ask, never modes that do not: a mode with a new name, or of an unknown agent, counts as
+asking only once a check has seen it ask, or the agent's config names it in `asking_modes`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class ModeTable(NamedTuple):
-    """When an agent asks. Mode ids are in lower case."""
+    """The conditions under which an agent asks. Mode ids are in lower case."""
 
     modes: frozenset[str] = frozenset()
     open_in: str = ""
-    """The mode that it is put into when it opens in one that is not in `modes` and its config names none."""
+    """The mode for an agent that opens in one outside `modes` and has none in its config."""
     options: Mapping[str, str] = _NONE
     """Config options, by their id, and the one value of each with which it asks."""
     env: Mapping[str, str] = _NONE
-    """Variables that it must have been started with: without them its modes say nothing."""
+    """Variables that it must be started with: without them its modes prove nothing."""
     meta: Mapping[str, Any] = _NONE
-    """Put into `_meta` of its `session/new`: with this it asks before commands that it takes for reading, too."""
+    """Put into `_meta` of its `session/new`: makes it ask also before commands that it considers read-only."""
     known: bool = True
-    """Whether the agent is one of the table's."""
+    """Whether the agent is in the table."""
 
 
 def _modes(*ids: str, open_in: str = "", options: Mapping[str, str] = _NONE,
@@ -37,11 +37,11 @@ def _modes(*ids: str, open_in: str = "", options: Mapping[str, str] = _NONE,
 _COPILOT = "https://agentclientprotocol.com/protocol/session-modes#"
 _ALL = '{"*":"ask"}'
 _OWN_SETTINGS = "CLAUDE_MODEL_CONFIG"
-"""With this variable claude-agent-acp makes settings of its own, and settings in `_meta` would take their place."""
+"""With this variable claude-agent-acp makes settings of its own, which settings in `_meta` would replace."""
 KNOWN: Mapping[str, ModeTable] = MappingProxyType({
     "@agentclientprotocol/claude-agent-acp": _modes(
         "default", "plan", open_in="default",
-        # A rule to ask comes before each rule to allow, and after each to deny: the user's own stay as strict.
+        # A rule to ask precedes each rule to allow, and follows each rule to deny: the user's own stay as strict.
         meta={"claudeCode": {"options": {"settings": {"permissions": {"ask": ["Bash"]}}}}}),
     "@agentclientprotocol/codex-acp": _modes("read-only", open_in="read-only"),
     "@mistralai/mistral-vibe": _modes("ask", open_in="ask"),
@@ -56,12 +56,12 @@ KNOWN: Mapping[str, ModeTable] = MappingProxyType({
     "qwen-code": _modes("default", "plan", open_in="default"),
 })
 """By `agentInfo.name` in lower case. Each mode was seen asking, or refusing, before the agent's shell and its edits:
-`tests/agents/test_lab_modes.py` drives the real ones. goose's `chat` is not there: it reports calls that it skips as
-completed, which look as if they had run."""
+`tests/agents/test_lab_modes.py` drives the real ones. goose's `chat` is missing: it reports calls that it skips as
+completed, so they look as if they had run."""
 
 
 def asking_of(agent_name: str, environment: Mapping[str, str], seen: Iterable[str] = ()) -> ModeTable:
-    """When this agent asks. `seen` are the modes that a check saw asking, or that the agent's config names."""
+    """Return when this agent asks. `seen` are the modes that a check saw asking, or that the agent's config names."""
     found = KNOWN.get(agent_name.casefold(), ModeTable(known=False))
     modes = found.modes
     if any(environment.get(name) != value for name, value in found.env.items()):
@@ -71,7 +71,7 @@ def asking_of(agent_name: str, environment: Mapping[str, str], seen: Iterable[st
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Two values of `_meta` in one: objects member by member, for anything else the second."""
+    """Merge two values of `_meta`: objects member by member, for anything else the second."""
     both = {name: merged(cast("Mapping[str, Any]", under[name]), cast("Mapping[str, Any]", over[name]))
             for name in under.keys() & over.keys()
             if isinstance(under[name], Mapping) and isinstance(over[name], Mapping)}

@@ -1,4 +1,4 @@
-"""The agent's requests that wait for a person, by their JSON-RPC id: an id that names two of them gets no yes (A-5)."""
+"""The agent's requests that wait for a person, by their JSON-RPC id: an ambiguous id never gets a yes (A-5)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from interlock.jsonrpc import RpcRequest
 
 MAX_REPEATED_IDS = 256
-"""Ids that were used for two open requests and are refused from then on; with more, every request is refused."""
+"""Ids of two open requests at once, which are refused from then on; with more, every request is refused."""
 
 
 class Waiting(NamedTuple):
@@ -19,10 +19,10 @@ class Waiting(NamedTuple):
 
 
 class OpenRequests:
-    """Those that wait now, and the ids that can no longer be answered with a yes.
+    """Waiting requests, and the ids that can no longer be answered with a yes.
 
     An agent matches an answer to its request by the id alone. While two of its requests have one id, a yes for the
-    first may be read as the answer to the second, so both are denied, and so is every later request under that id.
+    first may be read as the answer to the second, so both are denied, and so is every later request with that id.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class OpenRequests:
         self._repeated: set[str] = set()
 
     def add(self, request: RpcRequest, task: asyncio.Task[None]) -> None:
-        """Keep a request until it is taken, or its task is done."""
+        """Store a request until it is removed, or its task is done."""
         waiting = self._waiting[_key(request.request_id)] = Waiting(request, task)
         task.add_done_callback(lambda _: self._remove(waiting))
 
@@ -52,5 +52,5 @@ class OpenRequests:
 
 
 def _key(request_id: int | str | float) -> str:
-    """An id as an agent in JavaScript may look it up: 1, 1.0 and "1" are the same property of an object."""
+    """Return an id as an agent in JavaScript may look it up: 1, 1.0 and "1" are the same property of an object."""
     return str(int(request_id)) if isinstance(request_id, float) and request_id.is_integer() else str(request_id)

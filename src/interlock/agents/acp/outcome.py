@@ -1,4 +1,4 @@
-"""Pure: how a prompt ended, from what ACP says of it (agents.md) to a TurnOutcome (A-2)."""
+"""Convert the end of an ACP prompt (agents.md) to a TurnOutcome (A-2). Pure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _STOPS: dict[str, StopReason] = {
     "refusal": "end_turn",
     "cancelled": "cancelled",
 }
-_REFUSED = ("AgentRefused", "The agent refused to go on with this prompt.")
+_REFUSED = ("AgentRefused", "The agent refused to continue with this prompt.")
 
 AFTER_NO = ("AgentStopped", "The agent ended its turn because a permission was denied.")
-EMPTY_TURN = ("EmptyTurn", "The agent ended its turn without a word and without using a tool. Some agents do so when "
-              "their model cannot be reached or refuses them: look at the agent's own settings and log.")
+EMPTY_TURN = ("EmptyTurn", "The agent ended its turn without text and without a tool call. Some agents do so when "
+              "their model cannot be reached or refuses them: check the agent's own settings and log.")
 
 
 def answered(result: Prompted, usage: TurnUsage) -> TurnOutcome:
-    """The prompt was answered."""
+    """Return the outcome of a prompt that was answered."""
     stop = _STOPS.get(result.stop_reason)
     notice = _REFUSED if result.stop_reason == "refusal" else None
     if stop is None:
@@ -34,20 +34,20 @@ def answered(result: Prompted, usage: TurnUsage) -> TurnOutcome:
 
 
 def failed(error: RpcError) -> TurnOutcome:
-    """The prompt was answered with an error: what our own agent ran has failed, or the agent itself."""
+    """Return the outcome of a prompt answered with an error: a command of our own agent failed, or the agent itself."""
     exit_code = _exit_code(error.data)
     code = Code.UPSTREAM_ERROR if exit_code is None else Code.PROCESS_EXIT
     return TurnOutcome("error", error=(code, str(error)), exit_code=exit_code)
 
 
 def died(ended: ProcessExit) -> TurnOutcome:
-    """The process ended in mid-turn (A-2)."""
+    """Return the outcome of a turn in which the process ended (A-2)."""
     clean = ended.code == 0
     return TurnOutcome("end_turn" if clean else "error", process=ended, unanswered=clean)
 
 
 def _exit_code(holder: Any) -> int | None:
-    """`interlock.exit_code` of an error's data or a result's `_meta`."""
+    """Return `interlock.exit_code` of an error's data or a result's `_meta`."""
     if not isinstance(holder, dict):
         return None
     ours = cast("dict[str, Any]", holder).get("interlock")

@@ -1,22 +1,22 @@
-"""Pure: where each agent puts the effect of a permission request, if that is not in its raw input (H-2).
+"""Read the effect of a permission request for agents that do not put it into the raw input (H-2). Pure.
 
-A reader is only for the versions that were tried. It returns what runs byte for byte, or nothing: then the request
-counts as described. What a reader takes from an announcement it takes only if the id was announced once; what then runs
-is compared with it (H-3).
+A reader applies only to tested versions. It returns exactly what runs, or nothing: then the request counts as
+described. A reader uses an announcement only if the id was announced once; the call that runs is compared with it
+(H-3).
 
-| agent | what its request holds | read from |
+| agent | its request contains | read from |
 |---|---|---|
 | Gemini CLI | a title; for edits a diff with the whole new text | these and its words (`gemini_requests`) |
 | Kimi Code | the tool's name, and an argument shortened to a line | the arguments that it announced (`kimi_requests`) |
 | Mistral Vibe | an id | the call that it announced |
 | OpenCode, Kilo | a part of the input, or a path and a diff | the input that it reports before or just after |
 | codex-acp, file changes | the paths | the diffs that it announced |
-| codex-acp, MCP tools | an id | the call that it announced, if no other tool of that server is at work |
+| codex-acp, MCP tools | an id | the call that it announced, if no other tool of that server is running |
 | Hermes | for edits the tool's name and arguments | the arguments |
 | Copilot, qwen, goose, claude-agent-acp, codex-acp (commands) | the whole input | the request itself |
 
-The request itself does not hold it, so it is described: a fetch of Gemini CLI whose prompt is longer than 100
-characters, its MCP tools with more than 500 characters of arguments or with a command, a background command of it in
+A request counts as described if it does not contain the effect: a fetch of Gemini CLI whose prompt is longer than 100
+characters, its MCP tools with more than 500 characters of arguments or with a command, its background commands in
 another directory; a file that codex-acp moves or deletes, or whose change is too large for it to show.
 """
 
@@ -43,7 +43,7 @@ from interlock.agents.acp.kimi_requests import kimi_effect
 from interlock.agents.acp.wire import AskedCall, Implementation
 
 _WRITES = ({"kind": "add"}, {"kind": "update"})
-"""What codex-acp says of changes whose two texts are the change; a deleted file looks like an emptied one."""
+"""codex-acp's kinds of changes that two texts describe fully; a deleted file looks like an emptied one."""
 
 
 def _vibe(request: RequestRead) -> Effect | None:
@@ -60,7 +60,7 @@ def _announced_call(announced: AcpToolCall) -> AskedCall:
 
 
 def _open_code(request: RequestRead) -> Effect | None:
-    """The input that it reports when a call begins to run. Its request holds only what its own rules look at: of a
+    """Use the input that it reports when a call begins to run. Its request contains only what its own rules check: of a
     command not the directory, of a sub-agent not its task, of an MCP tool nothing."""
     own = request.own
     if own.kind == "edit" and content_of(own):
@@ -70,9 +70,9 @@ def _open_code(request: RequestRead) -> Effect | None:
     if asked is None or whole is None or not request.announced.begun:
         return Effect(own, partial=True)
     if own.kind == "other" and not asked.keys() <= whole.keys():
-        return None  # About a directory outside of the workspace that the call needs.
+        return None  # The request is about a directory outside of the workspace that the call needs.
     if any(whole.get(name, value) != value for name, value in asked.items()):
-        return Effect(own, partial=True)  # Not about the call that was reported.
+        return Effect(own, partial=True)  # The request is not about the call that was reported.
     return Effect(with_input(own, {**whole, **asked})) if whole or asked else None  # The request may add defaults.
 
 
@@ -84,8 +84,8 @@ def _codex(request: RequestRead) -> Effect | None:
 
 
 def _codex_edit(own: AskedCall, announced: AcpToolCall) -> Effect | None:
-    """The announced diffs. A moved file has its diff under its new path, one that is too large has none: then the paths
-    of the diffs are not those of the request, in their order."""
+    """Use the announced diffs. The diff of a moved file has its new path, a file that is too large has none: then the
+    paths of the diffs are not those of the request, in their order."""
     if announced.kind != "edit" or not announced.content:
         return None
     shown = with_content(own, announced.content)
@@ -96,8 +96,8 @@ def _codex_edit(own: AskedCall, announced: AcpToolCall) -> Effect | None:
 
 
 def _codex_mcp(request: RequestRead) -> Effect | None:
-    """It finds the call that a server's question is about by the server alone: with two of them at work it may name the
-    other one."""
+    """Use the announced call. codex-acp finds the call of a server's question by the server alone: with two calls
+    running it may name the wrong one."""
     server = _server(request.announced)
     if request.own.title or server is None or any(_server(one) == server for one in request.others):
         return None
@@ -105,7 +105,7 @@ def _codex_mcp(request: RequestRead) -> Effect | None:
 
 
 def _server(call: AcpToolCall) -> str | None:
-    """The MCP server of a codex-acp call."""
+    """Return the MCP server of a codex-acp call."""
     found = json_object(call.announced_json)
     if found is None or found.keys() != {"server", "tool", "arguments"}:
         return None
@@ -115,7 +115,7 @@ def _server(call: AcpToolCall) -> str | None:
 def _hermes(request: RequestRead) -> Effect | None:
     whole = json_object(bytes(request.own.raw_input)) if not is_empty(request.own.raw_input) else None
     if request.own.kind == "execute":
-        return Effect(request.own, partial=True)  # The directory of a command is not in it.
+        return Effect(request.own, partial=True)  # It lacks the directory of a command.
     if request.own.kind != "edit" or whole is None or whole.keys() != {"tool", "arguments"}:
         return None
     arguments = json_object(msgspec.json.encode(whole["arguments"]))
@@ -135,12 +135,12 @@ READERS: Mapping[tuple[str, str], Reader] = {
 
 
 def reader_of(agent: Implementation) -> Reader | None:
-    """The reader for an agent of this version; None for one that puts all into the input, or was not tried."""
+    """Return the reader for an agent of this version; None if its input is complete, or the version is untested."""
     return READERS.get((agent.name.casefold(), agent.version or ""))
 
 
 def read(reader: Reader | None, request: RequestRead) -> Effect:
-    """The request with its effect, as far as it can be read."""
+    """Return the request with its effect, as far as it can be read."""
     if reader is None:
         return Effect(request.own)
     if request.announced.repeated:

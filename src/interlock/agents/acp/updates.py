@@ -1,4 +1,4 @@
-"""What an ACP agent sends during a prompt, passed to the turn writer in the order in which it was sent."""
+"""Forward an ACP agent's updates during a prompt to the scribe, in their order."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from interlock.ports.agent import AgentQuestion, Option, Scribe, TurnUsage
 from interlock.protocol.codes import Code
 
 INPUT_WAIT_S = 3.0
-"""An agent that reports a call's whole input right after its request has so long for that; then the request counts as
-described."""
+"""Limit for an agent that reports a call's whole input right after its request; then the request counts as described.
+"""
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 
 
@@ -33,7 +33,7 @@ class AcpUpdates:
 
     def __init__(self, session_id: str, choices: Choices, tokens: Tokens, reader: Reader | None = None,
                  workspace: str = "") -> None:
-        """`reader` finds the effect of a permission request where this agent puts it."""
+        """`reader` finds the effect of a permission request in this agent's format."""
         self._session_id = session_id
         self._reader = reader
         self._workspace = workspace
@@ -44,29 +44,29 @@ class AcpUpdates:
         self._cost = 0.0
         self._cost_before = 0.0
         self.spoke = False
-        """Whether the prompt has brought text, a file or a tool call."""
+        """Whether the prompt has produced text, a file or a tool call."""
         self.cancelled = False
-        """Whether its end was asked for: nothing more is asked of a person."""
+        """Whether a cancel was requested: no further question reaches a person."""
         self._asked_elsewhere = False
-        """Whether it asked for a permission under another session's id; that is said once."""
+        """Whether it asked for a permission under another session's id; reported once."""
         self._reported = asyncio.Event()
         """Set, and replaced, when a tool call was reported or the prompt was answered."""
 
     def begin(self, scribe: Scribe) -> None:
-        """A prompt starts."""
+        """Start a prompt."""
         self._scribe = scribe
         self.spoke = self.cancelled = self._asked_elsewhere = False
         self._cost_before = self._cost
         self._tokens.begin()
 
     def end(self) -> None:
-        """It has been answered: what is said later belongs to no turn."""
+        """End the prompt: later updates belong to no turn."""
         self._scribe = None
         self._calls.end_all()
         self._wake()
 
     async def take(self, params: bytes) -> None:
-        """One `session/update`. Raises msgspec.DecodeError where it is not one."""
+        """Handle one `session/update`. Raises msgspec.DecodeError for anything else."""
         update = wire.UPDATE.decode(params)
         if update.session_id != self._session_id:
             return
@@ -87,7 +87,7 @@ class AcpUpdates:
             case "config_option_update":
                 self._choices.reported_options(wire.CONFIG_OPTIONS.decode(update.update).config_options)
             case _:
-                # The user's own message, plans, commands, and whatever a vendor adds: nothing for a turn.
+                # The user's own message, plans, commands, and vendors' additions: not part of a turn.
                 return
 
     async def _chunk(self, raw: msgspec.Raw, kind: Literal["text", "thinking"]) -> None:
@@ -135,7 +135,8 @@ class AcpUpdates:
             )
 
     async def _plan(self, plan: wire.AgentPlan) -> None:
-        """A plan comes whole each time (J-14); how many of its entries are done is the turn's progress (S-5)."""
+        """Forward a plan, which is sent whole each time (J-14); the share of done entries is the turn's progress (S-5).
+        """
         if self._scribe is None:
             return
         await self._scribe.plan([plan_step(entry.content, entry.status, entry.priority) for entry in plan.entries])
@@ -153,13 +154,13 @@ class AcpUpdates:
             )
 
     async def warn(self, code: str, sentence: str) -> None:
-        """Report what was wrong to the turn that is open, if any."""
+        """Report a problem to the open turn, if any."""
         if self._scribe is not None:
             await self._scribe.warn(code, sentence)
 
     async def inquiry(self, method: str, params: bytes) -> Inquiry | None:
-        """What a request asks the user, its call announced; None if no prompt runs that could ask, or if it cannot be
-        asked. Raises msgspec.DecodeError if it is not such a request."""
+        """Announce a request's call and return its inquiry; None if no prompt runs that could ask, or if it cannot be
+        asked. Raises msgspec.DecodeError for any other request."""
         if method == "elicitation/create":
             return await self._elicitation(wire.ELICITATION.decode(params))
         asked, own = wire.PERMISSION.decode(params), wire.ASKED_PERMISSION.decode(params).tool_call
@@ -176,7 +177,7 @@ class AcpUpdates:
 
     async def _with_input(self, asked: wire.Permission, own: wire.AskedCall, over: Callable[[], bool]
                           ) -> Inquiry | None:
-        """The permission, once the call's whole input was reported, or the time for that is up."""
+        """Return the permission once the call's whole input is reported, or at the time limit."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(INPUT_WAIT_S):
                 while not over() and not self._begun(asked.tool_call.tool_call_id):
@@ -192,7 +193,7 @@ class AcpUpdates:
         self._reported = asyncio.Event()
 
     async def _elsewhere(self, asked: wire.Permission, scribe: Scribe) -> bool:
-        """Whether a permission is asked for under another session's id."""
+        """Return whether a permission is requested under another session's id."""
         if asked.session_id == self._session_id:
             return False
         if not self._asked_elsewhere:
@@ -219,7 +220,7 @@ class AcpUpdates:
         return form
 
     async def question(self, asked: wire.Permission, own: wire.AskedCall) -> tuple[AgentQuestion, Scribe] | None:
-        """What a `session/request_permission` asks, its call announced; None where no prompt runs that could ask."""
+        """Announce the call of a `session/request_permission` and return its question; None if no prompt runs."""
         if self._scribe is None:
             return None
         scribe = self._scribe
@@ -241,16 +242,16 @@ class AcpUpdates:
 
 
 def _subject(effect: Effect, call: AcpToolCall, before: tuple[bytes, bytes], options: list[Option]) -> AgentQuestion:
-    """The question by what the request itself says, and not by what was announced or asked under its id `before`: the
-    last input, and the last that was announced (H-1)."""
-    asked = effect.call
-    own = bytes(asked.raw_input) if not is_empty(asked.raw_input) else b""
-    kind = asked.kind or call.kind
+    """Make the question from the request itself, not from what was announced or request under its id `before`: the last
+    input, and the last that was announced (H-1)."""
+    request = effect.call
+    own = bytes(request.raw_input) if not is_empty(request.raw_input) else b""
+    kind = request.kind or call.kind
     return AgentQuestion(
-        call.invocation_id, call.name, asked.title or call.title or call.name, own or b"{}", options, kind,
-        locations=tuple(location.path for location in asked.locations or []),
-        content_json=None if is_empty(asked.content) else bytes(asked.content),
+        call.invocation_id, call.name, request.title or call.title or call.name, own or b"{}", options, kind,
+        locations=tuple(location.path for location in request.locations or []),
+        content_json=None if is_empty(request.content) else bytes(request.content),
         described=effect.partial or (lacks_effect(kind, own) and not effect.whole),
         changed=own not in before and before[0] != b"{}" and not announces(before[0], own or b"{}",
-                                                                           bytes(asked.content)),
+                                                                           bytes(request.content)),
     )

@@ -1,4 +1,4 @@
-"""Pure: the tokens of a turn, from the different places in which agents report them (T-2)."""
+"""The tokens of a turn, from the different places in which agents report them (T-2). Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES = {
     "cache_write_tokens": ("cachedWriteTokens", "cacheWriteInputTokens", "cached_write_tokens"),
     "thinking_tokens": ("thoughtTokens", "reasoningOutputTokens", "thought_tokens"),
 }
-"""Each figure, and what it is called: by ACP, by codex-acp's and claude-agent-acp's quota, by gemini's."""
+"""Each figure with its names: ACP's, that of codex-acp's and claude-agent-acp's quota, gemini's."""
 
 
 class Tokens:
@@ -33,8 +33,8 @@ class Tokens:
         self._chunks = TurnUsage()
 
     def chunk(self, meta: dict[str, Any] | None) -> TurnUsage | None:
-        """Add what a chunk says that one request to the model took (qwen). Returns the turn's totals so far, or None if
-        the chunk says nothing of it."""
+        """Add the tokens of one model request that a chunk reports (qwen). Return the turn's totals so far, or None if
+        the chunk reports none."""
         figures = _figures((meta or {}).get("usage"))
         if figures is None:
             return None
@@ -42,7 +42,8 @@ class Tokens:
         return self._chunks
 
     def result(self, result: Prompted) -> TurnUsage:
-        """The turn's tokens: from its result, else from its `_meta.quota` (gemini), else the sum of its chunks."""
+        """Return the turn's tokens: from its result, else from its `_meta.quota` (gemini), else the sum of its chunks.
+        """
         reported = _figures(result.usage) or _figures(_quota(result.meta))
         if reported is None:
             return self._chunks
@@ -58,7 +59,7 @@ def _quota(meta: dict[str, Any] | None) -> Any:
 
 
 def _figures(reported: Any) -> TurnUsage | None:
-    """What of an object's members are counts of tokens; None if none is."""
+    """Return the counts of tokens among an object's members; None if there is none."""
     if not isinstance(reported, dict):
         return None
     members = cast("dict[str, Any]", reported)
@@ -77,7 +78,7 @@ def _added(total: TurnUsage, more: TurnUsage) -> TurnUsage:
 
 
 def _grown(before: TurnUsage, now: TurnUsage) -> TurnUsage:
-    """What the session's totals grew by. Totals that shrank began again, in an agent that lost its session."""
+    """Return the growth of the session's totals. Totals that shrank restarted, in an agent that lost its session."""
     grown: dict[str, int] = {}
     for field in _NAMES:
         figure, earlier = getattr(now, field), getattr(before, field) or 0

@@ -1,6 +1,6 @@
-"""The shapes of ACP that the adapter reads, as tolerant as agents are different: what it does not read may be anything.
+"""The ACP messages that the adapter reads. Tolerant, since agents differ: members that are not read may be anything.
 
-The SDK's own models (pydantic) refuse a message for one unknown word in it, and cost ten times as much to read.
+The SDK's own models (pydantic) reject a message for one unknown word, and take ten times as long to decode.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RAW = msgspec.Raw(b"")
 
 
 def mcp_servers(servers: Iterable[McpServer]) -> list[dict[str, Any]]:
-    """`mcpServers` of `session/new` and `session/load`."""
+    """Return `mcpServers` of `session/new` and `session/load`."""
     return [{"type": "http", "name": one.name, "url": one.url, "headers": _pairs(one.headers)} if one.url else
             {"name": one.name, "command": one.command, "args": list(one.args), "env": _pairs(one.env)}
             for one in servers]
@@ -86,7 +86,7 @@ class Models(msgspec.Struct, rename="camel"):
 
 
 class ConfigOption(msgspec.Struct, rename="camel"):
-    """One thing that a session lets be chosen; a select's options may be grouped."""
+    """One setting of a session; a select's options may be grouped."""
 
     id: str
     category: str | None = None
@@ -96,7 +96,7 @@ class ConfigOption(msgspec.Struct, rename="camel"):
 
 
 class ConfigOptions(msgspec.Struct, rename="camel"):
-    """`config_option_update`, and the answer to `session/set_config_option`: all options as they are now."""
+    """`config_option_update`, and the answer to `session/set_config_option`: all options with their current values."""
 
     config_options: list[ConfigOption] = []
 
@@ -154,7 +154,7 @@ class AcpToolCallWire(msgspec.Struct, rename={
 
 
 class AskedCall(msgspec.Struct, rename={"raw_input": "rawInput"}):
-    """The `toolCall` of a permission as it is asked about: its own input and content, verbatim (H-1)."""
+    """The `toolCall` of a permission request: its own input and content, verbatim (H-1)."""
 
     title: str | None = None
     kind: str | None = None
@@ -164,7 +164,7 @@ class AskedCall(msgspec.Struct, rename={"raw_input": "rawInput"}):
 
 
 class AskedPermission(msgspec.Struct, rename={"tool_call": "toolCall"}):
-    """`session/request_permission`, for what it asks about."""
+    """`session/request_permission`, for its tool call."""
 
     tool_call: AskedCall
 
@@ -185,7 +185,7 @@ class PlanEntry(msgspec.Struct):
 
 
 class AgentPlan(msgspec.Struct):
-    """`plan`: the whole plan as it stands."""
+    """`plan`: the whole current plan."""
 
     entries: list[PlanEntry] = []
 
@@ -262,7 +262,7 @@ CANCEL_REQUEST = msgspec.json.Decoder(CancelRequest)
 
 
 def options_in(answer: bytes) -> list[ConfigOption]:
-    """The config options in the answer to a call that sets something; agents answer `null`, `{}` or all of them."""
+    """Return the config options in the answer to a setting request; agents answer `null`, `{}` or all of them."""
     try:
         return CONFIG_OPTIONS.decode(answer).config_options
     except msgspec.MsgspecError:
@@ -270,7 +270,7 @@ def options_in(answer: bytes) -> list[ConfigOption]:
 
 
 def text_of(content: list[dict[str, Any]] | None) -> str:
-    """The text of a tool call's content, block by block on lines of its own."""
+    """Return the text of a tool call's content, one block per line."""
     found: list[str] = []
     for item in content or []:
         block = item.get("content") if item.get("type") == "content" else None

@@ -1,4 +1,4 @@
-"""The builtin agent as the runner drives it (A-7, B-1). Needs the extra `agent`."""
+"""The builtin agent's interface to the runner (A-7, B-1). Needs the extra `agent`."""
 
 from __future__ import annotations
 
@@ -35,66 +35,66 @@ FEATURES = Features(
 
 
 class BuiltinAgent:
-    """Our own loop over a model. There is no process but those of its shell tool."""
+    """Our own loop over a model. Only its shell tool starts processes."""
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
         self._conversation: late.BuiltinConversation | None = None
 
     async def open(self, opening: AgentStart) -> Started:
-        """Look that a model can be asked, and load what asks it. Raises AgentStartFailed."""
+        """Check that a model is available, and load the code for it. Raises AgentStartFailed."""
         try:
             choice = choose(opening.spec, opening.keys)
-            # The import takes seconds: the runner's other sessions go on meanwhile.
+            # The import takes seconds: the runner's other sessions continue meanwhile.
             module, asking = await asyncio.to_thread(_load)
             self._conversation = await asyncio.to_thread(module.BuiltinConversation, opening, self._spawn, choice,
                                                          asking.ModelTimeouts())
         except ModelUnavailable as error:
             raise AgentStartFailed(str(error)) from None
-        # The transcript is its memory: the gateway sends it, however often the agent is opened again.
+        # The transcript is its memory: the gateway sends it at each opening.
         return Started(FEATURES, opening.spec.name or "Interlock", model=choice.name, resumed=opening.resume)
 
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """One prompt, to its end."""
+        """Run one prompt to its end."""
         return await self._opened().prompt(prompt, scribe)
 
     async def cancel(self) -> None:
-        """Break the request or the tool off; what is asked is denied by the runner."""
+        """Abort the request or the tool; the runner denies open questions."""
         if self._conversation is not None:
             self._conversation.cancel()
 
     async def switch_mode(self, mode: str) -> None:
-        """`plan` or `default` (A-6). Raises SettingRefused for another."""
+        """Switch to `plan` or `default` (A-6). Raises SettingRefused for another."""
         self._opened().switch_mode(mode)
 
     async def settle(self, settings: PromptSettings) -> None:
-        """The context, the mode, the model and the options of the next prompt. Raises SettingRefused."""
+        """Apply the context, the mode, the model and the options of the next prompt. Raises SettingRefused."""
         await asyncio.to_thread(self._opened().settle, settings)
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Sum up what the plan names (T-6, Z-4). Raises CompactionFailed."""
+        """Summarise the entries of the plan (T-6, Z-4). Raises CompactionFailed."""
         if self._conversation is None:
             raise CompactionFailed("The session is not open.")
         return await self._conversation.compact(request, spent)
 
     async def pause(self) -> None:
-        """Nothing: it stops at its next question, which the runner keeps back (C-6)."""
+        """Do nothing: it stops at its next question, whose answer the runner holds back (C-6)."""
 
     async def resume(self) -> None:
-        """Nothing: the runner lets the answers go."""
+        """Do nothing: the runner delivers the answers."""
 
     async def close(self) -> ProcessExit | None:
-        """End what runs, with all that it started (A-4)."""
+        """End what runs, with everything that it started (A-4)."""
         if self._conversation is not None:
             await self._conversation.close()
         return None
 
     async def gone(self) -> ProcessExit:
-        """Never returns: there is no process that could end by itself."""
+        """Never return: there is no process that could end by itself."""
         return await asyncio.get_running_loop().create_future()
 
     def stderr_tail(self) -> str:
-        """There is none."""
+        """Return "": there is no process."""
         return ""
 
     def _opened(self) -> late.BuiltinConversation:
@@ -103,7 +103,7 @@ class BuiltinAgent:
 
 
 def _load() -> tuple[Any, Any]:
-    """The modules that import pydantic-ai. Raises AgentStartFailed where it is not there."""
+    """Return the modules that import pydantic-ai. Raises AgentStartFailed if it is not installed."""
     try:
         return (importlib.import_module("interlock.agents.builtin.conversation"),
                 importlib.import_module("interlock.agents.builtin.model_request"))

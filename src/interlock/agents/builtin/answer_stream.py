@@ -1,4 +1,4 @@
-"""A model's answer as it is read from the network: what has come meanwhile is passed on together."""
+"""Read a model's answer from the network, and merge what arrived meanwhile into one piece."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from interlock.agents.builtin.text_events import TextEvents
 from interlock.protocol.limits import KIB
 
 READ_AHEAD_BYTES = 256 * KIB
-"""So much of an answer may wait for its reader before no more of it is read."""
+"""Bytes of an answer that may wait for the reader before reading from the network stops."""
 
 
 async def merge_text(response: httpx2.Response) -> None:
-    """Let the text of a streamed answer be read in as few events as have come: a hook of the HTTP client."""
+    """Merge the text of a streamed answer into as few events as have arrived: a hook of the HTTP client."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     plain = response.headers.get("content-encoding", "identity").lower() == "identity"
     if kind == "text/event-stream" and plain and isinstance(response.stream, httpx2.AsyncByteStream):
@@ -23,8 +23,8 @@ async def merge_text(response: httpx2.Response) -> None:
 
 
 class AnswerStream(httpx2.AsyncByteStream):
-    """The body of a response. A task of its own reads, and never waits for more while something has come; so a lone
-    event is passed on at once, and what piled up while the reader was busy is one piece."""
+    """The body of a response. A separate task reads; it passes on a single event at once, and merges events that
+    accumulate while the reader is busy."""
 
     def __init__(self, body: httpx2.AsyncByteStream) -> None:
         self._body = body
@@ -37,9 +37,9 @@ class AnswerStream(httpx2.AsyncByteStream):
         self._reading: asyncio.Task[None] | None = None
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        """Read it to its end. A second reader continues after what the first one had: so OpenAI's library reads on
-        behind the last event, to have the connection back. Raises what reading the body raises, after all that
-        came before."""
+        """Read it to its end. A second reader continues after the first: OpenAI's library reads on after the last
+        event to release the connection. Raises the errors of reading the body, after everything that arrived before.
+        """
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
         try:
@@ -55,7 +55,7 @@ class AnswerStream(httpx2.AsyncByteStream):
             await self._stop()
 
     async def aclose(self) -> None:
-        """Read no more, and give the connection back."""
+        """Stop reading, and release the connection."""
         await self._stop()
         await self._body.aclose()
 
@@ -87,4 +87,4 @@ class AnswerStream(httpx2.AsyncByteStream):
         self._reading.cancel()
         await asyncio.wait([self._reading])
         if not self._reading.cancelled():
-            self._reading.exception()  # The reader has it; the closer does not need it.
+            self._reading.exception()  # The reader has received it; the closing task does not need it.

@@ -1,4 +1,4 @@
-"""Pure: which model an agent of this kind asks, where, and with which key (B-1)."""
+"""Choose the model of a builtin agent, its server and its key (B-1). Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from interlock.ports.agent import AgentSpec
 
 
 class ModelApi(NamedTuple):
-    """One kind of API that is spoken: the variables that may hold its key, and the model where none is named."""
+    """One kind of API: the variables that may hold its key, and its default model."""
 
     keys: tuple[str, ...]
     default: str
@@ -20,27 +20,27 @@ PROVIDERS: dict[str, ModelApi] = {
     "openai": ModelApi(("OPENAI_API_KEY",), "gpt-5.6-terra"),
     "google": ModelApi(("GEMINI_API_KEY", "GOOGLE_API_KEY"), "gemini-3.8-flash"),
 }
-"""In the order in which one is taken where the config names no model: the first whose key is there."""
+"""In the order of preference if the config names no model: the first provider with a key."""
 ALIASES = {"gemini": "google", "openai-responses": "openai", "openai-chat": "openai"}
 KEY_NAMES = tuple(name for provider in PROVIDERS.values() for name in provider.keys)
 NO_KEY = "none"
-"""Used as the key of a server of one's own that asks for none."""
+"""Key for a self-hosted server that requires none."""
 
 
 class ModelUnavailable(Exception):
-    """No model can be asked so; the text is one sentence for the user."""
+    """No model is available; the text is one sentence for the user."""
 
 
 class ModelChoice(NamedTuple):
-    """A model to ask. `key` is a secret: it is never printed."""
+    """A model to use. `key` is a secret: it is never printed."""
 
     provider: str
-    """anthropic, openai or google; another name is an OpenAI-compatible server at `base_url`."""
+    """anthropic, openai or google; any other name is an OpenAI-compatible server at `base_url`."""
     model: str
     base_url: str
     key: str
     api: str = ""
-    """`chat` or `responses` where one of OpenAI's two was asked for by name."""
+    """`chat` or `responses` if one of OpenAI's two APIs was chosen by name."""
 
     @property
     def name(self) -> str:
@@ -52,8 +52,8 @@ class ModelChoice(NamedTuple):
 
 
 def choose(spec: AgentSpec, keys: Mapping[str, str], wanted: str | None = None) -> ModelChoice:
-    """The model that a prompt wants, else the configured one, else the default of the provider whose key is there. A
-    name without a provider belongs to the configured one. Raises NoModel."""
+    """Return the model that a prompt wants, else the configured one, else the default of the provider with a key. A
+    name without a provider belongs to the configured one. Raises ModelUnavailable."""
     configured = spec.model or _default(keys)
     named = wanted or configured
     if not named:
@@ -77,12 +77,12 @@ def choose(spec: AgentSpec, keys: Mapping[str, str], wanted: str | None = None) 
 
 
 def why_not(spec: AgentSpec, keys: Mapping[str, str]) -> str | None:
-    """Why no model can be asked, as a part of a sentence; None where one can."""
+    """Return why no model is available, as a part of a sentence; None if one is."""
     try:
         choose(spec, keys)
     except ModelUnavailable as error:
-        said = str(error)
-        return said[0].lower() + said[1:].rstrip(".")
+        sentence = str(error)
+        return sentence[0].lower() + sentence[1:].rstrip(".")
     return None
 
 

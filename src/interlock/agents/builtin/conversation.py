@@ -1,4 +1,4 @@
-"""One session with a model. The only module that its adapter loads late: pydantic-ai comes with it (A-7)."""
+"""One session with a model. The only module that its adapter loads late, since it imports pydantic-ai (A-7)."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ MODES = ("default", "act", "plan")
 
 
 class BuiltinConversation:
-    """A model, a workspace, and what was said so far."""
+    """A model, a workspace, and the conversation so far."""
 
     def __init__(self, opening: AgentStart, spawn: Spawn, choice: ModelChoice, patience: ModelTimeouts) -> None:
-        """Raises NoModel where what the provider needs is not installed."""
+        """Raises ModelUnavailable if a package that the provider needs is not installed."""
         self._opening = opening
         self._patience = patience
         self._models: dict[ModelChoice, Model] = {}
@@ -58,11 +58,11 @@ class BuiltinConversation:
         self._mode = "default"
         self._cache = Cache()
         self._unsent: list[Message] = []
-        """What was said since the last context came: a gateway that sends none has an agent that remembers so."""
+        """Messages since the last context: with a gateway that sends none, the agent remembers by itself."""
         self._wanted: tuple[ModelChoice, str, ThinkingLevel | None] = (choice, "default", None)
         self._running: asyncio.Task[TurnOutcome] | None = None
         self._cancelled = False
-        """The prompt that comes next, or runs, is to end: a cancel may be quicker than its beginning."""
+        """Whether the running or next prompt must end: a cancel may arrive before the prompt begins."""
         own = {name for name in (*opening.keys, opening.spec.api_key_env) if name}
         environment = {name: value for name, value in opening.environment.items() if name not in own}
         self._workshop = Workshop(opening.workspace, Shell(spawn, environment, opening.workspace), opening.hidden)
@@ -75,7 +75,7 @@ class BuiltinConversation:
 
     def _model(self, choice: ModelChoice) -> Model:
         if self._http.is_closed:
-            # A prompt that did not react to its cancel was ended by a close, and the session continues.
+            # A prompt that missed its cancel was ended by a close, and the session continues.
             self._http, self._models = self._new_http(), {}
         if choice not in self._models:
             self._models[choice] = make_model(choice, self._http)
@@ -83,11 +83,11 @@ class BuiltinConversation:
 
     # --- settings ---
     def switch_mode(self, mode: str) -> None:
-        """`plan` or `default` (A-6). Raises SettingRefused."""
+        """Switch to `plan` or `default` (A-6). Raises SettingRefused."""
         self._mode = _mode(mode)
 
     def settle(self, settings: PromptSettings) -> None:
-        """Be set for the prompt that comes next. Raises SettingRefused, and then nothing has changed."""
+        """Apply the settings of the next prompt. Raises SettingRefused, and then nothing has changed."""
         mode = _mode(settings.mode) if settings.mode is not None else self._mode
         try:
             choice = choose(self._opening.spec, self._opening.keys, settings.model) if settings.model else self._choice
@@ -95,7 +95,7 @@ class BuiltinConversation:
             thinking = thinking_of(settings.options)
         except (ModelUnavailable, ValueError) as error:
             raise SettingRefused(str(error)) from None
-        except Exception as error:  # noqa: BLE001 - a provider's library says in its own words what it cannot be.
+        except Exception as error:  # noqa: BLE001 - a provider's library raises its own errors for unknown models.
             raise SettingRefused(f"The model {settings.model!r} cannot be asked: {error}") from None
         if settings.context is not None:
             self._take(settings.context)
@@ -111,7 +111,7 @@ class BuiltinConversation:
 
     # --- turns ---
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """Work on one prompt to its end."""
+        """Run one prompt to its end."""
         if self._cancelled:
             return TurnOutcome("cancelled")
         running = self._running = asyncio.create_task(self._work(prompt, scribe))
@@ -130,9 +130,9 @@ class BuiltinConversation:
         model = self._model(choice)
         access = self._opening.workspace_access
         found = "" if access == "none" else await self._workshop.instructions()
-        told = INSTRUCTIONS.format(name=INSTRUCTIONS_FILE, text=found) if found else ""
+        guide = INSTRUCTIONS.format(name=INSTRUCTIONS_FILE, text=found) if found else ""
         setting = Setting(
-            model, choice, system(self._opening.workspace, access, mode, prompt.settings.system_append, told),
+            model, choice, system(self._opening.workspace, access, mode, prompt.settings.system_append, guide),
             offered(access, mode), thinking, self._patience,
         )
         figures = UsageSum(self._window(choice))
@@ -146,7 +146,7 @@ class BuiltinConversation:
         finally:
             self._unsent += turn.live
 
-    # --- what a model is sent (Z-7), and what takes its place where that is too much (Z-2, Z-4) ---
+    # --- the context that a model is sent (Z-7), and its replacement if it is too long (Z-2, Z-4) ---
     def _fitting(self, messages: list[Message]) -> list[Message]:
         choice = self._wanted[0]
         window = self._window(choice)
@@ -157,7 +157,7 @@ class BuiltinConversation:
         return window_of(self._model(choice), self._opening.spec.context_window)
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Sum up what a plan names (T-6), and report what that takes. Raises CompactionFailed."""
+        """Summarise the entries of a plan (T-6), and report the usage. Raises CompactionFailed."""
         choice = self._wanted[0]
         figures = UsageSum(self._window(choice))
         return (await self._summed_up(request, choice, lambda response: spent(figures.spent(response)))).report
@@ -174,8 +174,9 @@ class BuiltinConversation:
         return await sum_up(asker, request, self._cache)
 
     async def _overflowing(self, turn: AgentTurn, why: str) -> bool:
-        """The provider refused the context: have the gateway plan, sum up, and go on with that. False where there is
-        no way. The turn's own words are in the plan's context by then: no tool is repeated."""
+        """Handle a context that the provider refused: get a plan from the gateway, summarise, and continue. Return
+        False if that is not possible. The turn's own messages are in the plan's context by then: no tool is repeated.
+        """
         try:
             request = await turn.scribe.overflow(why)
         except CompactionFailed:
@@ -191,18 +192,18 @@ class BuiltinConversation:
         try:
             await turn.scribe.compacted(made.report)
         except CompactionFailed:
-            return False  # The gateway has the reason, and the conversation stays as it was.
-        turn.said, turn.live = [entry.message for entry in made.entries], []
+            return False  # The gateway has received the reason, and the conversation is unchanged.
+        turn.history, turn.live = [entry.message for entry in made.entries], []
         return True
 
     def cancel(self) -> None:
-        """Break the prompt off."""
+        """Cancel the prompt."""
         self._cancelled = True
         if self._running is not None:
             self._running.cancel()
 
     async def close(self) -> None:
-        """End what runs, and all that it started."""
+        """End what runs, and everything that it started."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])

@@ -1,4 +1,4 @@
-"""What went wrong with a request to a model, in one sentence, and whether it may go better the next time (B-1)."""
+"""Describe a failed model request in one sentence, and whether a retry may succeed (B-1)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ PASSING = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelCo
 
 
 class Unfinished(Exception):
-    """An answer came to an end that may be half of what was to be: the stream did not say why it ended, or says that
-    the model failed."""
+    """An answer that may be incomplete: the stream ended without a finish reason, or reports that the model failed."""
 
 
 class RequestFailure(NamedTuple):
-    """A request that brought no answer. `again_s` is how long the server wants to be left alone."""
+    """A request without an answer. `again_s` is the delay that the server requests before a retry."""
 
     code: Code
     sentence: str
@@ -42,7 +41,7 @@ class RequestFailure(NamedTuple):
 
 
 def failure_of(error: Exception, choice: ModelChoice) -> RequestFailure:
-    """Read what pydantic-ai, or what is below it, raised."""
+    """Convert an exception of pydantic-ai, or of a library below it."""
     passing = isinstance(error, (*PASSING, Unfinished)) and not _final(error)
     sentence = f"{choice.name} {_what(error, choice)}"
     code = Code.CONTEXT_OVERFLOW if isinstance(error, ModelContextWindowExceededError) else Code.UPSTREAM_ERROR
@@ -51,54 +50,52 @@ def failure_of(error: Exception, choice: ModelChoice) -> RequestFailure:
 
 
 def _final(error: Exception) -> bool:
-    """The server says itself that asking again is of no use."""
+    """Return whether the server itself reports that a retry is useless."""
     return isinstance(error, ModelHTTPError) and (error.headers or {}).get("x-should-retry") == "false"
 
 
 def _what(error: Exception, choice: ModelChoice) -> str:
-    said = _said(error, choice.key)
+    detail = _detail(error)
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     match error:
         case ModelContextWindowExceededError():
-            return f"cannot take so long a context{status}: {said}"
+            return f"cannot process so long a context{status}: {detail}"
         case ModelAuthenticationError():
-            return f"refused the API key{status}: {said} Set the right one where the runner is started."
+            return f"refused the API key{status}: {detail} Set the right one where the runner is started."
         case ModelNotFoundError():
-            return f"is not known to {choice.base_url or choice.provider}{status}: {said}"
+            return f"is not known to {choice.base_url or choice.provider}{status}: {detail}"
         case ModelQuotaExceededError():
-            return f"has no quota left{status}: {said}"
+            return f"has no quota left{status}: {detail}"
         case ModelRateLimitError():
-            return f"is asked too often{status}: {said}"
+            return f"is asked too often{status}: {detail}"
         case ModelUnavailableError() | ModelServerError():
-            return f"failed{status}: {said}"
+            return f"failed{status}: {detail}"
         case ModelRequestTimeout():
             return "did not answer in time."
         case TimeoutError():
             return "stopped in the middle of its answer."
         case ModelConnectionError():
-            return f"cannot be reached at {choice.base_url or choice.provider}: {said}"
+            return f"cannot be reached at {choice.base_url or choice.provider}: {detail}"
         case ModelAPIError():
-            return f"refused the request{status}: {said}"
+            return f"refused the request{status}: {detail}"
         case AgentRunError() | UserError():
-            return f"could not be asked: {said}"
+            return f"could not be asked: {detail}"
         case _:
-            return f"broke off its answer: {said}"
+            return f"broke off its answer: {detail}"
 
 
-def _said(error: Exception, key: str) -> str:
-    """Return the provider's own words, without the key: it is taken out before they are cut, or a part of it stayed."""
+def _detail(error: Exception) -> str:
+    """Return the provider's own message, without its envelope."""
     body = getattr(error, "body", None)
-    said = _message(body) or str(error) or type(error).__name__
-    if key not in ("", NO_KEY):
-        said = said.replace(key, "…")
-    said = " ".join(said.split())[:MAX_SAID_CHARS]
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+    detail = _message(body) or str(error) or type(error).__name__
+    detail = " ".join(detail.split())[:MAX_SAID_CHARS]
+    return detail if detail.endswith((".", "!", "?")) else f"{detail}."
 
 
 def _message(body: Any) -> str:
-    told = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
-    inner = told.get("error")
+    members = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    inner = members.get("error")
     if isinstance(inner, dict):
-        told = cast("dict[str, Any]", inner)
-    message = told.get("message")
+        members = cast("dict[str, Any]", inner)
+    message = members.get("message")
     return message if isinstance(message, str) else ""

@@ -1,4 +1,4 @@
-"""What a turn took: tokens, cost, and how full the model's context is (T-2, Z-1)."""
+"""A turn's tokens and cost, and the used part of the model's context (T-2, Z-1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlock.ports.agent import RequestTokens, TurnUsage
 
 
 class UsageSum:
-    """Adds up the answers of one turn."""
+    """Sums up the usage of one turn's answers."""
 
     def __init__(self, window: int | None) -> None:
         self._window = window
@@ -18,7 +18,7 @@ class UsageSum:
         self._request: RequestTokens | None = None
 
     def took(self, response: ModelResponse) -> TurnUsage:
-        """Count an answer; returns the turn's figures so far."""
+        """Add an answer; return the turn's figures so far."""
         usage = response.usage
         if usage.input_tokens:
             self._used = usage.input_tokens + usage.output_tokens
@@ -28,10 +28,10 @@ class UsageSum:
         return self.spent(response)
 
     def spent(self, response: ModelResponse) -> TurnUsage:
-        """Count an answer that is no part of the conversation, such as a summary of it: it fills no context."""
+        """Add an answer outside the conversation, such as a summary of it: it does not fill the context."""
         usage = response.usage
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
-        # The provider's count of what it read holds what came from its cache, or went there.
+        # The provider's input count includes tokens read from, or written to, its cache.
         self._input += max(usage.input_tokens - read - written, 0)
         self._output += usage.output_tokens
         self._read += read
@@ -44,13 +44,13 @@ class UsageSum:
 
     @property
     def usage(self) -> TurnUsage:
-        """The figures so far."""
+        """Return the figures so far."""
         return TurnUsage(self._input, self._output, self._read, self._written, self._thinking or None, self._cost,
                          self._window, self._used, self._request)
 
 
 def _cost(response: ModelResponse) -> float | None:
-    """In US dollars by the catalog's prices; None where the model is in none."""
+    """Return the cost in US dollars by the catalog's prices; None for a model that is not in it."""
     try:
         return float(response.cost().total_price)
     except (LookupError, AssertionError, ValueError):

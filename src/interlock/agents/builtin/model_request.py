@@ -1,4 +1,4 @@
-"""One request to a model: streamed, tried again where that may help, and bounded in time (B-1)."""
+"""One request to a model: streamed, retried if that may help, and limited in time (B-1)."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ from interlock.agents.builtin.tools import BuiltinTool
 MAX_TRIES = 5
 """Requests for one answer, the first one included."""
 MAX_WAIT_S = 60.0
-"""A server that wants to be left alone for longer is not asked again."""
+"""If the server requests a longer delay, the request is not retried."""
 
 
 class ModelTimeouts(NamedTuple):
-    """How long a model may take, in seconds; tests shorten it."""
+    """Time limits of a model in seconds; shorter in tests."""
 
     first_event_s: float = 300.0
     idle_s: float = 180.0
     """Between two pieces of an answer."""
     again_s: float = 1.0
-    """Before the second try; twice as long before each further one."""
+    """Before the first retry; doubled for each further one."""
 
 
 class RequestFailed(Exception):
-    """There is no answer."""
+    """The request has no answer."""
 
-    def __init__(self, failure: RequestFailure, *, said: bool) -> None:
+    def __init__(self, failure: RequestFailure, *, partial: bool) -> None:
         super().__init__(failure.sentence)
         self.failure = failure
-        self.said = said
-        """A part of the answer was reported already."""
+        self.partial = partial
+        """Whether a part of the answer was forwarded already."""
 
 
 class AnswerSink(NamedTuple):
-    """Where the pieces of an answer go, and what is to be known of a try that failed."""
+    """Receives the pieces of an answer, and notices of failed tries."""
 
     text: Callable[[str], Awaitable[None]]
     thinking: Callable[[str], Awaitable[None]]
@@ -69,7 +69,7 @@ DEAF = AnswerSink(_nothing, _nothing, _nothing)
 
 
 class RequestInput(NamedTuple):
-    """What is asked: the conversation, the model's instructions, what it may use."""
+    """The conversation, the instructions and the tools of a request."""
 
     messages: Sequence[ModelMessage]
     instructions: str
@@ -78,40 +78,40 @@ class RequestInput(NamedTuple):
     max_tokens: int | None = None
 
 
-class _Heard:
-    """One try: whether anything of its answer was reported."""
+class _Attempt:
+    """One try, and whether any part of its answer was forwarded."""
 
-    def __init__(self, ear: AnswerSink) -> None:
-        self.said = False
-        self._ear = ear
+    def __init__(self, sink: AnswerSink) -> None:
+        self.partial = False
+        self._sink = sink
 
-    async def tell(self, thought: bool, piece: str) -> None:
-        self.said = True
-        await (self._ear.thinking if thought else self._ear.text)(piece)
+    async def forward(self, thought: bool, piece: str) -> None:
+        self.partial = True
+        await (self._sink.thinking if thought else self._sink.text)(piece)
 
 
-async def ask(model: Model, choice: ModelChoice, wanted: RequestInput, ear: AnswerSink,
+async def ask(model: Model, choice: ModelChoice, wanted: RequestInput, sink: AnswerSink,
               patience: ModelTimeouts) -> ModelResponse:
-    """The answer, whole. Raises RequestFailed."""
+    """Return the whole answer. Raises RequestFailed."""
     for attempt in range(1, MAX_TRIES + 1):
-        heard = _Heard(ear)
+        current = _Attempt(sink)
         try:
-            return await _once(model, wanted, heard, patience)
+            return await _once(model, wanted, current, patience)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a provider's library raises is reported in one sentence.
+        except Exception as error:  # noqa: BLE001 - any exception of a provider's library becomes one sentence.
             failure = failure_of(error, choice)
         wait_s = max(patience.again_s * 2 ** (attempt - 1), failure.again_s or 0)
-        # What was said cannot be unsaid: a second answer would stand behind the first one's beginning.
-        if heard.said or not failure.passing or attempt == MAX_TRIES or wait_s > MAX_WAIT_S:
+        # Forwarded text cannot be taken back: a second answer would follow the beginning of the first.
+        if current.partial or not failure.passing or attempt == MAX_TRIES or wait_s > MAX_WAIT_S:
             tries = f" It was asked {attempt} times." if attempt > 1 else ""
-            raise RequestFailed(failure._replace(sentence=failure.sentence + tries), said=heard.said)
-        await ear.again(f"{failure.sentence} Asked again in {wait_s:g} s (try {attempt + 1} of {MAX_TRIES}).")
+            raise RequestFailed(failure._replace(sentence=failure.sentence + tries), partial=current.partial)
+        await sink.again(f"{failure.sentence} Asked again in {wait_s:g} s (try {attempt + 1} of {MAX_TRIES}).")
         await asyncio.sleep(wait_s)
     raise AssertionError("the last try returns or raises")
 
 
-async def _once(model: Model, wanted: RequestInput, heard: _Heard, patience: ModelTimeouts) -> ModelResponse:
+async def _once(model: Model, wanted: RequestInput, current: _Attempt, patience: ModelTimeouts) -> ModelResponse:
     parameters = ModelRequestParameters(
         function_tools=[ToolDefinition(name=tool.name, description=tool.description,
                                        parameters_json_schema=tool.parameters, strict=False) for tool in wanted.tools],
@@ -125,24 +125,24 @@ async def _once(model: Model, wanted: RequestInput, heard: _Heard, patience: Mod
                                     instrument=False) as stream:
         async with aclosing(_pieces(stream, patience)) as pieces:
             async for thought, piece in pieces:
-                await heard.tell(thought, piece)
+                await current.forward(thought, piece)
         response = stream.get()
     _check_finished(response)
     return response
 
 
 def _check_finished(response: ModelResponse) -> None:
-    """Raises Unfinished for an answer without a finish reason of the provider's own: where none was sent, pydantic-ai
-    puts `stop` for one of OpenAI's forms, and nothing for the others."""
+    """Raise Unfinished for an answer without a finish reason of the provider's own: if none was sent, pydantic-ai sets
+    `stop` for one of OpenAI's APIs, and nothing for the others."""
     reason = (response.provider_details or {}).get("finish_reason")
     if response.finish_reason == "error":
         raise Unfinished(f"the model ended it with {reason}")
     if reason is None and response.finish_reason != "content_filter":
-        raise Unfinished("the stream ended without saying that it was complete")
+        raise Unfinished("the stream ended without reporting that it was complete")
 
 
 async def _pieces(stream: StreamedResponse, patience: ModelTimeouts) -> AsyncGenerator[tuple[bool, str], None]:
-    """(thinking?, text) as it comes. Raises TimeoutError where the stream stands still for too long."""
+    """Yield (thinking?, text) as it arrives. Raises TimeoutError if the stream is idle for too long."""
     events = aiter(stream)
     wait_s = max(patience.idle_s, patience.first_event_s)
     while True:

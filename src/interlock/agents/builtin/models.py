@@ -1,4 +1,4 @@
-"""Models as pydantic-ai drives them, made from a choice; and how one is set for a prompt (B-1)."""
+"""Create pydantic-ai models from a choice, and their settings for a prompt (B-1)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ OFF = frozenset({"off", "none", "false"})
 ON = frozenset({"on", "true"})
 EFFORTS: tuple[str, ...] = get_args(ThinkingEffort)
 OPTIONS = {"thinking": "thinking", "thinkingLevel": "thinking", "reasoning": "reasoning", "reasoningLevel": "reasoning"}
-"""What a prompt's options may be called; a reasoning level is what the model thinks with, unless thinking says more."""
+"""Accepted names of a prompt's options; a reasoning level sets the thinking, unless a thinking option overrides it."""
 
 READ_GRACE_S = 5.0
 
 
 def make_model(choice: ModelChoice, http: httpx2.AsyncClient) -> Model:
-    """A model to ask, over `http`, which anyone who made it closes. Only the API that it needs is loaded. Raises
-    NoModel where that is not installed."""
+    """Create a model that uses `http`, which the caller closes. Only the API that it needs is imported. Raises
+    ModelUnavailable if that is not installed."""
     base_url = choice.base_url.rstrip("/") or None
     try:
         match choice.provider:
@@ -43,7 +43,7 @@ def make_model(choice: ModelChoice, http: httpx2.AsyncClient) -> Model:
                 from pydantic_ai.providers.openai import OpenAIProvider
 
                 provider = OpenAIProvider(api_key=choice.key, base_url=base_url, http_client=http)
-                # Other servers speak the older of OpenAI's two APIs; its own newest models want the newer one.
+                # Other servers support the older of OpenAI's two APIs; its own newest models need the newer one.
                 chat = choice.api == "chat" or (choice.api != "responses" and base_url is not None)
                 return (OpenAIChatModel if chat else OpenAIResponsesModel)(choice.model, provider=provider)
     except ImportError as error:
@@ -52,38 +52,38 @@ def make_model(choice: ModelChoice, http: httpx2.AsyncClient) -> Model:
 
 
 def window_of(model: Model, configured: int) -> int | None:
-    """The model's context window in tokens: as configured, else as the catalog has it (Z-1)."""
+    """Return the model's context window in tokens: as configured, else from the catalog (Z-1)."""
     return configured or model.context_window
 
 
 def thinking_of(options: dict[str, Any]) -> ThinkingLevel | None:
-    """How much a prompt's options want thought; None where they say nothing. Raises ValueError with one sentence."""
-    said: dict[str, ThinkingLevel] = {}
+    """Return the thinking level of a prompt's options; None if they have none. Raises ValueError with one sentence."""
+    levels: dict[str, ThinkingLevel] = {}
     for name, value in options.items():
         kind = OPTIONS.get(name)
         if kind is None:
             raise ValueError(f"This agent does not know the option {name!r}; known: {', '.join(OPTIONS)}.")
         level = str(value).lower()
         if level in OFF or level in ON:
-            said[kind] = level in ON
+            levels[kind] = level in ON
         elif level in EFFORTS:
-            said[kind] = cast("ThinkingEffort", level)
+            levels[kind] = cast("ThinkingEffort", level)
         else:
             known = ", ".join(("off", *EFFORTS))
             raise ValueError(f"This agent cannot set {name} to {str(value)[:40]!r}; known: {known}.")
-    thinking: ThinkingLevel | None = said.get("thinking")
-    return thinking if thinking is not None else said.get("reasoning")
+    thinking: ThinkingLevel | None = levels.get("thinking")
+    return thinking if thinking is not None else levels.get("reasoning")
 
 
 def read_timeout_s(first_event_s: float, idle_s: float) -> float:
-    """The HTTP client's own limit of a silence. An answer is read ahead of its reader, whose limits end it first and
-    say why."""
+    """Return the HTTP client's own timeout. An answer is read ahead of its reader, whose limits are shorter and report
+    the reason."""
     return max(first_event_s, idle_s) + READ_GRACE_S
 
 
 def settings_of(thinking: ThinkingLevel | None, max_tokens: int | None, first_event_s: float, idle_s: float
                 ) -> ModelSettings:
-    """How a request is made: retries are ours alone, so that they are said."""
+    """Return a request's settings: the library must not retry, so that retries are reported."""
     settings = ModelSettings(max_retries=0, cache=True, first_event_timeout=first_event_s,
                              timeout=read_timeout_s(first_event_s, idle_s))
     if max_tokens is not None:

@@ -1,5 +1,5 @@
-"""Paths of the workspace: symbolic links are resolved first, nothing outside is opened, and what changes between the
-look and the opening is noticed (A-1)."""
+"""Open paths of the workspace: symbolic links are resolved first, nothing outside is opened, and a change between the
+check and the opening is detected (A-1)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ToolFailed(Exception):
-    """A tool could not do what it was asked; the text is one sentence for the model."""
+    """A tool failed; the text is one sentence for the model."""
 
 
 class Workspace:
-    """A workspace of which a part is hidden from the agent (H-15). `hidden` are absolute, links resolved."""
+    """A workspace with a part that is hidden from the agent (H-15). `hidden` are absolute, links resolved."""
 
     def __init__(self, root: str, hidden: Sequence[str] = ()) -> None:
         self._root = Path(root)
@@ -32,7 +32,7 @@ Root = Path | Workspace
 
 
 def is_hidden(workspace: Root, place: Path) -> bool:
-    """Whether a place, links resolved, is hidden from the agent."""
+    """Return whether a place, links resolved, is hidden from the agent."""
     return isinstance(workspace, Workspace) and any(place.is_relative_to(hidden) for hidden in workspace.hidden)
 
 
@@ -43,14 +43,14 @@ def refuse_hidden(workspace: Root, place: Path) -> None:
 
 
 def resolved(workspace: Root, named: str) -> Path:
-    """The place that a name means, links resolved. Raises ToolFailed for one outside the workspace."""
+    """Return the place of a path, links resolved. Raises ToolFailed for one outside the workspace."""
     if "\0" in named:
-        raise ToolFailed("A path holds no zero byte.")
+        raise ToolFailed("A path must not contain a zero byte.")
     root = workspace.resolve()
     try:
         place = (root / (named or ".")).resolve()
     except (OSError, RuntimeError) as error:
-        raise ToolFailed(f"The path {named!r} cannot be followed: {error}.") from None
+        raise ToolFailed(f"The path {named!r} cannot be resolved: {error}.") from None
     if place != root and root not in place.parents:
         raise ToolFailed(f"The path {named!r} lies outside the workspace {root}; only what is inside can be reached.")
     refuse_hidden(workspace, place)
@@ -58,14 +58,14 @@ def resolved(workspace: Root, named: str) -> Path:
 
 
 def shown(workspace: Root, place: Path) -> str:
-    """A place as the model sees it: relative to the workspace."""
+    """Return a place as the model sees it: relative to the workspace."""
     return place.relative_to(workspace.resolve()).as_posix()
 
 
 @contextmanager
 def opened(workspace: Root, place: Path, flags: int, mode: int = 0o644) -> Generator[int]:
-    """Open a resolved place, from the workspace down and following no link: one that was put there since `resolved`
-    looked is refused. Raises ToolFailed."""
+    """Open a resolved place, step by step from the workspace, following no link: one that was created after `resolved`
+    is refused. Raises ToolFailed."""
     refuse_hidden(workspace, place)
     parts = place.relative_to(workspace.resolve()).parts
     directory = -1
@@ -76,7 +76,7 @@ def opened(workspace: Root, place: Path, flags: int, mode: int = 0o644) -> Gener
                 _made(part, directory)
             directory, above = os.open(part, DIRECTORY, dir_fd=directory), directory
             os.close(above)
-        # A pipe without a writer must not hold the tool: it is opened without waiting, and refused by its kind.
+        # A pipe without a writer must not block the tool: it is opened without waiting, and refused by its kind.
         descriptor = os.open(parts[-1] if parts else ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode,
                              dir_fd=directory)
     except OSError as error:

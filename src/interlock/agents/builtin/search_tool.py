@@ -1,4 +1,4 @@
-"""The tool that searches the workspace's text by a regular expression. It blocks: the caller has a thread for it."""
+"""The tool that searches the workspace's text by a regular expression. It blocks: the caller runs it in a thread."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from interlock.agents.builtin.places import Root, ToolFailed, opened, resolved, 
 MAX_MATCHES = 200
 MAX_LINE_CHARS = 300
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""A larger file is passed over."""
+"""A larger file is skipped."""
 MAX_FILES = 50_000
 MAX_SECONDS = 20.0
-"""After so long what was found so far is given, and that it was not all."""
+"""After this the matches so far are returned, with a note that they are incomplete."""
 LEFT_OUT = frozenset({".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache",
                       ".ruff_cache", ".pytest_cache", ".tox"})  # fmt: skip
-"""Directories that are searched only where they are named."""
+"""Directories that are searched only if they are named."""
 
 
 def search(workspace: Root, pattern: str, path: str = ".", glob: str = "*", *, ignore_case: bool = False) -> str:
-    """Lines that match, as `file:line: text`. RE2 takes time in proportion to the text, whatever the pattern is.
-    Raises ToolFailed."""
+    """Return matching lines as `file:line: text`. RE2 takes time proportional to the text, for any pattern. Raises
+    ToolFailed."""
     matches = _expression(pattern, ignore_case)
     top = resolved(workspace, path)
     if not top.exists():
@@ -54,7 +54,7 @@ def _expression(pattern: str, ignore_case: bool) -> Callable[[str], object]:
     try:
         return library.compile(pattern, options=options).search
     except library.error as error:
-        raise ToolFailed(f"The pattern {pattern!r} is no regular expression of RE2: {error}.") from None
+        raise ToolFailed(f"The pattern {pattern!r} is not a regular expression of RE2: {error}.") from None
 
 
 def _files(top: Path, glob: str) -> Iterator[Path]:
@@ -71,7 +71,7 @@ def _files(top: Path, glob: str) -> Iterator[Path]:
 
 def _lines(workspace: Root, place: Path) -> list[str]:
     try:
-        # A link is followed to no other place: what it points at is searched where it lies.
+        # Links are not followed: their target is searched in its own place.
         with opened(workspace, place, os.O_RDONLY) as file:
             kind = os.fstat(file)
             if not stat.S_ISREG(kind.st_mode) or kind.st_size > MAX_FILE_BYTES:

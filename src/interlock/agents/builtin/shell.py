@@ -1,4 +1,4 @@
-"""The tool that runs a command in the workspace: a process group of its own under the runner's care (A-4)."""
+"""The tool that runs a command in the workspace: a separate process group under the runner's supervision (A-4)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from interlock.ports.process import Process, Spawn
 TIMEOUT_DEFAULT_S = 120
 TIMEOUT_MAX_S = 3_600
 KEPT_CHARS = 16_000
-"""What the model sees of a command's output from each end; all of it goes to the user."""
+"""Characters of each end of a command's output that the model sees; the user gets all of it."""
 WHOLE_CHARS = 4 * 1024 * 1024
-"""What is kept of an output to be given as a file, where the result shows its two ends alone."""
+"""Characters of an output that are stored to be sent as a file, if the result has only its two ends."""
 END_GRACE_S = 2.0
-"""SIGTERM to SIGKILL, for a command that is cancelled or has run for too long, and for what it left behind."""
+"""SIGTERM to SIGKILL, for a command that is cancelled or has run for too long, and for processes that it left."""
 SCRIPT = 'exec "$0" -c "$1" 2>&1'
-"""One channel: the order of what is written to the two stays."""
+"""Merges the two channels, so that the order of the output is preserved."""
 
 Emit = Callable[[str], Awaitable[None]]
 
 
 class Ran(NamedTuple):
-    """The outcome of a command. `whole` is all of its output, where `text` leaves some of it out."""
+    """The outcome of a command. `whole` is all of its output, if `text` omits some of it."""
 
     text: str
     ok: bool
@@ -34,7 +34,7 @@ class Ran(NamedTuple):
 
 
 class ShellOutput:
-    """A command's output: its two ends, and all of it while that is not too much."""
+    """A command's output: its two ends, and all of it up to a limit."""
 
     def __init__(self) -> None:
         self._head = ""
@@ -43,7 +43,7 @@ class ShellOutput:
         self._whole: list[str] | None = []
 
     def add(self, text: str) -> None:
-        """Take what came."""
+        """Append output."""
         self._length += len(text)
         if self._whole is not None:
             self._whole.append(text)
@@ -55,14 +55,14 @@ class ShellOutput:
 
     @property
     def text(self) -> str:
-        """What the model sees."""
+        """Return the text that the model sees."""
         left_out = self._length - len(self._head) - len(self._tail)
         middle = f"\n… ({left_out} characters left out) …\n" if left_out else ""
         return self._head + middle + self._tail
 
     @property
     def whole(self) -> str | None:
-        """All of it, where `text` is not; None too where it is more than is kept."""
+        """Return the whole output if `text` is cut; None also if it exceeds the limit."""
         cut = self._length > 2 * KEPT_CHARS
         return "".join(self._whole) if cut and self._whole is not None else None
 
@@ -77,8 +77,8 @@ class Shell:
         self._running: Process | None = None
 
     async def run(self, command: str, timeout_s: float, emit: Emit) -> Ran:
-        """Run it to its end, or to `timeout_s`. No descendant is left when this returns, or is cancelled. Raises
-        ToolFailed where it cannot be started."""
+        """Run it to its end, or for `timeout_s`. No descendant is left when this returns or is cancelled. Raises
+        ToolFailed if it cannot be started."""
         shell = self._environment.get("SHELL") or "/bin/sh"
         argv = ["/bin/sh", "-c", SCRIPT, shell if shell.endswith(("/sh", "/bash", "/zsh")) else "/bin/sh", command]
         try:
@@ -95,7 +95,7 @@ class Shell:
         except TimeoutError:
             timed_out = True
         finally:
-            # Whatever it left running ends with it, and then its output ends, too.
+            # Processes that it left running end with it, and with them their output.
             try:
                 ended = await _ended(process)
             except asyncio.CancelledError:
@@ -106,13 +106,13 @@ class Shell:
         await reading
         text = output.text
         if timed_out:
-            said = f"(ended after {timeout_s:g} s, its time limit)"
+            note = f"(ended after {timeout_s:g} s, its time limit)"
         elif ended.signal is not None:
-            said = f"(ended by signal {ended.signal})"
+            note = f"(ended by signal {ended.signal})"
         else:
-            said = f"(exit status {ended.code})" if ended.code else ""
-        parts = [part for part in (text.rstrip("\n"), said) if part]
-        return Ran("\n".join(parts) or "(no output)", not said, output.whole)
+            note = f"(exit status {ended.code})" if ended.code else ""
+        parts = [part for part in (text.rstrip("\n"), note) if part]
+        return Ran("\n".join(parts) or "(no output)", not note, output.whole)
 
     async def close(self) -> None:
         """End what runs."""
@@ -132,7 +132,7 @@ async def _read(process: Process, output: ShellOutput, emit: Emit) -> None:
 
 
 async def _ended(process: Process) -> ProcessExit:
-    """End it and all that it started, also while anyone who waits for it is cancelled."""
+    """End it and everything that it started, even if the caller is cancelled."""
     ending = asyncio.ensure_future(process.terminate(END_GRACE_S))
     try:
         return await asyncio.shield(ending)

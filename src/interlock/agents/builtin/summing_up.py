@@ -1,4 +1,4 @@
-"""A summary of what was said, for those who go on without it: the agent's part of a compaction (Z-3, Z-4)."""
+"""Summarise a conversation for its continuation: the agent's part of a compaction (Z-3, Z-4)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from interlock.session.compaction_plan import CompactionPlan, size_fault, tokens
 from interlock.session.tokens import text_tokens
 
 TIMEOUT_S = 300.0
-"""All of a compaction; the gateway waits a little longer."""
+"""Limit of a whole compaction; the gateway waits a little longer."""
 MAX_RESULT_CHARS = 2_000
-"""What a summary is made from of one tool's result."""
+"""Characters of one tool's result that a summary is made from."""
 MAX_ARGUMENT_CHARS = 1_000
 ROOM_SHARE = 0.6
-"""Of the window: what of a conversation is summed up in one request. More is taken in several, each carrying on the
-summary before."""
+"""Share of the window for the conversation in one request. A longer one needs several, each continuing the last
+summary."""
 LEAST_SUMMARY = 1_024
 UNKNOWN_WINDOW = 128_000
 
@@ -56,29 +56,29 @@ SPLIT = "\n\n---\n\n**Beginning of the turn that goes on below:**\n\n"
 
 
 class SummaryModel(NamedTuple):
-    """Whom to ask for a summary."""
+    """The model that writes a summary."""
 
     model: Model
     choice: ModelChoice
     patience: ModelTimeouts
     window: int | None
     spent: Callable[[ModelResponse], object]
-    """Counts each answer: what a summary takes is money as well (P-7)."""
+    """Counts each answer: the usage of a summary costs money as well (P-7)."""
 
 
 class SummedUp(NamedTuple):
-    """What came of a plan: the report, and the conversation as it is from now on."""
+    """The result of a plan: the report, and the conversation from now on."""
 
     report: Compacted
     entries: tuple[ContextEntry, ...]
 
 
 async def sum_up(asker: SummaryModel, request: SessionCompact, cache: Cache) -> SummedUp:
-    """Do what a plan says. Raises CompactionFailed with one sentence."""
+    """Carry out a plan. Raises CompactionFailed with one sentence."""
     plan, count = _plan(request)
     parts = _parts(plan, count, cache)
     given = (request.plan or {}).get("summary")
-    # A hook's summary is taken as it is: no model is asked (Z-6).
+    # A hook's summary is used as it is: no model is asked (Z-6).
     summary = given if isinstance(given, str) else await _made(asker, plan, parts, request.instructions)
     fault = size_fault(summary)
     if fault is not None:
@@ -89,17 +89,17 @@ async def sum_up(asker: SummaryModel, request: SessionCompact, cache: Cache) -> 
         current_token_count=tokens_after(plan.tokens_before, plan.tokens_kept, plan.tokens_summarised,
                                          text_tokens(summary)), preserved_elements=preserved, trigger="requested",
         request_id=request.request_id, covers=Covers(plan.first_kept, count))
-    said: Message = {"role": "compactionSummary", "summary": summary, "tokensBefore": plan.tokens_before}
-    return SummedUp(report, (ContextEntry("", said), *parts.kept))
+    entry: Message = {"role": "compactionSummary", "summary": summary, "tokensBefore": plan.tokens_before}
+    return SummedUp(report, (ContextEntry("", entry), *parts.kept))
 
 
 def check_goes_on(entries: Sequence[ContextEntry], live: Sequence[Message]) -> None:
-    """In mid-turn what is kept must end where the turn is: with its last result, or its prompt. Raises
+    """Check that in mid-turn the kept entries end at the turn's position: with its last result, or its prompt. Raises
     CompactionFailed: else a tool would be called again."""
     last, there = live[-1], entries[-1].message
     same = there.get("role") == last.get("role") and there.get("toolCallId") == last.get("toolCallId")
     if not same:
-        raise CompactionFailed("The plan's context does not end where the turn is.")
+        raise CompactionFailed("The plan's context does not end at the turn's position.")
 
 
 async def _made(asker: SummaryModel, plan: CompactionPlan, parts: _Parts, instructions: str | None) -> str:
@@ -107,19 +107,19 @@ async def _made(asker: SummaryModel, plan: CompactionPlan, parts: _Parts, instru
         async with asyncio.timeout(TIMEOUT_S):
             summary = await _summary(asker, plan, parts, instructions)
     except TimeoutError:
-        raise CompactionFailed(f"{asker.choice.name} did not sum up the conversation in {TIMEOUT_S:.0f} s.") from None
+        raise CompactionFailed(f"{asker.choice.name} did not write the summary in {TIMEOUT_S:.0f} s.") from None
     except RequestFailed as failed:
         raise CompactionFailed(str(failed)) from None
     if not summary.strip():
-        raise CompactionFailed(f"{asker.choice.name} gave an empty summary.")
+        raise CompactionFailed(f"{asker.choice.name} returned an empty summary.")
     return summary + _files("read-files", plan.read_files) + _files("modified-files", plan.modified_files)
 
 
 class _Parts(NamedTuple):
-    """What a plan makes of the conversation."""
+    """The parts into which a plan divides the conversation."""
 
     before: list[Message]
-    """What is summarised, but for the head of a turn that is split."""
+    """The messages to be summarised, without the head of a turn that is split."""
     head: list[Message]
     kept: list[ContextEntry]
 
@@ -129,14 +129,14 @@ def _plan(request: SessionCompact) -> tuple[CompactionPlan, int]:
         plan = msgspec.convert(request.plan or {}, CompactionPlan)
     except msgspec.ValidationError as error:
         raise CompactionFailed(f"The plan cannot be read: {error}.") from None
-    told = (request.plan or {}).get("entries")
-    return plan, told if isinstance(told, int) else len(plan.entry_ids)
+    count = (request.plan or {}).get("entries")
+    return plan, count if isinstance(count, int) else len(plan.entry_ids)
 
 
 def _parts(plan: CompactionPlan, count: int, cache: Cache) -> _Parts:
     at = cache.up_to(plan.first_kept)
     if at is None:
-        raise CompactionFailed(f"The plan keeps what begins with the entry {plan.first_kept}, which is not here.")
+        raise CompactionFailed(f"The plan keeps the entries from {plan.first_kept} on, which is not here.")
     gone, kept = cache.entries[: at - 1], list(cache.entries[at - 1 :])
     wanted = set(plan.entry_ids) or {entry.id for entry in gone if entry.message.get("role") != "compactionSummary"}
     summarised = [entry for entry in gone if entry.id in wanted]
@@ -154,7 +154,7 @@ async def _summary(asker: SummaryModel, plan: CompactionPlan, parts: _Parts, ins
         for piece in _pieces(parts.before, asker.window):
             summary = await _asked(asker, piece, CARRY_ON if summary else TASK, summary, instructions, most)
     if parts.head:
-        # The head replaces what is gone of a turn that is kept: it is summed up separately (Z-3).
+        # The head replaces the removed part of a turn that is kept: it is summarised separately (Z-3).
         head = ""
         for piece in _pieces(parts.head, asker.window):
             head = await _asked(asker, piece, TURN_HEAD, head, instructions, max(most // 2, LEAST_SUMMARY))
@@ -163,13 +163,13 @@ async def _summary(asker: SummaryModel, plan: CompactionPlan, parts: _Parts, ins
 
 
 def _pieces(messages: Sequence[Message], window: int | None) -> Iterable[str]:
-    """The conversation as text, in pieces that a request has room for."""
+    """Yield the conversation as text, in pieces that fit in a request."""
     room = int((window or UNKNOWN_WINDOW) * ROOM_SHARE)
     piece, size = list[str](), 0
     for message in messages:
-        text = _told(message)
+        text = _as_text(message)
         tokens = text_tokens(text)
-        if tokens > room:  # One message alone: its beginning and its end.
+        if tokens > room:  # A single message: its beginning and its end.
             chars = max(len(text) * room // tokens // 2, 1)
             text, tokens = f"{text[:chars]}\n…\n{text[-chars:]}", room
         if piece and size + tokens > room:
@@ -181,17 +181,17 @@ def _pieces(messages: Sequence[Message], window: int | None) -> Iterable[str]:
         yield "\n\n".join(piece)
 
 
-def _told(message: Mapping[str, Any]) -> str:
-    """A message as one reads it. Text and not messages: the model must not take the conversation for its own."""
-    said = dict(message)
+def _as_text(message: Mapping[str, Any]) -> str:
+    """Render a message as text, not as a message: the model must not mistake the conversation for its own."""
+    copied = dict(message)
     match message.get("role"):
         case "assistant":
-            calls = [f"[Agent calls] {part.get('name')} {_short(part.get('arguments'))}" for part in parts_of(said)
+            calls = [f"[Agent calls] {part.get('name')} {_short(part.get('arguments'))}" for part in parts_of(copied)
                      if part.get("type") == "toolCall"]
-            text = "\n".join(str(part.get("text")) for part in parts_of(said) if part.get("type") == "text")
+            text = "\n".join(str(part.get("text")) for part in parts_of(copied) if part.get("type") == "text")
             return "\n".join([*([f"[Agent] {text}"] if text.strip() else []), *calls])
         case "toolResult":
-            text = text_of(said)
+            text = text_of(copied)
             cut = f"{text[:MAX_RESULT_CHARS]}…" if len(text) > MAX_RESULT_CHARS else text
             return f"[Result of {message.get('toolName')}{' (failed)' if message.get('isError') else ''}] {cut}"
         case "branchSummary" | "compactionSummary":
@@ -199,8 +199,8 @@ def _told(message: Mapping[str, Any]) -> str:
         case "bashExecution":
             return f"[Person ran] {message.get('command')}\n{str(message.get('output'))[:MAX_RESULT_CHARS]}"
         case _:
-            pictures = sum(part.get("type") == "image" for part in parts_of(said))
-            return f"[Person] {text_of(said)}" + (f" [{pictures} pictures]" if pictures else "")
+            pictures = sum(part.get("type") == "image" for part in parts_of(copied))
+            return f"[Person] {text_of(copied)}" + (f" [{pictures} pictures]" if pictures else "")
 
 
 def _short(arguments: Any) -> str:
@@ -223,7 +223,7 @@ async def _asked(asker: SummaryModel, conversation: str, task: str, previous: st
     response = await ask(asker.model, asker.choice, wanted, DEAF, asker.patience)
     asker.spent(response)
     if response.finish_reason != "stop":
-        # Half a summary would take the place of the conversation for good (Z-4).
+        # Half a summary would replace the conversation permanently (Z-4).
         why = "was cut at the limit of its length" if response.finish_reason == "length" \
             else f"ended with {(response.provider_details or {}).get('finish_reason') or response.finish_reason}"
         raise CompactionFailed(f"The summary by {asker.choice.name} {why}, so it is not complete.")

@@ -1,7 +1,7 @@
-"""Pure: neighbouring pieces of text in a model's stream of events become one event, as if the model had sent them so.
+"""Merge consecutive pieces of text in a model's stream of events into one event, as if the model had sent it. Pure.
 
-Each event costs the provider's library far more than its text does. Merged are only events that lie there together
-already, and that differ in nothing but their text; every other byte of the stream stays as it is.
+Each event costs the provider's library far more than its text does. Only events that have arrived together and differ
+in nothing but their text are merged; every other byte of the stream is unchanged.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ import msgspec
 from interlock.protocol.limits import MIB
 
 MAX_EVENT_BYTES = MIB
-"""An event that is longer is not waited for: from there on the stream is passed on as it comes."""
+"""A longer event is not buffered: from there on the stream is passed through unchanged."""
 _BLANK_LINE = re.compile(rb"\n\r?\n|\r\r")
 _EVENT = re.compile(rb"(event:[^\r\n]*\r?\n)?data:([^\r\n]*)\r?\n\r?\n")
-"""The form that is understood: a name perhaps, and one line of data."""
+"""The supported form: an optional name, and one line of data."""
 _TAG = re.compile(r"\s*<[^<>]*>\s*")
-"""A marker such as <think> means something to pydantic-ai only where it comes by itself."""
+"""A marker such as <think> has a meaning for pydantic-ai only in an event of its own."""
 _BLOCK_TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _RESPONSE_TEXTS = frozenset({
     "response.output_text.delta", "response.reasoning_text.delta", "response.reasoning_summary_text.delta",
     "response.function_call_arguments.delta"})
 _CHAT_TEXTS = ("content", "reasoning_content", "reasoning")
 _PADDING = "obfuscation"
-"""OpenAI fills its events up with random letters, so that their sizes reveal nothing of the text."""
+"""OpenAI pads its events with random letters, so that their sizes reveal nothing about the text."""
 _NUMBER = "sequence_number"
 
 Json = dict[str, Any]
 
 
 class _TextPlace(NamedTuple):
-    """Where an event has its text."""
+    """The location of an event's text."""
 
     holder: Json
     key: str
 
 
 def _text_place(event: Json) -> _TextPlace | None:
-    """Find the text of an event that carries nothing else; None for every other one."""
+    """Find the text of an event that has no other content; None for every other one."""
     kind = event.get("type")
     if kind == "content_block_delta":
         delta = _object(event.get("delta"))
@@ -64,12 +64,12 @@ def _chat_place(event: Json) -> _TextPlace | None:
 
 
 def _object(value: Any) -> Json:
-    """Return an object itself, since its text is taken out of it; an empty one for anything else."""
+    """Return an object itself, since its text is removed from it; an empty one for anything else."""
     return cast("Json", value) if isinstance(value, dict) else {}
 
 
 class _TextRun:
-    """Events that may become one: the first, without its text, and all their texts."""
+    """Events that may be merged: the first, without its text, and all their texts."""
 
     __slots__ = ("_block", "_event", "_name", "_number", "_place", "_texts")
 
@@ -83,7 +83,7 @@ class _TextRun:
 
     @classmethod
     def of(cls, block: bytes) -> _TextRun | None:
-        """Read one event with the blank line behind it; None if it must stand alone."""
+        """Parse one event with the blank line after it; None if it cannot be merged."""
         found = _EVENT.fullmatch(block)
         if found is None:
             return None
@@ -100,11 +100,11 @@ class _TextRun:
 
     @property
     def begins(self) -> bool:
-        """Whether others may follow: blanks before the first word are for pydantic-ai to leave out."""
+        """Return whether others may follow: pydantic-ai itself must drop the blanks before the first word."""
         return not self._texts[0].isspace()
 
     def takes(self, other: _TextRun) -> bool:
-        """Take the one event that comes next; False, and nothing is changed, if it differs in more than its text."""
+        """Merge the next event; return False, without a change, if it differs in more than its text."""
         if self._name != other._name or self._place.key != other._place.key or self._event != other._event:
             return False
         self._texts += other._texts
@@ -112,7 +112,7 @@ class _TextRun:
         return True
 
     def written(self) -> bytes:
-        """The one event; as it came if it is the only one."""
+        """Return the merged event; a single one unchanged."""
         if len(self._texts) == 1:
             return self._block
         self._place.holder[self._place.key] = "".join(self._texts)
@@ -122,7 +122,7 @@ class _TextRun:
 
 
 class TextEvents:
-    """A stream of events on its way: what comes in, and what of it is passed on."""
+    """A stream of events: buffers its input, and returns what can be passed on."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -130,7 +130,7 @@ class TextEvents:
         self._passing = False
 
     def feed(self, received: bytes) -> bytes:
-        """Take what has come, and return the events that are complete, neighbouring text in one."""
+        """Accept input, and return the events that are complete, consecutive text merged."""
         if self._passing:
             return received
         data, at, run = self._held + received, 0, None
@@ -155,6 +155,6 @@ class TextEvents:
         return b"".join(written)
 
     def rest(self) -> bytes:
-        """Return what was held back, at the end of the stream."""
+        """Return the buffered rest, at the end of the stream."""
         held, self._held = self._held, b""
         return held

@@ -1,4 +1,4 @@
-"""The agent's tools: how they are described to the model, what a person is asked, and what they do (B-1)."""
+"""The agent's tools: their descriptions for the model, the questions about them, and their execution (B-1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Kind = Literal["read", "search", "edit", "execute"]
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of what a tool is given."""
+    """Base of a tool's arguments."""
 
 
 class ReadInput(Arguments, frozen=True):
@@ -60,7 +60,7 @@ class RunShell(Arguments, frozen=True):
 
 
 class ToolOutcome(NamedTuple):
-    """What a tool gave: what the model sees is what the transcript has. `whole` is for the user alone."""
+    """A tool's result: the model sees the same as the transcript. `whole` is for the user alone."""
 
     text: str
     ok: bool = True
@@ -69,7 +69,7 @@ class ToolOutcome(NamedTuple):
 
 
 class BuiltinTool(NamedTuple):
-    """One tool: its words for the model, its kind for policy."""
+    """One tool: its description for the model, its kind for policy."""
 
     name: str
     kind: Kind
@@ -117,51 +117,52 @@ READING: frozenset[Kind] = frozenset({"read", "search"})
 
 
 def offered(access: Access, mode: str) -> list[BuiltinTool]:
-    """The tools offered to the model: none if the workspace is closed, those that read if it is only read
-    or only planned."""
+    """Return the tools that the model may use: none without access to the workspace, only reading ones if it may only
+    be read, or in plan mode."""
     if access == "none":
         return []
     return [tool for tool in TOOLS if tool.kind in READING or (access == "rw" and mode != "plan")]
 
 
 class ModelToolCall(NamedTuple):
-    """A call as a model made it, understood or not. `input` is JSON, always an object."""
+    """A call as a model made it, valid or not. `input` is JSON, always an object."""
 
     name: str
     tool: BuiltinTool | None
     arguments: Arguments | None
     input: dict[str, Any]
     wrong: str | None = None
-    """Why it cannot be done, for the model."""
+    """Why it cannot run, for the model."""
 
 
 def understood(name: str, given: Any, tools: list[BuiltinTool]) -> ModelToolCall:
-    """Look at what a model calls: `given` is an object, or the text that was to be one."""
+    """Validate a model's call: `given` is an object, or text that should be one."""
     value = given
     wrong = None
     if isinstance(given, str):
         try:
             value = msgspec.json.decode(given or "{}")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            wrong = f"Its arguments are no JSON: {error}."
+            wrong = f"Its arguments are not JSON: {error}."
     if wrong is None and not isinstance(value, dict):
-        wrong = "Its arguments are no JSON object."
-    told = _sound(value if isinstance(value, dict) else {"input": value})  # pyright: ignore[reportUnknownArgumentType]
+        wrong = "Its arguments are not a JSON object."
+    args = _sound(value if isinstance(value, dict) else {"input": value})  # pyright: ignore[reportUnknownArgumentType]
     tool = BY_NAME.get(name)
     if tool is None or tool not in tools:
         there = ", ".join(one.name for one in tools) or "none"
-        because = "cannot be used now" if tool is not None else "is not there"
-        return ModelToolCall(name, None, None, told, f"The tool {name[:80]!r} {because}; there are: {there}.")
+        because = "cannot be used now" if tool is not None else "does not exist"
+        return ModelToolCall(name, None, None, args, f"The tool {name[:80]!r} {because}; there are: {there}.")
     if wrong is not None:
-        return ModelToolCall(name, tool, None, told, wrong)
+        return ModelToolCall(name, tool, None, args, wrong)
     try:
-        return ModelToolCall(name, tool, msgspec.convert(told, tool.arguments), told)
+        return ModelToolCall(name, tool, msgspec.convert(args, tool.arguments), args)
     except (msgspec.ValidationError, RecursionError) as error:
-        return ModelToolCall(name, tool, None, told, f"Its arguments are wrong: {error}.")
+        return ModelToolCall(name, tool, None, args, f"Its arguments are wrong: {error}.")
 
 
 def _sound(value: dict[str, Any]) -> dict[str, Any]:
-    """The object as JSON can carry it: half a surrogate pair becomes a question mark, what nests too deep is named."""
+    """Return the object in a form that JSON can carry: half a surrogate pair becomes a question mark, excessive nesting
+    a note."""
     try:
         msgspec.json.encode(value)
         return value
@@ -172,7 +173,7 @@ def _sound(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def title(call: ModelToolCall) -> str:
-    """One line for a person: the tool, and what it is pointed at."""
+    """Return one line for a person: the tool and its target."""
     about = next((str(call.input[key]) for key in ("command", "path", "pattern") if key in call.input), "")
     line = f"{call.name}: {about}" if about else call.name
     return line if len(line) <= MAX_TITLE_CHARS else line[: MAX_TITLE_CHARS - 1] + "…"
@@ -183,28 +184,28 @@ T = TypeVar("T")
 
 
 class Workshop:
-    """Does what was allowed, inside the workspace."""
+    """Runs allowed calls, inside the workspace."""
 
     def __init__(self, workspace: str, shell: Shell, hidden: Sequence[str] = ()) -> None:
         self._workspace = Workspace(workspace, hidden)
         self._shell = shell
         self.only_adds = False
-        """A silent turn writes down what must last: nothing that was written before it is lost by that (Z-5)."""
+        """Whether files may only be appended to: a silent turn writes notes, and must not lose earlier ones (Z-5)."""
 
     def check(self, call: ModelToolCall) -> None:
-        """Look whether it can be done at all, before a person is asked. Raises ToolFailed."""
+        """Check whether the call can run at all, before a person is asked. Raises ToolFailed."""
         path = getattr(call.arguments, "path", None)
         if isinstance(path, str):
             resolved(self._workspace, path)
         if isinstance(call.arguments, RunShell) and not 0 < call.arguments.timeout_s <= TIMEOUT_MAX_S:
-            raise ToolFailed(f"`timeout_s` is more than 0 and at most {TIMEOUT_MAX_S}.")
+            raise ToolFailed(f"`timeout_s` must be more than 0 and at most {TIMEOUT_MAX_S}.")
 
     async def instructions(self) -> str:
-        """Return what the workspace's AGENTS.md says; "" without one."""
+        """Return the content of the workspace's AGENTS.md; "" without one."""
         return await _aside(lambda: files.instructions(self._workspace))
 
     async def run(self, call: ModelToolCall, emit: Emit) -> ToolOutcome:
-        """Do it. Raises ToolFailed with one sentence."""
+        """Run the call. Raises ToolFailed with one sentence."""
         here = self._workspace
         match call.arguments:
             case ReadInput(path, offset, limit):
@@ -232,7 +233,7 @@ class Workshop:
 
 
 async def _aside(work: Callable[[], T]) -> T:
-    """A thread of its own: a large file must not hold up the runner's other sessions."""
+    """Run work in a separate thread: a large file must not block the runner's other sessions."""
     try:
         return await asyncio.to_thread(work)
     except OSError as error:

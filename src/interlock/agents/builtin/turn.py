@@ -1,4 +1,4 @@
-"""One prompt, from the person's words to the model's last answer: ask, call tools, ask again (B-1)."""
+"""One prompt, from the person's text to the model's last answer: ask, call tools, ask again (B-1)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from interlock.ports.agent import AgentQuestion, GivenFile, Option, Scribe, Turn
 from interlock.protocol.codes import Code
 
 MAX_REQUESTS = 250
-"""Answers of the model in one turn; a model that still calls tools then has lost its way."""
+"""Answers of the model in one turn; a model that still calls tools after these has lost its way."""
 MAX_CALLS = 32
-"""Calls in one answer; the model receives an error for each one beyond."""
+"""Calls in one answer; further ones get an error."""
 MAX_EMPTY = 2
-"""Answers without a word and without a call, before the turn ends without one."""
+"""Answers without text and without a call, after which the turn ends without an answer."""
 SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
-"""What every provider takes as the id of a call."""
+"""Ids of a call that every provider accepts."""
 OPTIONS = [Option("allow", "Allow", "allow_once"), Option("reject", "Deny", "reject_once")]
 TOO_MANY = "Too many calls at once: the first {} of an answer are done. Call this one again."
-REFUSED = ("AgentRefused", "The model refused to go on with this prompt.")
+REFUSED = ("AgentRefused", "The model refused to continue with this prompt.")
 DENIED = "{}. Do not try the same by another way."
 
 
 class Setting(NamedTuple):
-    """How this prompt is worked on."""
+    """The settings of this prompt."""
 
     model: Model
     choice: ModelChoice
@@ -49,23 +49,23 @@ class Setting(NamedTuple):
 
 
 class RequestContext(Protocol):
-    """Makes the messages of a request out of all that was said."""
+    """Makes the messages of a request from the whole conversation."""
 
     def fitting(self, messages: list[Message]) -> list[Message]: ...
 
 
 class Overflowing(Protocol):
-    """Makes room where the provider says that the context is too long (Z-2)."""
+    """Shortens the context if the provider reports that it is too long (Z-2)."""
 
     async def __call__(self, turn: AgentTurn, why: str) -> bool: ...
 
 
 class AgentTurn:
-    """A prompt that is worked on. `said` is what was said before; what is new collects in `live`."""
+    """A prompt in progress. `history` is the conversation before it; new messages are in `live`."""
 
     def __init__(self, scribe: Scribe, setting: Setting, workshop: Workshop, figures: UsageSum,
-                 said: list[Message], asked: Message, new_id: Callable[[], str]) -> None:
-        self.said = said
+                 history: list[Message], asked: Message, new_id: Callable[[], str]) -> None:
+        self.history = history
         self.live: list[Message] = [asked]
         self.answers: dict[str, ModelResponse] = {}
         self.scribe = scribe
@@ -73,25 +73,25 @@ class AgentTurn:
         self.figures = figures
         self._workshop = workshop
         self._new_id = new_id
-        self._ids = {str(part.get("id")) for message in said for part in parts_of(message)
+        self._ids = {str(part.get("id")) for message in history for part in parts_of(message)
                      if part.get("type") == "toolCall"}
 
     async def run(self, fitting: Callable[[list[Message]], list[Message]], overflowing: Overflowing) -> TurnOutcome:
-        """Work on it to its end. Never raises for what the model or its server did."""
+        """Run the prompt to its end. Never raises for errors of the model or its server."""
         empty, room_made = 0, False
         for _ in range(MAX_REQUESTS):
             try:
-                response = await self._ask(fitting([*self.said, *self.live]))
+                response = await self._ask(fitting([*self.history, *self.live]))
             except RequestFailed as failed:
                 failure = failed.failure
-                if failure.code == Code.CONTEXT_OVERFLOW and not room_made and not failed.said:
+                if failure.code == Code.CONTEXT_OVERFLOW and not room_made and not failed.partial:
                     room_made = True
                     if await overflowing(self, failure.sentence):
                         continue
                 return TurnOutcome("error", self.figures.usage, error=(failure.code, failure.sentence))
             await self.scribe.usage(self.figures.took(response))
             if response.finish_reason == "length":
-                # A call of it may be half of what the model meant, and sound all the same: none of them is done.
+                # A call in it may be incomplete and valid all the same: none of them runs.
                 parts = [part for part in response.parts if not isinstance(part, ToolCallPart)]
                 return self._end(dataclasses.replace(response, parts=parts), empty=not parts)
             calls = await self._announce(response)
@@ -104,7 +104,7 @@ class AgentTurn:
             if empty >= MAX_EMPTY or response.finish_reason == "content_filter":
                 return self._end(response, empty=True)
         notice = ("ToolLimit", f"The model was asked {MAX_REQUESTS} times in this turn and still calls tools; the turn "
-                  "was ended. Say \"go on\" if it is on the right way.")
+                  "was ended. Send \"continue\" if it is on the right track.")
         return TurnOutcome("max_tokens", self.figures.usage, notice=notice)
 
     def _end(self, response: ModelResponse, *, empty: bool = False) -> TurnOutcome:
@@ -115,22 +115,22 @@ class AgentTurn:
             return TurnOutcome("max_tokens", usage)
         if response.finish_reason == "content_filter":
             return TurnOutcome("end_turn", usage, notice=REFUSED)
-        notice = ("NoAnswer", f"The model gave no answer, {MAX_EMPTY} times.") if empty else None
+        notice = ("NoAnswer", f"The model returned no answer, {MAX_EMPTY} times.") if empty else None
         return TurnOutcome("end_turn", usage, notice=notice)
 
     async def _ask(self, messages: list[Message]) -> ModelResponse:
         wanted = RequestInput(to_model(messages, self.answers), self.setting.instructions, self.setting.tools,
                               self.setting.thinking)
-        ear = AnswerSink(self.scribe.text, self.scribe.thinking, self._again)
-        return await ask(self.setting.model, self.setting.choice, wanted, ear, self.setting.patience)
+        sink = AnswerSink(self.scribe.text, self.scribe.thinking, self._again)
+        return await ask(self.setting.model, self.setting.choice, wanted, sink, self.setting.patience)
 
     async def _again(self, sentence: str) -> None:
         await self.scribe.warn(Code.UPSTREAM_ERROR, sentence)
 
     # --- tools ---
     async def _announce(self, response: ModelResponse) -> list[tuple[str, ModelToolCall]]:
-        """Report every call of an answer before the first one is done, so that the transcript has them in one message
-        as the model has (X-8). An answer without one is not kept: it is the turn's last, or empty."""
+        """Announce every call of an answer before the first one runs, so that the transcript has them in one message as
+        the model has (X-8). An answer without a call is not kept: it is the turn's last, or empty."""
         found: list[tuple[str, ModelToolCall]] = []
         parts = list(response.parts)
         for at, part in enumerate(parts):
@@ -150,7 +150,7 @@ class AgentTurn:
         return found
 
     def _free_id(self, given: str) -> str:
-        """The model's id of a call; one of ours where it is taken, or of no use elsewhere."""
+        """Return the model's id of a call, or a new one if it is taken or not portable."""
         taken = given in self._ids or SAFE_ID.fullmatch(given) is None
         invocation_id = f"call_{self._new_id().replace('-', '')[:24]}" if taken else given
         self._ids.add(invocation_id)
@@ -159,13 +159,13 @@ class AgentTurn:
     async def _call(self, calls: list[tuple[str, ModelToolCall]]) -> None:
         for at, (invocation_id, call) in enumerate(calls):
             if at >= MAX_CALLS:
-                await self._tell(invocation_id, call, ToolOutcome(TOO_MANY.format(MAX_CALLS), ok=False))
+                await self._report(invocation_id, call, ToolOutcome(TOO_MANY.format(MAX_CALLS), ok=False))
                 continue
             try:
                 result = await self._done(invocation_id, call)
             except ToolFailed as failed:
                 result = ToolOutcome(str(failed), ok=False)
-            await self._tell(invocation_id, call, result)
+            await self._report(invocation_id, call, result)
 
     async def _done(self, invocation_id: str, call: ModelToolCall) -> ToolOutcome:
         if call.wrong is not None or call.tool is None:
@@ -180,15 +180,15 @@ class AgentTurn:
         if answer.updated_input is not None:
             call = understood(call.name, answer.updated_input, self.setting.tools)
             if call.wrong is not None:
-                raise ToolFailed(f"The input was changed by who allowed it. {call.wrong}")
+                raise ToolFailed(f"The approver changed the input. {call.wrong}")
 
         async def emit(text: str) -> None:
             await self.scribe.tool_output(invocation_id, "stdout", text)
 
         return await self._workshop.run(call, emit)
 
-    async def _tell(self, invocation_id: str, call: ModelToolCall, result: ToolOutcome) -> None:
-        # A file's name may hold bytes that are no text: they would break the request, and the frame.
+    async def _report(self, invocation_id: str, call: ModelToolCall, result: ToolOutcome) -> None:
+        # A file's name may contain bytes that are not text: they would break the request, and the frame.
         result = result._replace(text=result.text.encode("utf-8", "replace").decode())
         self.live.append(result_message(invocation_id, call.name, result.text, result.ok, _now_ms()))
         if result.whole is not None:
@@ -203,7 +203,7 @@ def _now_ms() -> int:
 
 
 def _denial(message: str | None) -> str:
-    """Return what the model reads of a no: the runner's sentence begins with `denied by` if it knows who decided."""
+    """Return the model's text for a no: the runner's sentence begins with `denied by` if it knows who decided."""
     sentence = (message or "").rstrip(".")
     if sentence.startswith("denied"):
         return "D" + sentence[1:]

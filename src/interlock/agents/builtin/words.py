@@ -1,4 +1,4 @@
-"""The model's instructions: its place and its work."""
+"""The system prompt of the model: its workspace and its work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ The workspace has instructions for agents, in {name}. Follow them if they do not
 
 
 def system(workspace: str, access: str, mode: str, append: str | None, instructions: str = "") -> str:
-    """The instructions of one request."""
+    """Return the instructions of one request."""
     parts = [SYSTEM.format(workspace=workspace)]
     if access == "none":
         parts.append(CLOSED)

@@ -1,4 +1,4 @@
-"""Claude Code through the Claude Agent SDK for Python, as the runner drives it (A-7). Needs the extra `agents`."""
+"""Claude Code through the Claude Agent SDK for Python (A-7). Needs the extra `agents`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from interlock.agents.claude import conversation as late
 
 START_TIMEOUT_S = 60.0
-"""From the program's start to the end of the SDK's handshake."""
+"""Limit from the program's start to the end of the SDK's handshake."""
 SWITCH_TIMEOUT_S = 10.0
 STDERR_SHOWN_CHARS = 2_000
 MISSING = f"The Claude Agent SDK is not installed on the runner; run: {install('agents')}."
@@ -40,7 +40,7 @@ FEATURES = Features(
 
 
 class ClaudeAgent:
-    """One conversation with Claude Code, its program supervised like any other agent's process."""
+    """One conversation with Claude Code, whose program is supervised like any other agent's process."""
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
@@ -48,8 +48,8 @@ class ClaudeAgent:
         self._conversation: late.ClaudeConversation | None = None
 
     async def open(self, opening: AgentStart) -> Started:
-        """Load the SDK, start the program, greet it. Raises AgentStartFailed."""
-        # The import takes seconds: the runner's other sessions go on meanwhile.
+        """Load the SDK, start the program, shake hands. Raises AgentStartFailed."""
+        # The import takes seconds: the runner's other sessions continue meanwhile.
         module: Any = await asyncio.to_thread(_load)
         start = launch(opening, module.BUNDLED)
         process = self._process = await self._spawn(start.argv, start.environment, opening.workspace)
@@ -57,32 +57,33 @@ class ClaudeAgent:
         self._conversation = conversation
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                told = await conversation.greet()
+                info = await conversation.greet()
         except BaseException as error:
             await self.close()
             if not isinstance(error, Exception):
                 raise
             raise AgentStartFailed(self._why(error)) from error
-        return Started(FEATURES, opening.spec.name or "Claude Code", _text(told.get("claude_code_version")),
-                       _model(told, opening.spec.args), agent_session=start.agent_session, resumed=start.resumes)
+        return Started(FEATURES, opening.spec.name or "Claude Code", _text(info.get("claude_code_version")),
+                       _model(info, opening.spec.args), agent_session=start.agent_session, resumed=start.resumes)
 
     def _why(self, error: Exception) -> str:
-        said = f"did not answer within {START_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError) else f"said: {error}"
+        why = (f"did not answer within {START_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError)
+               else f"reported: {error}")
         shown = self.stderr_tail().strip()[-STDERR_SHOWN_CHARS:]
-        sentence = f"Claude Code did not start; it {said}."
+        sentence = f"Claude Code did not start; it {why}."
         return f"{sentence}\n{shown}" if shown else sentence
 
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """One prompt, to its result."""
+        """Run one prompt, to its result."""
         return await self._greeted().prompt(prompt, scribe)
 
     async def cancel(self) -> None:
-        """The SDK's interrupt; what is asked is denied by the runner."""
+        """Send the SDK's interrupt; the runner denies open questions."""
         if self._conversation is not None:
             self._conversation.cancel()
 
     async def switch_mode(self, mode: str) -> None:
-        """`plan` or `default` (A-6). Raises SettingRefused for another, or if the program does not react."""
+        """Switch to `plan` or `default` (A-6). Raises SettingRefused for another, or if Claude Code does not react."""
         try:
             async with asyncio.timeout(SWITCH_TIMEOUT_S):
                 await self._greeted().switch_mode(mode)
@@ -90,15 +91,15 @@ class ClaudeAgent:
             raise SettingRefused(f"Claude Code did not switch to the mode {mode!r}.") from None
 
     async def settle(self, settings: PromptSettings) -> None:
-        """The mode and the model of the next prompt. Raises SettingRefused."""
+        """Apply the mode and the model of the next prompt. Raises SettingRefused."""
         try:
             async with asyncio.timeout(SWITCH_TIMEOUT_S):
                 await self._greeted().settle(settings)
         except TimeoutError:
-            raise SettingRefused("Claude Code did not take the prompt's mode or model.") from None
+            raise SettingRefused("Claude Code did not apply the prompt's mode or model.") from None
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Compact its context now (T-6), and report what that took. Raises CompactionFailed."""
+        """Compact its context now (T-6), and report the usage. Raises CompactionFailed."""
         if self._conversation is None:
             raise CompactionFailed("The session is not open.")
         return await self._conversation.compact(request, spent)
@@ -109,7 +110,7 @@ class ClaudeAgent:
             self._process.pause()
 
     async def resume(self) -> None:
-        """Let it go on."""
+        """Resume the process tree."""
         if self._process is not None:
             self._process.resume()
 
@@ -124,7 +125,7 @@ class ClaudeAgent:
         return await self._greeted().gone()
 
     def stderr_tail(self) -> str:
-        """The last lines of its standard error (A-8)."""
+        """Return the last lines of its standard error (A-8)."""
         return self._process.stderr_tail() if self._process is not None else ""
 
     def _greeted(self) -> late.ClaudeConversation:
@@ -133,7 +134,7 @@ class ClaudeAgent:
 
 
 def _load() -> Any:
-    """The module that imports the SDK. Raises AgentStartFailed where the SDK is not there."""
+    """Return the module that imports the SDK. Raises AgentStartFailed if the SDK is not installed."""
     try:
         return importlib.import_module("interlock.agents.claude.conversation")
     except ImportError as error:
@@ -146,15 +147,15 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _model(told: dict[str, Any], args: list[str]) -> str | None:
-    """The model that the program would take: the one of its `--model`, else its own default."""
+def _model(info: dict[str, Any], args: list[str]) -> str | None:
+    """Return the model that the program would use: that of its `--model`, else its own default."""
     wanted = "default"
     for i, word in enumerate(args):
         if word.startswith("--model="):
             wanted = word.partition("=")[2]
         elif word == "--model" and i + 1 < len(args):
             wanted = args[i + 1]
-    models: list[dict[str, Any]] = told.get("models") or []
+    models: list[dict[str, Any]] = info.get("models") or []
     nothing: dict[str, Any] = {}
     found = next((model for model in models if model.get("value") == wanted), nothing)
     return _text(found.get("resolvedModel")) or (wanted if wanted != "default" else None)

@@ -1,4 +1,4 @@
-"""Pure: content other than text, in our words and in the Messages API's (A-7)."""
+"""Convert content other than text between our format and the Messages API's (A-7). Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ PDF = "application/pdf"
 
 
 class NotTaken(Exception):
-    """Claude Code takes no such file; the text is one sentence."""
+    """Claude Code does not accept this file; the text is one sentence."""
 
 
 def block_of(block: dict[str, Any]) -> dict[str, Any]:
-    """A prompt's block as the API has it. Raises NotTaken."""
+    """Convert a prompt's block to the API's format. Raises NotTaken."""
     data = str(block.get("data", ""))
     media_type = str(block.get("mimeType") or block.get("media_type") or "")
     match block.get("type"):
@@ -40,12 +40,12 @@ def _text(data: str, media_type: str) -> str:
     try:
         return base64.b64decode(data, validate=True).decode()
     except (binascii.Error, ValueError):
-        raise NotTaken(f"Claude Code takes images, PDF and UTF-8 text, not a file of {media_type or 'no type'}."
+        raise NotTaken(f"Claude Code accepts images, PDF and UTF-8 text, not a file of {media_type or 'no type'}."
                        ) from None
 
 
 def without_files(content: Any) -> tuple[Any, list[GivenFile]]:
-    """A tool result's content without its images, and those."""
+    """Return a tool result's content without its images, and the images."""
     if not isinstance(content, list):
         return content, []
     blocks = cast("list[Any]", content)
@@ -54,16 +54,16 @@ def without_files(content: Any) -> tuple[Any, list[GivenFile]]:
 
 
 def _file_of(block: Any) -> GivenFile | None:
-    told = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
-    given = told.get("source")
+    fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+    given = fields.get("source")
     source = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     data, media_type = source.get("data"), source.get("media_type")
-    if told.get("type") not in ("image", "document") or source.get("type") != "base64" or not isinstance(data, str):
+    if fields.get("type") not in ("image", "document") or source.get("type") != "base64" or not isinstance(data, str):
         return None
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return None
-    name = told.get("title")
-    return GivenFile(name if isinstance(name, str) and name else str(told["type"]),
+    name = fields.get("title")
+    return GivenFile(name if isinstance(name, str) and name else str(fields["type"]),
                      media_type if isinstance(media_type, str) else "application/octet-stream", raw)

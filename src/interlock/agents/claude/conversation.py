@@ -44,18 +44,18 @@ from interlock.protocol.limits import CANCEL_GRACE_MS
 from interlock.protocol.payloads import Compacted, SessionCompact
 
 BUNDLED = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-"""The program that the SDK's wheel carries."""
+"""The program in the SDK's wheel."""
 MODES = {"default": "default", "act": "default", "plan": "plan"}
-"""Ours → Claude Code's. Those that let tools run unasked are not among them."""
+"""Our modes → Claude Code's. Those that let tools run unasked are not among them."""
 INTERRUPTS = 5
-"""A prompt that has not begun yet ignores an interrupt, so it is sent again, a second apart."""
+"""Attempts to interrupt, a second apart: a prompt that has not begun yet ignores an interrupt."""
 INTERRUPT_EVERY_S = 1.0
 DRAIN_S = 5.0
-"""After its end, what it said last may take so long to be taken in."""
+"""Limit for processing its last messages after its end."""
 
 
 class ClaudeConversation:
-    """The SDK's side of one session: made over a running process, greeted once, then asked prompt after prompt."""
+    """The SDK's side of one session: created for a running process, greeted once, then prompted repeatedly."""
 
     def __init__(self, process: Process, opening: AgentStart) -> None:
         self._process = process
@@ -79,15 +79,15 @@ class ClaudeConversation:
         self._exit = ProcessExit(0, None)
 
     async def greet(self) -> dict[str, Any]:
-        """The SDK's handshake; returns the program's account of itself. Raises ClaudeSDKError, or Exception when the
-        SDK has no better class."""
+        """Run the SDK's handshake; return the program's report about itself. Raises ClaudeSDKError, or Exception if the
+        SDK has no more specific error."""
         self._tasks.append(asyncio.create_task(self._bury()))
         await self._sdk.connect()
         self._transport.greeted = True
         self._tasks.append(asyncio.create_task(self._read()))
         return await self._sdk.get_server_info() or {}
 
-    # --- what it says ---
+    # --- messages ---
     async def _read(self) -> None:
         try:
             while not await self._read_on():
@@ -97,7 +97,7 @@ class ClaudeConversation:
             self._over.set()
 
     async def _read_on(self) -> bool:
-        """Take messages to the end: True. False where one could not be read; the next may be."""
+        """Process messages to the end: True. False if one could not be read; the next may be."""
         try:
             async for message in self._sdk.receive_messages():
                 await self._take(message)
@@ -119,7 +119,7 @@ class ClaudeConversation:
             await self._updates.take(message)
 
     async def _bury(self) -> None:
-        """Its descendants may hold its output open: end them, so that reading comes to its end."""
+        """End its descendants, which may hold its output open, so that reading ends."""
         await self._process.exited()
         await self._process.terminate()
 
@@ -128,9 +128,9 @@ class ClaudeConversation:
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
 
-    # --- its turns ---
+    # --- turns ---
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """Ask, and report what comes until it is answered, or the program is gone."""
+        """Send the prompt, and forward messages until it is answered or the program is gone."""
         faults = self._transport.garbage + self._malformed
         self._cancelled, self._too_long = False, None
         self._updates.begin(scribe)
@@ -160,7 +160,7 @@ class ClaudeConversation:
         return usage
 
     async def _answer(self, content: str | list[dict[str, Any]]) -> ResultMessage | None:
-        """The result of one query; None where the program ended before it."""
+        """Return the result of one query; None if the program ended before it."""
         answer = self._result = asyncio.get_running_loop().create_future()
         over = asyncio.create_task(self._over.wait())
         try:
@@ -173,7 +173,7 @@ class ClaudeConversation:
             self._result = None
 
     def cancel(self) -> None:
-        """Interrupt the running prompt; returns at once."""
+        """Interrupt the running prompt; return at once."""
         if self._result is not None and not self._cancelled:
             self._cancelled = True
             self._begin(self._interrupt(self._result))
@@ -182,12 +182,12 @@ class ClaudeConversation:
         for _ in range(INTERRUPTS):
             if answer.done() or self._over.is_set():
                 return
-            with contextlib.suppress(Exception):  # The SDK raises plain Exceptions for an interrupt that has no reply.
+            with contextlib.suppress(Exception):  # The SDK raises plain Exceptions for an interrupt without a reply.
                 await self._sdk.interrupt()
             await asyncio.wait([answer], timeout=INTERRUPT_EVERY_S)
 
     async def _stop_after_overflow(self) -> None:
-        """The turn has failed: it must not go on. A program that does not listen is ended."""
+        """Stop a turn that has failed: it must not continue. A program that does not react is ended."""
         answer = self._result
         if answer is None:
             return
@@ -198,12 +198,12 @@ class ClaudeConversation:
 
     # --- outside turns ---
     async def switch_mode(self, mode: str) -> None:
-        """Work in this mode from now on. Raises SettingRefused."""
+        """Switch to this mode until further notice. Raises SettingRefused."""
         await self._set_mode(mode)
         self._mode = mode
 
     async def settle(self, settings: PromptSettings) -> None:
-        """The mode and the model of the next prompt; None is the session's. Raises SettingRefused."""
+        """Apply the mode and the model of the next prompt; None is the session's. Raises SettingRefused."""
         await self._set_mode(settings.mode or self._mode)
         if settings.model != self._model_now:
             try:
@@ -225,7 +225,7 @@ class ClaudeConversation:
         self._mode_now = found
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Have it compact its context now, and report what that took. Raises CompactionFailed with its reason."""
+        """Have it compact its context now, and report the usage. Raises CompactionFailed with its message."""
         updates = self._updates
         updates.request_compaction()
         try:
@@ -235,13 +235,13 @@ class ClaudeConversation:
         if result is not None:
             spent(self._took(result, None))
         if compacted is None:
-            said = result.result if result is not None and result.result else "it did not say why"
-            raise CompactionFailed(f"Claude Code did not compact its context: {said}.")
+            why = result.result if result is not None and result.result else "it gave no reason"
+            raise CompactionFailed(f"Claude Code did not compact its context: {why}.")
         return compacted
 
     # --- its end ---
     async def close(self) -> ProcessExit:
-        """End the program and all its descendants (A-4), and with it all that still waits."""
+        """End the program and all its descendants (A-4), and cancel everything that still waits."""
         ended = await self._transport.end()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=DRAIN_S)
@@ -260,7 +260,7 @@ class ClaudeConversation:
 
 
 def _content(prompt: AgentPrompt) -> str | list[dict[str, Any]]:
-    """One text as it is, so that Claude Code's own commands (`/compact`) work; else its blocks."""
+    """Return a single text unchanged, so that Claude Code's own commands (`/compact`) work; else its blocks."""
     if len(prompt.content) == 1 and prompt.content[0].get("type") == "text":
         return str(prompt.content[0].get("text", ""))
     return [block_of(block) for block in prompt.content]

@@ -1,10 +1,10 @@
-"""Claude Code's two doors before a tool, both held shut until a person or a rule has answered (A-5, A-9).
+"""The two checks before a tool of Claude Code, both blocked until a person or a rule has answered (A-5, A-9).
 
-Its permission callback alone does not hold. A `PermissionRequest` hook in the user's own settings may answer while a
-person still thinks, an allow-rule there keeps the callback from being called at all, and a hook that is late counts as
-"no opinion". So the question is asked in a `PreToolUse` hook, which comes before all rules and whose *no* outranks
-every other voice; it is set to block when it fails or is late, and may take 20 days. Its *yes* lets the call go on to
-the permission callback, which lets through exactly the input that was granted and asks again for any other.
+Its permission callback alone is not sufficient. A `PermissionRequest` hook in the user's own settings may answer while
+a person is still thinking, an allow-rule there prevents the callback altogether, and a hook that is late counts as "no
+opinion". So the question is asked in a `PreToolUse` hook, which precedes all rules and whose *no* overrides everything
+else; it is configured to block when it fails or is late, and may take 20 days. Its *yes* lets the call continue to the
+permission callback, which accepts exactly the input that was granted and asks again for any other.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from interlock.agents.claude.updates import ClaudeUpdates
 from interlock.ports.agent import AgentQuestion, InteractionAnswer, Option
 
 HOLD_S = 20 * 24 * 3600.0
-"""How long Claude Code waits for the hook; its clock counts milliseconds in 31 bits, so 24.8 days is the most."""
+"""How long Claude Code waits for the hook; its timer counts milliseconds in 31 bits, so 24.8 days is the maximum."""
 MAX_OPEN_QUESTIONS = 64
-"""Permissions asked at once; one more is answered no."""
+"""Simultaneous permission requests; one more is denied."""
 ANNOUNCED_WITHIN_S = 5.0
-"""A question waits so long for its tool call to be reported first."""
+"""How long a question waits for the announcement of its tool call."""
 LEFT_TO_ITS_RULES = SUBAGENTS | {
     "EnterPlanMode", "ExitPlanMode", "Glob", "Grep", "LS", "ListAgents", "NotebookRead", "Read", "ReportFindings",
     "Skill", "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop", "TaskUpdate", "TodoWrite", "ToolSearch",
 }  # fmt: skip
-"""Tools that change nothing outside Claude Code, and subagents, whose own calls are asked about: its own rules
-say whether they need a yes (a file outside the workspace does). Every other tool is asked about, whatever they say."""
+"""Tools that change nothing outside Claude Code, and subagents, whose own calls are asked about: its own rules decide
+whether they need a yes (a file outside the workspace does). Every other tool is asked about, whatever the rules are."""
 ASKS_ITS_USER = "AskUserQuestion"
-"""The tool whose result is what a person says."""
+"""The tool whose result is a person's answer."""
 NO_ANSWER = "The user gave no answer."
 _OPTIONS = [Option("allow", "Allow once", "allow_once"), Option("deny", "Deny", "reject_once")]
 _DENIED = "The user does not allow this."
@@ -58,16 +58,16 @@ class PermissionGate:
         self._open = 0
 
     def hooks(self) -> dict[Any, list[HookMatcher]]:
-        """For the SDK's options."""
+        """Return the hooks for the SDK's options."""
         return {"PreToolUse": [HookMatcher(hooks=[self.before], timeout=HOLD_S, on_failure="block")]}
 
     def end(self) -> None:
-        """The turn is over: a yes of it is worth nothing any more."""
+        """End the turn: a yes of it is no longer valid."""
         self._granted.clear()
 
-    async def before(self, told: HookInput, tool_use_id: str | None, _: HookContext) -> HookJSONOutput:
-        """Before any tool: hold the call until it is decided."""
-        called = cast("dict[str, Any]", told)
+    async def before(self, hook_input: HookInput, tool_use_id: str | None, _: HookContext) -> HookJSONOutput:
+        """Hold any tool call until it is decided."""
+        called = cast("dict[str, Any]", hook_input)
         name, tool_input = str(called["tool_name"]), cast("dict[str, Any]", called["tool_input"])
         if name in LEFT_TO_ITS_RULES:
             return {}
@@ -81,7 +81,7 @@ class PermissionGate:
 
     async def can_use_tool(self, name: str, tool_input: dict[str, Any], about: ToolPermissionContext
                            ) -> PermissionResultAllow | PermissionResultDeny:
-        """The SDK's permission callback. Rules that it suggests for always are never taken up (A-9)."""
+        """Answer the SDK's permission callback. Permanent rules that it suggests are never accepted (A-9)."""
         if name == ASKS_ITS_USER:
             return await self._ask_user(about.tool_use_id, tool_input)
         granted = self._granted.pop(about.tool_use_id, None) if about.tool_use_id is not None else None
@@ -94,14 +94,14 @@ class PermissionGate:
 
     async def _ask_user(self, tool_use_id: str | None, tool_input: dict[str, Any]
                         ) -> PermissionResultAllow | PermissionResultDeny:
-        """Each of its questions is put by itself; without an answer to every one the tool does not run."""
+        """Ask each of its questions separately; the tool runs only if every one is answered."""
         answers: dict[str, str] = {}
         for one in _questions(tool_input):
-            asked = str(one["question"])
-            answer = await self._ask(tool_use_id, ASKS_ITS_USER, one, asked, "QUESTION")
+            text = str(one["question"])
+            answer = await self._ask(tool_use_id, ASKS_ITS_USER, one, text, "QUESTION")
             if answer.text is None:
                 return PermissionResultDeny(message=f"{NO_ANSWER} {answer.message or ''}".strip())
-            answers[asked] = _chosen(one, answer.text)
+            answers[text] = _chosen(one, answer.text)
         return PermissionResultAllow(updated_input={**tool_input, "answers": answers})
 
     async def _ask(self, tool_use_id: str | None, name: str, tool_input: dict[str, Any], title: str | None,
@@ -128,15 +128,15 @@ def _taken(answer: InteractionAnswer, shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def _questions(tool_input: dict[str, Any]) -> list[dict[str, Any]]:
-    told = cast("Any", tool_input.get("questions"))
-    found = cast("list[Any]", told) if isinstance(told, list) else []
+    listed = cast("Any", tool_input.get("questions"))
+    found = cast("list[Any]", listed) if isinstance(listed, list) else []
     return [cast("dict[str, Any]", one) for one in found if isinstance(one, dict) and "question" in one]
 
 
 def _chosen(one: dict[str, Any], text: str) -> str:
-    """The labels of the options that the words name, by label or number; any other words as they are."""
-    told = cast("Any", one.get("options"))
-    options = cast("list[Any]", told) if isinstance(told, list) else []
+    """Return the labels of the options that the words name, by label or number; any other words unchanged."""
+    listed = cast("Any", one.get("options"))
+    options = cast("list[Any]", listed) if isinstance(listed, list) else []
     labels = [str(cast("dict[str, Any]", option).get("label", "")) for option in options if isinstance(option, dict)]
     if one.get("multiSelect") is True:
         found, rest = picked_several(text, labels)

@@ -1,7 +1,7 @@
-"""Pure but for a look at the disk: with which words and variables Claude Code's program is started.
+"""The arguments and variables with which Claude Code's program is started. Pure except for a check of the disk.
 
-The SDK's own transport would start it as a child of the runner, with the runner's whole environment. Here it is started
-like every other agent, by the runner's supervisor (A-1, A-4), so the words that the SDK would give it stand here.
+The SDK's own transport would start it as a child of the runner, with the runner's whole environment. Here the runner's
+supervisor starts it like every other agent (A-1, A-4), so this module has the arguments that the SDK would pass.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ DISALLOWED = (
     "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Monitor",
     "RemoteTrigger", "ScheduleWakeup",
 )  # fmt: skip
-"""Tools that no turn of ours can carry: work that begins without a prompt, a workspace other than the
-one that was opened."""
+"""Tools that our turns cannot represent: work that begins without a prompt, a workspace other than the one that was
+opened."""
 OPENS_GATES = frozenset({
     "--allow-dangerously-skip-permissions", "--allowed-tools", "--allowedTools", "--bare",
     "--dangerously-skip-permissions", "--permission-mode", "--permission-prompt-tool", "--print", "--safe-mode",
@@ -32,31 +32,32 @@ _WORDS = (
 )  # fmt: skip
 _VARIABLES = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
-    # A task that outlives its turn would start a turn that no one asked for.
+    # A task that outlives its turn would start a turn without a prompt.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
 }
 SERVER_VALUE = "MCP_SERVER_VALUE_"
-"""How variables begin that hold values for MCP servers."""
+"""Prefix of variables that contain values for MCP servers."""
 
 
 class Launch(NamedTuple):
-    """What to start, and whether it goes on with a conversation that it had."""
+    """The command to start, and whether it resumes an earlier conversation."""
 
     argv: list[str]
     environment: dict[str, str]
     resumes: bool
     agent_session: str
-    """What the conversation is called."""
+    """The id of the conversation."""
 
 
 def launch(opening: AgentStart, bundled: Path) -> Launch:
-    """`bundled` is the program that came with the SDK; the config's `command` goes before it. The conversation has the
-    session's own id, so that a later opening finds it again. Raises AgentStartFailed for `args` that open gates."""
+    """Return how to start it. `bundled` is the program in the SDK's wheel; the config's `command` replaces it. The
+    conversation has the session's own id, so that a later opening finds it. Raises AgentStartFailed for `args` that
+    disable permission checks."""
     spec = opening.spec
     for word in spec.args:
         if word.partition("=")[0] in OPENS_GATES:
             raise AgentStartFailed(
-                f"The agent's args hold {word}, which would take its tool calls out of Interlock's hands; remove it."
+                f"The agent's args contain {word}, which would let its tool calls bypass Interlock; remove it."
             )
     program = spec.command or (str(bundled) if bundled.is_file() else "claude")
     servers, secrets = _servers(opening.servers)
@@ -67,10 +68,10 @@ def launch(opening: AgentStart, bundled: Path) -> Launch:
     if resumes:
         words = [f"--resume={named}"]
     else:
-        # An id that is taken is refused: a fresh conversation of this session then goes by one of its own.
+        # A used id is refused: a fresh conversation of this session then gets another one.
         named = opening.session_id if not transcript(opening.session_id, environment) else opening.fresh_id
         words = [f"--session-id={named}"]
-    # Settings are the user's own: a repository's could run programs and redirect the model without a question (H-13).
+    # Only the user's settings: a repository's could run programs and redirect the model without a question (H-13).
     sources = ignoring_args(spec)
     argv = [program, *_WORDS, *sources, f"--disallowedTools={','.join(DISALLOWED)}", *servers, *words, *spec.args]
     return Launch(argv, environment, resumes, named)
@@ -78,8 +79,8 @@ def launch(opening: AgentStart, bundled: Path) -> Launch:
 
 def _servers(servers: tuple[McpServer, ...]) -> tuple[list[str], dict[str, str]]:
     """Return the words that add MCP servers to this conversation, and the variables that those words name. Every user
-    of the host can read a program's words, so each value of a variable or a header is passed in the environment, from
-    which Claude Code fills it in."""
+    of the host can read a program's arguments, so each value of a variable or a header is passed in the environment,
+    from which Claude Code inserts it."""
     if not servers:
         return [], {}
     variables = dict[str, str]()
@@ -99,6 +100,6 @@ def _servers(servers: tuple[McpServer, ...]) -> tuple[list[str], dict[str, str]]
 
 
 def transcript(session_id: str, environment: Mapping[str, str]) -> bool:
-    """Whether Claude Code has kept a conversation of this id."""
+    """Return whether Claude Code has stored a conversation with this id."""
     home = environment.get("CLAUDE_CONFIG_DIR") or str(Path(environment.get("HOME", "/")) / ".claude")
     return any((Path(home) / "projects").glob(f"*/{session_id}.jsonl"))

@@ -1,4 +1,4 @@
-"""The SDK's way to Claude Code's program: JSON lines over a process that the runner supervises (A-4, A-8)."""
+"""The SDK's transport to Claude Code's program: JSON lines over a process that the runner supervises (A-4, A-8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlock.ports.agent import ProcessExit
 from interlock.ports.process import LineTooLong, Process
 
 END_GRACE_S = 2.0
-"""After the end of its input the program may write its conversation to disk for so long; then it is terminated."""
+"""Time for the program to write its conversation to disk after the end of its input; then it is terminated."""
 OVERFLOW = "interlock_overflow"
 """Subtype of the `system` message that replaces a line above the cap."""
 
@@ -21,24 +21,24 @@ _decode = msgspec.json.Decoder().decode
 
 
 class SupervisedTransport(Transport):
-    """One process, from its start to its end. Lines are read only as fast as the SDK takes them (D-3)."""
+    """One process, from its start to its end. Lines are read only as fast as the SDK consumes them (D-3)."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._closed = False
         self.greeted = False
-        """Whether the SDK has got through its handshake: until then an end is an error that it must receive at once."""
+        """Whether the SDK's handshake is done: until then it must receive an end at once, as an error."""
         self.garbage = 0
 
     async def connect(self) -> None:
-        """The process runs already."""
+        """Do nothing: the process runs already."""
 
     async def write(self, data: str) -> None:
-        """Write one line. Raises BrokenPipeError once no one reads there."""
+        """Write one line. Raises BrokenPipeError if the program no longer reads."""
         await self._process.write(data.encode())
 
     def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """What the program says, line by line; one that is no JSON object is counted and passed over."""
+        """Yield the program's messages, line by line; a line that is not a JSON object is counted and skipped."""
         return self._messages()
 
     async def _messages(self) -> AsyncIterator[dict[str, Any]]:
@@ -60,7 +60,7 @@ class SupervisedTransport(Transport):
             raise ProcessError("Claude Code ended before it was ready", exit_code=(await self.end()).code)
 
     async def end(self) -> ProcessExit:
-        """Ask it to go by ending its input, then end it and all its descendants (A-4)."""
+        """Close its input so that it ends, then end it and all its descendants (A-4)."""
         if not self._closed:
             self._closed = True
             self._process.resume()
@@ -69,15 +69,15 @@ class SupervisedTransport(Transport):
         return await self._process.terminate()
 
     async def close(self) -> None:
-        """What the SDK calls at its end."""
+        """Do what the SDK requests at its end."""
         await self.end()
 
     async def end_input(self) -> None:
-        """End of the program's input."""
+        """Close the program's input."""
         self._process.close_input()
 
     def is_ready(self) -> bool:
-        """Whether something can be written."""
+        """Return whether the program can be written to."""
         return not self._closed and self._process.exit is None
 
 

@@ -1,4 +1,4 @@
-"""What Claude Code sends, passed to the turn writer in the order in which it was sent."""
+"""Forward Claude Code's messages to the scribe, in their order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from interlock.ports.agent import Relay, RequestTokens, Scribe, TurnUsage
 from interlock.protocol.payloads import Compacted
 
 _FIGURES = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-"""A request's figures in the provider's words, in the order of RequestTokens."""
+"""A request's figures by the provider's names, in the order of RequestTokens."""
 _STDOUT = "<local-command-stdout>"
 
 
@@ -36,22 +36,22 @@ class ClaudeUpdates:
         self._relay = relay
         self.scribe: Scribe | None = None
         self.context_used: int | None = None
-        """Tokens that the last call of the model had before it."""
+        """Context tokens of the model's last call."""
         self.model: str | None = None
         self._requested = False
         self._compacted: Compacted | None = None
         self._boundary: dict[str, Any] | None = None
         self._calls: dict[str, Called] = {}
-        self._told: dict[str, asyncio.Event] = {}
+        self._announced: dict[str, asyncio.Event] = {}
         self._current: dict[str | None, str] = {}
         self._streamed: set[str] = set()
         self._tokens: dict[str, RequestTokens] = {}
-        """message → what its request took, of this turn."""
+        """message → tokens of its request, in this turn."""
         self.request: RequestTokens | None = None
-        """What the turn's last request of the main agent took."""
+        """Tokens of the turn's last request of the main agent."""
 
     def request_compaction(self) -> None:
-        """Keep the next compaction for `compaction` instead of relaying it: we asked for it."""
+        """Return the next compaction from `compaction` instead of relaying it: the runner requested it."""
         self._requested, self._compacted = True, None
 
     def compaction(self) -> Compacted | None:
@@ -60,34 +60,34 @@ class ClaudeUpdates:
         return self._compacted
 
     def begin(self, scribe: Scribe) -> None:
-        """A prompt starts."""
+        """Start a prompt."""
         self.scribe = scribe
         self._forget()
 
     def end(self) -> None:
-        """It has been answered: what is said later belongs to no turn."""
+        """End the prompt: later messages belong to no turn."""
         self.scribe = None
         self._forget()
 
     def _forget(self) -> None:
-        for told in self._told.values():
-            told.set()
-        for kept in (self._told, self._calls, self._current, self._streamed, self._tokens):
+        for announced in self._announced.values():
+            announced.set()
+        for kept in (self._announced, self._calls, self._current, self._streamed, self._tokens):
             kept.clear()
         self.request = None
 
     async def announced(self, tool_use_id: str, within_s: float) -> str:
-        """Wait until the call has been reported, so that its question comes after it; returns its invocation id."""
-        told = self._told.setdefault(tool_use_id, asyncio.Event())
+        """Wait until the call is announced, so that its question follows it; return its invocation id."""
+        announced = self._announced.setdefault(tool_use_id, asyncio.Event())
         try:
             async with asyncio.timeout(within_s):
-                await told.wait()
+                await announced.wait()
         except TimeoutError:
             pass  # The question announces the call itself.
         return tool_use_id
 
     async def take(self, message: Message) -> None:
-        """One message of the SDK, but for a turn's result."""
+        """Handle one message of the SDK other than a turn's result."""
         match message:
             case SystemMessage(subtype="compact_boundary", data=data):
                 self._boundary = data
@@ -115,7 +115,7 @@ class ClaudeUpdates:
                 text, thought = delta.get("text"), delta.get("thinking")
                 if text or thought:
                     self._streamed.add(self._current.get(parent, ""))
-                await self._say(parent, text, thought)
+                await self._write(parent, text, thought)
             case _:
                 return
 
@@ -130,11 +130,11 @@ class ClaudeUpdates:
             self.model = message.get("model") or self.model
 
     async def _count(self, parent: str | None, usage: object) -> None:
-        """Add a message's own figures to the turn's running totals; the turn's result says the last ones."""
+        """Add a message's own figures to the turn's running totals; the turn's result has the last ones."""
         message_id = self._current.get(parent, "")
-        told: dict[str, Any] = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
+        figures: dict[str, Any] = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
         before = self._tokens.get(message_id, RequestTokens())
-        given = [told.get(name) for name in _FIGURES]
+        given = [figures.get(name) for name in _FIGURES]
         now = RequestTokens(*(new if type(new) is int and new >= 0 else old
                               for new, old in zip(given, before, strict=True)))
         self._tokens[message_id] = now
@@ -145,7 +145,7 @@ class ClaudeUpdates:
                                               output_tokens=sum(one.output_tokens for one in self._tokens.values()),
                                               request=self.request))
 
-    async def _say(self, parent: str | None, text: str | None, thought: str | None) -> None:
+    async def _write(self, parent: str | None, text: str | None, thought: str | None) -> None:
         if self.scribe is None:
             return
         if parent is not None:
@@ -160,14 +160,14 @@ class ClaudeUpdates:
     # --- whole messages ---
     async def _assistant(self, message: AssistantMessage) -> None:
         if message.error is not None:
-            return  # Its words are in the turn's result, which ends in an error.
+            return  # The turn's result, which is an error, contains its text.
         streamed = message.message_id in self._streamed
         for block in message.content:
             match block:
                 case TextBlock(text=text) if not streamed:
-                    await self._say(message.parent_tool_use_id, text, None)
+                    await self._write(message.parent_tool_use_id, text, None)
                 case ThinkingBlock(thinking=thought) if not streamed:
-                    await self._say(message.parent_tool_use_id, None, thought)
+                    await self._write(message.parent_tool_use_id, None, thought)
                 case ToolUseBlock():
                     await self._call(block, message.parent_tool_use_id)
                 case _:
@@ -183,11 +183,10 @@ class ClaudeUpdates:
             block.id, block.name, msgspec.json.encode(block.input), title_of(block.name, block.input), parent,
             KINDS.get(block.name),
         )
-        self._told.setdefault(block.id, asyncio.Event()).set()
+        self._announced.setdefault(block.id, asyncio.Event()).set()
 
     async def _todos(self, todos: Any) -> None:
-        """Its list of what is to do comes whole each time (J-14); how much of it is done is the turn's progress (S-5).
-        """
+        """Forward its to-do list, which is sent whole each time (J-14); the done share is the turn's progress (S-5)."""
         listed = cast("list[Any]", todos) if isinstance(todos, list) else []
         steps = [plan_step(entry.get("content"), entry.get("status")) for one in listed
                  if isinstance(one, dict) and (entry := cast("dict[str, Any]", one))]
@@ -213,21 +212,21 @@ class ClaudeUpdates:
             await self.scribe.file(file, block.tool_use_id)
         output_type, output = output_of(call, content, None if block.is_error else structured)
         if block.is_error and isinstance(output, str):
-            # A no of the hook that holds a call is no error of a hook.
+            # A denial by the hook that holds calls is not a hook's error.
             output = output.removeprefix(f"PreToolUse:{call.name} hook error: ")
         await self.scribe.tool_result(block.tool_use_id, "error" if block.is_error else "ok", output_type, output)
 
     # --- compactions (T-6) ---
     async def report_compaction(self, summary: str) -> None:
-        """Report the compaction whose boundary was seen, if any; its summary comes after the boundary."""
+        """Report the compaction whose boundary was seen, if any; its summary follows the boundary."""
         if self._boundary is None:
             return
-        told: dict[str, Any] = self._boundary.get("compact_metadata") or {}
+        details: dict[str, Any] = self._boundary.get("compact_metadata") or {}
         self._boundary = None
-        trigger = "requested" if self._requested else "auto" if told.get("trigger") == "auto" else "manual"
+        trigger = "requested" if self._requested else "auto" if details.get("trigger") == "auto" else "manual"
         self._compacted = Compacted(
-            summary=summary, previous_token_count=max(int(told.get("pre_tokens") or 0), 0),
-            current_token_count=max(int(told.get("post_tokens") or 0), 0), preserved_elements={}, trigger=trigger,
+            summary=summary, previous_token_count=max(int(details.get("pre_tokens") or 0), 0),
+            current_token_count=max(int(details.get("post_tokens") or 0), 0), preserved_elements={}, trigger=trigger,
         )
         if not self._requested and self._relay is not None:
             await self._relay("session.compacted", self._compacted, {})

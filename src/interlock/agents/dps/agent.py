@@ -1,4 +1,4 @@
-"""A program that speaks RAWP-DPS itself, as JSON lines on its standard input and output (A-7)."""
+"""A program that supports RAWP-DPS itself, as JSON lines on its standard input and output (A-7)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from interlock.agents.dps.capabilities import ended, started, with_stderr
-from interlock.agents.dps.pipe import Pipe, id_of, told_id
+from interlock.agents.dps.pipe import Pipe, id_of, sent_id
 from interlock.agents.dps.questions import Questions
-from interlock.agents.dps.turn_events import Telling, died, report_refused, request_of
+from interlock.agents.dps.turn_events import DpsTurn, died, report_refused, request_of
 from interlock.ports.agent import (
     AgentPrompt,
     AgentStart,
@@ -34,18 +34,18 @@ from interlock.session.transfers import carried
 from interlock.session.turn import Refusal, TurnMachine
 
 START_TIMEOUT_S = 60.0
-"""From `control.session.open` to `session.capabilities`: an agent that installs itself on its first start is slow."""
+"""Limit from `control.session.open` to `session.capabilities`: an agent that installs itself first is slow."""
 COMPACT_TIMEOUT_S = 300.0
-"""From `control.session.compact` to `session.compacted`."""
+"""Limit from `control.session.compact` to `session.compacted`."""
 USAGE_GRACE_S = 2.0
-"""After `session.turn.end` the usage that it owes is waited for so long; then the turn took nothing that is known."""
+"""How long the owed usage is waited for after `session.turn.end`; then the turn's usage is unknown."""
 DRAIN_S = 5.0
-"""After its end, what an agent wrote last may take so long to be taken in."""
+"""Limit for processing an agent's last output after its end."""
 
 
 class DpsAgent:
-    """One agent process with one session. What it writes is checked by the frame table and by the turn machine that the
-    gateway has; a line that does not fit is refused, counted and never fatal (E-1, T-4)."""
+    """One agent process with one session. Its frames are checked by the frame table and by the gateway's turn machine;
+    an invalid line is refused, counted and never fatal (E-1, T-4)."""
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
@@ -54,9 +54,9 @@ class DpsAgent:
         self._opening: AgentStart | None = None
         self._features = p.Features(adapter_type="process")
         self._machine = TurnMachine()
-        self._telling: Telling | None = None
+        self._turn: DpsTurn | None = None
         self._awaited = asyncio.Event()
-        """Cleared after a turn that ended with `tool_use`, until the runner asks for the query's next turn."""
+        """Cleared after a turn that ended with `tool_use`, until the runner requests the query's next turn."""
         self._awaited.set()
         self._cancelled = False
         self._paused = False
@@ -65,7 +65,7 @@ class DpsAgent:
         self._greeted: asyncio.Future[p.Capabilities] | None = None
         self._compacting: tuple[str, asyncio.Future[p.Compacted]] | None = None
         self._broken = False
-        """The turn has failed by what the agent wrote: it is stopped."""
+        """The turn has failed because of the agent's output: it is stopped."""
         self._aside: set[asyncio.Task[None]] = set()
         self._questions: Questions | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -74,7 +74,7 @@ class DpsAgent:
 
     # --- its start ---
     async def open(self, opening: AgentStart) -> Started:
-        """Start the program, send it the open, take its capabilities. Raises AgentStartFailed."""
+        """Start the program, send it the open, receive its capabilities. Raises AgentStartFailed."""
         spec = opening.spec
         if not spec.command:
             raise AgentStartFailed("The agent has no command; set `command` in its `[agents.<id>]` section.")
@@ -94,8 +94,8 @@ class DpsAgent:
                 return await self._greet(opening, pipe, greeted)
         except (AgentStartFailed, TimeoutError) as error:
             await self.close()
-            said = str(error) or f"The agent did not answer control.session.open within {START_TIMEOUT_S:.0f} s."
-            raise AgentStartFailed(with_stderr(said, self.stderr_tail())) from error
+            sentence = str(error) or f"The agent did not answer control.session.open within {START_TIMEOUT_S:.0f} s."
+            raise AgentStartFailed(with_stderr(sentence, self.stderr_tail())) from error
         except BaseException:
             await self.close()
             raise
@@ -111,13 +111,13 @@ class DpsAgent:
             over.cancel()
         if not greeted.done():
             raise AgentStartFailed(f"The agent ended before it was ready ({ended(self._exit)}).")
-        told = started(await greeted, opening)
-        self._features = told.features
+        start = started(await greeted, opening)
+        self._features = start.features
         if self._questions is not None:
-            self._questions.features = told.features
-        return told
+            self._questions.features = start.features
+        return start
 
-    # --- what it says ---
+    # --- frames of the agent ---
     async def _read(self, process: Process, pipe: Pipe) -> None:
         lines = process.lines()
         try:
@@ -129,12 +129,12 @@ class DpsAgent:
                 except LineTooLong as error:
                     self._overflowed(error, pipe)
         finally:
-            # An agent that closed its output can say nothing more, so it is as good as dead.
+            # An agent that closed its output can send nothing more, so it is ended.
             self._exit = await process.terminate()
             self._over.set()
 
     async def _bury(self, process: Process) -> None:
-        """Its descendants may hold its output open: end them, so that reading comes to its end."""
+        """End its descendants, which may hold its output open, so that reading ends."""
         await process.exited()
         await process.terminate()
 
@@ -156,18 +156,18 @@ class DpsAgent:
             self._refuse(frame, refusal.code, refusal.sentence)
 
     def _refuse(self, frame: Frame, code: str, sentence: str) -> None:
-        """Send it the reason; a question that is refused is also answered, since an agent that asks waits (A-5)."""
-        self._connected().refuse(told_id(frame), code, sentence)
+        """Send the reason; a question that is refused is also answered, since the agent waits for it (A-5)."""
+        self._connected().refuse(sent_id(frame), code, sentence)
         if isinstance(frame.payload, p.TurnStart) and code == Code.INVALID_FRAME:
             self._break(code, f"The agent's session.turn.start is not valid: {sentence}")
         if isinstance(frame.payload, p.InteractionRequest) and self._questions is not None:
             self._questions.deny(frame.payload.interaction_id, sentence)
 
     async def _act(self, frame: Frame) -> None:
-        """Take one frame. Raises InvalidFrame and Refusal."""
-        telling, payload = self._telling, frame.payload
-        if telling is not None and telling.ended.is_set() and not isinstance(payload, p.Usage):
-            telling.settled.set()
+        """Handle one frame. Raises InvalidFrame and Refusal."""
+        turn, payload = self._turn, frame.payload
+        if turn is not None and turn.ended.is_set() and not isinstance(payload, p.Usage):
+            turn.settled.set()
         match payload:
             case p.Capabilities():
                 self._open_machine(frame, payload)
@@ -178,80 +178,80 @@ class DpsAgent:
             case p.Compacted():
                 await self._compacted(frame, payload)
             case p.AgentError():
-                await self._relay(frame, telling.relayed_error(payload) if telling is not None
+                await self._relay(frame, turn.relayed_error(payload) if turn is not None
                                   else msgspec.structs.replace(payload, turn_id=None))
             case p.StateChanged(state="paused") if self._paused and self._features.pause == "boundary":
                 await self._relay(frame, frame.payload)
             case p.StateChanged() | p.SessionClosed():
-                pass  # The runner knows both from what it sees itself.
+                pass  # The runner knows both by itself.
             case _ if frame.type not in FRAMES or isinstance(payload, p.FileTransfer):
                 await self._relay(frame, payload)
             case _:
                 await self._in_turn(frame, payload)
 
-    def _open_machine(self, frame: Frame, told: p.Capabilities) -> None:
+    def _open_machine(self, frame: Frame, payload: p.Capabilities) -> None:
         self._machine.apply(frame)
         if self._greeted is not None and not self._greeted.done():
-            self._greeted.set_result(told)
+            self._greeted.set_result(payload)
 
-    async def _turn_starts(self, frame: Frame, told: p.TurnStart) -> None:
+    async def _turn_starts(self, frame: Frame, payload: p.TurnStart) -> None:
         await self._awaited.wait()
-        telling = self._telling
+        turn = self._turn
         prompt_id = frame.metadata.get("prompt_id")
-        if telling is None or telling.over.is_set() or telling.prompt.prompt_id != prompt_id:
+        if turn is None or turn.over.is_set() or turn.prompt.prompt_id != prompt_id:
             raise Refusal(Code.UNKNOWN_TURN, f"metadata.prompt_id {prompt_id!r} names no prompt that waits for a turn")
         self._machine.apply(frame)
-        telling.start(told.turn_id)
+        turn.start(payload.turn_id)
 
     async def _in_turn(self, frame: Frame, payload: Any) -> None:
         self._machine.check(frame)
-        telling = self._telling
+        turn = self._turn
         if isinstance(payload, p.Usage) and payload.cost_usage.unit == "USD":
             self._cost = payload.cost_usage.used
-        if telling is None or self._machine.phase == "idle":
-            return  # The machine lets nothing but a quota pass here, and the gateway counts for itself.
+        if turn is None or self._machine.phase == "idle":
+            return  # The machine allows nothing but a quota here, and the gateway counts by itself.
         if isinstance(payload, p.InteractionRequest) and self._questions is not None:
-            self._questions.ask(telling, payload, cancelled=self._cancelled)
+            self._questions.ask(turn, payload, cancelled=self._cancelled)
         else:
-            await telling.take(frame)
+            await turn.take(frame)
         if frame_class(frame.type) is Class.DURABLE:
             self._machine.apply(frame)
         if isinstance(payload, p.TurnEnd) and payload.stop_reason == "tool_use" and not self._cancelled:
             self._awaited.clear()
-        if isinstance(payload, p.Usage) and telling.ended.is_set():
-            telling.settled.set()
+        if isinstance(payload, p.Usage) and turn.ended.is_set():
+            turn.settled.set()
 
-    async def _failed(self, frame: Frame, told: p.SessionError) -> None:
-        telling = self._telling
-        sentence = told.message or "The agent gave no reason."
+    async def _failed(self, frame: Frame, payload: p.SessionError) -> None:
+        turn = self._turn
+        sentence = payload.message or "The agent gave no reason."
         if self._greeted is not None and not self._greeted.done():
             self._greeted.set_exception(AgentStartFailed(f"The agent refused to start: {sentence}"))
         elif self._compacting is not None and frame.metadata.get("in_reply_to") == self._compacting[0]:
             self._compacting[1].set_exception(CompactionFailed(sentence))
             self._compacting = None
-        elif telling is not None and (told.fatal or telling.refuses(frame)):
-            telling.fail(told.error_code, sentence)
-        elif telling is not None:
-            await telling.scribe.warn(told.error_code, sentence)
-        if told.fatal and self._process is not None:
+        elif turn is not None and (payload.fatal or turn.refuses(frame)):
+            turn.fail(payload.error_code, sentence)
+        elif turn is not None:
+            await turn.scribe.warn(payload.error_code, sentence)
+        if payload.fatal and self._process is not None:
             # T-5: a fatal error starts the termination, from either side.
             self._begin(_terminate(self._process))
 
-    async def _compacted(self, frame: Frame, told: p.Compacted) -> None:
-        """Every compaction is reported (T-6); one that was asked for answers the request."""
+    async def _compacted(self, frame: Frame, payload: p.Compacted) -> None:
+        """Report every compaction (T-6); a requested one answers the request."""
         asked = self._compacting
-        if told.trigger != "requested":
-            await self._relay(frame, told)
+        if payload.trigger != "requested":
+            await self._relay(frame, payload)
         elif asked is None:
             raise InvalidFrame("$.payload.trigger", "no control.session.compact waits for an answer")
         else:
             self._compacting = None
-            asked[1].set_result(told)
+            asked[1].set_result(payload)
 
     async def _relay(self, frame: Frame, payload: Any) -> None:
         relay = self._opening.relay if self._opening is not None else None
         if relay is not None:
-            # What the runner and the gateway read of a known frame's metadata is not an agent's to say.
+            # An agent must not set metadata that the runner and the gateway read of a known frame.
             metadata = {name: value for name, value in frame.metadata.items()
                         if frame.type not in FRAMES or name == "delegation_chain"}
             await relay(frame.type, payload, metadata)
@@ -262,59 +262,59 @@ class DpsAgent:
 
     def _break(self, code: str, sentence: str) -> None:
         self._broken = True
-        if self._telling is not None:
-            self._telling.fail(code, sentence)
+        if self._turn is not None:
+            self._turn.fail(code, sentence)
 
-    # --- its turns ---
+    # --- turns ---
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """Send the prompt, or wait for the next turn of the same query, and report what comes until it is over."""
+        """Send the prompt, or wait for the next turn of the same query, and forward frames until it is over."""
         pipe = self._connected()
         if not self._features.images and any(block.get("type") == "image" for block in prompt.content):
-            return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent does not take images."))
+            return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent does not accept images."))
         refused, self._cancelled, self._broken = pipe.refused, False, False
-        telling = self._telling = Telling(prompt, scribe, self._cost)
+        turn = self._turn = DpsTurn(prompt, scribe, self._cost)
         self._awaited.set()
         try:
             if not prompt.continues:
                 asked, files = carried(request_of(prompt), lambda: str(uuid.uuid4()))
                 for file in files:  # E-5: on this pipe, too.
                     await pipe.send("agent.file.transfer", file)
-                telling.message_id = await pipe.send("control.prompt.request", asked)
+                turn.message_id = await pipe.send("control.prompt.request", asked)
             if self._paused and self._features.pause == "boundary":
-                await self._tell("control.turn.pause", p.TurnPause())
-            return await self._until_over(telling)
+                await self._send("control.turn.pause", p.TurnPause())
+            return await self._until_over(turn)
         finally:
-            self._telling = None
+            self._turn = None
             self._machine.phase, self._machine.turn = "idle", None
             await report_refused(scribe, pipe.refused - refused)
 
-    async def _until_over(self, telling: Telling) -> TurnOutcome:
-        ends, over = asyncio.create_task(telling.over.wait()), asyncio.create_task(self._over.wait())
+    async def _until_over(self, turn: DpsTurn) -> TurnOutcome:
+        ends, over = asyncio.create_task(turn.over.wait()), asyncio.create_task(self._over.wait())
         try:
             await asyncio.wait([ends, over], return_when=asyncio.FIRST_COMPLETED)
-            if not telling.over.is_set():
+            if not turn.over.is_set():
                 return died(self._exit)
             if self._broken:
-                await self._stop_broken(telling)
-            elif telling.ended.is_set():
-                await _settled(telling)
-            return telling.outcome()
+                await self._stop_broken(turn)
+            elif turn.ended.is_set():
+                await _settled(turn)
+            return turn.outcome()
         finally:
             ends.cancel()
             over.cancel()
 
-    async def _stop_broken(self, telling: Telling) -> None:
-        """The turn has failed: the agent must not go on with it. One that does not listen is ended."""
+    async def _stop_broken(self, turn: DpsTurn) -> None:
+        """Stop a turn that has failed: the agent must not continue it. One that does not react is ended."""
         await self.cancel()
         try:
             async with asyncio.timeout(CANCEL_GRACE_MS / 1000):
-                await telling.ended.wait()
+                await turn.ended.wait()
         except TimeoutError:
             if self._process is not None:
                 await self._process.terminate()
 
     async def compact(self, request: p.SessionCompact, spent: Spent) -> p.Compacted:
-        """Have it compact its context; it does not say what that took. Raises CompactionFailed."""
+        """Have it compact its context; it does not report the usage. Raises CompactionFailed."""
         pipe = self._connected()
         waiting: asyncio.Future[p.Compacted] = asyncio.get_running_loop().create_future()
         self._compacting = (await pipe.send("control.session.compact", request), waiting)
@@ -330,19 +330,19 @@ class DpsAgent:
             self._compacting = None
 
     async def switch_mode(self, mode: str) -> None:
-        """Make it work in this mode from now on."""
-        await self._tell("control.mode.switch", p.ModeSwitch(mode=mode))
+        """Send it this mode."""
+        await self._send("control.mode.switch", p.ModeSwitch(mode=mode))
 
     async def cancel(self) -> None:
-        """`control.turn.cancel`; from now on every permission of this prompt is answered no."""
-        telling = self._telling
-        if telling is not None and not self._cancelled:
+        """Send `control.turn.cancel`; from now on every permission of this prompt is denied."""
+        turn = self._turn
+        if turn is not None and not self._cancelled:
             self._cancelled = True
-            told = p.TurnCancel(reason="cancelled", turn_id=telling.agents_turn_id)
-            # An agent that reads nothing would hold us at a full pipe; the runner's grace ends that.
-            self._begin(self._tell("control.turn.cancel", told))
+            cancel = p.TurnCancel(reason="cancelled", turn_id=turn.agents_turn_id)
+            # An agent that does not read would block us at a full pipe; the runner's grace ends that.
+            self._begin(self._send("control.turn.cancel", cancel))
 
-    async def _tell(self, kind: str, payload: p.Payload) -> None:
+    async def _send(self, kind: str, payload: p.Payload) -> None:
         await self._connected().send(kind, payload)
 
     # --- its process ---
@@ -350,16 +350,16 @@ class DpsAgent:
         """Have it pause at its next boundary, or stop the process tree (C-6)."""
         self._paused = True
         if self._features.pause == "boundary":
-            if self._telling is not None:  # Before its prompt it would be nothing to the agent.
-                await self._tell("control.turn.pause", p.TurnPause())
+            if self._turn is not None:  # Before its prompt it would have no effect.
+                await self._send("control.turn.pause", p.TurnPause())
         elif self._process is not None:
             self._process.pause()
 
     async def resume(self) -> None:
-        """Let it go on."""
+        """Resume it."""
         paused, self._paused = self._paused, False
         if paused and self._features.pause == "boundary":
-            await self._tell("control.turn.resume", p.TurnResume())
+            await self._send("control.turn.resume", p.TurnResume())
         elif self._process is not None:
             self._process.resume()
 
@@ -369,7 +369,7 @@ class DpsAgent:
             return None
         self._awaited.set()
         how = await self._process.terminate()
-        # What it wrote last may still be on its way to an outbox that is full: that is not waited for without end.
+        # Its last output may wait for an outbox that is full: that wait is bounded.
         if self._tasks:
             await asyncio.wait(self._tasks[:2], timeout=DRAIN_S)
         for task in [*self._tasks, *self._aside]:
@@ -386,7 +386,7 @@ class DpsAgent:
         return self._exit
 
     def stderr_tail(self) -> str:
-        """The last lines of standard error (A-8)."""
+        """Return the last lines of standard error (A-8)."""
         return self._process.stderr_tail() if self._process is not None else ""
 
     def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
@@ -399,10 +399,10 @@ class DpsAgent:
         return self._pipe
 
 
-async def _settled(telling: Telling) -> None:
+async def _settled(turn: DpsTurn) -> None:
     try:
         async with asyncio.timeout(USAGE_GRACE_S):
-            await telling.settled.wait()
+            await turn.settled.wait()
     except TimeoutError:
         return
 

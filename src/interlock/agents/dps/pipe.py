@@ -1,4 +1,4 @@
-"""Frames as JSON lines on an agent's standard input and output: the envelope, what is refused, and by what limit."""
+"""Frames as JSON lines on an agent's standard input and output: envelopes, refusals and limits."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from interlock.protocol.frames import (
 )
 
 MAX_WAITING = 256
-"""Frames that wait for an agent to read them. One more refusal is counted instead of sent; anything else waits."""
+"""Frames that wait for an agent to read them. Above it, refusals are counted and not sent; other frames wait."""
 RECENT_IDS = 1_024
-"""message_ids remembered, so that a repeated frame is applied once."""
+"""message_ids that are remembered, so that a repeated frame is applied once."""
 NOT_TO_BE_SENT = frozenset({"session.history"})
-"""Frames of the runner's own direction that an agent has no business with; `x-interlock.` ones are alike."""
+"""Frames of the runner's own direction that an agent must not send; `x-interlock.` ones as well."""
 
 
 class Pipe:
-    """Both directions of one agent. `write` is one task, so that an agent that reads nothing does not stop the reading
-    of what it says."""
+    """Both directions of one agent. `write` runs in its own task, so that an agent that does not read its input does
+    not block the reading of its output."""
 
     def __init__(self, process: Process, session_id: str) -> None:
         self._process = process
@@ -43,10 +43,10 @@ class Pipe:
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
         self._recent: deque[str] = deque(maxlen=RECENT_IDS)
         self.refused = 0
-        """Lines that were refused, whether the agent was notified or not."""
+        """Lines that were refused, whether the refusal was sent or not."""
 
     async def write(self) -> None:
-        """Write what was sent until no one reads there any more, and then throw it away: nothing may wait for it."""
+        """Write queued frames until the agent no longer reads, then discard them: nothing may wait for it."""
         while True:
             line = await self._waiting.get()
             try:
@@ -57,16 +57,16 @@ class Pipe:
             await self._waiting.get()
 
     async def send(self, kind: str, payload: p.Payload, metadata: dict[str, Any] | None = None) -> str:
-        """Send a frame; returns its message_id. Waits while too many wait already."""
+        """Send a frame; return its message_id. Waits while too many wait already."""
         frame = self._frame(kind, payload, metadata)
         await self._waiting.put(encode(frame) + b"\n")
         return frame.message_id
 
     def refuse(self, message_id: str, code: str, sentence: str) -> None:
-        """Count a frame of the agent's that is refused, and send it the reason (E-1): never fatal."""
+        """Count a refused frame of the agent, and send it the reason (E-1): never fatal."""
         self.refused += 1
-        told = p.SessionError(error_code=code, message=sentence[:1_000], fatal=False)
-        frame = self._frame("session.error", told, {"in_reply_to": message_id} if message_id else None)
+        error = p.SessionError(error_code=code, message=sentence[:1_000], fatal=False)
+        frame = self._frame("session.error", error, {"in_reply_to": message_id} if message_id else None)
         if not self._waiting.full():
             self._waiting.put_nowait(encode(frame) + b"\n")
 
@@ -77,7 +77,7 @@ class Pipe:
         )
 
     def read(self, line: bytes) -> Frame | None:
-        """Understand one line; None for a blank one and a repeated frame. Raises InvalidFrame (E-1)."""
+        """Parse one line; None for a blank one and a repeated frame. Raises InvalidFrame (E-1)."""
         if not line.strip():
             return None
         try:
@@ -95,7 +95,7 @@ class Pipe:
 
     def _check(self, wire: Wire) -> None:
         if wire.seq is not None:
-            raise InvalidFrame("$.seq", "is given by the runner; leave it out", wire)
+            raise InvalidFrame("$.seq", "is set by the runner; leave it out", wire)
         if wire.session_id not in (None, self._session_id):
             raise InvalidFrame("$.session_id", "is not the session that this process was started for", wire)
         if not wire.type or wire.type in NOT_TO_BE_SENT or wire.type.startswith("x-interlock."):
@@ -106,18 +106,18 @@ class Pipe:
             raise InvalidFrame("$.type", "is longer than 256 characters", wire)
 
     def _completed(self, wire: Wire) -> Wire:
-        """The envelope with what only the link between runner and gateway needs, so that one table checks both."""
+        """Return the envelope with the members that only the link needs, so that one table checks both."""
         durable = frame_class(wire.type) is Class.DURABLE
         return msgspec.structs.replace(
             wire, message_id=wire.message_id or "-", session_id=self._session_id, seq=1 if durable else None
         )
 
 
-def told_id(frame: Frame) -> str:
-    """The message_id that the agent gave, "" where it gave none."""
+def sent_id(frame: Frame) -> str:
+    """Return the message_id that the agent sent, "" if it sent none."""
     return "" if frame.message_id == "-" else frame.message_id
 
 
 def id_of(wire: Wire | None) -> str:
-    """The same of a frame that was refused."""
+    """Return the same of a frame that was refused."""
     return "" if wire is None or wire.message_id == "-" else wire.message_id

@@ -1,4 +1,4 @@
-"""The permissions that an agent asks for: put to the scribe, and each answered exactly once (A-5)."""
+"""The permission requests of an agent: passed to the scribe, and each answered exactly once (A-5)."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from collections.abc import Coroutine
 from typing import Any
 
 from interlock.agents.dps.pipe import Pipe
-from interlock.agents.dps.turn_events import Telling
+from interlock.agents.dps.turn_events import DpsTurn
 from interlock.ports.agent import AgentQuestion, Scribe
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.frames import InvalidFrame
 
 MAX_OPEN_QUESTIONS = 64
-"""Permissions asked at once; one more is answered no."""
+"""Simultaneous permission requests; one more is denied."""
 BY = "interlock"
 NOT_ASKED = "The turn was cancelled, or asks too much at once."
 
 
 class Questions:
-    """The open questions of one agent. A person takes their time: what else the agent sends is handled meanwhile."""
+    """The open questions of one agent. A person's answer takes time: the agent's other frames are read meanwhile."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
         self.features = p.Features(adapter_type="process")
-        """What the agent said it can take."""
+        """The features that the agent reported."""
         self._open: dict[str, asyncio.Task[None]] = {}
         """The tasks that wait for an answer, by interaction_id."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def ask(self, telling: Telling, asked: p.InteractionRequest, *, cancelled: bool) -> None:
-        """Put a question to the scribe, or answer no at once. Raises InvalidFrame."""
+    def ask(self, turn: DpsTurn, asked: p.InteractionRequest, *, cancelled: bool) -> None:
+        """Pass a question to the scribe, or deny it at once. Raises InvalidFrame."""
         if asked.interaction_type == "QUESTION" and not self.features.questions:
-            raise InvalidFrame("$.payload.interaction_type", "is QUESTION, and the agent's session.capabilities do not "
-                               "say `questions`", None, Code.UNSUPPORTED_CAPABILITY)
-        question = telling.question(asked)._replace(wants=asked.interaction_type,
+            raise InvalidFrame("$.payload.interaction_type", "is QUESTION, but the agent's session.capabilities lack "
+                               "`questions`", None, Code.UNSUPPORTED_CAPABILITY)
+        question = turn.question(asked)._replace(wants=asked.interaction_type,
                                                     takes_input=self.features.updated_input)
         if cancelled or len(self._open) >= MAX_OPEN_QUESTIONS or asked.interaction_id in self._open:
             self.deny(asked.interaction_id, NOT_ASKED)
             return
         interaction_id = asked.interaction_id
-        task = self._open[interaction_id] = self._begin(self._answer(interaction_id, question, telling.scribe))
+        task = self._open[interaction_id] = self._begin(self._answer(interaction_id, question, turn.scribe))
         task.add_done_callback(lambda _: self._remove(interaction_id, task))
 
     def deny(self, interaction_id: str, sentence: str) -> None:
-        """Answer no to what is not asked: an agent that asks waits, whatever was wrong with its question.
+        """Deny a question that is not asked: the agent waits, whatever was wrong with its question.
 
-        A question that is open under the same id is denied, too: the agent distinguishes answers by the id alone, and
-        might read a yes for the one as the answer to the other (A-5).
+        A question that is open under the same id is denied, too: the agent matches answers by the id alone, and might
+        read a yes for the one as the answer to the other (A-5).
         """
         waiting = self._open.pop(interaction_id, None)
         if waiting is not None:
@@ -57,7 +57,7 @@ class Questions:
         self._begin(self._respond(interaction_id, None, sentence, allow=False))
 
     async def close(self) -> None:
-        """Give up all that waits; the process is gone."""
+        """Cancel all waiting questions; the process is gone."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -70,11 +70,11 @@ class Questions:
 
     async def _respond(self, interaction_id: str, option_id: str | None, message: str | None, *, allow: bool,
                        **more: Any) -> None:
-        told = p.InteractionResponse(
+        response = p.InteractionResponse(
             interaction_id=interaction_id, decision="allow" if allow else "deny", by=BY, option_id=option_id,
             message=message, **more,
         )
-        await self._pipe.send("control.interaction.response", told)
+        await self._pipe.send("control.interaction.response", response)
 
     def _begin(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(doing)

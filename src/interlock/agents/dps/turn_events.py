@@ -1,4 +1,4 @@
-"""What an agent sends in a turn, passed to the turn writer: its own ids, offsets and figures are mapped here."""
+"""Forward an agent's frames of one turn to the scribe, and map its ids, offsets and figures."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from interlock.protocol.integers import whole
 
 MAX_OPEN_BLOCKS = 64
 MAX_OPEN_CALLS = 1_024
-"""Blocks and tool calls that an agent may have open at once; one more is refused."""
+"""Blocks and tool calls that an agent may have open at the same time; one more is refused."""
 MAX_SENTENCE_CHARS = 8_000
-"""What is shown of an error's message."""
-UNSAID = (Code.UPSTREAM_ERROR, "The agent ended its turn with an error and did not say which.")
+"""Characters of an error's message that are shown."""
+UNSAID = (Code.UPSTREAM_ERROR, "The agent ended its turn with an error and gave no reason.")
 EMPTY_INPUT = b"{}"
 
 
 class _Call:
-    """A tool call that is open: our id for it, and what was announced."""
+    """An open tool call: our id for it, and its announcement."""
 
     def __init__(self, announced: p.ToolRequest, kind: str | None) -> None:
         self.invocation_id = str(uuid.uuid4())
@@ -47,67 +47,67 @@ class _Call:
         self.channels: dict[p.Channel, BlockSpan] = {}
 
 
-class Telling:
-    """One turn. Whether a frame is legal here was checked before; what a frame says is checked here, and InvalidFrame
-    raised where it cannot be meant."""
+class DpsTurn:
+    """One turn. The legality of a frame was checked before; its content is checked here, with InvalidFrame for content
+    that makes no sense."""
 
     def __init__(self, prompt: AgentPrompt, scribe: Scribe, cost_before: float) -> None:
         self.prompt = prompt
         self.scribe = scribe
         self.message_id = ""
-        """message_id of the prompt as the agent got it; a `session.error` that names it refuses the prompt."""
+        """message_id of the prompt as sent to the agent; a `session.error` that names it refuses the prompt."""
         self._agents_turn_id: str | None = None
         self.over = asyncio.Event()
         """It has ended, or failed."""
         self.ended = asyncio.Event()
-        """The agent has said how its turn ended."""
+        """The agent has reported how its turn ended."""
         self.settled = asyncio.Event()
-        """And what it took, or something else came instead."""
+        """Its usage has been reported, or another frame came instead."""
         self.stop_reason: p.StopReason = "end_turn"
         self.failure: tuple[str, str] | None = None
-        self.error_told = False
+        self.error_reported = False
         """An `agent.error` of this turn has been relayed: the turn's end needs no other."""
         self._exit_code: int | None = None
         self._cost_before = cost_before
         self._usage = TurnUsage()
         self._blocks: dict[str, BlockSpan] = {}
         self._current: str | None = None
-        """The block that text was written to last, by the agent's id."""
+        """The block that text was appended to last, by the agent's id."""
         self._calls: dict[str, _Call] = {}
         self._invocations: dict[str, str] = {}
 
     @property
     def agents_turn_id(self) -> str | None:
-        """The id that the agent gave the turn; None until it has started."""
+        """The agent's own id of the turn; None until it has started."""
         return self._agents_turn_id
 
     def start(self, agents_turn_id: str) -> None:
-        """Take that the agent has started the turn, under this id."""
+        """Note that the agent has started the turn, with this id."""
         self._agents_turn_id = agents_turn_id
 
     def outcome(self) -> TurnOutcome:
-        """How it ended, once `ended` is set."""
+        """Return how it ended, once `ended` is set."""
         if self.failure is not None:
             return TurnOutcome("error", self._usage, error=self.failure)
-        unsaid = self.stop_reason == "error" and not self.error_told
+        unsaid = self.stop_reason == "error" and not self.error_reported
         return TurnOutcome(self.stop_reason, self._usage, error=UNSAID if unsaid else None, exit_code=self._exit_code)
 
     def fail(self, code: str, sentence: str) -> None:
-        """It is over, and not by a `session.turn.end`."""
+        """End the turn without a `session.turn.end`."""
         self.failure = self.failure or (code, sentence)
         self.over.set()
 
     async def take(self, frame: Frame) -> None:
-        """Report one frame of the turn. Questions are asked with `question` instead. Raises InvalidFrame."""
+        """Forward one frame of the turn. Questions go through `question` instead. Raises InvalidFrame."""
         payload = frame.payload
         match payload:
             case p.TextDelta():
-                await self._say(frame.type, payload.block_id,
+                await self._write(frame.type, payload.block_id,
                                 self._block(payload.block_id).grow(payload.offset, payload.text))
             case p.TextDone():
                 rest = self._block(payload.block_id).finish(payload.text)
                 del self._blocks[payload.block_id]
-                await self._say(frame.type, payload.block_id, rest)
+                await self._write(frame.type, payload.block_id, rest)
                 if self._current == payload.block_id:
                     self._current = None
                     await self.scribe.end_block()
@@ -133,13 +133,13 @@ class Telling:
             case p.Usage():
                 await self._use(payload)
             case _:
-                raise InvalidFrame("$.type", f"{frame.type} is not an agent's to send")
+                raise InvalidFrame("$.type", f"{frame.type} must not be sent by an agent")
 
-    async def _say(self, kind: str, block_id: str, text: str) -> None:
+    async def _write(self, kind: str, block_id: str, text: str) -> None:
         if not text:
             return
         if self._current not in (None, block_id):
-            await self.scribe.end_block()  # The agent has several blocks open; each is a block of its own here, too.
+            await self.scribe.end_block()  # The agent has several open blocks; each stays a separate block here.
         self._current = block_id
         if kind.startswith("agent.thinking."):
             await self.scribe.thinking(text)
@@ -173,28 +173,28 @@ class Telling:
             raise InvalidFrame("$.payload.invocation_id", "names no open tool call")
         return call
 
-    async def _stream(self, told: p.ToolStream) -> None:
-        call = self._open_call(told.invocation_id)
-        text = call.channels.setdefault(told.channel, BlockSpan()).grow(told.offset, told.text)
+    async def _stream(self, piece: p.ToolStream) -> None:
+        call = self._open_call(piece.invocation_id)
+        text = call.channels.setdefault(piece.channel, BlockSpan()).grow(piece.offset, piece.text)
         if text:
-            await self.scribe.tool_output(call.invocation_id, told.channel, text)
+            await self.scribe.tool_output(call.invocation_id, piece.channel, text)
 
-    async def _use(self, told: p.Usage) -> None:
-        tokens, window, cost = told.token_usage, told.context_window, told.cost_usage
+    async def _use(self, usage: p.Usage) -> None:
+        tokens, window, cost = usage.token_usage, usage.context_window, usage.cost_usage
         spent = max(cost.used - self._cost_before, 0.0) if cost.unit == "USD" else None
         self._usage = TurnUsage(
             input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens,
             cache_read_tokens=tokens.cache_read_tokens, cache_write_tokens=tokens.cache_write_tokens,
             thinking_tokens=tokens.thinking_tokens, cost_usd=spent, context_capacity=window.capacity,
-            context_used=window.used, request=_request(told.request_usage),
+            context_used=window.used, request=_request(usage.request_usage),
         )
         if not self.ended.is_set():
-            # A figure in mid-turn: it counts where the agent dies before it owes the last one (T-2).
+            # A figure in mid-turn: it counts if the agent dies before the last one (T-2).
             await self.scribe.usage(self._usage)
 
     def question(self, asked: p.InteractionRequest) -> AgentQuestion:
-        """What the agent asks, as it was announced: a person must not be shown another input than the one that the
-        call has (P-2). Raises InvalidFrame."""
+        """Return the agent's question, as it was announced: a person must not be shown another input than the call's
+        (P-2). Raises InvalidFrame."""
         context = asked.context
         options = [Option(option.option_id, option.label, option.kind) for option in asked.options]
         given = bytes(context.input) if isinstance(context.input, msgspec.Raw) else None
@@ -211,18 +211,18 @@ class Telling:
         return AgentQuestion(call.invocation_id, call.tool_name, asked.title, call.input_json, options, call.kind)
 
     def refuses(self, frame: Frame) -> bool:
-        """Whether this `session.error` refuses the prompt itself."""
+        """Return whether this `session.error` refuses the prompt itself."""
         return self._agents_turn_id is None and frame.metadata.get("in_reply_to") == self.message_id != ""
 
-    def relayed_error(self, told: p.AgentError) -> p.AgentError:
-        """An `agent.error` as it goes on: it names our turn, not the agent's."""
-        if told.severity != "warning":
-            self.error_told = True
-        return msgspec.structs.replace(told, turn_id=self.prompt.turn_id, message=told.message[:MAX_SENTENCE_CHARS])
+    def relayed_error(self, error: p.AgentError) -> p.AgentError:
+        """Return an `agent.error` for the gateway: with our turn's id instead of the agent's."""
+        if error.severity != "warning":
+            self.error_reported = True
+        return msgspec.structs.replace(error, turn_id=self.prompt.turn_id, message=error.message[:MAX_SENTENCE_CHARS])
 
 
 def request_of(prompt: AgentPrompt) -> p.PromptRequest:
-    """The prompt as the agent gets it: text alone as text, anything else as blocks."""
+    """Return the prompt for the agent: text alone as text, anything else as blocks."""
     texts = [block.get("text") for block in prompt.content if block.get("type") == "text"]
     plain = len(texts) == len(prompt.content) == 1
     asked = prompt.settings
@@ -235,13 +235,13 @@ def request_of(prompt: AgentPrompt) -> p.PromptRequest:
 
 
 def died(how: ProcessExit) -> TurnOutcome:
-    """The process ended in mid-turn (A-2)."""
+    """Return the outcome of a turn in which the process ended (A-2)."""
     clean = how.code == 0
     return TurnOutcome("end_turn" if clean else "error", process=how, unanswered=clean)
 
 
 async def report_refused(scribe: Scribe, count: int) -> None:
-    """Say to the user how much of the turn could not be taken in."""
+    """Warn the user about refused parts of the turn."""
     if count > 0:
         lines = "line" if count == 1 else "lines"
         await scribe.warn(Code.INVALID_FRAME, f"The agent wrote {count} {lines} that Interlock refused.")
@@ -255,7 +255,7 @@ def _same(one: bytes, other: bytes) -> bool:
 
 
 def _read(raw: bytes) -> Any:
-    """As JSON with fractions kept as text: two inputs are the same only where their figures are written alike."""
+    """Decode JSON with fractions kept as text: two inputs are the same only if their figures are written alike."""
     return json.loads(raw, parse_float=str)
 
 

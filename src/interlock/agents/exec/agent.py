@@ -1,4 +1,4 @@
-"""Any command-line program: one process a turn, its standard output as text, no questions (A-3, A-7, A-10)."""
+"""Any command-line program: one process per turn, its standard output as text, no questions (A-3, A-7, A-10)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from interlock.protocol.limits import KIB
 from interlock.protocol.payloads import Features
 
 PLACEHOLDER = "{prompt}"
-"""The place of the prompt in the configured arguments; without one it is the last argument."""
+"""Placeholder of the prompt in the configured arguments; without one the prompt is the last argument."""
 MAX_ARGUMENT_BYTES = 96 * KIB
-"""A longer prompt goes to standard input: the kernel takes 128 KiB in one argument."""
+"""A longer prompt goes to standard input: the kernel allows 128 KiB in one argument."""
 DRAIN_S = 5.0
-"""After its end, what a program wrote last may take so long to be taken in."""
+"""Limit for processing a program's last output after its end."""
 
 
 class ExecAgent:
-    """One configured program. Between two prompts nothing of it runs."""
+    """One configured program. Between two prompts no process of it runs."""
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
@@ -32,7 +32,7 @@ class ExecAgent:
         self._last_stderr = ""
 
     async def open(self, opening: AgentStart) -> Started:
-        """Nothing starts before a prompt does (A-3). Raises AgentStartFailed where there is no command."""
+        """Check the command; nothing starts before a prompt (A-3). Raises AgentStartFailed without a command."""
         if not opening.spec.command:
             raise AgentStartFailed("The agent has no command; set `command` in its `[agents.<id>]` section.")
         self._opening = opening
@@ -40,11 +40,11 @@ class ExecAgent:
         return Started(features, opening.spec.name or opening.agent_id)
 
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
-        """Run the program once. Its exit code is the turn's: 0 completes it, all else is A-2."""
+        """Run the program once. Its exit code is the turn's: 0 completes it, for others see A-2."""
         opening = self._opening
         assert opening is not None, "open comes first"
         if any(block.get("type") != "text" for block in prompt.content):
-            return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent takes text only."))
+            return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent accepts only text."))
         self._cancelled = False
         text = "\n".join(str(block.get("text", "")) for block in prompt.content)
         arguments, on_input = command_line(opening.spec.args, text)
@@ -59,11 +59,11 @@ class ExecAgent:
         return self._outcome(await self._run(process, scribe, on_input))
 
     async def _run(self, process: Process, scribe: Scribe, on_input: str) -> ProcessExit:
-        reading = self._reading = asyncio.create_task(_tell(process, scribe))
+        reading = self._reading = asyncio.create_task(_forward(process, scribe))
         writing = asyncio.create_task(_feed(process, on_input))
         try:
             ended = await process.exited()
-            # What it left behind could hold its output open for ever: the turn is over when the program is.
+            # Its children could hold its output open for ever: the turn ends with the program.
             await process.terminate()
             await asyncio.wait([reading])
             return ended
@@ -86,7 +86,7 @@ class ExecAgent:
         return TurnOutcome("error", exit_code=ended.code, process=ended)
 
     async def cancel(self) -> None:
-        """A program has no other cancel than its end: SIGTERM, then SIGKILL after the grace (A-4)."""
+        """End the program, which has no other cancel: SIGTERM, then SIGKILL after the grace (A-4)."""
         self._cancelled = True
         if self._process is not None:
             self._terminate(self._process)
@@ -101,12 +101,12 @@ class ExecAgent:
             self._process.pause()
 
     async def resume(self) -> None:
-        """Let it go on."""
+        """Resume the process tree."""
         if self._process is not None:
             self._process.resume()
 
     async def close(self) -> ProcessExit | None:
-        """End the running program and all its descendants; None where none ran."""
+        """End the running program and all its descendants; return None if none ran."""
         process, reading = self._process, self._reading
         if process is None:
             return None
@@ -118,18 +118,18 @@ class ExecAgent:
         return ended
 
     async def gone(self) -> ProcessExit:
-        """Never returns: a program's end is its turn's end, reported by `prompt`."""
+        """Never return: a program's end is its turn's end, which `prompt` reports."""
         await asyncio.get_running_loop().create_future()
         raise AssertionError("nothing sets that future")
 
     def stderr_tail(self) -> str:
-        """The last lines of standard error of the running, or the last, program (A-8)."""
+        """Return the last lines of standard error of the running, or the last, program (A-8)."""
         return self._process.stderr_tail() if self._process is not None else self._last_stderr
 
 
 def command_line(configured: list[str], prompt: str) -> tuple[list[str], str]:
-    """Return the arguments and the standard input for a prompt: in its place, as the last argument, or on the input if
-    it is too long for an argument or holds a NUL. An argument that the prompt begins is never an option."""
+    """Return the arguments and the standard input for a prompt: at its placeholder, as the last argument, or on the
+    input if it is too long for an argument or contains a NUL. An argument that the prompt begins is never an option."""
     fits = len(prompt.encode()) <= MAX_ARGUMENT_BYTES and "\0" not in prompt
     if not fits:
         return [argument.replace(PLACEHOLDER, "") for argument in configured if argument != PLACEHOLDER], prompt
@@ -140,15 +140,15 @@ def command_line(configured: list[str], prompt: str) -> tuple[list[str], str]:
 
 
 def _text(prompt: str) -> str:
-    """A prompt as an argument that no program reads as an option: one that begins with a hyphen gets a space before it.
+    """Return a prompt as an argument that no program reads as an option: a leading hyphen gets a space before it.
 
-    `--` would leave the text as it is, but not every program knows it, and a wrapper (`npx --`, `sh -c … --`) takes it
-    for itself.
+    `--` would leave the text as it is, but not every program supports it, and a wrapper (`npx --`, `sh -c … --`)
+    consumes it.
     """
     return f" {prompt}" if prompt.startswith("-") else prompt
 
 
-async def _tell(process: Process, scribe: Scribe) -> None:
+async def _forward(process: Process, scribe: Scribe) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     async for chunk in process.chunks():
         await scribe.text(decoder.decode(chunk))
