@@ -1,1 +1,1 @@
-"""Ways to people: what asks an approver where they are (P-8)."""
+"""Channels that notify approvers and let them answer where they are (P-8)."""

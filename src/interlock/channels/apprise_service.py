@@ -1,5 +1,5 @@
-"""Approvers are notified through a service that Apprise can reach, such as Discord, mail or an SMS gateway; one way,
-the same notice as by ntfy (O-11)."""
+"""Notify approvers through a service that Apprise supports, such as Discord, mail or an SMS gateway: one way, with the
+same notice as by ntfy (O-11)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MESSAGE_BYTES = 4_096
 
 
 class AppriseChannel(Channel):
-    """Sends to one Apprise URL. Apprise makes its own connections, from a thread of this channel's own: a service that
+    """Sends to one Apprise URL. Apprise makes its own connections, in a separate thread of this channel: a service that
     does not reply delays no other channel."""
 
     def __init__(self, url: str, *, details: bool, public_url: str | None) -> None:
-        """Raises ValueError with one sentence, which never contains the URL: it holds the service's secrets."""
+        """Raises ValueError with one sentence, which never contains the URL: it includes the service's secrets."""
         try:
             import apprise
         except ImportError:
             raise ValueError(f"Apprise is not installed. Install it: {install('apprise')}") from None
-        library: Any = apprise  # The package has no types.
+        library: Any = apprise  # The package is untyped.
         service: Any = library.Apprise.instantiate(
             url, asset=library.AppriseAsset(async_mode=False, plugin_paths=[]), suppress_exceptions=True)
         if service is None:
@@ -55,7 +55,7 @@ class AppriseChannel(Channel):
                 sent = await loop.run_in_executor(self._thread, lambda: self._notify(body=body, title=title))
         except TimeoutError:
             raise NotAsked(f"Apprise had no reply from {self.scheme} within {TIMEOUT_S:.0f} s") from None
-        except Exception as error:  # noqa: BLE001 - a plugin may raise anything; its text may hold the URL
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything; its text may contain the URL
             raise NotAsked(f"Apprise failed with {type(error).__name__} for {self.scheme}") from None
         if not sent:
             raise NotAsked(f"Apprise could not send to {self.scheme}; its reason is in the gateway's log")

@@ -1,5 +1,5 @@
-"""A hook that is asked before a conversation is compacted: one POST, signed as Standard Webhooks says, answered with
-`{}`, `{"cancel": true, "reason": "…"}` or `{"summary": "…"}` (Z-6)."""
+"""A hook that is called before a conversation is compacted: one POST, signed according to Standard Webhooks, answered
+with `{}`, `{"cancel": true, "reason": "…"}` or `{"summary": "…"}` (Z-6)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from interlock.protocol.clock import iso
 
 EVENT = "session_before_compact"
 ANSWER_BYTES = 2 * 1024 * 1024
-"""A summary is far shorter; more than this is no answer."""
+"""A summary is far shorter; a longer answer is invalid."""
 MAX_REASON_CHARS = 300
 
 log = structlog.get_logger("interlock.compaction")
 
 
 class CompactionHookSettings(NamedTuple):
-    """Where it is, what signs the question, how long is waited; and whether no answer is a no."""
+    """Its URL, the secret that signs requests, the timeout; and whether a missing answer is a no."""
 
     url: str
     secret: bytes
@@ -39,7 +39,7 @@ class _Answer(msgspec.Struct):
 
 
 class HttpCompactionHook(CompactionHook):
-    """Asks over the one way out that the gateway has, with its guards."""
+    """Sends requests with the gateway's guarded outgoing client."""
 
     def __init__(self, hook: CompactionHookSettings, outgoing: Outgoing, clock: Clock,
                  new_id: Callable[[], str]) -> None:
@@ -49,12 +49,12 @@ class HttpCompactionHook(CompactionHook):
         self._new_id = new_id
 
     async def before_compact(self, about: BeforeCompact) -> CompactionVeto | Supply | None:
-        """Ask. A hook that fails is passed over, or is a no where it is required."""
+        """Call the hook. One that fails is ignored, or is a no if it is required."""
         at_ms = self._clock.now_ms()
         body = msgspec.json.encode({"type": EVENT, "timestamp": iso(at_ms), "data": about})
-        asked, seconds = f"hook_{self._new_id()}", str(at_ms // 1000)
-        headers = {"content-type": "application/json", "webhook-id": asked, "webhook-timestamp": seconds,
-                   "webhook-signature": signature(self._hook.secret, asked, seconds, body)}
+        request_id, seconds = f"hook_{self._new_id()}", str(at_ms // 1000)
+        headers = {"content-type": "application/json", "webhook-id": request_id, "webhook-timestamp": seconds,
+                   "webhook-signature": signature(self._hook.secret, request_id, seconds, body)}
         try:
             answer = await self._outgoing.send("POST", self._hook.url, headers=headers, body=body,
                                                max_bytes=ANSWER_BYTES, timeout_s=self._hook.timeout_s)
@@ -65,12 +65,12 @@ class HttpCompactionHook(CompactionHook):
         if answer.status != 200:
             return self._failed(about, f"it answered with status {answer.status}")
         try:
-            said = msgspec.json.decode(answer.body, type=_Answer)
+            decision = msgspec.json.decode(answer.body, type=_Answer)
         except (msgspec.MsgspecError, RecursionError) as error:
             return self._failed(about, f"its answer cannot be read: {error}")
-        if said.cancel:
-            return CompactionVeto(" ".join(said.reason.split())[:MAX_REASON_CHARS] or "it gave no reason")
-        return Supply(said.summary) if said.summary is not None else None
+        if decision.cancel:
+            return CompactionVeto(" ".join(decision.reason.split())[:MAX_REASON_CHARS] or "it gave no reason")
+        return Supply(decision.summary) if decision.summary is not None else None
 
     def _failed(self, about: BeforeCompact, why: str) -> CompactionVeto | None:
         log.warning("the hook before a compaction did not answer", session_id=about.session_id, reason=why,

@@ -11,7 +11,7 @@ TEST_TITLE = "Interlock can reach you"
 TEST_TEXT = "This is a test. No approval waits."
 NAMES_CHARS = 500
 QUOTE = "│ "
-"""Before each line of the request, so that none of them passes for a line of ours."""
+"""Prefix of the request's lines, so that none can be mistaken for one of ours."""
 CUT = "… the rest is at the gateway"
 
 
@@ -21,8 +21,8 @@ def link_to(public_url: str | None, approval_id: str) -> str | None:
 
 
 def text_of(asking: ApprovalNotice, link: str | None, *, details: bool, max_bytes: int) -> str:
-    """Return what the notice says, at most `max_bytes` of UTF-8. Where to decide comes first, so that a service that
-    truncates a long notice does not lose it."""
+    """Return the notice's text, at most `max_bytes` of UTF-8. The place to decide comes first, so that a service that
+    truncates a long notice does not cut it off."""
     first = f"Read and decide: {link}" if link is not None else \
         f"Read and decide at a terminal: interlock approve {asking.approval_id}"
     if not details:
@@ -31,7 +31,7 @@ def text_of(asking: ApprovalNotice, link: str | None, *, details: bool, max_byte
 
 
 def details_of(asking: ApprovalNotice, max_bytes: int) -> str:
-    """Return what the request is, at most `max_bytes` of UTF-8, for a notice that itself opens the page."""
+    """Return a description of the request, at most `max_bytes` of UTF-8, for a notice that itself opens the page."""
     return _fitting(_details(asking), max_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Approvers are notified on their phones by ntfy: one POST an approval, which opens the console's page (O-11)."""
+"""Notify approvers on their phones by ntfy: one POST per approval, which opens the console's page (O-11)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}")
 
 
 class Topic(NamedTuple):
-    """Where notices go: a topic's URL, the access token if it needs one, and the console's address, if other machines
-    reach it. `priority` is 1 (min) to 5 (max)."""
+    """The destination of notices: a topic's URL, the access token if it needs one, and the console's address, if other
+    machines can reach it. `priority` is 1 (min) to 5 (max)."""
 
     url: str
     token: str | None

@@ -1,4 +1,4 @@
-"""Notices to browsers: a message that only the browser can read (RFC 8291), sent to its push service (RFC 8030) with a
+"""Notify browsers: messages that only the browser can decrypt (RFC 8291), sent to its push service (RFC 8030) with a
 token of this gateway (RFC 8292)."""
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ REPLY_BYTES = 65_536
 """The reply is not read; a longer one counts as a failure."""
 RECORD_BYTES = 4_096
 CONTENT_BYTES_MAX = 3_993
-"""A message is one record of RECORD_BYTES with its header, the delimiter and the tag; push services take no more."""
+"""Limit of a message: one record of RECORD_BYTES with its header, the delimiter and the tag; push services accept no
+more."""
 TOKEN_LIFE_S = 43_200
 """RFC 8292 allows 24 hours."""
 AUTH_BYTES = 16
@@ -43,11 +44,11 @@ _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
 class SubscriptionEnded(Exception):
-    """The browser takes no more notices there."""
+    """The browser's subscription has ended."""
 
 
 class PushMessage(NamedTuple):
-    """One message: its content, how long the push service keeps it for a browser that is away, in seconds, and the
+    """One message: its content, the time in seconds that the push service stores it for an absent browser, and the
     topic, under which a later message replaces it there."""
 
     content: bytes
@@ -60,14 +61,14 @@ class WebPush:
 
     def __init__(self, signing_key: Ed25519PrivateKey, contact: str, outgoing: Outgoing) -> None:
         """`contact` is a `mailto:` or `https:` URL at which a push service reaches the operator."""
-        from joserfc.jwk import ECKey  # Two of the gateway's megabytes: only those who notify browsers have them.
+        from joserfc.jwk import ECKey  # It takes two of the gateway's megabytes: imported only to notify browsers.
 
         self._key = vapid_key(signing_key)
         self._jwk = ECKey.import_key(self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         self._contact = contact
         self._outgoing = outgoing
         self.public_key = in_base64url(point(self._key.public_key()))
-        """What browsers subscribe with (`applicationServerKey`)."""
+        """The key with which browsers subscribe (`applicationServerKey`)."""
 
     def check(self, endpoint: str) -> None:
         """Refuse an endpoint that the outgoing rules do not allow. Raises UrlRefused."""
@@ -105,16 +106,16 @@ class WebPush:
 
 
 def vapid_key(signing_key: Ed25519PrivateKey) -> ec.EllipticCurvePrivateKey:
-    """Derive the key that push services know this gateway by from its signing key. So it is the same after a restart
-    and a restore, and at all gateways of a cluster, and is no further file to keep."""
+    """Derive the key by which push services know this gateway from its signing key: so it is the same after a restart
+    and a restore, and at all gateways of a cluster, and needs no file of its own."""
     seed = signing_key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
     wide = HKDF(SHA256(), 48, salt=None, info=b"interlock web push key 1").derive(seed)
     return ec.derive_private_key(int.from_bytes(wide, "big") % (_ORDER - 1) + 1, CURVE)
 
 
 def encrypted(content: bytes, receiver: bytes, auth: bytes, sender: ec.EllipticCurvePrivateKey, salt: bytes) -> bytes:
-    """Encrypt one record as RFC 8291 says. `sender` and `salt` are used once; `receiver` is a point of P-256, `auth`
-    the browser's secret."""
+    """Encrypt one record according to RFC 8291. `sender` and `salt` are used once; `receiver` is a point of P-256,
+    `auth` the browser's secret."""
     if len(content) > CONTENT_BYTES_MAX:
         raise ValueError(f"A message has {len(content)} bytes; at most {CONTENT_BYTES_MAX} fit.")
     own = point(sender.public_key())

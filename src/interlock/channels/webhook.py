@@ -1,5 +1,5 @@
-"""Approvers are asked by webhook: one POST a question, signed as Standard Webhooks says, so that what carries it on to
-Slack, ntfy or mail can check where it comes from (P-8)."""
+"""Notify approvers by webhook: one POST per question, signed according to Standard Webhooks, so that a service that
+forwards it to Slack, ntfy or mail can verify its origin (P-8)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from interlock.protocol.clock import iso
 
 TIMEOUT_S = 10.0
 ANSWER_BYTES = 65_536
-"""What comes back is not looked at; more than this is a refusal."""
+"""The answer is not read; a longer one counts as a refusal."""
 GONE = 410
-"""The receiver wants no more of these: it is not tried again."""
+"""The receiver wants no further messages: there is no retry."""
 SECRET_PREFIX = "whsec_"
 SECRET_BYTES_MIN = 24
 
@@ -35,7 +35,7 @@ class WebhookChannel(Channel):
         await self._send(delivery_id, at_ms, "approval.pending", msgspec.to_builtins(asking))
 
     async def test(self, delivery_id: str, at_ms: int) -> None:
-        """Send a message that asks nothing, to see whether it arrives. Raises NotAsked."""
+        """Send a test message without a question. Raises NotAsked."""
         await self._send(delivery_id, at_ms, "test", {})
 
     async def _send(self, delivery_id: str, at_ms: int, kind: str, data: object) -> None:
@@ -55,7 +55,7 @@ class WebhookChannel(Channel):
 
 
 def signature(secret: bytes, message_id: str, seconds: str, body: bytes) -> str:
-    """Sign as Standard Webhooks says: `v1,` and the base64 of HMAC-SHA-256 over `id.timestamp.body`."""
+    """Sign according to Standard Webhooks: `v1,` and the base64 of HMAC-SHA-256 over `id.timestamp.body`."""
     mac = hmac.digest(secret, f"{message_id}.{seconds}.".encode() + body, hashlib.sha256)
     return "v1," + base64.b64encode(mac).decode()
 

@@ -108,7 +108,7 @@ async def test_a_press_below_another_message_decides_nothing(gateway: Gateway) -
         for chat, number in ((ANN, message["message_id"] + 1), (ANN + 1, message["message_id"])):
             press = ButtonPress(f"{chat}/{number}", ANN, f"g:apr_1:{digest[:DIGEST_SHOWN]}", Spot(chat), number)
             await approvals.pressed(press)
-            assert api.answers[press.press_id].startswith("This is not the card")
+            assert api.answers[press.press_id].startswith("This card does not belong")
 
 
 @pytest.mark.req("O-13")

@@ -16,7 +16,7 @@ from gateway.rest.test_inbound import chatting
 from interlock.channels.chat.approvals import Approvals
 from interlock.channels.chat.bridge import Bridge, Settings
 from interlock.channels.chat.messages import DIGEST_SHOWN
-from interlock.channels.chat.places import Asked, Places, PlacesFile
+from interlock.channels.chat.places import AskedQuestion, Places, PlacesFile
 from interlock.channels.slack.blocks import LIMITS as SLACK
 from interlock.channels.telegram.updates import LIMITS as TELEGRAM
 from interlock.ports.chat_service import (
@@ -66,7 +66,8 @@ async def test_a_press_decides_what_the_same_key_decides_over_rest(service: str,
                 await hold(gateway, chat)
                 async with AsyncInterlock(gateway.base, f"ilk_{tenant}_{role}") as key:
                     expected = await over_rest(key, rest, decision)
-                    bot, places = PaperChat(service, limits), Places(asked={chat: Asked("make", [(SPOT, CARD)])})
+                    bot = PaperChat(service, limits)
+                    places = Places(asked={chat: AskedQuestion("make", [(SPOT, CARD)])})
                     approvals = Approvals(key, bot, {PERSON: key}, [], places, lambda: None, str)
                     await approvals.pressed(ButtonPress(
                         chat, PERSON, f"{decision[0]}:{chat}:{DIGEST[:DIGEST_SHOWN]}", SPOT, CARD))

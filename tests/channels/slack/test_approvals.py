@@ -127,8 +127,8 @@ async def test_two_approvals_of_a_session_share_its_thread(gateway: Gateway, api
     ({"user": MALLORY}, "has no key"),
     ({"user": VIC}, "✖️"),
     ({"value": f"g:apr_1:{'f' * DIGEST_SHOWN}"}, "has changed since"),
-    ({"value": f"g:apr_2:{DIGEST[:DIGEST_SHOWN]}"}, "not the card"),
-    ({"elsewhere": OTHER}, "not the card"),
+    ({"value": f"g:apr_2:{DIGEST[:DIGEST_SHOWN]}"}, "does not belong"),
+    ({"elsewhere": OTHER}, "does not belong"),
 ])
 async def test_a_hostile_press_decides_nothing(gateway: Gateway, api: SlackApi, tmp_path: Path, press: dict[str, str],
                                                whisper: str) -> None:
@@ -159,7 +159,7 @@ async def test_a_press_that_is_replayed_or_comes_after_the_decision_changes_noth
         await api.until(lambda: api.unconfirmed == 0)
     decided = await votes(gateway)
     assert (decided.state, len(decided.votes)) == ("denied", 1)
-    assert api.whispers[2][1].startswith(("✖️", "This is not the card"))
+    assert api.whispers[2][1].startswith(("✖️", "This card does not belong"))
 
 
 @pytest.mark.req("H-4", "P-4")
@@ -254,7 +254,7 @@ async def test_a_session_whose_thread_is_gone_gets_another_one(gateway: Gateway,
 async def test_a_file_is_not_fetched_and_that_is_said(gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
     async with bridged(gateway, api, tmp_path / "slack.json"):
         await api.write("DANN", ANN, "look", subtype="file_share", files=[{"id": "F1", "mimetype": "image/png"}])
-        await api.until_said("DANN", "Files do not come along from Slack")
+        await api.until_said("DANN", "Files cannot be sent from Slack")
 
 
 async def test_a_socket_without_tls_is_not_opened(api: SlackApi) -> None:

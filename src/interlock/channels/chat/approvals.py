@@ -1,5 +1,5 @@
-"""Approvals, shown in chats and decided there: a vote goes out under the key of the person who pressed (P-3, P-8,
-O-12)."""
+"""Approvals, shown in chats and decided there: a vote is sent with the key of the person who pressed the button (P-3,
+P-8, O-12)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 import structlog
 
 from interlock.channels.chat.messages import Press, counted, decided, read_press, refused
-from interlock.channels.chat.places import Asked, Places
+from interlock.channels.chat.places import AskedQuestion, Places
 from interlock.channels.chat.question import Question, question, short_question, why_elsewhere
 from interlock.channels.notice import link_to
 from interlock.command.approval import named
@@ -34,17 +34,17 @@ THREAD_CHARS = 500
 CHAT_NAME_CHARS = 128
 """The gateway keeps so much of a chat's name."""
 SHOWN_WITHIN_S = 5.0
-"""A press on a card that is not known yet waits so long for the one that is being sent."""
+"""Time that a press on an unknown card waits for a card that is being sent."""
 DESCRIBED = Remembering(scope="session", match=RuleMatch(width="described"))
-"""Every described call of this kind, in its session."""
+"""Allows every described call of this kind, in its session."""
 
 Redact = Callable[[str], str]
 log = structlog.get_logger("interlock.chat")
 
 
 class Approvals:
-    """Follows the tenant's feed. `people` by the service's ids, each with a client under their own key; `asking` are
-    the chats where cards go."""
+    """Follows the tenant's feed. `people` has a client with each person's own key, by the service's ids; `asking` are
+    the chats that receive cards."""
 
     def __init__(self, gateway: AsyncInterlock, bot: ChatService, people: Mapping[Id, AsyncInterlock],
                  asking: Sequence[Id], places: Places, save: Callable[[], None], redact: Redact,
@@ -63,15 +63,15 @@ class Approvals:
         """Held while cards are sent: a press may arrive before the reply that names its card."""
 
     async def follow(self) -> None:
-        """Ask what waits, then what comes; for ever."""
+        """Ask about waiting approvals, then about new ones, for ever."""
         while True:
             try:
                 await self._catch_up()
-                async for heard in self._gateway.events.follow(since=self._places.feed):
-                    if isinstance(heard, StreamEvent):
-                        await self._take(heard.data)
-                        if heard.cursor is not None:
-                            self._places.feed = heard.cursor
+                async for item in self._gateway.events.follow(since=self._places.feed):
+                    if isinstance(item, StreamEvent):
+                        await self._take(item.data)
+                        if item.cursor is not None:
+                            self._places.feed = item.cursor
             except CursorExpired:
                 self._places.feed = None
             except InterlockError as error:
@@ -79,8 +79,8 @@ class Approvals:
                 await asyncio.sleep(AGAIN_S)
 
     async def _catch_up(self) -> None:
-        """Find the end of the feed, so that nothing falls between it and the inbox; then ask what waits, and mark what
-        was decided meanwhile."""
+        """Find the end of the feed, so that no event is missed between it and the inbox; then ask about waiting
+        approvals, and mark those that were decided meanwhile."""
         if self._places.feed is None:
             while True:
                 page = await self._gateway.events.list(since=self._places.feed, limit=PAGE_MAX)
@@ -109,21 +109,21 @@ class Approvals:
             return None
 
     async def _ask(self, approval: Approval) -> None:
-        """Show it in every chat, once an approval, also over a restart. A card that the service rejects is sent again
-        shorter, with a link; an approval that no chat takes is kept as undelivered."""
+        """Show it in every chat, once per approval, also after a restart. A card that the service rejects is replaced
+        by a shorter one with a link; an approval that no chat accepts is noted as undelivered."""
         if approval.id in self._places.asked:
             return
-        asked = self._places.asked[approval.id] = Asked(title_of_approval(redacted(approval, self._redact)))
+        asked = self._places.asked[approval.id] = AskedQuestion(title_of_approval(redacted(approval, self._redact)))
         try:
             async with self._showing:
                 await self._show_everywhere(approval, asked)
-        except BaseException:  # What is not recorded as shown is shown again, so no approval is forgotten.
+        except BaseException:  # A question that is not noted as shown is shown again, so no approval is lost.
             del self._places.asked[approval.id]
             raise
         self._save()
         await self._report(approval, asked)
 
-    async def _report(self, approval: Approval, asked: Asked) -> None:
+    async def _report(self, approval: Approval, asked: AskedQuestion) -> None:
         """Name the chats that have its card at the gateway, unless it knows them (J-5). What fails is repeated by the
         next `_catch_up`."""
         chats = list(dict.fromkeys([await self._chat_name(chat) for chat in asked.chats[:MAX_CARD_CHATS]]))
@@ -142,7 +142,7 @@ class Approvals:
                 self._names[chat] = named((await person.whoami()).principal)[:CHAT_NAME_CHARS]
         return self._names.get(chat, str(chat)[:CHAT_NAME_CHARS])
 
-    async def _show_everywhere(self, approval: Approval, asked: Asked) -> None:
+    async def _show_everywhere(self, approval: Approval, asked: AskedQuestion) -> None:
         link = link_to(self._public_url, approval.id)
         card = question(approval, self._bot.limits, self._redact, kind=await self._kind(approval), link=link)
         why = None
@@ -154,7 +154,7 @@ class Approvals:
                 asked.messages.append((spot, await self._show(spot, card)))
             except ChatRefused as refusal:
                 log.warning("card_rejected", chat_id=chat_id, approval=approval.id, error=str(refusal))
-                # Its thread may be what is gone: the session's next card begins another one.
+                # Its thread may have been deleted: the session's next card begins another one.
                 self._places.threads.pop(_thread_name(chat_id, approval), None)
                 why = await self._show_short(chat_id, approval, asked, link) or why
             if len(asked.messages) > before:
@@ -168,8 +168,8 @@ class Approvals:
             await self._bot.send(spot, text)
         return await self._bot.send(spot, card.messages[-1], buttons=card.buttons)
 
-    async def _show_short(self, chat_id: Id, approval: Approval, asked: Asked, link: str | None) -> str | None:
-        """Send the short card outside of threads; the reason if that is rejected, too."""
+    async def _show_short(self, chat_id: Id, approval: Approval, asked: AskedQuestion, link: str | None) -> str | None:
+        """Send the short card outside of threads; return the reason if that is rejected, too."""
         spot = Spot(chat_id)
         try:
             asked.messages.append((spot, await self._show(spot, short_question(approval, self._redact, link))))
@@ -178,8 +178,8 @@ class Approvals:
         return None
 
     async def _spot(self, chat_id: Id, approval: Approval) -> Spot:
-        """The thread of the approval's session, if the service collects cards in threads. A question has a message of
-        its own, whose thread is its answer."""
+        """Return the thread of the approval's session, if the service collects cards in threads. A question has its own
+        message, whose thread is its answer."""
         if not self._bot.limits.threads or approval.kind == "question" or not approval.session_id:
             return Spot(chat_id)
         name = _thread_name(chat_id, approval)
@@ -191,7 +191,7 @@ class Approvals:
         return Spot(chat_id, self._places.threads[name])
 
     async def _kind(self, approval: Approval) -> str | None:
-        """The kind of a described call, if the config lets every one of its kind be allowed in the session."""
+        """Return the kind of a described call, if the config lets each of its kind be allowed in the session."""
         asked = request_of_approval(approval).asked
         if approval.door != "tool" or approval.kind != "permission" or not asked.described or asked.kind is None:
             return None
@@ -202,7 +202,7 @@ class Approvals:
         return asked.kind
 
     async def _look(self, approval_id: str) -> None:
-        """Mark a question as decided where it is: it never reappears (P-5)."""
+        """Mark a question as decided in its place: it never reappears (P-5)."""
         asked = self._places.asked.get(approval_id)
         approval = await self._approval(approval_id) if asked is not None else None
         if asked is None:
@@ -218,7 +218,7 @@ class Approvals:
         self._save()
 
     async def pressed(self, press: ButtonPress) -> None:
-        """Count a press as a vote of the person who pressed, on the very input that the card showed (P-2)."""
+        """Send a press as a vote of the person, on exactly the input that the card showed (P-2)."""
         wanted = read_press(press.data)
         if wanted is not None:
             await self._bot.answer_press(press, await self._voted(press, wanted))
@@ -226,13 +226,13 @@ class Approvals:
     async def _voted(self, press: ButtonPress, wanted: Press) -> str:
         person = self._people.get(press.user_id)
         if person is None:
-            return f"You do not decide here: the id {press.user_id} has no key."
+            return f"You cannot decide here: the id {press.user_id} has no key."
         if not await self._is_ours(press, wanted.approval_id):
-            return "This is not the card of an approval that waits, so nothing was decided."
+            return "This card does not belong to a waiting approval, so nothing was decided."
         try:
             approval = await person.approvals.get(wanted.approval_id)
             if not approval.digest.startswith(wanted.digest):
-                return "What it would do has changed since; see the newer question."
+                return "The request has changed since; see the newer question."
             if approval.state == "pending" and (why := why_elsewhere(approval)) is not None:
                 return f"✖️ {why} It is decided on its page, or with: interlock approve {approval.id}"
             if wanted.decision == "grant" and (why := not_of_its_digest(approval)) is not None:
@@ -244,10 +244,10 @@ class Approvals:
         except Refused as no:
             return refused(no.problem, no.detail, no.hint)
         except InterlockError as error:
-            return f"The gateway could not be asked: {error}"
+            return f"The gateway could not be reached: {error}"
 
     async def _is_ours(self, press: ButtonPress, approval_id: str) -> bool:
-        """Whether the pressed card is one that was sent for this approval; True if the service does not state it."""
+        """Return whether the pressed card was sent for this approval; True if the service does not state it."""
         if press.message_id is None or press.spot is None:
             return True
         card = (press.spot.chat_id, press.message_id)
@@ -261,17 +261,18 @@ class Approvals:
         asked = self._places.asked.get(approval_id)
         return asked is not None and any((spot.chat_id, number) == card for spot, number in asked.messages)
 
-    async def answered(self, said: ChatMessage, person: AsyncInterlock) -> bool:
-        """Take a reply to an agent's question as its answer; False where it replies to none."""
-        if said.answers is None:
+    async def answered(self, message: ChatMessage, person: AsyncInterlock) -> bool:
+        """Send a reply to an agent's question as its answer; return False if it replies to none."""
+        if message.answers is None:
             return False
         for approval_id, asked in self._places.asked.items():
-            if any(spot.chat_id == said.spot.chat_id and number == said.answers for spot, number in asked.messages):
+            if any(spot.chat_id == message.spot.chat_id and number == message.answers
+                   for spot, number in asked.messages):
                 approval = await person.approvals.get(approval_id)
                 if approval.kind != "question":
                     return False
-                await person.approvals.answer(approval_id, said.text, idempotency_key=(
-                    f"{self._bot.name}-answer:{said.spot.chat_id}:{said.message_id}"))
+                await person.approvals.answer(approval_id, message.text, idempotency_key=(
+                    f"{self._bot.name}-answer:{message.spot.chat_id}:{message.message_id}"))
                 return True
         return False
 

@@ -1,4 +1,4 @@
-"""The bridge between a chat service and the gateway: messages become commands, replies and approvals go back."""
+"""The bridge between a chat service and the gateway: messages become commands, replies and approvals are sent back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import structlog
 from interlock.channels.chat.approvals import Approvals, Redact
 from interlock.channels.chat.conversation import Conversation, HandOvers
 from interlock.channels.chat.messages import HELP, pieces, refused
-from interlock.channels.chat.places import PlacesFile, Told
+from interlock.channels.chat.places import FollowedSession, PlacesFile
 from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, ChatService, Id, Spot
 from interlock.protocol.inbound import Attachment
 from interlock.protocol.limits import MAX_INLINE_BINARY_BYTES
@@ -22,14 +22,14 @@ from interlock.sdk.problems import InterlockError, Refused, Unreachable
 
 AGAIN_S = 2.0
 MAX_STRANGERS = 1_000
-"""Strangers who were told that they are not known; each is told once."""
+"""Unknown people who are remembered, so that each gets one answer; further ones get none."""
 
 log = structlog.get_logger("interlock.chat")
 
 
 class Settings(NamedTuple):
-    """The people who may write, by the service's ids, each with a client under their own key; the chats where approvals
-    are asked; the redaction of what leaves (K-4); the page of an approval, if other machines reach it."""
+    """The people who may write, by the service's ids, each with a client with their own key; the chats that receive
+    approvals; the redaction of outgoing text (K-4); the page of an approval, if other machines can reach it."""
 
     people: Mapping[Id, AsyncInterlock]
     asking: Sequence[Id]
@@ -38,7 +38,7 @@ class Settings(NamedTuple):
 
 
 class Bridge:
-    """One bot at one gateway. `gateway` is a client under the bridge's own key, which only reads."""
+    """One bot at one gateway. `gateway` is a client with the bridge's own key, which only reads."""
 
     def __init__(self, bot: ChatService, gateway: AsyncInterlock, places: PlacesFile, settings: Settings) -> None:
         self._bot = bot
@@ -53,14 +53,14 @@ class Bridge:
                                     settings.redact, settings.public_url)
 
     async def run(self) -> None:
-        """Work until it is cancelled. Raises ChatRefused if the service rejects the bot, OSError if what must survive a
-        restart cannot be written."""
+        """Run until cancelled. Raises ChatRefused if the service rejects the bot, OSError if the state for a restart
+        cannot be written."""
         self._account = await self._bot.connect()
         log.info("chat_ready", service=self._bot.name, bot=self._account, people=len(self._settings.people))
         await self._listen(until_none=True)
-        # Only now: what is sent again after a crash has named its command, before that command's replies are read.
-        for session_id, told in list(self._file.now.sessions.items()):
-            if told.commands:
+        # Only now: messages repeated after a crash name their command before that command's replies are read.
+        for session_id, followed in list(self._file.now.sessions.items()):
+            if followed.commands:
                 self._conversation(session_id).go_on()
         asking = asyncio.create_task(self._approvals.follow())
         try:
@@ -72,8 +72,8 @@ class Bridge:
                 self._file.save()
 
     async def _listen(self, *, until_none: bool = False) -> None:
-        """Handle what arrives; for ever, or until nothing waits. A batch is confirmed, by the next `receive`, only when
-        what it asked for is durable at the gateway."""
+        """Handle messages, for ever or until none waits. A batch is confirmed, by the next `receive`, only when its
+        effects are durable at the gateway."""
         while True:
             items = await self._bot.receive(wait=not until_none)
             if until_none and not items:
@@ -90,74 +90,75 @@ class Bridge:
             else:
                 await self._until_taken(item)
 
-    async def _until_taken(self, said: ChatMessage) -> None:
-        person = self._settings.people.get(said.user_id)
+    async def _until_taken(self, message: ChatMessage) -> None:
+        person = self._settings.people.get(message.user_id)
         if person is None:
-            await self._turn_away(said)
+            await self._turn_away(message)
             return
-        if said.text.split("@")[0].strip() == "/start":
-            await self._say(said.spot, HELP)
+        if message.text.split("@")[0].strip() == "/start":
+            await self._send(message.spot, HELP)
             return
         with self._handing.one():
-            await self._keep_trying(said, person)
+            await self._keep_trying(message, person)
 
-    async def _keep_trying(self, said: ChatMessage, person: AsyncInterlock) -> None:
+    async def _keep_trying(self, message: ChatMessage, person: AsyncInterlock) -> None:
         while True:
             try:
-                if not await self._approvals.answered(said, person):
-                    await self._hand_over(said, person)
+                if not await self._approvals.answered(message, person):
+                    await self._hand_over(message, person)
                 return
-            except Unreachable as error:  # Its key stays the same, so it is taken once, however often it is sent.
+            except Unreachable as error:  # The idempotency key is the same, so repeated requests have one effect.
                 log.warning("message_not_taken_yet", error=str(error))
                 await asyncio.sleep(AGAIN_S)
             except Refused as no:
-                await self._say(said.spot, refused(no.problem, no.detail, no.hint), said.message_id)
+                await self._send(message.spot, refused(no.problem, no.detail, no.hint), message.message_id)
                 return
             except InterlockError as error:
-                await self._say(said.spot, f"✖️ {error}", said.message_id)
+                await self._send(message.spot, f"✖️ {error}", message.message_id)
                 return
 
-    async def _hand_over(self, said: ChatMessage, person: AsyncInterlock) -> None:
-        """Raises InterlockError."""
-        attachments = await self._attachments(said)
+    async def _hand_over(self, message: ChatMessage, person: AsyncInterlock) -> None:
+        """Send a message to the gateway. Raises InterlockError."""
+        attachments = await self._attachments(message)
         if attachments is None:
             return
-        body = said.body(self._account, attachments)
+        body = message.body(self._account, attachments)
         received = await person.chats.receive(body)
         if received.reply is not None:
-            await self._say(said.spot, received.reply, said.message_id)
+            await self._send(message.spot, received.reply, message.message_id)
             return
         if received.command_id is not None:
-            self._conversation(received.session_id).expect(received.command_id, said.spot, said.message_id)
+            self._conversation(received.session_id).expect(received.command_id, message.spot, message.message_id)
         elif not received.denied:
-            await self._say(said.spot, "A new session begins." if received.reset else "Taken.")
+            await self._send(message.spot, "A new session begins." if received.reset else "Accepted.")
 
-    async def _attachments(self, said: ChatMessage) -> list[Attachment] | None:
-        """Fetch the files of a message; None where one cannot come along, which is said."""
+    async def _attachments(self, message: ChatMessage) -> list[Attachment] | None:
+        """Fetch the files of a message; None, with a message to the person, if one cannot be sent along."""
         found: list[Attachment] = []
-        for wanted in said.files:
+        for wanted in message.files:
             try:
                 data = await self._bot.fetch(wanted, MAX_INLINE_BINARY_BYTES)
             except ChatRefused as no:
-                await self._say(said.spot, f"✖️ The file cannot be fetched. {no}", said.message_id)
+                await self._send(message.spot, f"✖️ The file cannot be fetched. {no}", message.message_id)
                 return None
             if data is None:
-                await self._say(said.spot, f"✖️ A file of a message has at most {MAX_INLINE_BINARY_BYTES // 1024} KiB "
-                                f"here; this one has {wanted.size // 1024}.", said.message_id)
+                await self._send(message.spot, "✖️ A file of a message has at most "
+                                 f"{MAX_INLINE_BINARY_BYTES // 1024} KiB here; this one has {wanted.size // 1024}.",
+                                 message.message_id)
                 return None
             found.append(Attachment(data=base64.b64encode(data).decode(), media_type=wanted.media_type,
                                     name=wanted.name))
         return found
 
-    async def _turn_away(self, said: ChatMessage) -> None:
-        """Tell a stranger once, and only where no one else reads it."""
-        if said.direct and said.user_id not in self._strangers and len(self._strangers) < MAX_STRANGERS:
-            self._strangers.add(said.user_id)
+    async def _turn_away(self, message: ChatMessage) -> None:
+        """Answer an unknown person once, and only in a direct chat."""
+        if message.direct and message.user_id not in self._strangers and len(self._strangers) < MAX_STRANGERS:
+            self._strangers.add(message.user_id)
             name = self._bot.name.capitalize()
-            await self._say(said.spot, f"You are not known here. Your {name} id is {said.user_id}; the person who runs "
-                            "this bot can add it.")
+            await self._send(message.spot, f"You are not known here. Your {name} id is {message.user_id}; the "
+                             "person who runs this bot can add it.")
 
-    async def _say(self, spot: Spot, text: str, answers: Id | None = None) -> None:
+    async def _send(self, spot: Spot, text: str, answers: Id | None = None) -> None:
         try:
             for piece in pieces(text, self._bot.limits):
                 await self._bot.send(spot, piece, answers=answers)
@@ -167,16 +168,16 @@ class Bridge:
     def _conversation(self, session_id: str) -> Conversation:
         found = self._conversations.get(session_id)
         if found is None:
-            place = self._file.now.sessions.setdefault(session_id, Told())
+            place = self._file.now.sessions.setdefault(session_id, FollowedSession())
             found = self._conversations[session_id] = Conversation(
                 session_id, place, self._gateway, self._bot, self._handing, self._file.save, self._over)
         return found
 
     def _over(self, session_id: str) -> None:
-        """Nothing is awaited: its cursor stays, so that the next message finds its place at once."""
+        """Drop a conversation without awaited commands: its stored cursor lets the next message continue from there."""
         self._conversations.pop(session_id, None)
 
 
 def _queue(item: ChatMessage | ButtonPress) -> Id:
-    """What is said in one chat is taken in order; so are the presses of one person."""
+    """Return the key of a queue: messages of one chat are handled in order, and presses of one person."""
     return item.spot.chat_id if isinstance(item, ChatMessage) else item.user_id

@@ -1,7 +1,7 @@
-"""A session's replies on their way to a chat: each block of text once it is closed, then how the command ended.
+"""Send a session's replies to a chat: each block of text once it is closed, then the command's outcome.
 
-The session's delivered view is followed, so what silence keeps back never comes here (Q-1). How far it was told is
-kept after each message: a bridge that starts again continues from there.
+The session's delivered view is followed, so silent turns are never shown here (Q-1). The cursor is stored after each
+message: a bridge that restarts continues from there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from interlock.channels.chat.messages import ending, notices, pieces, tool_line
-from interlock.channels.chat.places import Awaited, Told
+from interlock.channels.chat.places import Awaited, FollowedSession
 from interlock.ports.chat_service import ChatRefused, ChatService, Id, Spot
 from interlock.protocol.answers import FrameEvent
 from interlock.protocol.limits import PAGE_MAX
@@ -27,7 +27,7 @@ from interlock.session.entry import Verbosity, verbosity
 TYPING_S = 4.0
 """The Bot API shows typing for five seconds."""
 AGAIN_S = 5.0
-"""A gateway that could not be reached for long is asked again after this."""
+"""Delay before a gateway that was unreachable for long is asked again."""
 
 STOP_S = 5.0
 
@@ -35,7 +35,7 @@ log = structlog.get_logger("interlock.chat")
 
 
 class _Frame(msgspec.Struct):
-    """What of a frame matters here."""
+    """The members of a frame that are used here."""
 
     type: str
     payload: dict[str, Any] = {}
@@ -46,15 +46,15 @@ _frame = msgspec.json.Decoder(_Frame)
 
 
 class HandOvers:
-    """Messages on their way to the gateway. A prompt may show in a session's stream before the answer that names its
-    command is here: anyone who sees a prompt that no one awaits looks again when what was on its way has arrived."""
+    """Messages in transit to the gateway. A prompt may appear in a session's stream before the response that names its
+    command: an unknown prompt is checked again once the messages in transit have arrived."""
 
     def __init__(self) -> None:
         self._open: set[asyncio.Event] = set()
 
     @contextmanager
     def one(self) -> Generator[None]:
-        """Around the request and the note of its answer."""
+        """Wraps the request and the note of its response."""
         done = asyncio.Event()
         self._open.add(done)
         try:
@@ -64,15 +64,16 @@ class HandOvers:
             done.set()
 
     async def settled(self) -> None:
-        """Wait for those that are on their way now."""
+        """Wait for the messages that are in transit now."""
         for done in list(self._open):
             await done.wait()
 
 
 class Conversation:
-    """One session. `place` is its part of the file, `save` makes it durable, `over` is told when nothing is awaited."""
+    """One session. `place` is its part of the file, `save` makes it durable, `over` is called when no command is
+    awaited."""
 
-    def __init__(self, session_id: str, place: Told, gateway: AsyncInterlock, bot: ChatService,
+    def __init__(self, session_id: str, place: FollowedSession, gateway: AsyncInterlock, bot: ChatService,
                  handing: HandOvers, save: Callable[[], None], over: Callable[[str], None]) -> None:
         self._session_id = session_id
         self._place = place
@@ -82,21 +83,21 @@ class Conversation:
         self._save = save
         self._over = over
         self._lock = asyncio.Lock()
-        """Held while an event is told: anyone who ends the following ends it between two events."""
+        """Held while an event is processed: the following ends only between two events."""
         self._following: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._typed_at = 0.0
         self._detail: Verbosity = "off"
 
     def expect(self, command_id: str, spot: Spot, message_id: Id) -> None:
-        """Have a command's replies told at a spot; that it is awaited is durable when this returns. Raises OSError."""
+        """Send a command's replies to a spot; that it is awaited is durable when this returns. Raises OSError."""
         if command_id not in self._place.commands:
             self._place.commands[command_id] = Awaited(spot, message_id)
             self._save()
         self.go_on()
 
     def go_on(self) -> None:
-        """Follow what is awaited."""
+        """Follow the stream while commands are awaited."""
         if self._following is None:
             self._following = asyncio.create_task(self._follow())
         for command_id in self._place.commands:
@@ -104,7 +105,7 @@ class Conversation:
                 self._waiting[command_id] = asyncio.create_task(self._await_end(command_id))
 
     async def stop(self) -> None:
-        """End between two messages, unless Telegram keeps one waiting; the next start tells the rest."""
+        """Stop between two messages, unless Telegram delays one; the next start sends the rest."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 await self._lock.acquire()
@@ -116,12 +117,12 @@ class Conversation:
     async def _follow(self) -> None:
         while True:
             try:
-                async for heard in self._gateway.sessions.follow(self._session_id, since=self._place.since):
-                    if isinstance(heard, StreamEvent):
+                async for item in self._gateway.sessions.follow(self._session_id, since=self._place.since):
+                    if isinstance(item, StreamEvent):
                         async with self._lock:
-                            await self._take(heard.data, heard.cursor)
+                            await self._take(item.data, item.cursor)
             except CursorExpired:
-                self._place.since = None  # What is no longer kept was told, or is in the transcript.
+                self._place.since = None  # Expired events were sent already, or are in the transcript.
             except InterlockError as error:
                 log.warning("session_not_followed", session_id=self._session_id, error=str(error))
                 await asyncio.sleep(AGAIN_S)
@@ -139,7 +140,7 @@ class Conversation:
                 await asyncio.sleep(AGAIN_S)
 
     async def _settle(self, command_id: str) -> None:
-        """Tell the rest of the session up to the command's end, then how it ended. Raises InterlockError."""
+        """Send the rest of the session up to the command's end, then its outcome. Raises InterlockError."""
         command = await self._gateway.commands.get(command_id)
         while True:
             page = await self._gateway.sessions.frames(self._session_id, since=self._place.since, limit=PAGE_MAX)
@@ -149,17 +150,17 @@ class Conversation:
             if not page.has_more:
                 break
         awaited = self._place.commands[command_id]
-        said = ending(command, self._place.known, verbose=self._detail != "off")
+        text = ending(command, self._place.known, verbose=self._detail != "off")
         self._place.known = sorted({*self._place.known, *(one.code for one in notices(command))})
-        if said is not None:
-            await self._say(awaited, said)
+        if text is not None:
+            await self._send(awaited, text)
         del self._place.commands[command_id]
         self._waiting.pop(command_id, None)
         self._restart()
         self._save()
 
     def _restart(self) -> None:
-        """Follow on from where the pages ended, or not at all where nothing is awaited any more."""
+        """Continue to follow after the last page, or stop if no command is awaited any more."""
         if self._following is not None:
             self._following.cancel()
             self._following = None
@@ -169,16 +170,16 @@ class Conversation:
             self._over(self._session_id)
 
     async def _take(self, event: FrameEvent, cursor: str | None) -> None:
-        """Tell one event; what is durable moves the cursor, and what was said moves it on the disk."""
-        said = False
+        """Process one event; a durable one moves the cursor, and one that was sent stores it."""
+        sent = False
         if event.kind in ("C", "M") and event.frame is not msgspec.UNSET:
-            said = await self._tell(_frame.decode(event.frame))
+            sent = await self._forward(_frame.decode(event.frame))
         if cursor is not None:
             self._place.since = cursor
-        if said:
+        if sent:
             self._save()
 
-    async def _tell(self, frame: _Frame) -> bool:
+    async def _forward(self, frame: _Frame) -> bool:
         payload = frame.payload
         match frame.type:
             case "control.prompt.request":
@@ -198,7 +199,7 @@ class Conversation:
                 awaited = self._of_turn(payload)
                 text = str(payload.get("text", ""))
                 if awaited is not None and text.strip():
-                    await self._say(awaited, text)
+                    await self._send(awaited, text)
                     return True
             case "agent.text.delta":
                 awaited = self._of_turn(payload)
@@ -207,7 +208,7 @@ class Conversation:
             case "tool.invoke.request":
                 awaited = self._of_turn(payload)
                 if awaited is not None and self._detail != "off":
-                    await self._say(awaited, tool_line(payload))
+                    await self._send(awaited, tool_line(payload))
                     return True
                 if awaited is not None:
                     await self._type(awaited)
@@ -216,7 +217,7 @@ class Conversation:
         return False
 
     async def _look_how(self) -> None:
-        """How much the session's `verboseLevel` wants told (I-4)."""
+        """Read how much detail the session's `verboseLevel` requests (I-4)."""
         with suppress(InterlockError):
             session = await self._gateway.sessions.get(self._session_id)
             self._detail = verbosity(session.entry.get("verboseLevel"), "off")
@@ -225,12 +226,12 @@ class Conversation:
         turn_id = payload.get("turn_id")
         return next((one for one in self._place.commands.values() if turn_id and one.turn_id == turn_id), None)
 
-    async def _say(self, awaited: Awaited, text: str) -> None:
+    async def _send(self, awaited: Awaited, text: str) -> None:
         try:
             for piece in pieces(text, self._bot.limits):
                 await self._bot.send(awaited.spot, piece)
         except ChatRefused as refused:
-            # The chat is gone, or the bot is no longer in it: the transcript has what it would have said.
+            # The chat was deleted, or the bot removed from it: the transcript has the text.
             log.warning("reply_not_delivered", session_id=self._session_id, error=str(refused))
 
     async def _type(self, awaited: Awaited) -> None:

@@ -1,4 +1,4 @@
-"""What the bot says: replies in pieces that fit, questions with their buttons, and what a press means. Pure."""
+"""The bot's messages: replies cut into pieces, questions with their buttons, and the meaning of a press. Pure."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from interlock.protocol.resources import VERBOSE_NOTICES, Approval, Command, Dec
 
 COMMENT_CHARS = 500
 SHOWN_DENIALS = 5
-"""Denied calls that an ending names; it counts the others."""
+"""Denied calls that a final message names; the others are counted."""
 TOOL_CHARS = 200
-"""A tool call's line shows so much of it."""
+"""Characters of a tool call that are shown in its line."""
 DIGEST_SHOWN = 16
-"""So much of the digest is in a button: a press on what has changed since is refused (P-2)."""
+"""Digits of the digest in a button: a press on a request that has changed since is refused (P-2)."""
 SAID_ONCE = frozenset({"ToolsNotGated"})
-HELP = ("Write what the agent shall do. /new begins a new session, /status says how it stands, /stop ends what runs, "
+HELP = ("Write what the agent should do. /new begins a new session, /status shows its state, /stop ends what runs, "
         "/compact makes a long conversation shorter. "
-        "What needs a yes is asked here, with buttons.")
+        "Requests that need approval are shown here, with buttons.")
 
 
 class Press(NamedTuple):
-    """What a press decides."""
+    """The decision of a press."""
 
     decision: Decision
     approval_id: str
     digest: str
     with_kind: bool = False
-    """Every described call of this kind is allowed from now on, in the session."""
+    """Whether every described call of this kind is allowed from now on, in the session."""
 
 
 def pieces(text: str, limits: ChatLimits) -> list[str]:
-    """Cut a text into messages, at a paragraph, else a line, else a word, else anywhere but inside a character. Joined
-    they say the same; white space at a cut is left out."""
+    """Cut a text into messages, at a paragraph, else a line, else a word, else anywhere but inside a character. White
+    space at a cut is dropped; nothing else is lost."""
     out: list[str] = []
     rest = text.strip()
     while limits.units(rest) > limits.message_units:
@@ -48,11 +48,11 @@ def pieces(text: str, limits: ChatLimits) -> list[str]:
 
 
 def tool_line(request: Mapping[str, Any]) -> str:
-    """A tool call in one line, for who wants to see what is done."""
-    asked = request.get("input")
-    command = cast("dict[str, Any]", asked).get("command") if isinstance(asked, dict) else None
-    said = " ".join(str(command or request.get("title") or "").split())
-    return f"▸ {request.get('tool_name', 'tool')}" + (f": {said[:TOOL_CHARS]}" if said else "")
+    """Return a tool call in one line, for chats that show details."""
+    arguments = request.get("input")
+    command = cast("dict[str, Any]", arguments).get("command") if isinstance(arguments, dict) else None
+    text = " ".join(str(command or request.get("title") or "").split())
+    return f"▸ {request.get('tool_name', 'tool')}" + (f": {text[:TOOL_CHARS]}" if text else "")
 
 
 def _fitting(text: str, limits: ChatLimits) -> str:
@@ -63,17 +63,17 @@ def _fitting(text: str, limits: ChatLimits) -> str:
 
 
 def buttons(approval: Approval, *, with_kind: bool = False) -> list[Button]:
-    """Give the buttons of a question; none if words are the answer, or only signed votes count (P-4). `with_kind`
+    """Return the buttons of a question; none if words are the answer, or only signed votes count (P-4). `with_kind`
     adds a yes to every described call of the kind, in the session."""
     if approval.kind == "question" or approval.signed:
         return []
-    told = f"{approval.id}:{approval.digest[:DIGEST_SHOWN]}"
-    kind = [Button("Allow this kind", f"k:{told}")] if with_kind else []
-    return [Button("Allow", f"g:{told}"), *kind, Button("Deny", f"d:{told}")]
+    key = f"{approval.id}:{approval.digest[:DIGEST_SHOWN]}"
+    kind = [Button("Allow this kind", f"k:{key}")] if with_kind else []
+    return [Button("Allow", f"g:{key}"), *kind, Button("Deny", f"d:{key}")]
 
 
 def read_press(data: str) -> Press | None:
-    """Read what a button told; None for what is none of ours."""
+    """Parse a button's data; None for a button that is not ours."""
     match data.split(":"):
         case [("g" | "k" | "d") as kind, approval_id, digest] if len(digest) == DIGEST_SHOWN:
             return Press("deny" if kind == "d" else "grant", approval_id, digest, with_kind=kind == "k")
@@ -82,7 +82,7 @@ def read_press(data: str) -> Press | None:
 
 
 def decided(approval: Approval, title: str) -> str:
-    """Write the outcome of a question."""
+    """Return the outcome of a question."""
     mark = {"granted": "✅", "consumed": "✅", "denied": "⛔"}.get(approval.state, "▫️")
     word = {"granted": "allowed", "consumed": "allowed", "superseded": "replaced by a changed one"}.get(
         approval.state, approval.state)
@@ -94,7 +94,7 @@ def decided(approval: Approval, title: str) -> str:
 
 
 def counted(approval: Approval) -> str:
-    """Say what a vote did, to who gave it."""
+    """Return the effect of a vote, for the voter."""
     if approval.state == "pending":
         yes = sum(vote.decision == "grant" and vote.withdrawn_at is None for vote in approval.votes)
         return f"Counted: {yes} of {approval.required} yeses so far."
@@ -103,12 +103,12 @@ def counted(approval: Approval) -> str:
 
 
 def notices(command: Command) -> list[Notice]:
-    """What a person must be told about a command (D-4, A-10)."""
+    """Return the notices about a command that a person must see (D-4, A-10)."""
     return command.result.output.notices if command.result is not None else command.notices
 
 
 def _denied(command: Command) -> list[str]:
-    """The calls that did not run because they were denied: by whom or by which rule, and why (Y-5)."""
+    """Return the calls that were denied and did not run: by whom or by which rule, and why (Y-5)."""
     lines = [f"⛔ not run: {one_line(denial.title, TOOL_CHARS)}, "
              f"{one_line(No(denial.by, denial.reason).sentence(), COMMENT_CHARS)}"
              for denial in command.denials[:SHOWN_DENIALS]]
@@ -117,22 +117,22 @@ def _denied(command: Command) -> list[str]:
 
 
 def ending(command: Command, known: Collection[str] = (), *, verbose: bool = False) -> str | None:
-    """Say how a command ended, where its replies do not say it: None for one that did what it should. What is so for
-    every command of the session, and `known` there, is not said again; what is only of interest needs `verbose`."""
-    told = [notice.message if notice.code in VERBOSE_NOTICES else f"⚠️ {notice.message}" for notice in notices(command)
+    """Return how a command ended, if its replies do not show it: None for success. Notices that apply to every command
+    of the session, and are `known` there, are not repeated; informational ones need `verbose`."""
+    lines = [notice.message if notice.code in VERBOSE_NOTICES else f"⚠️ {notice.message}" for notice in notices(command)
             if (notice.code not in SAID_ONCE or notice.code not in known)
             and (verbose or notice.code not in VERBOSE_NOTICES)]
-    told += _denied(command)
+    lines += _denied(command)
     if command.state == "succeeded":
-        return "\n".join(told) or None
+        return "\n".join(lines) or None
     word = {"failed": "It failed", "timed_out": "It took too long and was ended", "canceled": "Stopped",
             "rejected": "Not run: it was not allowed", "expired": "Not run: no one decided in time"}.get(
         command.state, f"It is {command.state}")
     why = f": {command.error.message}" if command.error is not None and command.state in ("failed", "timed_out") else ""
-    return "\n".join([f"✖️ {word}{why}.".replace("..", "."), *told])
+    return "\n".join([f"✖️ {word}{why}.".replace("..", "."), *lines])
 
 
 def refused(code: str, detail: str, hint: str) -> str:
-    """Say that a message or a vote was not taken, and what to do."""
+    """Return the message about a refused message or vote, with the remedy."""
     sentence = detail or (PROBLEMS[code].title if code in PROBLEMS else code)
     return f"✖️ {sentence}" + (f"\n{hint}" if hint else "")

@@ -20,12 +20,12 @@ from interlock.ports.chat_service import Button, ChatLimits
 from interlock.protocol.resources import Approval
 
 QUOTE, CONTINUED = "│ ", "│↪ "
-"""What the request's lines begin with, so that none passes for a line of ours."""
+"""Prefixes of the request's lines, so that none can be mistaken for one of ours."""
 MARKS = {"added": "🟩 ", "removed": "🟥 "}
 LINE_CHARS = 1_000
 """A longer line is continued on another one."""
 BESIDE_UNITS = 400
-"""Room for what a message that shows only a part says below it."""
+"""Space for the text below the request in a message that shows only a part of it."""
 TITLE_CHARS = 160
 PATH_CHARS = 500
 _Redact = Callable[[str], str]
@@ -41,7 +41,7 @@ class Question(NamedTuple):
 
 def question(approval: Approval, limits: ChatLimits, redact: _Redact, *, kind: str | None = None,
              link: str | None = None) -> Question:
-    """Return what approvers are shown: who asks, where, the request's lines, each of them quoted, and the digest. With
+    """Return the approver's view: who asks, where, the request's lines, each of them quoted, and the digest. With
     `kind` every described call of this kind may be allowed in the session, too (H-2). `link` is the approval's page."""
     shown = redacted(approval, redact)
     head, foot = _head(shown, redact), _foot(shown)
@@ -73,7 +73,7 @@ def short_question(approval: Approval, redact: _Redact, link: str | None = None)
 
 
 def why_elsewhere(approval: Approval) -> str | None:
-    """Return why an approval is not decided in a chat even if it is shown whole; None if it may be (O-12)."""
+    """Return why an approval cannot be decided in a chat even if it is shown whole; None if it can (O-12)."""
     if approval.kind == "question":
         return None
     if approval.signed:
@@ -126,9 +126,10 @@ def _foot(approval: Approval) -> list[str]:
 
 
 def _quoted_lines(lines: Sequence[CardLine], redact: _Redact) -> list[str]:
-    """Quote a request's lines; what an edit adds and removes is marked in colour (Y-2): a chat colours no text."""
+    """Quote a request's lines; added and removed lines of an edit are marked in colour (Y-2), since chats have no
+    coloured text."""
     texts = redact("\n".join(line.text for line in lines)).split("\n")
-    # A secret of several lines is redacted to one; then no line is known to be the one that it was.
+    # A secret of several lines is redacted to one; then lines cannot be matched to their styles.
     styles = [line.style for line in lines] if len(texts) == len(lines) else ["plain"] * len(texts)
     return [row for text, style in zip(texts, styles, strict=True) for row in _quoted(text, MARKS.get(style, ""))]
 

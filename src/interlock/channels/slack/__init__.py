@@ -1,2 +1,1 @@
-"""Slack by Socket Mode, which needs no public URL: a connection from here receives what people write and press (O-12).
-"""
+"""Slack by Socket Mode, which needs no public URL: an outgoing connection receives messages and presses (O-12)."""

@@ -1,4 +1,4 @@
-"""A Slack app as a chat service: the Web API outwards, Socket Mode inwards (O-12)."""
+"""A Slack app as a chat service: the Web API for sending, Socket Mode for receiving (O-12)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ TIMEOUT_S = 20.0
 PAUSE_S = 0.5
 PAUSE_MAX_S = 30.0
 RETRY_AFTER_MAX_S = 300.0
-"""A longer pause than this that Slack asks for is cut; it asks again then."""
+"""Limit of the delay that Slack requests; after it the request is repeated."""
 PASSING = frozenset({"internal_error", "fatal_error", "service_unavailable", "ratelimited", "rate_limited",
                      "request_timeout"})
-"""Errors of Slack's that the same request may not meet later."""
+"""Slack's errors that are transient."""
 BAD_TOKEN = frozenset({"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired",
                        "not_allowed_token_type"})
 EPHEMERAL_CHARS = 2_000
@@ -52,7 +52,7 @@ class SlackTokens(NamedTuple):
 
 
 class SlackApp(ChatService):
-    """One app in one workspace; people, channels and messages are named by Slack's texts."""
+    """One app in one workspace; people, channels and messages have Slack's text ids."""
 
     name: str = NAME
     limits: ChatLimits = LIMITS
@@ -90,7 +90,7 @@ class SlackApp(ChatService):
                 return found
 
     async def open_chat(self, chat_id: Id) -> Id:
-        """Return the direct chat of a person; a channel's id is returned as it is."""
+        """Return the direct chat of a person; a channel's id is returned unchanged."""
         if not str(chat_id).startswith(("U", "W")):
             return chat_id
         if chat_id not in self._chats:
@@ -99,7 +99,7 @@ class SlackApp(ChatService):
         return self._chats[chat_id]
 
     async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
-        """A card in a thread is shown in the channel as well, so that people notice it."""
+        """Send a message. A card in a thread is also shown in the channel, so that people notice it."""
         thread = None if spot.topic_id is None else str(spot.topic_id)
         sent = await self._patiently(lambda: self._client().chat_postMessage(
             channel=str(spot.chat_id), text=preview(text), blocks=message_blocks(text, buttons), thread_ts=thread,
@@ -112,10 +112,10 @@ class SlackApp(ChatService):
                 channel=str(spot.chat_id), ts=str(message_id), text=preview(text), blocks=message_blocks(text)))
 
     async def show_typing(self, spot: Spot) -> None:
-        """Slack shows no typing of apps."""
+        """Do nothing: apps cannot show typing in Slack."""
 
     async def answer_press(self, press: ButtonPress, text: str) -> None:
-        """The reply is seen by the person alone."""
+        """Reply so that only the person sees it."""
         spot = press.spot
         if spot is None:
             return
@@ -126,8 +126,8 @@ class SlackApp(ChatService):
                 thread_ts=None if spot.topic_id is None else str(spot.topic_id)))
 
     async def fetch(self, wanted: FileWanted, limit_bytes: int) -> bytes | None:
-        """Files of Slack are not fetched: the bot's token would have to be sent to an address that a message names."""
-        raise ChatRefused("Files do not come along from Slack; put the file where the agent can read it.")
+        """Refuse: the bot's token would have to be sent to an address that a message names."""
+        raise ChatRefused("Files cannot be sent from Slack; put the file where the agent can read it.")
 
     async def _socket_url(self) -> str:
         opened = await self._patiently(lambda: self._client().apps_connections_open(app_token=self._tokens.app))
@@ -138,7 +138,7 @@ class SlackApp(ChatService):
         return url
 
     def _client(self) -> Any:
-        """The library types its methods' further arguments as unknown."""
+        """Return the client; the library's methods have untyped arguments."""
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         return AsyncWebClient(self._tokens.bot, base_url=self._api_url, session=self._session, retry_handlers=[])
@@ -165,7 +165,7 @@ class SlackApp(ChatService):
 
 
 def _reason(error: SlackApiError) -> tuple[int, str, float]:
-    """Return the status, Slack's word for the error, and the pause in seconds that it asks for."""
+    """Return the status, Slack's error code, and the delay in seconds that it requests."""
     response: Any = error.response  # type: ignore[reportUnknownMemberType]
     status = int(getattr(response, "status_code", None) or getattr(response, "status", 0) or 0)
     data: Any = getattr(response, "data", None)

@@ -1,7 +1,7 @@
 """A message as Slack's blocks. Pure.
 
 Texts are `plain_text`, in which Slack neither expands mentions nor formats anything, and sections are always expanded:
-what Slack folds away behind "see more" would not be shown whole (H-4).
+text that Slack folds under "see more" would not be shown whole (H-4).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 from interlock.ports.chat_service import Button, ChatLimits
 
 SECTION_UNITS = 3_000
-"""Slack takes so much in the text of one section."""
+"""Slack's limit of the text of one section."""
 LIMITS = ChatLimits(message_units=9_000, utf16=True, card_messages=1, threads=True)
 """Slack states no limit for all blocks of a message, and rejects them from about 13,000 characters."""
 PREVIEW_CHARS = 150
-"""A notification shows so much of the first line."""
+"""Characters of the first line that a notification shows."""
 VOTE = "interlock-vote"
-"""What the action ids of our buttons begin with."""
+"""Prefix of the action ids of our buttons."""
 
 
 def message_blocks(text: str, buttons: Sequence[Button] = ()) -> list[dict[str, Any]]:
@@ -45,8 +45,8 @@ def _element(button: Button, at: int) -> dict[str, Any]:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut a text into sections, at the end of a line if one is near enough. Blank sections are rejected, so what has
-    only white space is left out."""
+    """Cut a text into sections, at the end of a line if one is near enough. Slack rejects blank sections, so parts of
+    white space alone are dropped."""
     parts: list[str] = []
     rest = text
     while LIMITS.units(rest) > SECTION_UNITS:

@@ -1,4 +1,4 @@
-"""Reads the envelopes of Socket Mode as messages and presses. Pure."""
+"""Parse the envelopes of Socket Mode into messages and presses. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINK = re.compile(r"<((?:https?://|mailto:)[^|>]+)(?:\|[^>]*)?>")
 
 
 class Envelope(msgspec.Struct):
-    """What Slack sends over the socket. `envelope_id` is what confirms it; "" for what needs no confirmation."""
+    """A message of Slack on the socket. `envelope_id` confirms it; "" for one that needs no confirmation."""
 
     type: str
     envelope_id: str = ""
@@ -28,7 +28,8 @@ decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
 def read_envelope(envelope: Envelope, bot_id: str) -> ChatMessage | ButtonPress | None:
-    """Read an envelope; None if it is not for the bot: other kinds, other bots, edits, the channel's own talk."""
+    """Parse an envelope; None if it is not for the bot: other kinds, other bots, edits, the channel's other messages.
+    """
     payload = envelope.payload
     if envelope.type == "interactive" and payload.get("type") == "block_actions":
         return _press(payload)

@@ -1,7 +1,7 @@
-"""The connection of Socket Mode: envelopes come in, each is confirmed once what it asks for is durable (O-12).
+"""The connection of Socket Mode: receives envelopes, and confirms each once its effects are durable (O-12).
 
-Our own loop on `websockets`, and not slack-sdk's client: that one queues without a limit, and on a lost connection
-waits for its next ping before it connects again.
+It uses `websockets` instead of slack-sdk's client, which queues without a limit, and after a lost connection waits for
+its next ping before it reconnects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from interlock.channels.slack.events import Envelope, decode_envelope
 
 MAX_WAITING = 100
-"""Envelopes that are received and not handled; then the socket is not read further, and Slack sends again later."""
+"""Envelopes that are received and not handled; above it the socket is not read, and Slack sends again later."""
 MAX_ENVELOPE_BYTES = 1_048_576
 PAUSE_S = 0.5
 PAUSE_MAX_S = 30.0
@@ -30,7 +30,7 @@ log = structlog.get_logger("interlock.slack")
 
 
 class SlackSocket:
-    """Keeps one connection. `open_url` returns the address of a new one, which is valid once."""
+    """Maintains one connection. `open_url` returns the address of a new one, which is valid once."""
 
     def __init__(self, open_url: Callable[[], Awaitable[str]]) -> None:
         self._open_url = open_url
@@ -39,7 +39,7 @@ class SlackSocket:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Connect, and again whenever the connection is lost."""
+        """Connect, and reconnect whenever the connection is lost."""
         self._running = self._running or asyncio.create_task(self._run(), name="slack-socket")
 
     async def stop(self) -> None:
@@ -49,7 +49,7 @@ class SlackSocket:
             await asyncio.gather(self._running, return_exceptions=True)
 
     async def take(self, *, wait: bool) -> list[Envelope]:
-        """Return what has arrived; wait until something has, or return []. Raises what `open_url` raises."""
+        """Return received envelopes; wait for one, or return []. Raises the errors of `open_url`."""
         found: list[Envelope] = []
         if wait:
             found.append(await self._next())
@@ -94,7 +94,7 @@ class SlackSocket:
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
 
     async def _read(self, connection: ClientConnection) -> bool:
-        """Queue what arrives until the connection ends; True if Slack asked for another connection."""
+        """Queue envelopes until the connection ends; return True if Slack requests another connection."""
         async for raw in connection:
             try:
                 envelope = decode_envelope(raw)

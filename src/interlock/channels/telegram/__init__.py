@@ -1,1 +1,1 @@
-"""Telegram in both directions, by its Bot API (O-13)."""
+"""Telegram, sending and receiving by its Bot API (O-13)."""

@@ -1,4 +1,4 @@
-"""The Bot API as a chat service: requests wait as long as Telegram asks, a final refusal is a sentence."""
+"""The Bot API as a chat service: requests are delayed as Telegram requests, a final refusal is a sentence."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ from interlock.ports.chat_service import (
 )
 
 POLL_S = 25
-"""The Bot API holds a look for updates so long while there is none."""
+"""Time for which the Bot API holds a request for updates if there are none."""
 ANSWER_TIMEOUT_S = 20.0
 PAUSE_S = 0.5
 PAUSE_MAX_S = 30.0
 UPDATES_A_LOOK = 50
 ALLOWED = ["message", "callback_query"]
 ALERT_CHARS = 200
-"""The Bot API shows so much of an alert."""
+"""Characters of an alert that the Bot API shows."""
 
 T = TypeVar("T")
 log = structlog.get_logger("interlock.telegram")
 
 
 class TelegramBot(ChatService):
-    """One bot; people and chats are named by Telegram's numbers."""
+    """One bot; people and chats have Telegram's numbers."""
 
     name: str = "telegram"
     limits: ChatLimits = LIMITS
 
     def __init__(self, token: str, api_url: str, listening: Listening = "mention") -> None:
-        """With `listening` "all" what known people write in groups is for the bot. Raises ChatRefused for a token that
-        cannot be one."""
+        """With `listening` "all" the messages of known people in groups are for the bot. Raises ChatRefused for an
+        invalid token."""
         session = AiohttpSession(api=TelegramAPIServer.from_base(api_url.rstrip("/")), timeout=ANSWER_TIMEOUT_S)
         try:
             self._bot = Bot(token, session=session)
         except Exception:  # noqa: BLE001 - the library's own error would show the token
-            raise ChatRefused("The bot's token is not of the form that BotFather gives.") from None
+            raise ChatRefused("The bot's token does not have BotFather's format.") from None
         self._listening: Listening = listening
         self._me: User | None = None
         self._last: int | None = None
@@ -75,7 +75,7 @@ class TelegramBot(ChatService):
         return self._me.username or str(self._me.id)
 
     async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
-        """A look for updates confirms those before its offset."""
+        """Fetch updates; that confirms those before its offset."""
         me = self._me or await self._patiently(self._bot.get_me)
         while True:
             offset = None if self._last is None else self._last + 1
@@ -90,7 +90,7 @@ class TelegramBot(ChatService):
                 return found
 
     async def open_chat(self, chat_id: Id) -> Id:
-        """A direct chat has the number of its person."""
+        """Return the number of the person, which is that of the direct chat."""
         return chat_id
 
     async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
@@ -133,18 +133,18 @@ class TelegramBot(ChatService):
                 await asyncio.sleep(busy.retry_after)
                 continue
             except TelegramUnauthorizedError:
-                raise ChatRefused("Telegram does not know the bot's token; BotFather shows the one that is good."
+                raise ChatRefused("Telegram does not know the bot's token; BotFather shows the valid one."
                                  ) from None
             except TelegramConflictError:
-                raise ChatRefused("Another program asks for this bot's messages; only one can.") from None
+                raise ChatRefused("Another program receives this bot's messages; only one can.") from None
             except (TelegramNetworkError, TelegramServerError) as error:
-                log.warning("telegram_unreachable", error=self._said(error), again_in_s=pause_s)
+                log.warning("telegram_unreachable", error=self._redacted(error), again_in_s=pause_s)
             except TelegramAPIError as error:
-                raise ChatRefused(f"Telegram refused: {self._said(error)}") from None
+                raise ChatRefused(f"Telegram refused: {self._redacted(error)}") from None
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
 
-    def _said(self, error: TelegramAPIError) -> str:
+    def _redacted(self, error: TelegramAPIError) -> str:
         return error.message.replace(self._bot.token, "…")
 
 

@@ -1,4 +1,4 @@
-"""Reads updates of the Bot API as messages and presses. Pure."""
+"""Parse updates of the Bot API into messages and presses. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMITS = ChatLimits(message_units=4_096, utf16=True, card_messages=3, threads=Fa
 
 
 def read_update(update: Update, me: User, listening: Listening) -> ChatMessage | ButtonPress | None:
-    """Read an update. None where it is not for the bot: other kinds of updates, other bots, a group's own talk."""
+    """Parse an update; None if it is not for the bot: other kinds of updates, other bots, a group's other messages."""
     press = update.callback_query
     if press is not None:
         card = press.message
@@ -38,7 +38,7 @@ def read_update(update: Update, me: User, listening: Listening) -> ChatMessage |
 
 
 def _addressed(text: str, username: str) -> tuple[str, bool]:
-    """Take the bot's own name out of a text: `/new@bot x` is `/new x`, and a mention in front says whom it is for."""
+    """Remove the bot's own name from a text: `/new@bot x` becomes `/new x`; a leading mention addresses the bot."""
     name = f"@{username}".lower()
     at = text.lower().find(name) if username else -1
     after = text[at + len(name):at + len(name) + 1]
@@ -52,7 +52,7 @@ def _addressed(text: str, username: str) -> tuple[str, bool]:
 
 def _files(message: Message) -> tuple[FileWanted, ...]:
     if message.photo:
-        best = message.photo[-1]  # Telegram gives sizes of one picture, the largest last.
+        best = message.photo[-1]  # Telegram lists sizes of one picture, the largest last.
         return (FileWanted(best.file_id, best.file_size or 0, "image/jpeg", None),)
     found: list[FileWanted] = []
     for part, kind in ((message.document, "application/octet-stream"), (message.audio, "audio/mpeg"),
