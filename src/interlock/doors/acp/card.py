@@ -1,4 +1,4 @@
-"""Pure: an approval as a text in the conversation, and which cards an editor has been shown whole (O-5, H-4)."""
+"""Render approvals as text in the conversation, and remember which an editor was shown whole (O-5, H-4). Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.resources import Approval
 
 CARD_CHARS = 16_000
-"""A card that is longer is not shown as a text: it would fill the conversation, and be skipped."""
+"""A longer card is not shown as text: it would fill the conversation, and would not be read."""
 CARDS_KEPT = 256
 """Cards of a conversation that can be decided there by a slash command; the oldest is dropped."""
 TITLE_CHARS = 160
@@ -46,12 +46,12 @@ class ShownCards:
             self._digests.popitem(last=False)
 
     def covers(self, approval: Approval) -> bool:
-        """Return whether what was shown is what a yes would now allow."""
+        """Return whether the shown request is what a yes would now allow."""
         return self._digests.get(approval.id) == approval.digest
 
 
 def card_of(approval: Approval) -> Card:
-    """Lay an approval out: who asks, where, every line of the request, rule and digest. The request is in a fence that
+    """Render an approval: who asks, where, every line of the request, rule and digest. The request is in a fence that
     it cannot close, so that an editor which renders Markdown hides nothing of it."""
     title = one_line(title_of_approval(approval), TITLE_CHARS)
     rows = "\n".join(visible(line.text) for line in lines_of_approval(approval))

@@ -31,15 +31,15 @@ PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000
 SESSIONS_LISTED = 200
 REQUESTS_MAX = 128
-"""Requests of a client that may be under way at once: a prompt in each open session, and as many others."""
+"""Simultaneous requests of a client: a prompt in each open session, and as many others."""
 OPEN_MAX = 64
-"""Sessions that an editor may have open at once through one door."""
+"""Sessions that an editor may have open at the same time through one door."""
 RUNNERS_SHOWN = 5
-"""Runners that an error lists at the most."""
+"""Runners that an error lists."""
 LEAVE_S = 2.0
-"""How long requests other than prompts may take to finish after the editor closed its end."""
+"""Time for requests other than prompts to finish after the editor closed its end."""
 KEY_CHARS_MAX = 256
-"""A session id of a client that is longer names no session."""
+"""Limit of a client's session id; a longer one matches no session."""
 CREATED = re.compile(rf"agent:(?P<agent>{AGENT_ID.pattern}):acp:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}")
 """The id of a session that a door created."""
 OPENING = frozenset({"session/new", "session/load", "session/resume"})
@@ -80,7 +80,7 @@ class AcpDoor:
             "session/set_mode": self._set_mode, "session/set_config_option": self._set_config_option}
 
     async def run(self) -> None:
-        """Serve until the editor's end of the pipe closes, then leave, or cancel what runs if the door is to."""
+        """Serve until the editor's end of the pipe closes, then leave, or cancel running work if configured."""
         try:
             await self._rpc.run()
         finally:
@@ -125,13 +125,13 @@ class AcpDoor:
             await self._rpc.refuse(request, INTERNAL_ERROR, str(error), {"code": code})
         except PromptFailed as error:
             await self._rpc.refuse(request, INTERNAL_ERROR, str(error), {"code": error.code})
-        except Exception:  # noqa: BLE001 - the boundary of one request: the others go on
+        except Exception:  # noqa: BLE001 - the boundary of one request: the others continue
             self._surface.report(f"{request.method} failed:\n{traceback.format_exc()}")
             await self._rpc.refuse(request, INTERNAL_ERROR, "Something failed inside Interlock; its log has the "
                                    "details.", {"code": "InternalError"})
         else:
             await self._rpc.answer(request, result)
-            if request.method in OPENING:  # After the answer, since an editor knows the session only from there on.
+            if request.method in OPENING:  # After the answer: an editor does not know the session before.
                 await self._send_commands(result.get("sessionId") or str(_params(request.params)["sessionId"]))
 
     async def _notified(self, method: str, params: bytes) -> None:
@@ -279,8 +279,8 @@ class AcpDoor:
         return self._add(found.session_key, found.agent_id, found.workspace or _cwd(params), found.session_id)
 
     async def _unprompted(self, editor_id: str, cwd: str) -> OpenSession:
-        """Open a session that a door created and that was never prompted: the gateway stores it from its first prompt
-        on, and its id names its agent. Raises DoorError."""
+        """Open a session that a door created and that was never prompted: the gateway stores it with its first prompt,
+        and its id names its agent. Raises DoorError."""
         wanted = _agent_of(editor_id)
         if wanted is None:
             raise _unknown(editor_id)
@@ -340,7 +340,7 @@ def _unknown(editor_id: str) -> DoorError:
 
 
 def _offers(params: Any, *path: str) -> bool:
-    """Return whether a member is there, at any depth, and not null."""
+    """Return whether a member is present, at any depth, and not null."""
     for name in path:
         params = cast("dict[str, Any]", params).get(name) if isinstance(params, dict) else None
     return params is not None

@@ -1,4 +1,4 @@
-"""One session of an editor: its stream is followed for as long as the editor has it open (O-3, O-5)."""
+"""One session of an editor: its stream is followed while the editor has it open (O-3, O-5)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from interlock.protocol.resources import Command, ExecutePayload, StatusEvent
 from interlock.sdk import AsyncInterlock, InterlockError, Lost, Reattached, StreamEvent
 
 DRAIN_S = 10.0
-"""How long the last frames of a command that has ended are awaited."""
+"""Time to wait for the last frames of a command that has ended."""
 ATTENDED = ("pending_approval", "running")
 """States of a command in which it may wait for an approval."""
 TURNS_KEPT = 64
-"""Turns whose end is remembered until their command is seen to have ended."""
+"""Turns whose end is remembered until the end of their command is known."""
 TURN_END = b"session.turn.end"
-"""In the bytes of each frame that ends a turn, and in hardly any other: most need not be decoded for it."""
+"""Part of the bytes of each frame that ends a turn, and of hardly any other: most frames need not be decoded."""
 _frame = msgspec.json.Decoder(dict[str, Any])
 _event = msgspec.json.Decoder(FrameEvent)
 
@@ -49,9 +49,9 @@ class OpenSession:
         self._permissions = permissions
         self.editor_id = editor_id
         self.session_id = session_id
-        """At the gateway; None until the first command has opened it."""
+        """The id at the gateway; None until the first command has opened it."""
         self.shown = ShownCards()
-        """What can be decided by a slash command, as it was shown whole in this conversation."""
+        """Approvals that a slash command can decide, since they were shown whole in this conversation."""
         self._agent_id = agent_id
         self._runner_id = runner_id
         self._workspace = workspace
@@ -72,12 +72,12 @@ class OpenSession:
 
     @property
     def settings(self) -> EditorSettings:
-        """What can be set of the session, as far as the stream has named it, and what the editor has chosen."""
+        """The settings that the stream has reported, with the editor's choices."""
         return self._view.settings
 
     @property
     def busy(self) -> bool:
-        """Whether a prompt of this editor is under way."""
+        """Whether a prompt of this editor is running."""
         return self._busy
 
     async def replay(self, *, show: bool) -> None:
@@ -93,13 +93,13 @@ class OpenSession:
                 return
 
     def follow(self) -> None:
-        """Follow the stream live from where `replay` ended; again does nothing."""
+        """Follow the stream live from the end of `replay`; a second call does nothing."""
         if self.session_id is not None and not self._following:
             self._following = True
             self._start(self._follow())
 
     def attend(self) -> None:
-        """Ask about the approvals of what runs already, as of a prompt of this editor."""
+        """Ask about the approvals of running commands, as for a prompt of this editor."""
         if self.session_id is not None:
             self._start(self._attend(self.session_id))
 
@@ -119,12 +119,12 @@ class OpenSession:
             await self.note(f"Command {command_id} is not followed any more: {error}")
 
     async def _follow_command(self, command_id: str) -> None:
-        async for heard in self._gateway.commands.follow(command_id):
-            if isinstance(heard, StreamEvent) and isinstance(heard.data, StatusEvent):
-                await self._status(heard.data)
+        async for item in self._gateway.commands.follow(command_id):
+            if isinstance(item, StreamEvent) and isinstance(item.data, StatusEvent):
+                await self._status(item.data)
 
     async def prompt(self, payload: ExecutePayload) -> str:
-        """Run a prompt to its end; returns ACP's stop reason. Raises InterlockError, PromptFailed."""
+        """Run a prompt to its end; return ACP's stop reason. Raises InterlockError, PromptFailed."""
         self._busy = True
         try:
             return await self._run(await self._submit(payload))
@@ -132,7 +132,7 @@ class OpenSession:
             self._busy = False
 
     async def _submit(self, payload: ExecutePayload) -> Command:
-        # The stream may bring the prompt before the answer names its command, and an editor shows its own one itself.
+        # The stream may contain the prompt before the answer names its command, and an editor shows its own one itself.
         self._submitted.clear()
         try:
             command = await self._gateway.commands.submit(
@@ -160,12 +160,12 @@ class OpenSession:
             await self._withdraw_all()
 
     async def cancel(self) -> None:
-        """Cancel the prompt under way. Raises InterlockError."""
+        """Cancel the running prompt. Raises InterlockError."""
         if self._command_id is not None:
             await self._gateway.commands.cancel(self._command_id, reason="canceled in the editor")
 
     async def close(self) -> None:
-        """Leave the session; what runs there goes on."""
+        """Leave the session; running work continues."""
         await self._withdraw_all()
         for task in self._tasks:
             task.cancel()
@@ -176,35 +176,35 @@ class OpenSession:
         await self._send({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text + "\n"}})
 
     async def note(self, sentence: str) -> None:
-        """Show a sentence of the door's own."""
+        """Show a sentence of the door."""
         await self._send({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": sentence + "\n"}})
 
     async def _follow(self) -> None:
         assert self.session_id is not None
         try:
-            async for heard in self._gateway.sessions.follow(self.session_id, since=self._cursor):
-                match heard:
+            async for item in self._gateway.sessions.follow(self.session_id, since=self._cursor):
+                match item:
                     case StreamEvent():
                         await self._submitted.wait()
-                        self._cursor = heard.cursor or self._cursor
+                        self._cursor = item.cursor or self._cursor
                         before = self.settings.version
-                        for update in self._updates(heard.data):
+                        for update in self._updates(item.data):
                             await self._send(update)
                         if self.settings.version != before:
                             await self._send_settings()
-                        self._note_end(heard.data)
+                        self._note_end(item.data)
                     case Lost():
-                        await self.note(f"The connection to the gateway was lost ({heard.why}). The agent's work goes "
+                        await self.note(f"The connection to the gateway was lost ({item.why}). The agent's work goes "
                                         "on; reconnecting.")
                     case Reattached():
-                        await self.note(f"Connected to the gateway again after {heard.away_s:.0f} s.")
+                        await self.note(f"Connected to the gateway again after {item.away_s:.0f} s.")
         except InterlockError as error:
             await self.note(f"The session is not followed any more: {error}")
         finally:
             self._following = False
 
     async def _send_settings(self) -> None:
-        """Send the settings where they are others than the editor has."""
+        """Send the settings if they differ from the editor's."""
         now = self.settings.config_options()
         if now != self._settings_sent:
             self._settings_sent = now
@@ -213,7 +213,7 @@ class OpenSession:
             await self._send({"sessionUpdate": "config_option_update", "configOptions": now})
 
     def config_options(self) -> list[dict[str, Any]]:
-        """Return ACP's config options, which the editor is sent in this answer."""
+        """Return ACP's config options, for this answer to the editor."""
         self._settings_sent = self.settings.config_options()
         return self._settings_sent
 
@@ -235,7 +235,7 @@ class OpenSession:
             self._turn_ended.set()
 
     async def _drained(self, turn_id: str) -> None:
-        """Wait until the turn's last frame was sent to the editor, or DRAIN_S if the stream does not bring it."""
+        """Wait until the turn's last frame was sent to the editor, or DRAIN_S if the stream does not contain it."""
         try:
             async with asyncio.timeout(DRAIN_S):
                 while turn_id not in self._ended_turns:

@@ -51,22 +51,22 @@ class _Written(msgspec.Struct):
 _written = msgspec.json.Decoder(_Written)
 FORM = {"type": "object", "required": ["answer"],
         "properties": {"answer": {"type": "string", "title": "Answer", "minLength": 1}}}
-"""A question is answered in words, as with `interlock answer`; its choices, if it has any, are numbered in its text."""
+"""A question is answered in words, as with `interlock answer`; choices, if any, are numbered in its text."""
 
 
 class Permissions:
-    """Asks an editor about approvals, and votes as the person whose key the door has."""
+    """Asks an editor about approvals, and votes with the door's key."""
 
     def __init__(self, gateway: AsyncInterlock, rpc: Rpc, shows_forms: bool = False) -> None:
-        """`shows_forms`: the editor asks its user in a form (`elicitation/create`)."""
+        """`shows_forms`: the editor supports forms (`elicitation/create`)."""
         self._gateway = gateway
         self._rpc = rpc
         self._shows_forms = shows_forms
         self._roles: frozenset[str] | None = None
 
     async def ask(self, editor_session: str, approval_id: str, shown: ShownCards) -> None:
-        """Ask about one approval and vote by the answer; note in `shown` what the
-        editor has shown whole. A cancelled or lost request is no vote; the approval stays. Cancel this call if the
+        """Ask about one approval and vote according to the answer; note in `shown` approvals that the
+        editor has shown whole. A cancelled or lost request is not a vote; the approval stays. Cancel this call if the
         approval is decided elsewhere: the editor then withdraws its question."""
         try:
             approval = await self._gateway.approvals.get(approval_id)
@@ -88,7 +88,7 @@ class Permissions:
             return  # An editor that leaves, or answers with an error, has not voted.
 
     async def _answer(self, editor_session: str, approval: Approval) -> None:
-        """Ask a question in a form and send what was written. A cancelled form is no answer; the question stays."""
+        """Ask a question in a form and send the answer. A cancelled form is not an answer; the question stays."""
         raw = await self._rpc.request("elicitation/create", {
             "sessionId": editor_session, **({"toolCallId": approval.invocation_id} if approval.invocation_id else {}),
             "mode": "form", "message": "\n".join(line.text for line in lines_of_approval(approval)),
@@ -112,7 +112,7 @@ class Permissions:
             voted = await self._gateway.approvals.grant(approval.id, digest=approval.digest, comment=COMMENT,
                                                         remember=remember)
         elif outcome.option_id == DENY:
-            # Without a comment, which the agent would read as the reason.
+            # No comment: the agent would read it as the reason.
             voted = await self._gateway.approvals.vote(approval.id, "deny", digest=approval.digest)
         else:
             return
@@ -165,7 +165,7 @@ def tool_call(approval: Approval) -> dict[str, Any]:
 
 
 def meta(approval: Approval) -> dict[str, Any]:
-    """Return what else a person needs before a yes: what asks, where it runs, which rule asks, and the digest."""
+    """Return further facts for the decision: what asks, where it runs, which rule asks, and the digest."""
     return {"interlock": {
         "approvalId": approval.id, "digest": approval.digest, "rule": approval.rule, "agent": approval.agent_id,
         "runner": approval.runner_id, "workspace": approval.workspace, "required": approval.required,
@@ -173,7 +173,7 @@ def meta(approval: Approval) -> dict[str, Any]:
 
 
 def waits(approval: Approval) -> str:
-    """Return who is waited for, and how they decide."""
+    """Return who must decide, and how."""
     if approval.kind == "question":
         return f"The agent asks a question. Answer it with: interlock answer {approval.id}"
     if approval.signed == "passkey":

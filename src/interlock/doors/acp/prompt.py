@@ -1,4 +1,4 @@
-"""Pure: an editor's prompt as the payload of a command, and back (O-3)."""
+"""Convert an editor's prompt to a command's payload, and back (O-3). Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_COMMAND_WORD_CHARS = 32
 
 
 def payload_of(blocks: Sequence[Any], chosen: Mapping[str, str]) -> ExecutePayload:
-    """Return the payload for ACP content blocks, with what the editor chose. Raises ValueError with a sentence for a
+    """Return the payload for ACP content blocks, with the editor's choices. Raises ValueError with a sentence for a
     prompt without content."""
     parts = [part for block in blocks if isinstance(block, dict) for part in _parts(cast("dict[str, Any]", block))]
     if not parts:

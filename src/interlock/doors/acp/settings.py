@@ -1,4 +1,5 @@
-"""Pure: what an editor can set of a session, as ACP's config options and modes, and what it has chosen (O-5)."""
+"""The settings of a session that an editor can change, as ACP's config options and modes, and its choices (O-5). Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 from interlock.protocol import payloads as p
 
 NAME_CHARS = 64
-"""Of a name or a value that is refused, so much is repeated."""
+"""Characters of a refused name or value that are repeated in the error."""
 
 
 class _Option(NamedTuple):
@@ -24,7 +25,7 @@ OPTIONS: Mapping[str, _Option] = {
 
 
 class EditorSettings:
-    """One session's settings. What the editor chooses goes with each of its prompts, and with no one else's."""
+    """One session's settings. The editor's choices apply to its own prompts only."""
 
     def __init__(self) -> None:
         self._modes: Sequence[p.SettingValue] = ()
@@ -35,25 +36,25 @@ class EditorSettings:
         """Changes with each report of the agent."""
 
     def take(self, reported: p.AgentSettings | None, modes: Sequence[str] | None = None) -> None:
-        """Take a report of the agent; `modes` are the ids that its capabilities name."""
+        """Apply a report of the agent; `modes` are the ids in its capabilities."""
         self._reported = reported
         if modes is not None:
             self._modes = [p.SettingValue(id=mode) for mode in modes]
         self.version += 1
 
     def values(self, option: str) -> list[p.SettingValue]:
-        """Return what an option can be set to; none for an option that the agent does not have."""
+        """Return the values of an option; none for an option that the agent does not have."""
         setting = self._setting(option)
         found = setting.values if setting is not None else self._modes if option == MODE else ()
         return [value for value in found if value.allowed or value.id == self._now(option)]
 
     def current(self, option: str) -> str:
-        """Return what the next prompt runs with, as far as that is known. Call it for an option that has values."""
+        """Return the known value for the next prompt. Only for an option that has values."""
         return self.chosen.get(option) or self._now(option) or self.values(option)[0].id
 
     def choose(self, option: str, value: Any) -> None:
-        """Take the editor's choice. Raises ValueError with a sentence. A mode of an agent that has reported none so far
-        is taken as it is: the agent refuses it if it has none of that name."""
+        """Apply the editor's choice. Raises ValueError with a sentence. A mode of an agent that has not reported any is
+        accepted unchecked: the agent refuses it if it does not exist."""
         known = [one.id for one in self.values(option)]
         if not isinstance(value, str) or not value or (value not in known if known else option != MODE):
             raise ValueError(f"The agent has no {option} {str(value)[:NAME_CHARS]!r}; it has: "
@@ -61,7 +62,7 @@ class EditorSettings:
         self.chosen[option] = value
 
     def known(self) -> list[str]:
-        """Return the ids of the options that there are."""
+        """Return the ids of the existing options."""
         return [option for option in OPTIONS if self.values(option)]
 
     def config_options(self) -> list[dict[str, Any]]:
@@ -72,7 +73,7 @@ class EditorSettings:
                 for option in self.known()]
 
     def modes(self) -> dict[str, Any]:
-        """Return ACP's `modes`. Call it for an agent that has some."""
+        """Return ACP's `modes`. Only for an agent that has some."""
         return {"currentModeId": self.current(MODE),
                 "availableModes": [{"id": mode.id, **_named(mode)} for mode in self.values(MODE)]}
 

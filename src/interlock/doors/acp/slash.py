@@ -16,17 +16,17 @@ COMMANDS = {
     "pause": "Pause the agent at its next step",
     "resume": "Resume a paused agent",
     "compact": "Compact the conversation to free context",
-    "approve": "Allow what waits for approval, after it was shown whole here",
-    "deny": "Deny what waits for approval",
+    "approve": "Allow a waiting approval, after it was shown whole here",
+    "deny": "Deny a waiting approval",
 }
 HINTS = {"compact": "what to keep in mind", "approve": "approval id", "deny": "approval id, and why"}
 CARDS_SHOWN = 8
-"""Approvals that `/status` lays out; of more it names the ids."""
+"""Approvals that `/status` shows whole; of further ones it lists the ids."""
 ID_CHARS = 64
 
 
 class SlashCommands:
-    """Answers them for the sessions of one door."""
+    """Runs slash commands for the sessions of one door."""
 
     def __init__(self, gateway: AsyncInterlock) -> None:
         self._gateway = gateway
@@ -35,7 +35,7 @@ class SlashCommands:
             "approve": self._approve, "deny": self._deny}
 
     async def run(self, session: OpenSession, name: str, argument: str) -> str:
-        """Do one of COMMANDS; returns what the editor's user is shown. Raises InterlockError."""
+        """Run one of COMMANDS; return the text for the editor's user. Raises InterlockError."""
         if session.session_id is None:
             return "The session has no work yet."
         return await self._verbs[name](session, session.session_id, argument)
@@ -98,7 +98,7 @@ class SlashCommands:
         return waits(voted) if voted.state == "pending" else f"Denied: {approval.id}"
 
     async def _chosen(self, session_id: str, verb: str, name: str) -> Approval | str:
-        """Find the approval that is named, or the only one that waits; a sentence if there is none to decide."""
+        """Find the named approval, or the only waiting one; a sentence if there is none to decide."""
         if not name:
             waiting = await self._waiting(session_id)
             if len(waiting) == 1:
@@ -119,5 +119,5 @@ class SlashCommands:
 
 
 def _remedy(approval: Approval) -> str | None:
-    """Return where an approval is decided that no slash command allows; None if one may."""
+    """Return where to decide an approval that slash commands cannot allow; None if they can."""
     return waits(approval) if approval.kind == "question" or approval.signed else None

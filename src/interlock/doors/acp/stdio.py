@@ -15,7 +15,7 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 
 
 class Stdio:
-    """This process's standard input and output. Made by `open`."""
+    """This process's standard input and output. Created by `open`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -31,7 +31,7 @@ class Stdio:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        # A descriptor of its own: the transport makes it non-blocking and closes it.
+        # A separate descriptor: the transport makes it non-blocking and closes it.
         output = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
         transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, output)
         return cls(reader, asyncio.StreamWriter(transport, protocol, None, loop))
@@ -44,7 +44,7 @@ class Stdio:
         await self._writer.drain()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """The editor's lines. Raises LineTooLong in place of one above MAX_LINE_BYTES, and ends there."""
+        """Yield the editor's lines. Raises LineTooLong instead of one above MAX_LINE_BYTES, and ends there."""
         while True:
             try:
                 line = await self._reader.readline()

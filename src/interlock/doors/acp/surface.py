@@ -1,4 +1,4 @@
-"""What differs between the door as a process beside an editor and at the gateway (O-1, O-7)."""
+"""Differences between the door as a process beside an editor and the door at the gateway (O-1, O-7)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Surface:
-    """Where the door is, as far as its client notices."""
+    """The door's location, as far as its client notices."""
 
     auth_methods: tuple[Mapping[str, Any], ...]
     """ACP's `authMethods`."""
     choice: str
     """How a client names an agent, as the end of a sentence that begins with "Name one"."""
     report: Callable[[str], None]
-    """Writes a line for those who run the door; its client does not see it."""
+    """Writes a line for the operator of the door; its client does not see it."""
     is_local: bool
     """Whether the client's directories are on this machine, so that links in them can be resolved here."""
 

@@ -1,5 +1,5 @@
-"""Pure: a session's stream as ACP's session updates (O-3). Text is sent at its offset, so a reattached stream repeats
-nothing."""
+"""Convert a session's stream to ACP's session updates (O-3). Text is sent by its offset, so a reattached stream repeats
+nothing. Pure."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ def _payload(kind: type[p.Payload]) -> msgspec.json.Decoder[p.Payload]:
 
 
 class EditorView:
-    """What an editor has been sent of one session. `is_own` returns whether a command's prompt is the editor's own."""
+    """The updates of one session that an editor has received. `is_own` returns whether a command's prompt is the
+    editor's own."""
 
     def __init__(self, is_own: Callable[[str], bool]) -> None:
         self._is_own = is_own
         self._sent: dict[str, int] = {}
         self._output: dict[str, str] = {}
         self.settings = EditorSettings()
-        """What the agent lets be chosen, by its last report."""
+        """The agent's settings, by its last report."""
 
     def updates(self, raw: bytes) -> Iterator[Update]:
         """Return the updates for one frame of the stream; none for frames that an editor does not show."""
@@ -108,7 +109,7 @@ class EditorView:
     def _text(self, kind: str, block_id: str, offset: int, text: str, *, done: bool = False) -> Iterator[Update]:
         sent = self._sent.get(block_id, 0)
         if offset > sent:
-            return  # A piece is missing: the closed block brings the whole text.
+            return  # A piece is missing: the closed block has the whole text.
         if fresh := text[sent - offset:]:
             yield _chunk(kind, fresh)
             sent = offset + len(text)
@@ -125,7 +126,7 @@ class EditorView:
 
 
 def about(context: p.InteractionContext) -> Update:
-    """Return the members of an ACP tool call for what a permission request is about: input, diffs, files, kind."""
+    """Return the members of an ACP tool call for the subject of a permission request: input, diffs, files, kind."""
     found: Update = {}
     if isinstance(context.subject, msgspec.Raw):
         found = of_subject(bytes(context.subject))

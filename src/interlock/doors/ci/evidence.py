@@ -1,4 +1,4 @@
-"""What the audit log has of one command, and the proof of it (U-3)."""
+"""The audit records of one command, and the proof of them (U-3)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from interlock.sdk import AsyncInterlock, InterlockError
 AUDIT_ROLES = frozenset({"auditor", "admin", "owner"})
 """One of these may read the audit log."""
 CLOCK_SLACK_MS = 60_000
-"""How much earlier than the command's own time its first record may be dated."""
+"""Allowed difference by which a command's first record may precede the command's own time."""
 _line = msgspec.json.Decoder(AuditLine)
 
 
 class EvidenceRow(msgspec.Struct, frozen=True):
-    """A record as a summary names it."""
+    """A record as listed in a summary."""
 
     seq: int
     at: str
@@ -35,7 +35,7 @@ class EvidenceRow(msgspec.Struct, frozen=True):
 
 
 class TaskEvidence(NamedTuple):
-    """The records of a command and the signed checkpoint that they are proven to be in. `key_sha256` names the key."""
+    """The records of a command and the signed checkpoint that contains them. `key_sha256` identifies the key."""
 
     rows: list[EvidenceRow]
     size: int
@@ -47,14 +47,14 @@ class TaskEvidence(NamedTuple):
 
 
 class NotProven(InterlockError):
-    """What the gateway sent does not prove what it should."""
+    """The gateway's data does not prove what it should."""
 
 
 _row = msgspec.json.Decoder(EvidenceRow)
 
 
 async def evidence_of(gateway: AsyncInterlock, command: Command) -> TaskEvidence:
-    """Read a command's records, have them proven, and check the proof. Raises InterlockError."""
+    """Read a command's records, request a proof, and check it. Raises InterlockError."""
     command_id = command.id
     lines = await _records(gateway, command)
     if not lines:

@@ -1,4 +1,4 @@
-"""One prompt of a pipeline: submitted once, followed to its end, its approvals waited for within a limit (O-10)."""
+"""One prompt of a pipeline: submit it once, follow it to its end, wait for its approvals within a limit (O-10)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from interlock.sdk import AsyncInterlock, InterlockError, Lost, Reattached, Stre
 from interlock.sdk.exchange import RequestSpec
 
 DRAIN_S = 10.0
-"""How long the last frames of a command that has ended are awaited."""
+"""Time to wait for the last frames of a command that has ended."""
 STILL_S = 300.0
-"""After so long without a line, a line says that the job goes on: some CI systems end a silent job."""
+"""After this without a line, a line says that the job continues: some CI systems end a silent job."""
 OVERDUE_REASON = "an approval was not given within the pipeline's limit"
 ENDED_BADLY = frozenset({"failed", "timed_out", "canceled", "rejected", "expired"})
 Write = Callable[[str], None]
 
 
 class PipelineJob:
-    """A command of a pipeline. `overdue` names the approval that was waited for too long, if there was one."""
+    """A command of a pipeline. `overdue` names the approval that exceeded the limit, if any."""
 
     def __init__(self, gateway: AsyncInterlock, link: str, writer: LogWriter, write: Write, *,
                  approval_limit_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,8 +41,8 @@ class PipelineJob:
         self.overdue: str | None = None
 
     async def submit(self, request: RequestSpec[Command], keys: Sequence[str]) -> Command:
-        """Submit under the keys of the tries, the oldest first: the first command that goes on or has succeeded is this
-        job's, and only the last key may start one after a failed one. Raises InterlockError."""
+        """Submit with the keys of all tries, the oldest first: the first command that is running or has succeeded is
+        this job's; only the last key may start one after a failed one. Raises InterlockError."""
         for at, key in enumerate(keys):
             submitted = await self._gateway.link.answer(request.with_key(key))
             command = await self._gateway.commands.get(submitted.id)
@@ -52,7 +52,7 @@ class PipelineJob:
         raise ValueError("a job has at least one key")
 
     async def follow(self, command: Command) -> Command:
-        """Write the command's log until it has ended; return it as it is then. Raises InterlockError."""
+        """Write the command's log until it has ended; return its final state. Raises InterlockError."""
         try:
             async with asyncio.TaskGroup() as group:
                 frames = group.create_task(self._frames(command.target.session_id or ""))
@@ -70,7 +70,7 @@ class PipelineJob:
             raise group_error.exceptions[0] from None
 
     def say(self, line: str) -> None:
-        """Write a line of ours; a text of others in it went through `phrase`."""
+        """Write a line of ours; text of others in it must have passed through `phrase`."""
         self.put([line])
 
     def annotate(self, level: Level, title: str, message: str) -> None:
@@ -84,30 +84,30 @@ class PipelineJob:
             self._spoke = self._clock()
 
     async def _frames(self, session_id: str) -> None:
-        async for heard in self._gateway.sessions.follow(session_id):
-            if isinstance(heard, StreamEvent):
-                self.put(self.progress.lines(heard.data))
+        async for item in self._gateway.sessions.follow(session_id):
+            if isinstance(item, StreamEvent):
+                self.put(self.progress.lines(item.data))
                 if self.progress.is_over:
                     return
 
     async def _status(self, command_id: str, group: asyncio.TaskGroup) -> None:
-        async for heard in self._gateway.commands.follow(command_id):
-            match heard:
+        async for item in self._gateway.commands.follow(command_id):
+            match item:
                 case Lost():
-                    self.say(f"the connection to the gateway was lost ({phrase(heard.why)}); the work goes on, "
+                    self.say(f"the connection to the gateway was lost ({phrase(item.why)}); the work goes on, "
                              "reconnecting")
                 case Reattached():
-                    self.say(f"connected to the gateway again after {heard.away_s:.0f} s")
+                    self.say(f"connected to the gateway again after {item.away_s:.0f} s")
                 case StreamEvent(data=StatusEvent(event="approval", approval_id=str() as approval_id)):
                     await self._approval(approval_id, command_id, group)
                 case _:
                     continue
 
     async def _approval(self, approval_id: str, command_id: str, group: asyncio.TaskGroup) -> None:
-        """Take a change of an approval: name it once while it waits, and once when it is decided."""
+        """Handle a change of an approval: log it once while it waits, and once when it is decided."""
         before = self.approvals.get(approval_id)
         if before is not None and before.state != "pending":
-            return  # Decided before; what follows, such as `consumed`, is read when the command has ended.
+            return  # Decided before; later states, such as `consumed`, are read when the command has ended.
         approval = await self._gateway.approvals.get(approval_id)
         self.approvals[approval_id] = approval
         if approval.state == "pending":
@@ -154,7 +154,7 @@ class PipelineJob:
 
 
 def decided_by(approval: Approval) -> str:
-    """Say who decided, if anybody did."""
+    """Name the person or rule that decided, if any."""
     return f" by {phrase(approval.decided_by, 120)}" if approval.decided_by else ""
 
 

@@ -1,10 +1,10 @@
-"""Pure: lines for the log of a pipeline, in which text of agents and people cannot act as a command of the CI system.
+"""Write lines for the log of a pipeline, in which text of agents and people cannot act as a command of the CI system.
 
-A CI system reads commands from a job's output. GitHub's runner takes `::name::` at the beginning of a line, after any
-white space, and `##[name]` anywhere in a line, and splits lines at a carriage return too; Azure Pipelines takes
-`##vso[`, GitLab takes `section_start:` between escape characters, Buildkite takes `---` and `+++` at the beginning.
+A CI system reads commands from a job's output. GitHub's runner accepts `::name::` at the beginning of a line, after any
+white space, and `##[name]` anywhere in a line, and also splits lines at a carriage return; Azure Pipelines accepts
+`##vso[`, GitLab accepts `section_start:` between escape characters, Buildkite accepts `---` and `+++` at the beginning.
 So each line of text from others begins with a bar, control characters are written as their code points, and `##` is
-parted where a bracket follows.
+split before a bracket. Pure.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LogStyle = Literal["github", "plain"]
 Level = Literal["notice", "warning", "error"]
 
 BAR = "| "
-"""Begins each line of text from others."""
+"""Prefix of each line of text from others."""
 MAX_LINE_CHARS = 2_000
 """A longer line is continued on the next one."""
 MAX_BLOCK_LINES = 400
-"""Of a longer block the first and last lines are shown, half of this each."""
+"""A longer block is reduced to its first and last lines, half of this each."""
 MESSAGE_CHARS = 1_000
 TITLE_CHARS = 120
 
@@ -31,17 +31,17 @@ _COMMAND = re.compile(r"#(?=#[A-Za-z0-9_.-]*\[)")
 
 
 def harmless(text: str) -> str:
-    """Write text from others so that it is visible and holds no command, on as many lines as it has."""
+    """Make text from others visible and free of commands, on as many lines as it has."""
     return _COMMAND.sub("# ", visible(text.replace("\r\n", "\n")))
 
 
 def phrase(text: str, limit: int = MESSAGE_CHARS) -> str:
-    """Write text from others as a part of a sentence of ours: on one line, cut, and without a command."""
+    """Make text from others a part of a sentence of ours: on one line, cut, and without a command."""
     return _COMMAND.sub("# ", one_line(text, limit))
 
 
 def block(text: str) -> Iterator[str]:
-    """Write text from others as lines of a log."""
+    """Yield text from others as lines of a log."""
     lines = harmless(text).rstrip("\n").split("\n")
     left_out = len(lines) - MAX_BLOCK_LINES
     if left_out > 0:
@@ -53,25 +53,25 @@ def block(text: str) -> Iterator[str]:
 
 
 class LogWriter:
-    """Writes what is ours in the style of the CI system. Each method returns whole lines without their ends."""
+    """Writes our own lines in the style of the CI system. Each method returns whole lines without their ends."""
 
     def __init__(self, style: LogStyle) -> None:
         self._style: LogStyle = style
 
     def annotation(self, level: Level, title: str, message: str) -> str:
-        """Write a line that the CI system shows beside the job; title and message may hold text from others."""
+        """Return a line that the CI system shows beside the job; title and message may contain text from others."""
         title, message = phrase(title, TITLE_CHARS), phrase(message)
         if self._style == "github":
             return f"::{level} title={_property(title)}::{_data(message)}"
         return f"{level}: {title}: {message}"
 
     def opened(self, title: str) -> list[str]:
-        """Begin a part of the log that a reader can fold."""
+        """Begin a section of the log that a reader can fold."""
         title = phrase(title, TITLE_CHARS)
         return [f"::group::{_data(title)}"] if self._style == "github" else [f"== {title}"]
 
     def closed(self) -> list[str]:
-        """End that part."""
+        """End that section."""
         return ["::endgroup::"] if self._style == "github" else []
 
 

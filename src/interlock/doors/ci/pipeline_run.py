@@ -1,4 +1,4 @@
-"""Pure: which run of which pipeline this is, so that a repeated job finds the command of the lost one (M-1)."""
+"""Identify a run of a pipeline, so that a repeated job finds the command of the lost one (M-1). Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import msgspec
 from interlock.doors.ci.log_lines import LogStyle
 
 ATTEMPTS_LOOKED_AT = 20
-"""Earlier attempts of a job whose commands are looked for; those before are left alone."""
+"""Earlier attempts of a job whose commands are searched; older ones are ignored."""
 
 
 class PipelineRun(NamedTuple):
     """One job of one run. `parts` stay the same when the job is run again; `attempts` are its tries, the oldest first,
-    the last one being this."""
+    the last one being the current one."""
 
     parts: tuple[str, ...]
     attempts: tuple[str, ...]
@@ -30,7 +30,7 @@ class PipelineRun(NamedTuple):
 
 
 def run_of(environ: Mapping[str, str], run_key: str | None) -> PipelineRun | None:
-    """Find out which run this is; None if neither the environment nor a `run_key` says so."""
+    """Identify the current run; None if neither the environment nor a `run_key` names it."""
     own = ("key", run_key) if run_key is not None else ()
     if environ.get("GITHUB_ACTIONS") == "true" and environ.get("GITHUB_RUN_ID"):
         names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID", "GITHUB_JOB", "GITHUB_ACTION",
@@ -45,7 +45,7 @@ def run_of(environ: Mapping[str, str], run_key: str | None) -> PipelineRun | Non
 
 
 def style_of(environ: Mapping[str, str]) -> LogStyle:
-    """Return how the log's lines are marked."""
+    """Return the style of the log's commands."""
     return "github" if environ.get("GITHUB_ACTIONS") == "true" else "plain"
 
 

@@ -1,5 +1,5 @@
-"""Pure: a session's stream as lines of a log. Only frames that are kept are shown, so a stream that was taken up again
-repeats nothing."""
+"""Convert a session's stream to lines of a log. Only stored frames are shown, so a stream that was resumed repeats
+nothing. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from interlock.protocol.frames import FRAMES
 from interlock.session.silence import is_silent
 
 MAX_ANSWER_CHARS = 256 * 1024
-"""The agent's text that is kept for the summary; the beginning of a longer one is dropped."""
+"""Characters of the agent's text that are kept for the summary; the beginning of a longer one is dropped."""
 CALLS_KEPT = 256
 _frame = msgspec.json.Decoder(dict[str, Any])
 
 
 class ProgressLines:
-    """What the log shows of a session. `answer` is the end of what the agent wrote."""
+    """The log lines of a session. `answer` is the end of the agent's text."""
 
     def __init__(self, writer: LogWriter) -> None:
         self._writer = writer

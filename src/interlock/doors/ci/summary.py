@@ -1,6 +1,6 @@
-"""Pure: a job's summary in Markdown (O-10). Text from others stands in code spans and fences that it cannot close, so
-it is never read as a row, a link, an image or HTML of ours. There are lists and no tables, since a bar inside a code
-span would end a cell."""
+"""A job's summary in Markdown (O-10). Text from others is in code spans and fences that it cannot close, so it is never
+read as a row, a link, an image or HTML of ours. There are lists and no tables, since a bar inside a code span would end
+a cell. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from interlock.protocol.resources import Approval, Command, Session
 
 PROMPT_CHARS = 2_000
 ANSWER_CHARS = 20_000
-"""The end of the agent's text that is shown."""
+"""Characters of the end of the agent's text that are shown."""
 TITLE_CHARS = 300
 APPROVALS_SHOWN = 50
 RECORDS_SHOWN = 100
@@ -34,8 +34,8 @@ _SIGNS = {"succeeded": "✅", "canceled": "⏹️"}
 
 
 class JobFacts(NamedTuple):
-    """What a summary is made of. `evidence` is None if the log was not read, which `not_proven` then explains;
-    `overdue` is the approval that was waited for too long, if there was one."""
+    """The data of a summary. `evidence` is None if the log was not read, for the reason in `not_proven`; `overdue` is
+    the approval that exceeded the limit, if any."""
 
     command: Command
     approvals: Sequence[Approval]
@@ -58,7 +58,7 @@ def summary(facts: JobFacts) -> str:
 
 
 def span(text: str, limit: int = TITLE_CHARS) -> str:
-    """Write text from others as one code span that it cannot end."""
+    """Return text from others as one code span that it cannot close."""
     line = one_line(text, limit) or " "
     ticks = "`" * (1 + max((len(run) for run in _TICKS.findall(line)), default=0))
     pad = " " if line[0] in "` " or line[-1] in "` " else ""
@@ -66,7 +66,7 @@ def span(text: str, limit: int = TITLE_CHARS) -> str:
 
 
 def fenced(text: str) -> str:
-    """Write text from others as a block that it cannot end."""
+    """Return text from others as a block that it cannot close."""
     shown = visible(text.replace("\r\n", "\n")).strip("\n")
     ticks = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(shown)), default=0))
     return f"{ticks}text\n{shown}\n{ticks}"

@@ -1,4 +1,4 @@
-"""The tools as an MCP server, by the protocol's own SDK (O-8)."""
+"""The tools as an MCP server, with the protocol's own SDK (O-8)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from interlock.sdk.problems import Refused
 
 T = TypeVar("T")
 INPUT_IN_RESULTS = "2026-07-28"
-"""From this version of MCP on a server asks in its result, and the client calls again with the answer."""
+"""From this version of MCP on, a server asks in its result, and the client calls again with the answer."""
 DECISION = "decision"
 
 INSTRUCTIONS = f"""Commands coding agents on other machines, under a person's approval and an audit log.
@@ -32,14 +32,14 @@ STEERS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempoten
 
 
 class LazyTools:
-    """The tools of a gateway that is looked for when the first tool is called, so that a client starts without it."""
+    """The tools of a gateway that is searched when the first tool is called, so that a client starts without it."""
 
     def __init__(self, connect: Callable[[], GatewayTools]) -> None:
         self._connect = connect
         self._tools: GatewayTools | None = None
 
     def __call__(self) -> GatewayTools:
-        """Return the tools. Raises ToolError with a sentence if there is no gateway to be found."""
+        """Return the tools. Raises ToolError with a sentence if no gateway is found."""
         if self._tools is None:
             try:
                 self._tools = self._connect()
@@ -141,7 +141,7 @@ def _add_decision_tools(server: MCPServer[Any], tools: Callable[[], GatewayTools
 
 
 async def _decision_asked(tools: GatewayTools, approval: str, ctx: Context[Any, Any]) -> Members | InputRequiredResult:
-    """Have the client show the approval's page to its user, if it can. What its user answers here decides nothing."""
+    """Let the client show the approval's page to its user, if it can. The user's answer here decides nothing."""
     shown = await tools.explain_approval(approval)
     capabilities = ctx.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None
@@ -152,7 +152,7 @@ async def _decision_asked(tools: GatewayTools, approval: str, ctx: Context[Any, 
     if (ctx.protocol_version or "") < INPUT_IN_RESULTS:
         try:
             answer: Any = await ctx.elicit_url(message, url, approval)
-        except NoBackChannelError:  # Over HTTP a request of an earlier version carries nothing back to its client.
+        except NoBackChannelError:  # Over HTTP a request of an earlier version cannot send anything to its client.
             return {**shown, "asked": False}
     elif responses is None:
         params = ElicitRequestURLParams(message=message, url=url)

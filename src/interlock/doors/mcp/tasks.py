@@ -1,8 +1,8 @@
 """MCP's tasks (extension `io.modelcontextprotocol/tasks`): a command as a task of the protocol itself (O-8).
 
-A client that declares the extension gets a task from `start_task`, looks at it with `tasks/get` and ends it with
-`tasks/cancel`. What waits for a person is an input request with the link to the page that decides: the client's answer
-to it is received and decides nothing.
+A client that declares the extension gets a task from `start_task`, polls it with `tasks/get` and ends it with
+`tasks/cancel`. A pending approval is an input request with the link to the page that decides: the client's answer to it
+is received and decides nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from interlock.sdk.problems import Refused
 Context = ServerRequestContext[Any, Any]
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 POLL_MS = 2_000
-"""A client is asked to look no more often."""
+"""The polling interval that clients are asked to respect."""
 STARTS = "start_task"
 """The tool whose result is a task."""
 _VERSIONS = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -88,7 +88,7 @@ class GatewayTasks(Extension):
         return shown
 
     async def _update(self, ctx: Context, params: TaskUpdateParams) -> HandlerResult:
-        """Acknowledge responses. They say that a person has opened a page, or would not; the page decides."""
+        """Acknowledge responses. They report that a person has opened a page, or refused; the page decides."""
         await self._task(ctx, params)
         return {}
 
@@ -99,7 +99,7 @@ class GatewayTasks(Extension):
         return {}
 
     async def _task(self, ctx: Context, params: TaskParams) -> Members:
-        """Return a task as it is. Raises MCPError: the client has not declared the extension, or there is no task."""
+        """Return a task's current state. Raises MCPError if the client lacks the extension, or there is no task."""
         if not _declares(ctx):
             required: Members = {"requiredCapabilities": {"extensions": {IDENTIFIER: {}}}}
             raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -108,7 +108,7 @@ class GatewayTasks(Extension):
 
 
 async def _known(work: Awaitable[Members]) -> Members:
-    """Return an answer of the gateway. Raises MCPError for what it refuses."""
+    """Return an answer of the gateway. Raises MCPError for a refusal."""
     try:
         return await work
     except Refused as refused:
@@ -129,8 +129,8 @@ def _shows_pages(ctx: Context) -> bool:
 
 
 def _status(task: Members, shows_pages: bool) -> str:
-    """Return the status in MCP's words. A command that failed is a completed task whose result is an error: `failed` is
-    for errors of JSON-RPC alone."""
+    """Return the status in MCP's terms. A command that failed is a completed task whose result is an error: `failed` is
+    only for errors of JSON-RPC."""
     if task["state"] == "canceled":
         return "cancelled"
     if task["state"] in TERMINAL:
