@@ -1,1 +1,2 @@
-"""The box: walls around an agent's process that need none of its goodwill (H-15). Linux only; elsewhere it says so."""
+"""The box: walls around an agent's process that do not depend on its cooperation (H-15). Linux only; elsewhere an error
+says so."""

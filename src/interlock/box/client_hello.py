@@ -1,4 +1,4 @@
-"""The server name in a TLS ClientHello, as the first bytes of a connection carry it (RFC 8446, RFC 6066). Pure."""
+"""Read the server name of a TLS ClientHello from the first bytes of a connection (RFC 8446, RFC 6066). Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ MAX_HELLO_BYTES = 32 * 1024
 
 
 class NotTls(ValueError):
-    """The bytes do not begin a TLS connection, or name no server in a well-formed way; one sentence."""
+    """The bytes do not begin a TLS connection, or name a server in a malformed way; one sentence."""
 
 
 def server_name(data: bytes) -> str | None:
-    """Return the name that a ClientHello asks for, in lower case; "" if it names none, None if bytes are missing yet.
+    """Return the name in a ClientHello, in lower case; "" if it names none, None if bytes are still missing.
 
     Raises NotTls.
     """
@@ -32,12 +32,12 @@ def _handshake(data: bytes) -> bytes | None:
         if at < len(data) and data[at] != HANDSHAKE:
             raise NotTls("it does not begin with a TLS handshake")
         if at + 1 < len(data) and data[at + 1] != 3:
-            raise NotTls("it begins with no version of TLS")
+            raise NotTls("its first bytes are not a version of TLS")
         if at + 5 > len(data):
             break
         size = int.from_bytes(data[at + 3:at + 5], "big")
         if size == 0:
-            raise NotTls("it holds an empty TLS record")
+            raise NotTls("it contains an empty TLS record")
         joined += data[at + 5:at + 5 + size]
         if joined and joined[0] != CLIENT_HELLO:
             raise NotTls("its first message is not a ClientHello")
@@ -54,7 +54,7 @@ def _handshake(data: bytes) -> bytes | None:
 
 
 class _Reader:
-    """Bytes with a place in them; reading past the end raises IndexError."""
+    """Bytes with a read position; reading past the end raises IndexError."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0

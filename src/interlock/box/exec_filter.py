@@ -1,7 +1,7 @@
-"""The seccomp filter that holds each program start until the keeper has answered (H-16). Runs between fork and exec.
+"""The seccomp filter that holds each program start until the supervisor answers (H-16). Runs between fork and exec.
 
-Execve and execveat of the native architecture are handed to a listener. The same calls by another door of the kernel
-(32-bit programs, x32) are refused: their arguments have another shape. All else is untouched.
+Execve and execveat of the native architecture are sent to a listener. The same calls by other kernel interfaces (32-bit
+programs, x32) are refused: their arguments have another layout. All other calls are unaffected.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from interlock.box import kernel
 SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}
 SET_MODE_FILTER = 1
 NEW_LISTENER, WAIT_KILLABLE_RECV = 1 << 3, 1 << 5
-"""With the second (Linux 5.19) a signal that does not kill leaves the held call alone; without it the call is made
-again after the signal's handler has run, and is held a second time."""
+"""With the second (Linux 5.19) a signal that does not kill leaves the held call alone; without it the call is repeated
+after the signal's handler has run, and is held a second time."""
 
 KILL_PROCESS, USER_NOTIF, ALLOW, ERRNO = 0x8000_0000, 0x7FC0_0000, 0x7FFF_0000, 0x0005_0000
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NR, _ARCH = 0, 4
 X32 = 0x4000_0000
-"""From this number on a call is one of x32."""
+"""Calls from this number on belong to x32."""
 
 
 class ExecSyscalls(NamedTuple):
-    """One architecture's numbers. `refused` are numbers of the same architecture that start programs by another door;
-    `compat` is the 32-bit architecture and its two numbers."""
+    """One architecture's numbers. `refused` are numbers of the same architecture that start programs by another
+    interface; `compat` is the 32-bit architecture and its two numbers."""
 
     arch: int
     execve: int
@@ -47,7 +47,7 @@ CALLS = {
 
 
 def calls() -> ExecSyscalls:
-    """Return this machine's numbers. Raises OSError if they are not known."""
+    """Return this machine's numbers. Raises OSError if they are unknown."""
     found = CALLS.get(os.uname().machine)
     if found is None:
         raise OSError(errno.ENOSYS, f"programs cannot be held on {os.uname().machine}")
@@ -75,7 +75,7 @@ def instructions(of: ExecSyscalls) -> list[tuple[int, int, int, int]]:
 
 
 def program(of: ExecSyscalls) -> bytes:
-    """Return the filter as the kernel takes it, eight bytes an instruction. Pure."""
+    """Return the filter in the kernel's format, eight bytes per instruction. Pure."""
     return b"".join(struct.pack("=HBBI", *one) for one in instructions(of))
 
 
@@ -86,7 +86,7 @@ class _Program(ctypes.Structure):
 def install() -> int:
     """Install the filter for this process and all its descendants, and return its listener. Raises OSError.
 
-    Set-user-id programs gain nothing from here on (no_new_privs), without which the kernel takes no filter.
+    Set-user-id programs gain nothing from here on (no_new_privs), without which the kernel accepts no filter.
     """
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     code = program(calls())
@@ -105,7 +105,7 @@ def install() -> int:
 
 
 def send_listener(door: _socket.socket) -> None:
-    """Install the filter in this process, and hand its listener to the process that answers. Raises OSError."""
+    """Install the filter in this process, and send its listener to the process that answers. Raises OSError."""
     listener = install()
     door.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))])
     os.close(listener)

@@ -1,22 +1,22 @@
-"""Holds each program that an agent's processes start until the runner has answered (H-16). Runs in the keeper.
+"""Holds each program that an agent's processes start until the runner has answered (H-16). Runs in the supervisor.
 
-The kernel hands over each execve and execveat of the tree (see `exec_filter`). What the kernel would not execute is
-answered with its own error, and what a process below an allowed program starts is allowed here, and counted; all else
-is sent to the runner, and stays held until it answers. Before an allowed program goes on it is traced, so that it stops
-once it is in place and before its first instruction: what is there then is compared with what was allowed, and another
-program is killed. A keeper that ends takes all traced processes with it; held ones then get ENOSYS.
+The kernel reports each execve and execveat of the tree (see `exec_filter`). A start that the kernel would reject is
+answered with the kernel's error; one below an allowed program is allowed here, and counted; any other is sent to the
+runner, and held until it answers. Before an allowed program continues it is traced, so that it stops once it is in
+place and before its first instruction: it is then compared with what was allowed, and any other program is killed. A
+supervisor that ends takes all traced processes with it; held ones then get ENOSYS.
 
-Lines on the control socket, beside those of the keeper:
+Lines on the control socket, beside those of the supervisor:
 
-    keeper → runner   P <token> <base64>          a program is held: NUL-joined fields, see `fields`
-                      V <token>                   it is no longer held: its process is gone
-                      X <token> <base64>          an allowed program has ended: what was started below it, see `Below`
-                      M <token> <base64>          another program than the allowed one was about to run, and was killed
-                      N <base64>                  a start was refused without a question: why
-    runner → keeper   A <token> once|below|no
+    supervisor → runner   P <token> <base64>          a program is held: NUL-joined fields, see `fields`
+                          V <token>                   it is no longer held: its process is gone
+                          X <token> <base64>          an allowed program ended: programs started below it, see `Below`
+                          M <token> <base64>          a program other than the allowed one was killed before it ran
+                          N <base64>                  a start was refused without a question: why
+    runner → supervisor   A <token> once|below|no
 """
 
-# Imported by the keeper, which is to start quickly: no pathlib, no contextlib.
+# Imported by the supervisor, which must start quickly: no pathlib, no contextlib.
 # ruff: noqa: SIM105
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ from interlock.box.program import (
 RECEIVE, SEND, IS_VALID, SET_FLAGS = 0xC050_2100, 0xC018_2101, 0x4008_2102, 0x4008_2104
 """`SECCOMP_IOCTL_NOTIF_RECV`, `_SEND`, `_ID_VALID` and `_SET_FLAGS`."""
 SYNC_WAKE_UP = 1
-"""`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP` (Linux 6.6): the held process and this one run in turn on one processor. Without
-it each start waits until other work lets this process run: 8 ms of a build's each, on two busy processors."""
+"""`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP` (Linux 6.6): the held process and this one alternate on one processor. Without
+it each start waits until other work lets this process run: 8 ms for each of a build's, on two busy processors."""
 NOTICE_BYTES = 80
 CONTINUE = 1
 MAX_HELD = 64
-"""Programs of one agent that wait for an answer; more get EAGAIN, as when no process can be made."""
+"""Programs of one agent that wait for an answer; more get EAGAIN, as when no process can be created."""
 MAX_ALLOWED = 256
-"""Allowed programs of one agent that run and are watched; what one more starts is held like anything."""
+"""Allowed programs of one agent that are watched; programs that one more starts are held like any other."""
 MAX_NAMES = 32
-"""Names of programs below an allowed one that are counted each by itself."""
+"""Program names below an allowed one that are counted separately."""
 MAX_DEPTH = 256
-"""Parents that are looked at to find an allowed program above a process."""
+"""Parents that are searched for an allowed program above a process."""
 MAX_NOTES = 100
-"""Refusals without a question that are reported; later ones are refused all the same."""
+"""Refusals without a question that are reported; later ones are refused without a report."""
 
 
 class Below:
-    """What an allowed program's tree started: how many, by name, and a digest over all argument vectors in order."""
+    """The programs started in an allowed program's tree: a count, names, and a digest over all argument vectors."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -74,7 +74,7 @@ class Below:
         self._digest = hashlib.sha256()
 
     def add(self, program: StartedProgram) -> None:
-        """Count one more."""
+        """Count another one."""
         self.count += 1
         name = program.name
         if name not in self._names and len(self._names) >= MAX_NAMES:
@@ -85,7 +85,7 @@ class Below:
         self._digest.update(b"\xff\xff\xff\xff")
 
     def fields(self) -> list[bytes]:
-        """Count, digest in hex, then name and count in turn, the most frequent first."""
+        """Return the count, the digest in hex, then pairs of name and count, the most frequent first."""
         often = sorted(self._names.items(), key=lambda one: -one[1])
         return [b"%d" % self.count, self._digest.hexdigest().encode(),
                 *(field for name, count in often for field in (name, b"%d" % count))]
@@ -103,7 +103,7 @@ class _Held:
 
 
 class _Allowed:
-    """A program that was allowed: `key` are its pid and when that process began."""
+    """A program that was allowed: `key` is its pid and its process's start time."""
 
     def __init__(self, token: int, program: Program, key: tuple[int, int], below: bool) -> None:
         self.token = token
@@ -113,12 +113,12 @@ class _Allowed:
         self.started = Below()
         words = by_env(program.image.shebang)
         self.goes_on = (*words, program.path, *program.argv[1:]) if words else ()
-        """What `#!/usr/bin/env node` executes next in the same process: a part of the same command."""
+        """The command that `#!/usr/bin/env node` executes next in the same process: a part of the same command."""
 
 
 def fields(program: Program) -> list[bytes]:
-    """Return a program as the line `P` carries it: path, directory, name, 1 for a view of its own, number of variables,
-    those, arguments."""
+    """Encode a program for the line `P`: path, directory, name, 1 for a view of its own, number of variables, those,
+    arguments."""
     return [program.path, program.directory, program.name, b"%d" % program.own_view, b"%d" % len(program.environment),
             *program.environment, *program.argv]
 
@@ -129,14 +129,14 @@ def _is_second_half(program: Program, allowed: _Allowed) -> bool:
 
 
 class ProgramGate:
-    """One agent's gate. `listener` is the filter's, `say` sends a line to the runner, `poll` is the keeper's own."""
+    """One agent's gate. `listener` is the filter's, `send` sends a line to the runner, `poll` is the supervisor's."""
 
-    def __init__(self, listener: int, agent: int, environment: Mapping[bytes, bytes], say: Callable[[str], None],
+    def __init__(self, listener: int, agent: int, environment: Mapping[bytes, bytes], send: Callable[[str], None],
                  poll: select.poll) -> None:
         self._listener = listener
         self._agent = agent
         self._base = environment
-        self._say = say
+        self._send = send
         self._poll = poll
         self._calls = calls()
         self._tokens = 0
@@ -151,7 +151,7 @@ class ProgramGate:
         self._own: _Allowed | None = None
         self._view: View = (0, 0, 0)
         self._denied: dict[tuple[int, int], tuple[bytes, ...]] = {}
-        """Arguments that the runner last refused to a process: it goes on along PATH with the same ones."""
+        """Arguments that the runner last refused to a process: its search along PATH continues with the same ones."""
         os.set_inheritable(listener, False)
         try:
             fcntl.ioctl(listener, SET_FLAGS, SYNC_WAKE_UP)
@@ -161,8 +161,8 @@ class ProgramGate:
 
     # --- the agent's own program ---
     def let_agent_start(self) -> None:
-        """Wait for the agent's own first program, which its config allows, and let it go on. Nothing if its process
-        ends before. Raises OSError."""
+        """Wait for the agent's own first program, which its config allows, and release it. Does nothing if its process
+        ends first. Raises OSError."""
         waiting = select.poll()
         waiting.register(self._listener, select.POLLIN)
         while True:
@@ -176,12 +176,12 @@ class ProgramGate:
             program = ProgramReader(tid, self._base, self._view).read(False, arguments)
             self._own = _Allowed(0, program, (tid, began(tid)), below=False)
         except (Unreadable, OSError):
-            pass  # Then nothing more than the one start is allowed.
+            pass  # Then only this one start is allowed.
         self._answer(notice, 0)
 
-    # --- what the keeper's poll reports ---
+    # --- events of the supervisor's poll ---
     def ready(self, number: int, happened: int) -> bool:
-        """Take what a descriptor of the poll reports; False if it is none of the gate's."""
+        """Handle an event of a descriptor; return False if it is not one of the gate's."""
         if number in self._watched:
             self._end(number)
             return True
@@ -197,7 +197,7 @@ class ProgramGate:
         return True
 
     def take(self, words: list[bytes]) -> None:
-        """Take the runner's answer. One for a start that is no longer held changes nothing."""
+        """Handle the runner's answer. One for a start that is no longer held changes nothing."""
         held = self._held.get(int(words[1])) if len(words) == 3 and words[1].isdigit() else None
         if held is None:
             return
@@ -214,7 +214,7 @@ class ProgramGate:
         self._let(held, below=words[2] == b"below")
 
     def stopped(self, pid: int, status: int) -> bool:
-        """Take a status of waitpid; False if it is of a process that ended."""
+        """Handle a status of waitpid; return False if its process has ended."""
         allowed = self._traced.get(pid)
         if allowed is not None:
             self._traced = {tid: one for tid, one in self._traced.items() if one is not allowed}
@@ -226,7 +226,7 @@ class ProgramGate:
         if allowed is not None and event == ptrace.EVENT_EXEC:
             self._compare(pid, allowed)
         elif allowed is not None:
-            self._report(allowed)  # This stop comes after the call: the kernel did not execute it.
+            self._report(allowed)  # The process stopped after the call: the kernel did not execute the program.
         try:
             ptrace.release(pid, 0 if event else os.WSTOPSIG(status))
         except OSError:
@@ -276,7 +276,7 @@ class ProgramGate:
             self._hold(notice, tid, program)
 
     def _goes_on(self, tid: int, program: Program) -> _Allowed | None:
-        """Find the allowed command that this start is the second half of."""
+        """Return the allowed command that this start continues, if any."""
         for allowed in (self._own, *self._allowed.values()):
             if allowed is not None and allowed.key[0] == tid and _is_second_half(program, allowed) \
                     and allowed.key[1] == began(tid):
@@ -285,7 +285,7 @@ class ProgramGate:
         return None
 
     def _still_held(self, notice: int, tid: int, program: Program) -> bool:
-        """Whether this is a start that is held already: a signal made the process call again (before Linux 5.19)."""
+        """Return whether this start is held already: a signal made the process repeat the call (before Linux 5.19)."""
         for held in self._held.values():
             if held.tid == tid and held.program == program and not self._is_valid(held.notice):
                 held.notice = notice
@@ -300,13 +300,13 @@ class ProgramGate:
         try:
             watch = os.pidfd_open(group_of(tid))
         except OSError:
-            self._answer(notice, errno.EAGAIN)  # It is gone, or no descriptor is left.
+            self._answer(notice, errno.EAGAIN)  # It is gone, or no descriptor is free.
             return
         self._tokens += 1
         self._held[self._tokens] = _Held(self._tokens, notice, tid, program, watch)
         self._waiting[watch] = self._tokens
         self._poll.register(watch, select.POLLIN)
-        self._say(f"P {self._tokens} {_encoded(fields(program))}")
+        self._send(f"P {self._tokens} {_encoded(fields(program))}")
 
     def _unhold(self, held: _Held) -> None:
         del self._held[held.token], self._waiting[held.watch]
@@ -315,10 +315,10 @@ class ProgramGate:
 
     def _drop(self, held: _Held) -> None:
         self._unhold(held)
-        self._say(f"V {held.token}")
+        self._send(f"V {held.token}")
 
     def _let(self, held: _Held, *, below: bool) -> None:
-        """Trace the process, let its call go on, and have it stop when that is over."""
+        """Trace the process, release its call, and make it stop afterwards."""
         try:
             if not self._is_valid(held.notice):
                 raise ProcessLookupError
@@ -327,7 +327,7 @@ class ProgramGate:
             ptrace.seize(held.tid)
         except OSError as failed:
             self._answer(held.notice, errno.EPERM)
-            self._say(f"V {held.token}")
+            self._send(f"V {held.token}")
             if failed.errno == errno.EPERM:
                 self._note("a program under a debugger, which cannot be compared with what was allowed")
             return
@@ -339,7 +339,7 @@ class ProgramGate:
             pass  # It has ended.
 
     def _compare(self, pid: int, allowed: _Allowed) -> None:
-        """Compare what is in place with what was allowed, before it runs."""
+        """Compare the program in place with the allowed one, before it runs."""
         try:
             ran = running(pid, self._base)
         except OSError:
@@ -347,7 +347,7 @@ class ProgramGate:
         if is_as_allowed(allowed.program, ran):
             self._watch(allowed)
             return
-        # As a command line that would run the same: the person who reads the report sees what differed.
+        # Shown as a command line with the same effect, so that the reader of the report sees the difference.
         moved = [b"--chdir=" + ran.directory] if ran.directory != allowed.program.directory else []
         variables = list(ran.environment) if ran.environment != allowed.program.environment else []
         other = [*([b"env"] if moved or variables else []), *moved, *variables, path_of(pid),
@@ -356,12 +356,12 @@ class ProgramGate:
             os.kill(pid, signal.SIGKILL)
         except OSError:
             pass
-        self._say(f"M {allowed.token} {_encoded(other)}")
+        self._send(f"M {allowed.token} {_encoded(other)}")
         self._report(allowed)
 
-    # --- what runs ---
+    # --- running programs ---
     def _above(self, tid: int) -> _Allowed | None:
-        """Find the allowed program in whose tree a thread is. Raises OSError if it is gone."""
+        """Return the allowed program whose tree contains a thread. Raises OSError if it is gone."""
         if not any(one.below for one in self._allowed.values()):
             return None
         pid = group_of(tid)
@@ -398,7 +398,7 @@ class ProgramGate:
 
     def _report(self, allowed: _Allowed) -> None:
         if allowed.token:  # The agent's own first program has none.
-            self._say(f"X {allowed.token} {_encoded(allowed.started.fields())}")
+            self._send(f"X {allowed.token} {_encoded(allowed.started.fields())}")
 
     # --- the kernel ---
     def _is_valid(self, notice: int) -> bool:
@@ -409,7 +409,7 @@ class ProgramGate:
         return True
 
     def _answer(self, notice: int, number: int) -> None:
-        """Let a start go on, or fail it with an errno; nothing if its process is gone."""
+        """Release a start, or fail it with an errno; does nothing if its process is gone."""
         reply = bytearray(struct.pack("=QqiI", notice, 0, -number, 0 if number else CONTINUE))
         try:
             fcntl.ioctl(self._listener, SEND, reply, True)
@@ -420,7 +420,7 @@ class ProgramGate:
     def _note(self, why: str) -> None:
         self._notes += 1
         if self._notes <= MAX_NOTES:
-            self._say(f"N {_encoded([why.encode()])}")
+            self._send(f"N {_encoded([why.encode()])}")
 
 
 def _encoded(parts: list[bytes]) -> str:

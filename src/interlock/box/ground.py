@@ -1,9 +1,9 @@
-"""Which walls this host can raise, by raising them (H-15), and whether it can hold programs (H-16).
+"""Find out which walls this host supports, by raising them (H-15), and whether it can hold programs (H-16).
 
-A program of its own: `python -I -S ground.py DIRECTORY`.
+A separate program: `python -I -S ground.py DIRECTORY`.
 """
 
-# Started without `site`, and quick: no pathlib.
+# Started without `site`, for speed: no pathlib.
 # ruff: noqa: PTH100, PTH101, PTH102, PTH106, PTH110, PTH118, PTH120, PTH123, PTH208, SIM105
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
 PROGRAMS = "programs"
 OVERLAY = "overlay"
 KINDS = ("namespace", "landlock")
-"""The stronger one first: with a namespace, what is made after the start is seen, and names are hidden, too."""
+"""The stronger one first: a namespace also hides names, and covers files that are created later."""
 KINDS_OF_A_BARE_ROOT = ("landlock", "namespace")
 """For root without CAP_SYS_ADMIN, as in most containers. It gets a mount namespace only inside a user namespace with
-one user id, in which a package manager cannot become another user."""
+one user id, in which a package manager cannot switch to another user."""
 
 
 NETWORK = "network"
-"""A namespace with a network of its own (H-19)."""
+"""A separate network namespace (H-19)."""
 
 
 def preferred(user: int, *, administers: bool) -> tuple[str, ...]:
-    """Return the kinds of walls in the order in which an agent gets them. `user` is the runner's effective id,
-    `administers` whether it has CAP_SYS_ADMIN. Pure."""
+    """Return the kinds of walls in order of preference. `user` is the runner's effective id, `administers` whether it
+    has CAP_SYS_ADMIN. Pure."""
     return KINDS_OF_A_BARE_ROOT if user == 0 and not administers else KINDS
 
 
 def tried(kind: str, directory: str) -> str:
-    """Raise a wall before a directory in a process of its own, and look whether a file in it can still be opened; for
-    NETWORK, whether there is an interface beside loopback. Returns "" if not, else why there is no such wall."""
+    """Raise a wall around a directory in a child process, and check whether a file in it can still be opened; for
+    NETWORK, whether there is an interface beside loopback. Returns "" if the wall holds, else why not."""
     return _in_child(lambda: _wall(kind, directory))
 
 
 def tried_overlay(directory: str) -> str:
-    """Cover a directory by an overlay, write through it, and look where that went. Returns "" if it went to the upper
-    directory alone, else why nothing can be staged."""
+    """Cover a directory by an overlay, and write through it. Returns "" if the file went to the upper directory alone,
+    else why changes cannot be staged."""
     for name in ("lower", "upper", "work"):
         os.mkdir(os.path.join(directory, name))
     paths = [os.fsencode(os.path.join(directory, name)) for name in ("lower", "upper", "work")]
     why = _in_child(lambda: _overlay(paths))
     try:
-        os.chmod(os.path.join(directory, "work", "work"), 0o700)  # It has no mode, and could not be removed.
+        os.chmod(os.path.join(directory, "work", "work"), 0o700)  # It has no permissions, and could not be removed.
     except OSError:
         pass
     if why:
         return why
     if os.path.exists(os.path.join(directory, "upper", "probe")):
-        return "" if not os.listdir(paths[0]) else "the kernel accepts it, and writes to the workspace"
-    return "the kernel accepts it, and stages nothing"
+        return "" if not os.listdir(paths[0]) else "the kernel accepts it, but writes to the workspace"
+    return "the kernel accepts it, but stages nothing"
 
 
 def _wall(kind: str, directory: str) -> str:
@@ -64,12 +64,12 @@ def _wall(kind: str, directory: str) -> str:
     raise_walls([b"namespace" if network else kind.encode(), b"h" + os.fsencode(directory),
                  *([b"n-1:"] if network else [])])
     if network and interfaces() != ["lo"]:
-        return "the kernel accepts it, and other interfaces are there"
+        return "the kernel accepts it, but other interfaces are there"
     try:
         os.close(os.open(os.path.join(directory, "probe"), os.O_RDONLY))
     except OSError:
         return ""
-    return "the kernel accepts it, and hides nothing"
+    return "the kernel accepts it, but hides nothing"
 
 
 def _overlay(paths: list[bytes]) -> str:
@@ -89,7 +89,7 @@ def _in_child(attempt: Callable[[], str]) -> str:
     if pid == 0:
         try:
             os.write(report_end, attempt().encode())
-        except BaseException as failed:  # noqa: BLE001 - whatever it is, it is the reason
+        except BaseException as failed:  # noqa: BLE001 - any error is the reason
             os.write(report_end, (getattr(failed, "strerror", None) or str(failed) or "failed").encode())
         finally:
             os._exit(0)
@@ -101,8 +101,8 @@ def _in_child(attempt: Callable[[], str]) -> str:
 
 
 def tried_holding(kind: str, directory: str) -> str:
-    """Start a program behind a wall in a process of its own, have it start another one, and hold, trace and compare
-    that. Returns "" if all of it can be done, else why not."""
+    """Start a program behind a wall in a child process, let it start another one, and hold, trace and compare that.
+    Returns "" if all of it works, else why not."""
     from interlock.box.trial import hold_one
 
     try:

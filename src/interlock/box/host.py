@@ -1,4 +1,4 @@
-"""What this host can do, asked once in a process of its own (H-15)."""
+"""The capabilities of this host, found out once in a child process (H-15)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from interlock.box.spec import BoxSpec
 from interlock.box.walls import Kind
 
 TRY_TIMEOUT_S = 20.0
-"""A host that has not answered within this time counts as one without walls."""
+"""A host that has not answered within this counts as one without walls."""
 
 
 class Host(NamedTuple):
-    """The walls that hold here, the best one first, and why each other one does not."""
+    """The walls that work here, the best one first, and why the others do not."""
 
     kinds: tuple[Kind, ...]
     missing: dict[str, str] = {}  # noqa: RUF012 - never changed in place
@@ -30,7 +30,7 @@ class Host(NamedTuple):
     """Why changes cannot be staged here (H-17); "" if they can."""
 
     def choose(self, spec: BoxSpec) -> Kind:
-        """Return the wall that an agent gets; `none` if there is none of the wanted kind, or if none is wanted."""
+        """Return the wall for an agent; `none` if the wanted kind is missing, or none is wanted."""
         if spec.walls == "best" and spec.changes == "staged":
             return "namespace" if "namespace" in self.kinds else "none"
         if spec.walls == "best" and spec.network != "all" and self.network is None and "namespace" in self.kinds:
@@ -41,7 +41,7 @@ class Host(NamedTuple):
 
     @property
     def why_none(self) -> str | None:
-        """Return one sentence on why no wall holds here; None if one does."""
+        """Return one sentence on why no wall works here; None if one does."""
         if self.kinds:
             return None
         if "platform" in self.missing:
@@ -51,10 +51,10 @@ class Host(NamedTuple):
 
 
 def survey(parent: str | None = None) -> Host:
-    """Try each wall, and an overlay, on a directory made for it in `parent`, else where temporary files are, in some
-    50 ms. Never raises."""
+    """Try each wall, and an overlay, on a new directory in `parent`, else among the temporary files, in some 50 ms.
+    Never raises."""
     if sys.platform != "linux":
-        return Host((), {"platform": "walls need Linux; here agents can read whatever the runner's user can"})
+        return Host((), {"platform": "walls need Linux; here agents can read every file of the runner's user"})
     try:
         with tempfile.TemporaryDirectory(prefix=".interlock-walls-", dir=parent) as directory:
             Path(directory, "probe").touch()

@@ -1,4 +1,4 @@
-"""The few system calls of walls and capabilities, by ctypes. Imported by the keeper, so only the quick modules."""
+"""The few system calls of walls and capabilities, by ctypes. Imported by the supervisor, so it imports little."""
 
 # Imported between fork and exec: no contextlib.
 # ruff: noqa: SIM105
@@ -17,7 +17,7 @@ MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x8_0000
 PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 23, 24, 38, 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 SYS_MOUNT_SETATTR = 442
-"""The same number on every architecture, as are those of Landlock."""
+"""The same number on every architecture, as for Landlock's."""
 AT_FDCWD = -100
 AT_RECURSIVE = 0x8000
 MOUNT_ATTR_RDONLY = 1
@@ -28,12 +28,13 @@ CAP_SYS_ADMIN, CAP_SYS_BOOT, CAP_MKNOD, CAP_MAC_OVERRIDE, CAP_MAC_ADMIN = 21, 22
 CAP_SYSLOG, CAP_PERFMON, CAP_BPF, CAP_CHECKPOINT_RESTORE = 34, 38, 39, 40
 THROUGH_WALLS = (CAP_DAC_READ_SEARCH, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_BOOT,
                  CAP_MKNOD, CAP_MAC_OVERRIDE, CAP_MAC_ADMIN, CAP_SYSLOG, CAP_PERFMON, CAP_BPF, CAP_CHECKPOINT_RESTORE)
-"""What root loses behind a wall, since each is a way around it: to unmount, to open files by handle, to read another
-process's memory or a disk's device, to load code into the kernel. Changing owners, users and the network stays, so a
-package manager works."""
+"""Capabilities that root loses behind a wall, since each bypasses it: to unmount, to open files by handle, to read
+another process's memory or a disk's device, to load code into the kernel. Changing owners, users and the network stays,
+so a package manager works."""
 CAP_NET_ADMIN, CAP_NET_RAW = 12, 13
 THROUGH_NETWORK = (CAP_NET_ADMIN, CAP_NET_RAW)
-"""What root loses beside these in a network of its own: with the first it could lead an interface into the host's."""
+"""Capabilities that root also loses in a network of its own: the first can move an interface into the host's network.
+"""
 LAST_CAPABILITY = 63
 
 
@@ -66,12 +67,12 @@ def syscall(number: int, *arguments: object) -> int:
 
 
 def unshare(flags: int) -> None:
-    """unshare(2). Raises OSError."""
+    """Call unshare(2). Raises OSError."""
     checked(_libc.unshare(flags))
 
 
 def mount(source: bytes | None, target: bytes, kind: bytes | None, flags: int, data: bytes | None = None) -> None:
-    """mount(2). Raises OSError."""
+    """Call mount(2). Raises OSError."""
     checked(_libc.mount(source, target, kind, ctypes.c_ulong(flags), data))
 
 
@@ -84,25 +85,25 @@ def set_read_only(path: bytes, *, read_only: bool = True, recursive: bool = Fals
 
 
 def prctl(option: int, value: int, third: int = 0) -> int:
-    """prctl(2). Raises OSError."""
+    """Call prctl(2). Raises OSError."""
     return checked(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(third), ctypes.c_ulong(0),
                                ctypes.c_ulong(0)))
 
 
 def has_capability(number: int) -> bool:
-    """Whether this process can use a capability now."""
+    """Return whether this process can use a capability now."""
     words = _capabilities()
     return bool(words[number // 32].effective >> number % 32 & 1)
 
 
 def drop_capabilities(numbers: tuple[int, ...]) -> None:
-    """Give capabilities up for good: this process and what it executes never have them again. Raises OSError."""
+    """Drop capabilities permanently, for this process and the programs that it executes. Raises OSError."""
     for number in numbers:
         try:
             if prctl(PR_CAPBSET_READ, number) == 1:
                 prctl(PR_CAPBSET_DROP, number)
         except OSError:
-            break  # The kernel knows none from here on, or this process has no capability to give up.
+            break  # The kernel has no further ones, or this process has no capability to drop.
     try:
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     except OSError:

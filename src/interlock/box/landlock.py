@@ -1,11 +1,11 @@
 """Walls by Landlock (H-15). Runs between fork and exec.
 
-Landlock only ever allows: a right that is given to a directory holds for all below it, and nothing takes it back there.
-So a hidden path is left out, and each entry beside it and beside the directories above it is allowed by itself. What is
-made later directly in one of those directories was not there to be allowed, and cannot be opened. Names can be listed
+Landlock only allows: a right that is granted to a directory applies to everything below it, and cannot be revoked
+there. So a hidden path is omitted, and each entry beside it and beside the directories above it is allowed separately.
+Files created later directly in one of those directories were not allowed, and cannot be opened. Names can be listed
 everywhere; contents cannot.
 
-A process behind Landlock cannot mount, and cannot look into a process that is not behind it (ptrace, /proc/PID/mem,
+A process behind Landlock cannot mount, and cannot access a process that is not behind it (ptrace, /proc/PID/mem,
 environ, root, fd), not even as root. From Linux 6.12 on it cannot signal one either, see `scope`.
 """
 
@@ -28,12 +28,12 @@ _FIRST_RIGHTS = (1 << 13) - 1
 _OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 _READING = EXECUTE | READ_FILE | READ_DIR
 REFER_FROM, TRUNCATE_FROM = 2, 3
-"""The ABI that brought each. Before ABI 2 nothing can be moved or linked from one directory to another; before ABI 3 a
-file that cannot be opened can still be truncated. ABI 6 (signals, abstract sockets) is what `scope` uses; ABI 4
-(network), 5 (devices) and 7 (logging) bring nothing that these walls use."""
+"""The ABI that introduced each. Before ABI 2 files cannot be moved or linked between directories; before ABI 3 a file
+that cannot be opened can still be truncated. ABI 6 (signals, abstract sockets) is used by `scope`; ABI 4 (network), 5
+(devices) and 7 (logging) add nothing that these walls use."""
 ALWAYS_WRITABLE = (b"/proc", b"/dev")
 KEPT_FROM_ROOT = (b"/proc", b"/sys")
-"""Whole, since each process's directory in /proc is made with it: none that comes later could be opened otherwise."""
+"""Allowed whole: a process's directory in /proc is created with it, so later ones could not be opened otherwise."""
 
 
 class _PathBeneath(ctypes.Structure):
@@ -43,7 +43,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def rights(version: int) -> int:
-    """Return every access right to files of an ABI, but those to device nodes' own operations."""
+    """Return every file access right of an ABI, except those of device nodes' own operations."""
     found = _FIRST_RIGHTS
     if version >= REFER_FROM:
         found |= REFER
@@ -53,7 +53,7 @@ def rights(version: int) -> int:
 
 
 def raise_landlock(hidden: list[bytes], read_only: list[bytes], writable: list[bytes] | None) -> None:
-    """Restrict this process and all that it starts. Raises OSError."""
+    """Restrict this process and all its descendants. Raises OSError."""
     version = abi()
     handled = rights(version)
     ruleset = create_ruleset(version, handled)
@@ -78,10 +78,10 @@ def raise_landlock(hidden: list[bytes], read_only: list[bytes], writable: list[b
 
 
 def plan(special: dict[bytes, int], usual: int) -> list[tuple[bytes, int]]:
-    """Return which paths are allowed what: `usual`, but for those of `special` and all below each of them.
+    """Return the rights of each path: `usual`, except for those of `special` and everything below each of them.
 
-    A right of a path holds for all below it, so a directory above a path with fewer rights is not allowed itself: each
-    of its entries is. Symbolic links are passed over, since where they lead is allowed, or not, in its own place.
+    A right of a path applies to everything below it, so a directory above a path with fewer rights is not allowed
+    itself, but each of its entries is. Symbolic links are skipped, since their target is allowed, or not, by itself.
     """
     found: list[tuple[bytes, int]] = []
     above = {path[:end] or b"/" for path in special for end in range(len(path)) if path[end:end + 1] == b"/"}
@@ -99,7 +99,7 @@ def plan(special: dict[bytes, int], usual: int) -> list[tuple[bytes, int]]:
             continue
         if allowed:
             found.append((path, allowed))
-        # Below an allowed path only more can be allowed.
+        # Below an allowed path rights can only be added.
         found += [(there, special[there]) for there in below if special[there] & ~allowed]
     return found
 
@@ -113,7 +113,7 @@ def _entries(directory: bytes) -> list[bytes]:
 
 class _Rules:
     """Adds rules to a ruleset. A directory above a hidden path may have thousands of entries, each with a rule of its
-    own, so the call is prepared once and a rule of the wrong kind raises nothing."""
+    own, so the call is prepared once, and a rule of the wrong kind does not raise."""
 
     def __init__(self, ruleset: int) -> None:
         self._ruleset = ruleset
@@ -123,13 +123,13 @@ class _Rules:
         self._call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
 
     def allow(self, path: bytes, allowed: int) -> None:
-        """Allow a path and all below it so much. Raises OSError if the kernel refuses a rule that it should take."""
+        """Allow a path and everything below it these rights. Raises OSError if the kernel refuses a valid rule."""
         try:
             beneath = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            return  # It went away, or nothing below it is this user's to open.
+            return  # It was removed, or this user cannot open anything below it.
         try:
-            # The kernel takes no rights to directories for a file.
+            # The kernel rejects directory rights for a file.
             if not self._add(beneath, allowed) and allowed & _OF_A_FILE:
                 kernel.checked(0 if self._add(beneath, allowed & _OF_A_FILE) else -1)
         finally:

@@ -1,11 +1,11 @@
-"""A network of the agent's own, with loopback alone (H-19). Runs between fork and exec, in the new namespace.
+"""A network of the agent's own, with only loopback (H-19). Runs between fork and exec, in the new namespace.
 
-A socket belongs to the network namespace that it was made in. So the agent's process makes the listeners before it
-becomes the agent, and hands them to the runner: what the agent connects to there is accepted outside, by the runner's
-proxy, and no route, interface or forwarder leads out of the namespace.
+A socket belongs to the network namespace that created it. So the agent's process creates the listeners before it
+becomes the agent, and sends them to the runner: the runner's proxy accepts the agent's connections outside, and no
+route, interface or forwarder leads out of the namespace.
 
-Sockets of other families than those of addresses, files and routing are refused, since AF_VSOCK and its like know no
-network namespaces; so is io_uring, which makes sockets past this filter.
+Sockets of other families than addresses, files and routing are refused, since AF_VSOCK and similar ones ignore network
+namespaces; so is io_uring, which creates sockets past this filter.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IO_URING_SETUP = 425
 
 
 class SocketSyscalls(NamedTuple):
-    """One architecture: its number, `socket`, its 32-bit sibling, and the calls of that one that make sockets."""
+    """One architecture: its number, `socket`, its 32-bit sibling, and the sibling's calls that create sockets."""
 
     arch: int
     socket: int
@@ -51,8 +51,8 @@ CALLS = {
 
 
 def cut_off(handover: int, ports: list[int]) -> None:
-    """Set up this process's new network namespace: loopback, and a listener for each port, handed over by the socket
-    with that descriptor, which is closed. Raises OSError."""
+    """Set up this process's new network namespace: loopback, and a listener for each port, sent over the socket with
+    that descriptor, which is closed. Raises OSError."""
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM | _socket.SOCK_CLOEXEC)
     try:
         fcntl.ioctl(probe.fileno(), SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
@@ -95,7 +95,7 @@ def refuse_families() -> None:
 
 
 def program(calls: SocketSyscalls) -> bytes:
-    """Return the filter as the kernel takes it, eight bytes an instruction. Pure."""
+    """Return the filter in the kernel's format, eight bytes per instruction. Pure."""
     compat = [(_LOAD, _NUMBER, ""), *((_EQUAL, number, "denied") for number in calls.compat_sockets),
               (_EQUAL, IO_URING_SETUP, "missing"), (_RETURN, ALLOW, "")]
     native = [(_LOAD, _NUMBER, ""), (_AT_LEAST, X32, "missing"), (_EQUAL, IO_URING_SETUP, "missing"),

@@ -1,4 +1,4 @@
-"""Texts and vectors in the memory of a process that the kernel holds (H-16). Runs in the keeper."""
+"""Read texts and vectors in the memory of a process that the kernel holds (H-16). Runs in the supervisor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import struct
 from collections.abc import Callable
 
 MAX_VECTOR_BYTES = 160 * 1024
-"""Arguments of one program, or its environment: with more it cannot be shown, and is refused (E2BIG)."""
+"""Limit of a program's arguments, or its environment: a longer one cannot be shown, and is refused (E2BIG)."""
 PAGE = 4096
-"""What is read at a time: the smallest page of any architecture, beyond whose end nothing may be mapped."""
+"""Size of one read: the smallest page of any architecture, beyond whose end nothing may be mapped."""
 POINTER = 8
 
 Read = Callable[[int, int], bytes]
-"""Memory at an address: at most so many bytes, fewer if the rest cannot be read."""
+"""Read memory at an address: at most that many bytes, fewer if the rest cannot be read."""
 
 
 class Unreadable(Exception):
@@ -26,16 +26,16 @@ class Unreadable(Exception):
 
 
 class ProcessMemory:
-    """The memory of one thread's process. Each page is read once, since a compiler's hundred arguments and
-    variables lie on a few pages. Call it as a `Read`, and close it."""
+    """The memory of one thread's process. Each page is read once, since a compiler's hundred arguments and variables
+    are on a few pages. Call it as a `Read`, and close it."""
 
     def __init__(self, tid: int) -> None:
-        """Open it. Raises OSError if the process is gone or belongs to somebody else."""
+        """Open it. Raises OSError if the process is gone or belongs to another user."""
         self._file = os.open(f"/proc/{tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         self._pages: dict[int, bytes] = {}
 
     def __call__(self, address: int, size: int) -> bytes:
-        """Return what is there up to the end of the page, at most `size` bytes; nothing if that is not mapped."""
+        """Return the bytes up to the end of the page, at most `size`; none if the page is not mapped."""
         begin = address % PAGE
         page = self._pages.get(address - begin)
         if page is None:
@@ -47,7 +47,7 @@ class ProcessMemory:
         return page[begin:begin + size]
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         os.close(self._file)
 
 
@@ -68,14 +68,14 @@ def text_at(read: Read, address: int, most: int) -> bytes:
 
 
 def vector_at(read: Read, address: int, most: int = MAX_VECTOR_BYTES) -> tuple[bytes, ...]:
-    """Read a list of texts that ends with a null pointer, byte for byte. Raises Unreadable: E2BIG past `most` bytes."""
+    """Read a list of texts that ends with a null pointer, unchanged. Raises Unreadable: E2BIG past `most` bytes."""
     if address == 0:
         return ()
     found: list[bytes] = []
     size = 0
     pointers = b""
     while True:
-        # To the end of the page, not pointer by pointer.
+        # Up to the end of the page, not pointer by pointer.
         at = address + POINTER * len(found) + len(pointers)
         piece = read(at, PAGE - at % PAGE)
         if not piece:

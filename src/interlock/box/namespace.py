@@ -1,12 +1,12 @@
-"""Walls by a mount namespace: what is hidden is covered by an empty directory (H-15). Runs between fork and exec.
+"""Walls by a mount namespace: hidden paths are covered by an empty directory (H-15). Runs between fork and exec.
 
-Root needs no more than the namespace. A plain user gets it inside a user namespace, in which that user and group are
-the only ones that have names: files of others show as no one's, and set-user-id programs (sudo) gain nothing. Both then
-lose the capabilities to take a cover off; a namespace that the agent makes itself has every cover locked.
+Root needs only the namespace. A plain user gets it inside a user namespace, in which only that user and group have
+names: other users' files appear as no one's, and set-user-id programs (sudo) gain nothing. Both then lose the
+capabilities to remove a cover; in a namespace that the agent creates itself every cover is locked.
 
-The same capabilities keep it out of processes beside it: the kernel lets a process look into another one (ptrace,
+The same capabilities keep it out of processes beside it: the kernel lets a process access another one (ptrace,
 /proc/PID/mem, environ, root, fd) only if it has all of the other's capabilities in the other's user namespace. Root's
-agents have the same ones, beside each other; the `scope` of each keeps them apart.
+agents all have the same ones; the `scope` of each keeps them apart.
 """
 
 # Imported between fork and exec, with paths as bytes: no pathlib.
@@ -19,19 +19,19 @@ from interlock.box import kernel
 from interlock.box.scope import raise_scope
 
 KEPT_FROM_ROOT = (b"/proc/sys", b"/proc/sysrq-trigger", b"/sys/kernel")
-"""Root's own files there name programs that the kernel runs outside of every namespace (core_pattern and its like)."""
+"""Root's files there name programs that the kernel runs outside of every namespace (core_pattern and similar ones)."""
 ALWAYS_WRITABLE = (b"/proc", b"/dev/shm")
 DEVICES = b"/dev"
 TERMINALS, MULTIPLEXER = b"/dev/pts", b"/dev/ptmx"
 MAX_DEVICE_DEPTH = 3
 FILE_TYPE, BLOCK_DEVICE = 0o170000, 0o060000
-"""As in `stat`, whose import would add to each start."""
+"""As in `stat`, whose import would slow down each start."""
 
 
 def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[bytes] | None, handover: int = -1,
                     ports: list[int] | None = None, staged: list[bytes] | None = None) -> None:
-    """Enter a new mount namespace and put the walls up; a path that does not exist has none. With `ports` the process
-    gets a network of its own as well, see `loopback`; `staged` are a workspace and the two directories of its overlay.
+    """Enter a new mount namespace and raise the walls; paths that do not exist are skipped. With `ports` the process
+    also gets a network of its own, see `loopback`; `staged` are a workspace and the two directories of its overlay.
     Raises OSError."""
     plain = not kernel.has_capability(kernel.CAP_SYS_ADMIN)
     user, group = os.geteuid(), os.getegid()
@@ -45,7 +45,7 @@ def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[
         from interlock.box.loopback import cut_off
 
         cut_off(handover, ports)
-    # What the host mounts later is still seen here; nothing that is mounted here is seen there.
+    # Later mounts of the host appear here; mounts made here do not appear in the host.
     kernel.mount(None, b"/", None, kernel.MS_REC | kernel.MS_SLAVE)
     if staged:
         from interlock.box.overlay import stage
@@ -62,13 +62,13 @@ def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[
         for path in KEPT_FROM_ROOT:
             _read_only(path)
     raise_scope()
-    # In a user namespace no capability reaches a file of another user, so none is missed.
+    # In a user namespace no capability applies to another user's file, so none is missed.
     lost = kernel.THROUGH_WALLS + (kernel.THROUGH_NETWORK if ports is not None else ())
     kernel.drop_capabilities(tuple(range(kernel.LAST_CAPABILITY + 1)) if plain else lost)
 
 
 def disks() -> list[bytes]:
-    """Return the block devices that this process may open: a hidden file's bytes are on one of them."""
+    """Return the block devices that this process may open: they contain a hidden file's bytes."""
     found: list[bytes] = []
     waiting = [(DEVICES, 1)]
     while waiting:
@@ -87,7 +87,7 @@ def disks() -> list[bytes]:
                     if block and (os.access(entry.path, os.R_OK) or os.access(entry.path, os.W_OK)):
                         found.append(entry.path)
             except OSError:
-                continue  # It went away while we looked.
+                continue  # It was removed meanwhile.
     return found
 
 
@@ -120,7 +120,7 @@ def _cover(path: bytes) -> None:
 
 
 def _own_terminals() -> None:
-    """Give the agent pseudo terminals of its own: on those of its user a person types, and reads what is shown."""
+    """Mount separate pseudo terminals for the agent: on its user's terminals a person types, and reads the screen."""
     if not os.path.isdir(TERMINALS) or not os.path.exists(MULTIPLEXER):
         return
     kernel.mount(b"interlock", TERMINALS, b"devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC,

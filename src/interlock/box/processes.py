@@ -1,6 +1,6 @@
-"""What /proc says of one process; a number may be used again, so a process is known by when it began, too (H-16)."""
+"""Read /proc of one process; numbers are reused, so a process is identified by its start time as well (H-16)."""
 
-# Imported by the keeper, which is to start quickly: no pathlib.
+# Imported by the supervisor, which must start quickly: no pathlib.
 # ruff: noqa: PTH115, PTH123
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import os
 
 
 def parent_and_start(pid: int) -> tuple[int, int]:
-    """Return a process's parent and when it began, in ticks since the host's start. Raises OSError."""
+    """Return a process's parent and its start time, in ticks since the host's start. Raises OSError."""
     with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
         found = stat.read(2048).rpartition(b")")[2].split()
     return int(found[1]), int(found[19])
 
 
 def began(pid: int) -> int:
-    """Return when a process began, in ticks since the host's start. Raises OSError."""
+    """Return a process's start time, in ticks since the host's start. Raises OSError."""
     return parent_and_start(pid)[1]
 
 
@@ -30,7 +30,7 @@ def group_of(tid: int) -> int:
 
 
 def path_of(pid: int) -> bytes:
-    """Return the file that a process runs, in words if it is gone."""
+    """Return the file that a process runs; a placeholder text if it is gone."""
     try:
         return os.readlink(f"/proc/{pid}/exe".encode())
     except OSError:

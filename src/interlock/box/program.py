@@ -1,6 +1,6 @@
-"""What a process is about to execute, read from its memory while the kernel holds it (H-16). Runs in the keeper."""
+"""Read what a process is about to execute, from its memory while the kernel holds it (H-16). Runs in the supervisor."""
 
-# Imported by the keeper, which is to start quickly: no pathlib.
+# Imported by the supervisor, which must start quickly: no pathlib.
 # ruff: noqa: PTH115, PTH116, PTH123
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from interlock.box.memory import ProcessMemory, Unreadable, text_at, vector_at
 
 MAX_PATH_BYTES = 4096
 MAX_INTERPRETERS = 5
-"""Scripts that run scripts, as the kernel counts them."""
+"""Nesting of scripts that run scripts, as the kernel counts it."""
 MAX_SHEBANG_BYTES = 256
-"""As much of a script's first line as the kernel reads."""
+"""Length of a script's first line that the kernel reads."""
 AT_EMPTY_PATH = 0x1000
 AT_SYMLINK_NOFOLLOW = 0x100
 SYS_OPENAT2 = 437
@@ -32,14 +32,14 @@ REACHING = frozenset((
     b"SSH_ASKPASS", b"VISUAL", b"_JAVA_OPTIONS",
 ))
 REACHING_BEGIN = (b"BASH_FUNC_", b"GIT_", b"LD_", b"PYTHON")
-"""Variables by which another program or library runs than the command line says."""
+"""Variables that make another program or library run than the command line shows."""
 HARMLESS = frozenset((b"", b"0", b"1", b"cat", b"true"))
-"""Values of such a variable that run nothing of anybody's."""
+"""Values of such a variable that run no other program."""
 
 
 class Image(NamedTuple):
     """A file that is executed. `shebang` are the words that the kernel puts before a script's path, the interpreter
-    first, empty if it is none; `interpreter` is that one's file."""
+    first, empty for other files; `interpreter` is the interpreter's file."""
 
     device: int
     inode: int
@@ -48,10 +48,10 @@ class Image(NamedTuple):
 
 
 class Program(NamedTuple):
-    """One held start. `name` is the program's bare name if that is what the agent's own PATH finds for it, else its
-    path without symbolic links; `environment` are the variables that reach further than the command line and differ
-    from those that the agent was started with. With `own_view` the process has mounts or a
-    root of its own: each path may then be another file than elsewhere."""
+    """One held start. `name` is the program's bare name if the agent's own PATH finds it by that, else its path without
+    symbolic links; `environment` are the variables that change what the command line does and differ from those that
+    the agent was started with. With `own_view` the process has mounts or a root of its own: each path may then be
+    another file than elsewhere."""
 
     path: bytes
     argv: tuple[bytes, ...]
@@ -63,7 +63,7 @@ class Program(NamedTuple):
 
 
 class StartedProgram(NamedTuple):
-    """What is counted of a program below an allowed one. `name` is the last part of the path that was found."""
+    """The counted part of a program below an allowed one. `name` is the last part of the path that was found."""
 
     path: bytes
     argv: tuple[bytes, ...]
@@ -73,12 +73,12 @@ class StartedProgram(NamedTuple):
 
 T = TypeVar("T")
 View = tuple[int, int, int]
-"""Mount namespace, and the device and inode of the root: a path is the same file for all who have the same three."""
+"""Mount namespace, and device and inode of the root: with the same three a path is the same file."""
 
 
 class RunningProgram(NamedTuple):
     """What a process runs: device and inode of the file, the command line with a NUL after each word, the directory,
-    and the variables that reach further than the command line."""
+    and the variables that change what the command line does."""
 
     file: tuple[int, int]
     line: bytes
@@ -91,8 +91,8 @@ class _How(ctypes.Structure):
 
 
 def reaching(environment: tuple[bytes, ...], base: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
-    """Return the variables that make another program or library run than the command line says, if they differ from
-    `base`. A PATH of directories that `base` or the system has anyway is none. Pure."""
+    """Return the variables that make another program or library run than the command line shows, if they differ from
+    `base`. A PATH of directories that are in `base` or the system's is not included. Pure."""
     found: list[bytes] = []
     for one in environment:
         name, _, value = one.partition(b"=")
@@ -106,13 +106,13 @@ def reaching(environment: tuple[bytes, ...], base: Mapping[bytes, bytes]) -> tup
 
 
 def expected(image: Image, path: bytes, argv: tuple[bytes, ...]) -> bytes:
-    """Return what /proc/PID/cmdline holds once this has been executed. Pure."""
+    """Return the content of /proc/PID/cmdline after this has been executed. Pure."""
     words = (*image.shebang, path, *argv[1:]) if image.shebang else (argv or (b"",))
     return b"".join(word + b"\0" for word in words)
 
 
 def shebang(head: bytes) -> tuple[bytes, ...]:
-    """Return a script's interpreter and its one argument, as the kernel takes its first line apart. Pure."""
+    """Return a script's interpreter and its one argument, parsed from its first line as in the kernel. Pure."""
     if not head.startswith(b"#!"):
         return ()
     line = head[2:].split(b"\n", 1)[0].strip(b" \t")
@@ -142,7 +142,7 @@ class ProgramReader:
         self._root = -1
 
     def read(self, at: bool, arguments: tuple[int, ...]) -> Program:
-        """Read the call: `at` tells execveat from execve. Raises Unreadable, and OSError if the process is gone."""
+        """Read the call; `at` means execveat. Raises Unreadable, and OSError if the process is gone."""
 
         def whole(memory: ProcessMemory, file: int, found: bytes, started: StartedProgram) -> Program:
             image = self._image(file)
@@ -154,7 +154,7 @@ class ProgramReader:
         return self._opened(at, arguments, whole)
 
     def started(self, at: bool, arguments: tuple[int, ...]) -> StartedProgram:
-        """Read as much of the call as counting it takes, for what starts below an allowed program. Raises as `read`."""
+        """Read only what counting needs, for a start below an allowed program. Raises as `read`."""
         return self._opened(at, arguments, lambda _memory, _file, _found, started: started)
 
     def _opened(self, at: bool, arguments: tuple[int, ...],
@@ -168,7 +168,7 @@ class ProgramReader:
             file, found = self._open(path, directory, dirfd, flags)
             try:
                 argv = vector_at(memory, argv_at)
-                if not path.startswith(b"/") and _signed(dirfd) != kernel.AT_FDCWD:  # As the kernel calls it then.
+                if not path.startswith(b"/") and _signed(dirfd) != kernel.AT_FDCWD:  # The kernel's own name for it.
                     path = b"/dev/fd/%d" % _signed(dirfd) + (b"/" + path if path else b"")
                 return result(memory, file, found,
                               StartedProgram(path, argv, directory, posixpath.basename(found)))
@@ -180,8 +180,8 @@ class ProgramReader:
                 os.close(self._root)
 
     def _open(self, path: bytes, directory: bytes, dirfd: int, flags: int) -> tuple[int, bytes]:
-        """Open what the kernel would execute, and return it with its path. Raises Unreadable with the kernel's errno
-        for what it would not execute: a search along PATH asks nothing."""
+        """Open the file that the kernel would execute, and return it with its path. Raises Unreadable with the kernel's
+        errno for a file that it would reject: a search along PATH causes no question."""
         dirfd = _signed(dirfd)
         try:
             if not path:
@@ -203,7 +203,7 @@ class ProgramReader:
         return file, found
 
     def _open_in_root(self, path: bytes, no_follow: int = 0) -> int:
-        """Open a path as the process itself would, symbolic links followed below its own root. Raises OSError."""
+        """Open a path as the process itself would, following symbolic links below its own root. Raises OSError."""
         for own in (b"/proc/self/", b"/proc/thread-self/"):
             if path.startswith(own):
                 path = b"/proc/%d/" % self.tid + path[len(own):]
@@ -213,7 +213,7 @@ class ProgramReader:
                                   ctypes.c_size_t(ctypes.sizeof(how)))
         except OSError as failed:
             if failed.errno == errno.EXDEV and path.startswith(b"/proc/"):
-                return os.open(path, os.O_PATH | os.O_CLOEXEC)  # A link of the kernel's own, to an open file.
+                return os.open(path, os.O_PATH | os.O_CLOEXEC)  # The kernel's own link to an open file.
             raise
 
     def _image(self, file: int) -> Image:
@@ -272,7 +272,7 @@ def _head(file: int) -> bytes:
     try:
         opened = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
-        return b""  # It may be executed and not read: no script, then.
+        return b""  # It can be executed but not read: so it is not a script.
     try:
         return os.pread(opened, MAX_SHEBANG_BYTES, 0)
     finally:
@@ -290,7 +290,7 @@ def running(pid: int, base: Mapping[bytes, bytes]) -> RunningProgram:
 
 
 def is_as_allowed(program: Program, ran: RunningProgram) -> bool:
-    """Return whether what runs is what was allowed. Pure."""
+    """Return whether the running program is the allowed one. Pure."""
     image = program.image
     file = image.interpreter if image.shebang else (image.device, image.inode)
     return ran == RunningProgram(file or (0, 0), expected(image, program.path, program.argv), program.directory,

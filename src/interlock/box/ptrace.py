@@ -1,4 +1,4 @@
-"""The few calls of ptrace(2) by which a started program is stopped before its first instruction (H-16)."""
+"""The few calls of ptrace(2) that stop a started program before its first instruction (H-16)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 OPTION_TRACE_EXEC, OPTION_EXIT_KILL = 0x10, 0x10_0000
 EVENT_EXEC, EVENT_STOP = 4, 128
 WAIT_ALL = 0x4000_0000
-"""`__WALL`: a traced thread that leads no group is waited for, too."""
+"""`__WALL`: wait for traced threads that lead no group, too."""
 
 
 def _ptrace(request: int, pid: int, data: int = 0) -> None:
@@ -23,20 +23,20 @@ def _ptrace(request: int, pid: int, data: int = 0) -> None:
 
 def seize(tid: int) -> None:
     """Trace a thread without stopping it, until its next exec; it is killed if this process ends. Raises OSError: EPERM
-    if somebody traces it already, ESRCH if it is gone."""
+    if another process traces it already, ESRCH if it is gone."""
     _ptrace(PTRACE_SEIZE, tid, OPTION_TRACE_EXEC | OPTION_EXIT_KILL)
 
 
 def interrupt(tid: int) -> None:
-    """Have a traced thread stop when its system call is over. Raises OSError."""
+    """Make a traced thread stop after its system call. Raises OSError."""
     _ptrace(PTRACE_INTERRUPT, tid)
 
 
 def release(tid: int, signal_number: int = 0) -> None:
-    """Let a stopped thread go on untraced, with the signal that stopped it. Raises OSError."""
+    """Let a stopped thread continue untraced, with the signal that stopped it. Raises OSError."""
     _ptrace(PTRACE_DETACH, tid, signal_number)
 
 
 def event(status: int) -> int:
-    """Return which ptrace event a status of waitpid stands for, 0 for a signal that is about to be delivered."""
+    """Return the ptrace event of a status of waitpid, 0 for a signal that is about to be delivered."""
     return status >> 16

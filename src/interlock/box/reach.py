@@ -1,4 +1,4 @@
-"""Which hosts a boxed agent may reach, by name, and at which addresses (H-19). Pure."""
+"""The hosts that a boxed agent may reach, by name, and the allowed addresses (H-19). Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 PROXY_PORT = 7419
-"""Where the agent finds the proxy, on the loopback of its own network."""
+"""Port of the proxy, on the loopback of the agent's own network."""
 TLS_PORT = 443
 MAX_ENTRIES = 64
 MAX_NAME_CHARS = 253
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 _TRANSLATED = tuple(IPv6Network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
-"""IPv6 addresses that hold an IPv4 one, which may be any."""
+"""IPv6 addresses that contain an IPv4 address, which may be any."""
 
 
 class Endpoint(NamedTuple):
-    """A host and a port that may be reached. `tls`: the first bytes must name the same host. `anywhere`: its name comes
-    from the config as where a model is, so it may lead to a private or loopback address."""
+    """A host and a port that may be reached. `tls`: the first bytes must name the same host. `anywhere`: the config
+    names it as a model's host, so its name may resolve to a private or loopback address."""
 
     host: str
     port: int
@@ -32,13 +32,13 @@ class Endpoint(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """All that an agent may reach; nothing else is. `ports` are open to any public host by name."""
+    """The hosts that an agent may reach; all others are refused. `ports` are open to any public host by name."""
 
     endpoints: tuple[Endpoint, ...] = ()
     ports: tuple[int, ...] = ()
 
     def find(self, host: str, port: int) -> Endpoint | None:
-        """Return the endpoint that allows a host (as `normal` gives it) and port; None if nothing does."""
+        """Return the endpoint that allows a host (in the form of `normal`) and port; None if there is none."""
         for endpoint in self.endpoints:
             if (endpoint.host, endpoint.port) == (host, port):
                 return endpoint
@@ -61,20 +61,20 @@ class Reach(NamedTuple):
 
 
 def normal(host: str) -> str | None:
-    """Return a host in its one spelling: lower case, no last dot, an address as `ipaddress` writes it; None if it is
-    neither a name nor an address."""
+    """Return the canonical spelling of a host: lower case, no trailing dot, an address as `ipaddress` writes it; None
+    if it is neither a name nor an address."""
     address = address_of(host)
     if address is not None:
         return str(address)
     name = host.lower().removesuffix(".")
     if len(name) > MAX_NAME_CHARS or _NAME.fullmatch(name) is None:
         return None
-    # What a resolver may read as an address in another spelling (0x7f.1, 2130706433) is not a name.
+    # A text that a resolver may read as an address in another spelling (0x7f.1, 2130706433) is not a name.
     return None if re.fullmatch(r"(0x[0-9a-f]*|[0-9]+)", name.rsplit(".", 1)[-1]) else name
 
 
 def address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that a host is; None for a name."""
+    """Return the address of a host that is one; None for a name."""
     try:
         return ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -82,13 +82,13 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback_name(host: str) -> bool:
-    """Whether a host is this machine's loopback by its spelling."""
+    """Return whether a host's spelling means this machine's loopback."""
     address = address_of(host)
     return host == "localhost" or host.endswith(".localhost") or (address is not None and address.is_loopback)
 
 
 def is_public(text: str) -> bool:
-    """Whether an address leads to the public network: not to this machine, its neighbours or a cloud's metadata."""
+    """Return whether an address is public: not this machine's, a private network's or a cloud's metadata service."""
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
@@ -99,12 +99,12 @@ def is_public(text: str) -> bool:
 
 
 def may_connect(endpoint: Endpoint, address: str) -> bool:
-    """Whether an endpoint's host may be reached at an address that its name led to."""
+    """Return whether an endpoint's host may be reached at an address of its name."""
     return endpoint.anywhere or is_public(address) or address_of(endpoint.host) is not None
 
 
 def from_url(url: str) -> Endpoint:
-    """Read a model's base URL. Raises ValueError with one clause."""
+    """Parse a model's base URL. Raises ValueError with one clause."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     host = normal(parts.hostname or "")
     if parts.scheme not in ("http", "https") or host is None:
@@ -114,7 +114,7 @@ def from_url(url: str) -> Endpoint:
 
 
 def from_entries(entries: Iterable[str]) -> Reach:
-    """Read a list of the config: hosts (`api.example.com`, at port 443), hosts with a port, ports. Raises ValueError
+    """Parse a list of the config: hosts (`api.example.com`, at port 443), hosts with a port, ports. Raises ValueError
     with one sentence."""
     endpoints: list[Endpoint] = []
     ports: list[int] = []

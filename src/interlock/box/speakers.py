@@ -1,7 +1,7 @@
 """Sockets of programs that would act for a boxed agent: sign with its user's keys, start containers or services (H-15).
 
-A wall keeps the agent from files; such a program opens them for it. Behind Landlock they stay open: it limits what is
-done with files, and does not decide on a connection to a socket by its path.
+A wall blocks files, which such a program could open for the agent. Behind Landlock the sockets stay open: it limits
+access to files, and does not restrict connections to a socket by its path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAMED: Mapping[Speaker, tuple[str, ...]] = {
     "dbus": ("DBUS_SESSION_BUS_ADDRESS",),
     "tmux": ("TMUX",),
 }
-"""Variables that hold a path, or an address with one."""
+"""Variables that contain a path, or an address with one."""
 _PLACES: Mapping[Speaker, tuple[str, ...]] = {
     "ssh-agent": ("/tmp/ssh-*/agent.*", "{run}/keyring/ssh", "{run}/keyring/.ssh", "{run}/gcr/ssh",
                   "{run}/ssh-agent.socket", "{run}/openssh_agent", "{home}/.ssh/agent/*",
@@ -37,8 +37,8 @@ _PLACES: Mapping[Speaker, tuple[str, ...]] = {
 
 def sockets(left_open: Iterable[Speaker], environments: Iterable[Mapping[str, str]], user: int, home: str
             ) -> list[str]:
-    """Return the sockets, and directories of nothing but sockets, that exist and are hidden from a boxed agent: all
-    but those of the programs that are left open."""
+    """Return the existing sockets, and directories of nothing but sockets, that are hidden from a boxed agent: all but
+    those of the programs that are left open."""
     kept = set(left_open)
     variables = list(environments)
     found: list[str] = []
@@ -62,8 +62,8 @@ def _matching(pattern: str) -> list[str]:
 
 
 def _paths(value: str) -> list[str]:
-    """The absolute paths of sockets in a variable: a path, `unix:path=…,guid=…;…`, `unix:///…`, or tmux's `path,pid,n`.
-    """
+    """Return the absolute paths of sockets in a variable: a path, `unix:path=…,guid=…;…`, `unix:///…`, or tmux's
+    `path,pid,n`."""
     parts = value.replace(";", ",").split(",")
     paths = [part.removeprefix("unix:").removeprefix("path=") for part in parts]
     return ["/" + path.lstrip("/") for path in paths if path.startswith("/")]

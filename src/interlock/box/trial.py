@@ -1,6 +1,6 @@
-"""Holds one program for a trial, as the keeper does it (H-16)."""
+"""Hold one program as a test, as the supervisor does (H-16)."""
 
-# Started without `site`, and quick: no contextlib.
+# Started without `site`, for speed: no contextlib.
 from __future__ import annotations
 
 import _socket
@@ -22,7 +22,7 @@ POLL_MS = 10
 
 
 def hold_one(walls: list[bytes]) -> str:
-    """Have a shell start itself behind walls, let that go on, and see it compared. Returns "" or why not. Raises
+    """Make a shell start itself behind walls, release it, and check its comparison. Return "" or why not. Raises
     OSError."""
     receiving, sending = _socket.socketpair()
     report, report_end = os.pipe()
@@ -40,30 +40,30 @@ def hold_one(walls: list[bytes]) -> str:
     sending.close()
     listener = receive_listener(receiving)
     receiving.close()
-    said: list[str] = []
+    lines: list[str] = []
     poll = select.poll()
-    gate = ProgramGate(listener, pid, {}, said.append, poll) if listener >= 0 else None
+    gate = ProgramGate(listener, pid, {}, lines.append, poll) if listener >= 0 else None
     try:
         if gate is not None:
             gate.let_agent_start()
         if why := os.read(report, 200).decode():
             return why
-        status = _until_over(gate, poll, said, pid) if gate is not None else -1
+        status = _until_over(gate, poll, lines, pid) if gate is not None else -1
     finally:
         os.close(report)
         _end(pid)
     if status != AS_SAID:
         return "a program that was allowed did not run"
-    return "a program cannot be compared with what was allowed" if any(line[0] in "MN" for line in said) else ""
+    return "a program cannot be compared with what was allowed" if any(line[0] in "MN" for line in lines) else ""
 
 
-def _until_over(gate: ProgramGate, poll: select.poll, said: list[str], pid: int) -> int:
-    """Answer what the shell starts, and return its exit status; -1 if it took too long."""
+def _until_over(gate: ProgramGate, poll: select.poll, lines: list[str], pid: int) -> int:
+    """Answer for the programs that the shell starts, and return its exit status; -1 if it took too long."""
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         for number, happened in poll.poll(POLL_MS):
             gate.ready(number, happened)
-        if any(line.startswith("P 1 ") for line in said):
+        if any(line.startswith("P 1 ") for line in lines):
             gate.take([b"A", b"1", b"once"])  # A second answer changes nothing.
         found, status = os.waitpid(-1, os.WNOHANG | WAIT_ALL)
         if found and not gate.stopped(found, status) and found == pid:

@@ -1,6 +1,6 @@
-"""Raise the walls that an order names, in the process that becomes the agent (H-15).
+"""Raise the walls of an order, in the process that becomes the agent (H-15).
 
-Stands below the keeper, which starts without `site`: this module and those below it import the standard library alone.
+Used by the supervisor, which starts without `site`: this module and those below it import only the standard library.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import sys
 
 
 def raise_walls(fields: list[bytes]) -> None:
-    """Raise the walls as `Walls.fields` wrote them, for this process and all its descendants. Nothing takes them down.
+    """Raise the walls encoded by `Walls.fields`, for this process and all its descendants, irrevocably.
 
-    Raises OSError if the kernel refuses: the caller must not go on then.
+    Raises OSError if the kernel refuses: the caller must not continue then.
     """
     if not fields:
         return

@@ -1,4 +1,4 @@
-"""What a box hides from one agent, what it keeps from being changed, and by which wall (H-15). Pure."""
+"""The paths that a box hides from one agent or write-protects, and the kind of wall (H-15). Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Kind = WallKind
 class Walls(NamedTuple):
     """The walls around one process and all its descendants. Every path is absolute and without symbolic links.
 
-    `hidden` can be neither read nor changed, `read_only` can be read. With `writable` (not None) everything outside of
-    it is read-only, too; `hidden` and `read_only` win over it.
+    `hidden` can be neither read nor changed, `read_only` can only be read. With `writable` (not None) everything else
+    is read-only, too; `hidden` and `read_only` win over it.
     """
 
     kind: Kind
@@ -23,15 +23,15 @@ class Walls(NamedTuple):
     read_only: tuple[str, ...] = ()
     writable: tuple[str, ...] | None = None
     programs: bool = False
-    """Each program that is started behind them is held (H-16)."""
+    """Whether each program that is started behind them is held (H-16)."""
     network: tuple[int, ...] | None = None
-    """None for the host's network, else one of its own, in which the runner listens on these ports of loopback."""
+    """None for the host's network, else one of its own, in which the runner listens on these loopback ports."""
     staged: tuple[str, str, str] | None = None
     """A workspace that an overlay covers, and the overlay's upper and work directories (H-17)."""
 
     def fields(self, handover: int = -1) -> list[str]:
-        """Return the walls as the keeper's order carries them, a letter before each path; nothing without walls.
-        `handover` is the descriptor over which the listeners of a network of its own are handed to the runner."""
+        """Encode the walls for the supervisor's order, a letter before each path; nothing without walls. `handover` is
+        the descriptor over which the listeners of a network of its own are sent to the runner."""
         if self.kind == "none":
             return []
         return [
@@ -49,19 +49,19 @@ NO_WALLS = Walls("none")
 
 
 def inside(path: str, others: Iterable[str]) -> str | None:
-    """Return the first of `others` that is `path` or lies above it, else None."""
+    """Return the first of `others` that is `path` or contains it, else None."""
     return next((other for other in others if path == other or path.startswith(other.rstrip("/") + "/")), None)
 
 
 def without_nested(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the paths once each, in order, without those that lie below another one."""
+    """Return the paths once each, in order, without those inside another one."""
     once = tuple(dict.fromkeys(paths))
     return tuple(path for path in once if inside(path, (other for other in once if other != path)) is None)
 
 
 def with_aliases(paths: Sequence[str], mountinfo: str) -> tuple[str, ...]:
-    """Return the paths and every other path at which a bind mount shows the same files, as `/proc/self/mountinfo`
-    tells: a hidden directory is hidden under all its names."""
+    """Return the paths and every other path at which a bind mount shows the same files, according to
+    `/proc/self/mountinfo`: a hidden directory is hidden under all its names."""
     mounts = [_Mount(*parts) for line in mountinfo.splitlines() if (parts := _parts(line)) is not None]
     found = list(paths)
     for path in paths:
@@ -78,7 +78,7 @@ def with_aliases(paths: Sequence[str], mountinfo: str) -> tuple[str, ...]:
                 alias = one.point
             else:
                 continue
-            # What is mounted over the alias is what shows there.
+            # Files mounted over the alias are what it shows.
             covering = max((other for other in mounts if inside(alias, [other.point])),
                            key=lambda other: len(other.point))
             if covering.device == holder.device:
@@ -87,7 +87,7 @@ def with_aliases(paths: Sequence[str], mountinfo: str) -> tuple[str, ...]:
 
 
 def mounted_below(path: str, mountinfo: str) -> str | None:
-    """Return a place below `path` at which something else is mounted, None if there is none."""
+    """Return a place below `path` with another mount, None if there is none."""
     points = (parts[2] for line in mountinfo.splitlines() if (parts := _parts(line)) is not None)
     return next((point for point in points if point != path and inside(point, [path])), None)
 
@@ -104,7 +104,7 @@ def _parts(line: str) -> tuple[str, str, str] | None:
 
 
 def _unescaped(text: str) -> str:
-    """Undo the octal escapes of mountinfo: blank, tab, newline and backslash."""
+    """Decode the octal escapes of mountinfo: blank, tab, newline and backslash."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, character)
     return text
