@@ -113,7 +113,7 @@ async def test_what_must_not_come_is_noticed() -> None:
 async def test_what_is_not_heard_in_time_is_broken() -> None:
     waits = ConformanceConversation("waits", (), "", (RefusedLink(), SendFrame("x-interlock.heartbeat", {"agents": []}),
                                                       ExpectFrame("x-interlock.welcome", within_s=0.1)))
-    assert "never heard x-interlock.welcome, only x-interlock.ack" in (await found(saying(ACK), waits)).found
+    assert "never received x-interlock.welcome, only x-interlock.ack" in (await found(saying(ACK), waits)).found
 
 
 async def test_without_a_hand_or_patience_a_conversation_is_not_run_and_says_so() -> None:

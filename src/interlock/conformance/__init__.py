@@ -1,6 +1,6 @@
-"""What an implementation of RAWP-DPS with our profile must do, as conversations that are played against it.
+"""The obligations of an implementation of RAWP-DPS with our profile, as conversations that are played with it.
 
-`register` holds the requirements of the specifications and how far Interlock carries them. The conversations are data
-(`with_master`, `with_runner`); `player` plays them over a link that `links` makes: dialling a gateway as a runner, or
-listening as a gateway for a runner. Interlock's own tests play the same conversations against both its sides.
+`register` has the requirements of the specifications and their status in Interlock. The conversations are data
+(`with_master`, `with_runner`); `player` plays them over a link from `links`: dialling a gateway as a runner, or
+listening as a gateway for a runner. Interlock's own tests play the same conversations with both its sides.
 """

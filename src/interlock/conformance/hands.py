@@ -1,4 +1,4 @@
-"""A person's hand at a master: what makes it send a prompt, and answer or cancel it."""
+"""Person actions at a master: send a prompt, answer it, cancel it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from interlock.protocol.api.commands import GET_STATUS, SUBMIT_COMMAND
 
 PATIENCE_S = 20.0
 PRESENT_S = 5.0
-"""A runner that was welcomed is offered to people at the latest after this; until then a prompt is a conflict."""
+"""Limit within which a welcomed runner is offered to people; until then a prompt is a conflict."""
 LOOK_S = 0.1
 CONFLICT = 409
 TERMINAL = frozenset({"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"})
 
 
 class HandFailed(Exception):
-    """The master did not do what a person asked; the text is one sentence."""
+    """The master did not carry out a person's action; the text is one sentence."""
 
 
 class Hand(Protocol):
-    """Does what a person would do at the master."""
+    """Carries out a person's actions at the master."""
 
     async def do(self, action: str) -> None:
-        """`prompt` (give our agent a prompt in a new session), `allow`, `deny`, `cancel`. Raises HandFailed."""
+        """Do `prompt` (prompt our agent in a new session), `allow`, `deny` or `cancel`. Raises HandFailed."""
         ...
 
 
@@ -66,17 +66,17 @@ class RestHand:
         self._command = ""
 
     async def do(self, action: str) -> None:
-        """Ask the gateway over REST; `allow` and `deny` wait for the approval that they answer."""
+        """Send the action over REST; `allow` and `deny` wait for the approval that they answer."""
         async with httpx2.AsyncClient(base_url=self._base, headers=self._headers, timeout=PATIENCE_S) as rest:
             try:
                 await self._do(rest, action)
             except httpx2.HTTPError as error:
-                raise HandFailed(f"{self._base} cannot be asked: {error}") from None
+                raise HandFailed(f"{self._base} cannot be reached: {error}") from None
 
     async def _do(self, rest: httpx2.AsyncClient, action: str) -> None:
         if action == "prompt":
-            said = [{"role": "user", "content": [{"contentType": "text", "value": "conformance"}]}]
-            body = {"type": "execute", "target": {"agent_id": AGENT}, "payload": {"messages": said}}
+            messages = [{"role": "user", "content": [{"contentType": "text", "value": "conformance"}]}]
+            body = {"type": "execute", "target": {"agent_id": AGENT}, "payload": {"messages": messages}}
             self._command = (await _once_present(rest, body))["id"]
         elif action == "cancel":
             await _post(rest, SUBMIT_COMMAND.at(), {"type": "cancel", "target": {"command_id": self._command}})
@@ -100,7 +100,7 @@ class RestHand:
 
 
 async def _once_present(rest: httpx2.AsyncClient, body: dict[str, Any]) -> Any:
-    """Give a command; where its agent is not there yet, look again."""
+    """Submit a command; if its agent is not present yet, try again."""
     deadline = time.monotonic() + PRESENT_S
     while True:
         answer = await _answer(rest, SUBMIT_COMMAND.at(), body)

@@ -1,4 +1,4 @@
-"""Links for conversations: one that we dial as a runner, and a door at which we wait for one as a gateway."""
+"""Links for conversations: one that dials as a runner, and a listener that waits for one as a gateway."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
 
 DIALS_IN_S = 40.0
-"""A runner dials again within this (L-5: at most 30 s between two attempts)."""
+"""Limit within which a runner dials again (L-5: at most 30 s between two attempts)."""
 REACHED_S = 10.0
-"""A gateway answers a dial within this."""
+"""Limit within which a gateway answers a dial."""
 CLOSE_S = 1.0
 LINKS_WAITING = 16
-"""Links of a runner that no one has taken yet; one more is dropped."""
+"""Links of a runner that wait to be used; one more is dropped."""
 
 Socket = ClientConnection | ServerConnection
 
 
 class NoLink(Exception):
-    """The other side could not be reached, or did not come. The text is one sentence."""
+    """The other side could not be reached, or did not connect. The text is one sentence."""
 
 
 class DialRefused(Exception):
@@ -41,10 +41,10 @@ class DialRefused(Exception):
 
 
 class LinkSource(Protocol):
-    """Where links come from."""
+    """Provides links."""
 
     async def link(self, token: str | None, subprotocol: str | None) -> Socket:
-        """Give a new link. Raises NoLink, and Refused where we dial."""
+        """Return a new link. Raises NoLink, and DialRefused when dialling."""
         ...
 
 
@@ -56,7 +56,7 @@ class Dialling:
         self._token = token
 
     async def link(self, token: str | None, subprotocol: str | None) -> Socket:
-        """Dial with the runner's token, or with another; in our subprotocol, or in another."""
+        """Dial with the runner's token, or with another; with our subprotocol, or with another."""
         try:
             return await connect(
                 self._url, subprotocols=[Subprotocol(subprotocol or DPS_VERSION)], compression=None,
@@ -69,25 +69,25 @@ class Dialling:
 
 
 class Listening:
-    """We are the gateway: a link is the next one on which the runner dials in."""
+    """We are the gateway: a link is the runner's next connection."""
 
     def __init__(self, token: str | None) -> None:
         self._token = token
-        self._came: asyncio.Queue[ServerConnection] = asyncio.Queue(LINKS_WAITING)
+        self._accepted: asyncio.Queue[ServerConnection] = asyncio.Queue(LINKS_WAITING)
         self.port = 0
 
     async def link(self, token: str | None, subprotocol: str | None) -> Socket:
-        """Wait for the runner. What it dials with is its own affair, so both arguments must be None."""
+        """Wait for the runner, which chooses token and subprotocol itself: both arguments must be None."""
         assert token is None
         assert subprotocol is None
         try:
-            return await asyncio.wait_for(self._came.get(), DIALS_IN_S)
+            return await asyncio.wait_for(self._accepted.get(), DIALS_IN_S)
         except TimeoutError:
             raise NoLink(f"no runner dialled in within {DIALS_IN_S:.0f} s") from None
 
     @asynccontextmanager
     async def open(self, host: str, port: int) -> AsyncGenerator[Listening]:
-        """Listen for as long as the block lasts. Raises OSError where the address is not to be had."""
+        """Listen until the block ends. Raises OSError if the address cannot be used."""
         server: Server
         async with serve(self._serve, host, port, subprotocols=[Subprotocol(DPS_VERSION)], compression=None,
                          max_size=MAX_MESSAGE_BYTES, process_request=self._check, close_timeout=CLOSE_S) as server:
@@ -102,38 +102,38 @@ class Listening:
 
     async def _serve(self, connection: ServerConnection) -> None:
         try:
-            self._came.put_nowait(connection)
+            self._accepted.put_nowait(connection)
         except asyncio.QueueFull:
             return
         await connection.wait_closed()
 
 
 class FrameLink:
-    """A link with its frames read as they come. A message may hold several, a line each (L-2)."""
+    """A link whose frames are read as they arrive. A message may contain several, one per line (L-2)."""
 
     def __init__(self, socket: Socket) -> None:
         self._socket = socket
         self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.closed: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        """Gets the code with which the other side closed; None where it just went."""
+        """Receives the other side's close code; None if it just disconnected."""
         self._reading = asyncio.create_task(self._read(), name="conformance link")
 
-    async def say(self, raw: bytes) -> None:
-        """Send one frame. One that can no longer be sent is lost: what must be heard then tells."""
+    async def send(self, raw: bytes) -> None:
+        """Send one frame. If it can no longer be sent it is lost, which a later expectation shows."""
         try:
             await self._socket.send(raw, text=True)
         except ConnectionClosed:
             return
 
     async def next(self, within_s: float) -> bytes | None:
-        """The next frame; None where the link has ended. Raises TimeoutError."""
+        """Return the next frame; None if the link has ended. Raises TimeoutError."""
         raw = await asyncio.wait_for(self._frames.get(), within_s)
         if raw is None:
             self._frames.put_nowait(None)
         return raw
 
     async def cut(self) -> None:
-        """Break the link without a closing word."""
+        """Break the link without a close frame."""
         self._reading.cancel()
         self._socket.transport.abort()
         await asyncio.gather(self._reading, return_exceptions=True)

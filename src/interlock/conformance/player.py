@@ -1,4 +1,4 @@
-"""Plays conversations over links, and finds out whether they were held to."""
+"""Play conversations over links, and check the other side's conduct."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlock.protocol.frames import Class, InvalidFrame, decode, frame_class
 from interlock.protocol.identifiers import uuid4
 
 NEEDS_A_HAND = "it needs a person at the master: name a key, or a program that acts for one"
-SLOW = "it waits for a limit of ten seconds; ask for the slow ones, too"
+SLOW = "it waits for a limit of ten seconds; include the slow ones to run it"
 
 
 class _NotRun(Exception):
@@ -25,7 +25,7 @@ class _NotRun(Exception):
 
 
 class Player:
-    """One side of every conversation. `record` gets every frame that crosses: who said it (C or M), and its bytes."""
+    """One side of every conversation. `record` gets every frame that crosses: its sender (C or M), and its bytes."""
 
     def __init__(self, door: LinkSource, side: Side, hand: Hand | None = None) -> None:
         self._door = door
@@ -39,20 +39,20 @@ class Player:
         self._kept: dict[str, Any] = {"session": None, **self._side.begin()}
         self._frames: dict[str, bytes] = {}
         self._out = self._in = 0
-        self._heard: list[str] = []
+        self._received: list[str] = []
         self._acks = True
 
     # --- conversations ---
     async def play_all(self, conversations: Sequence[s.ConformanceConversation], *,
                        slow: bool = True) -> list[s.ConformanceFinding]:
-        """Play them one after another; the link is given up at the end."""
+        """Play them one after another; the link is closed at the end."""
         found = [self._finding(one, "not run", SLOW) if one.slow and not slow else await self.play(one)
                  for one in conversations]
         await self._cut()
         return found
 
     async def play(self, one: s.ConformanceConversation) -> s.ConformanceFinding:
-        """Play one. The link is left as it is where we listen, and cut where we dial."""
+        """Play one. A listening side keeps the link, a dialling side cuts it."""
         self._begin()
         self._acks = one.acks
         if self._hand is None and any(isinstance(step, s.PersonAction) for step in one.steps):
@@ -76,13 +76,13 @@ class Player:
         return s.ConformanceFinding(one.name, one.requirements, one.claim, outcome, found)
 
     async def _end(self) -> None:
-        """Leave nothing open at the other side, as far as it listens."""
+        """End an open session at the other side, as far as it responds."""
         self._acks = True
         closing = self._side.closing(self._kept, self._out)
-        if self._line is not None and closing is not None and "session.closed" not in self._heard:
+        if self._line is not None and closing is not None and "session.closed" not in self._received:
             try:
-                await self._say(closing[0])
-                await self._hear(closing[1])
+                await self._send_frame(closing[0])
+                await self._expect(closing[1])
             except ConversationBroken:
                 await self._cut()
         if self._side.dials:
@@ -92,15 +92,15 @@ class Player:
     async def _take(self, step: s.Step) -> None:
         match step:
             case s.SendFrame():
-                await self._say(step)
+                await self._send_frame(step)
             case s.Again():
                 await self._send(self._frames[step.name])
             case s.ExpectFrame():
-                await self._hear(step)
+                await self._expect(step)
             case s.Silence():
                 await self._silence(step)
             case s.Never():
-                if step.kind in self._heard:
+                if step.kind in self._received:
                     raise ConversationBroken(f"{step.kind} came")
             case s.RefusedLink():
                 await self._connect(step)
@@ -117,7 +117,7 @@ class Player:
                 if s.part_of(self._kept[step.name], step.path) == step.value:
                     raise _NotRun(step.reason)
 
-    async def _say(self, step: s.SendFrame) -> None:
+    async def _send_frame(self, step: s.SendFrame) -> None:
         frame: dict[str, Any] = {
             "type": step.kind, "message_id": uuid4(secrets.token_bytes(16)), "timestamp": _now(),
             "payload": s.fill(step.payload, self._names(step.payload)),
@@ -139,7 +139,7 @@ class Player:
         await self._send(raw)
 
     def _names(self, payload: Any) -> dict[str, Any]:
-        """What was kept, and, where a payload names one, a frame's content that the side makes up."""
+        """Return the kept values, and, if a payload names one, a frame's content that the side makes up."""
         if isinstance(payload, str):
             made = self._side.made(payload.removeprefix("$"), self._kept, self._out)
             if made is not None:
@@ -151,9 +151,9 @@ class Player:
         if self._line is None:
             raise ConversationBroken("there is no link")
         self.record.append((self._side.sender.value, raw))
-        await self._line.say(raw)
+        await self._line.send(raw)
 
-    async def _hear(self, step: s.ExpectFrame) -> dict[str, Any]:
+    async def _expect(self, step: s.ExpectFrame) -> dict[str, Any]:
         deadline = time.monotonic() + step.within_s
         before: list[str] = []
         while True:
@@ -162,7 +162,7 @@ class Player:
             mine = self._side.concerns(frame, self._kept)
             fits = kind == step.kind and mine and s.misfit(frame, step.where, self._kept) is None
             if not fits:
-                if step.next_ and mine and (not of_link(frame) or self._heard == [kind]):
+                if step.next_ and mine and (not of_link(frame) or self._received == [kind]):
                     raise ConversationBroken(f"{kind} came where {step.kind} must be next")
                 before.append(kind)
                 continue
@@ -191,24 +191,24 @@ class Player:
         try:
             raw = await self._line.next(max(deadline - time.monotonic(), 0))
         except TimeoutError:
-            raise ConversationBroken(f"never heard {wanted}") from None
+            raise ConversationBroken(f"never received {wanted}") from None
         if raw is None:
             code = self._line.closed.result() if self._line.closed.done() else None
             raise ConversationBroken(f"the link was closed ({code}) while waiting for {wanted}")
         return await self._understood(raw)
 
     async def _understood(self, raw: bytes) -> dict[str, Any]:
-        """Hold a frame to its form and its number, and acknowledge it. Raises Broken."""
-        self.record.append((self._side.hears.value, raw))
+        """Check a frame's form and number, and acknowledge it. Raises ConversationBroken."""
+        self.record.append((self._side.receives.value, raw))
         try:
-            decode(raw, self._side.hears)
+            decode(raw, self._side.receives)
         except InvalidFrame as error:
             raise ConversationBroken(f"a frame without its form: {error}: {raw[:200]!r}") from None
         frame: dict[str, Any] = json.loads(raw)
         session, seq = frame.get("session_id"), frame.get("seq")
         mine = self._side.concerns(frame, self._kept)
         if mine:
-            self._heard.append(frame["type"])
+            self._received.append(frame["type"])
         if seq is not None and mine:
             if seq > self._in + 1:
                 raise ConversationBroken(f"{frame['type']} has number {seq}, after {self._in}")
@@ -216,7 +216,7 @@ class Player:
         for inner in s.part_of(frame, "payload.frames") or () if frame["type"] == "session.history" else ():
             await self._understood(json.dumps(inner).encode())
         if seq is not None and self._acks:
-            await self._say(s.SendFrame("x-interlock.ack", {"session_id": session, "seq": seq}))
+            await self._send_frame(s.SendFrame("x-interlock.ack", {"session_id": session, "seq": seq}))
         return frame
 
     # --- links ---
@@ -235,7 +235,7 @@ class Player:
         if self._line is not None and not self._line.closed.done():
             return
         await self._connect(s.RefusedLink())
-        talk = Talk(self._say, self._hear, self._kept, self._in, self._out)
+        talk = Talk(self._send_frame, self._expect, self._kept, self._in, self._out)
         self._out = await self._side.join(talk, step)
 
     async def _cut(self) -> None:

@@ -1,6 +1,6 @@
-"""The requirements of the specifications, each with its clause and how far Interlock carries it.
+"""The requirements of the specifications, each with its clause and its status in Interlock.
 
-The register is `spec/requirements.toml` in the repository; an installed package has it beside this module.
+The register is `spec/requirements.toml` in the repository; an installed package has a copy beside this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Status = Literal["carried", "partial", "later"]
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """One requirement. `reason` says what is missing, and is there unless `status` is `carried`."""
+    """One requirement. `reason` says what is missing, and is present unless `status` is `carried`."""
 
     id: str
     source: Literal["rawp", "racp", "sessions", "running", "hold", "face", "doors", "console"]
@@ -33,7 +33,7 @@ class RegisterMissing(Exception):
 
 def requirements() -> list[Requirement]:
     """Read the register, in its own order. Raises RegisterMissing."""
-    # Where there is a source tree its file is the truth: a copy beside this module could be an older one.
+    # In a source tree its own file applies: a copy beside this module could be outdated.
     path = SOURCE if SOURCE.is_file() else PACKAGED
     try:
         rows = cast("dict[str, dict[str, Any]]", tomllib.loads(path.read_text("utf-8")))

@@ -1,4 +1,4 @@
-"""Whole rounds of conversations: with a master at a URL, or with a runner that dials in."""
+"""Complete runs of conversations: with a master at a URL, or with a runner that dials in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def with_master(url: str, token: str, runner_id: str, hand: Hand | None, *
 
 async def with_runner(host: str, port: int, token: str | None, agent: str, prompt: str, *, slow: bool,
                       listening: Callable[[str], None]) -> list[ConformanceFinding]:
-    """Play all with the runner that dials in; `listening` is told the URL for it. Raises OSError."""
+    """Play all with the runner that dials in; `listening` is called with the URL for it. Raises OSError."""
     door = Listening(token)
     async with door.open(host, port):
         listening(f"ws://{host}:{door.port}/rawp")

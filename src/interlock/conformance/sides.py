@@ -1,4 +1,4 @@
-"""What differs between being the runner and being the gateway in a conversation: opening, numbers, made-up frames."""
+"""Differences between being the runner and being the gateway in a conversation: opening, numbers, made-up frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT = "2030-01-01T00:00:00.000Z"
 
 
 class ConversationBroken(Exception):
-    """The other side did not keep to the conversation."""
+    """The other side violated the conversation."""
 
 
 class Made(NamedTuple):
@@ -36,72 +36,72 @@ class Made(NamedTuple):
 
 
 class Talk(NamedTuple):
-    """What an opening needs of the player. `came` and `said` are the last numbers of the session, either way."""
+    """The player's part in an opening. `received` and `sent` are the last numbers of the session, in each direction."""
 
-    say: Callable[[s.SendFrame], Awaitable[None]]
-    hear: Callable[[s.ExpectFrame], Awaitable[Frame]]
+    send: Callable[[s.SendFrame], Awaitable[None]]
+    expect: Callable[[s.ExpectFrame], Awaitable[Frame]]
     kept: Kept
-    came: int
-    said: int
+    received: int
+    sent: int
 
 
 class Side(Protocol):
     """One end of the link."""
 
     sender: Direction
-    """Who we are; the other side is `hears`."""
-    hears: Direction
+    """Our role; `receives` is the other side's."""
+    receives: Direction
     dials: bool
 
     def begin(self) -> Kept:
-        """What a conversation knows from its start."""
+        """Return the values that a conversation knows from its start."""
         ...
 
     async def join(self, talk: Talk, step: s.Join) -> int:
-        """Exchange hello and welcome; returns the last number that the other side has of ours. Raises Broken."""
+        """Exchange hello and welcome; return our last number that the other side has. Raises ConversationBroken."""
         ...
 
     def made(self, name: str, kept: Kept, out: int) -> Made | None:
-        """The payload of this name, where the side makes it up; `out` is our last number."""
+        """Return the payload of this name, if the side makes it up; `out` is our last number."""
         ...
 
     def closing(self, kept: Kept, out: int) -> tuple[s.SendFrame, s.ExpectFrame] | None:
-        """How to end the session of a conversation that was left open, and what tells that it is."""
+        """Return how to end the session of an unfinished conversation, and the frame that confirms it."""
         ...
 
     def concerns(self, frame: Frame, kept: Kept) -> bool:
-        """Whether a frame is of the conversation's session, or of the link."""
+        """Return whether a frame belongs to the conversation's session, or to the link."""
         ...
 
 
 def of_link(frame: Frame) -> bool:
-    """A frame that belongs to no session."""
+    """Return whether a frame belongs to no session."""
     return frame_class(frame["type"]) is Class.LINK and frame["type"] != "session.history"
 
 
 class AsRunner:
-    """We are the runner `runner_id`, with one agent, which does what a conversation says."""
+    """We are the runner `runner_id`, with one agent, which acts as the conversation says."""
 
-    sender, hears, dials = Direction.C, Direction.M, True
+    sender, receives, dials = Direction.C, Direction.M, True
 
     def __init__(self, runner_id: str) -> None:
         self._runner_id = runner_id
         self._boot_id = uuid4(secrets.token_bytes(16))
         self._before: set[str] = set()
-        """Sessions of earlier conversations: the master may still have something to say to them."""
+        """Sessions of earlier conversations: the master may still send frames for them."""
 
     def begin(self) -> Kept:
         return {"turn": uuid4(secrets.token_bytes(16))}
 
     async def join(self, talk: Talk, step: s.Join) -> int:
         session = talk.kept["session"]
-        control_seq = talk.came if step.control_seq is None else step.control_seq
+        control_seq = talk.received if step.control_seq is None else step.control_seq
         listed = [] if session is None else [{
-            "session_id": session, "last_seq_sent": talk.said, "control_seq": control_seq, "state": "running"}]
-        await talk.say(s.SendFrame("x-interlock.hello", {**self._hello(), "sessions": listed}))
-        welcome = await talk.hear(s.ExpectFrame("x-interlock.welcome", next_=True))
-        told: list[Frame] = s.part_of(welcome, "payload.sessions") or []
-        durable: int = next((one["last_durable_seq"] for one in told if one["session_id"] == session), 0)
+            "session_id": session, "last_seq_sent": talk.sent, "control_seq": control_seq, "state": "running"}]
+        await talk.send(s.SendFrame("x-interlock.hello", {**self._hello(), "sessions": listed}))
+        welcome = await talk.expect(s.ExpectFrame("x-interlock.welcome", next_=True))
+        sessions: list[Frame] = s.part_of(welcome, "payload.sessions") or []
+        durable: int = next((one["last_durable_seq"] for one in sessions if one["session_id"] == session), 0)
         if step.durable is not None and durable != step.durable:
             raise ConversationBroken(f"the welcome says that {durable} are durable, not {step.durable}")
         return durable
@@ -124,7 +124,7 @@ class AsRunner:
                           for place, (kind, payload) in enumerate(inner, start=1)]
                 if name == "history_part_1":
                     frames = frames[:1]
-                elif name == "history_part_2":  # What comes before stands in the first part.
+                elif name == "history_part_2":  # The first part has the frames before.
                     frames = [{**frame, "seq": out + place} for place, frame in enumerate(frames[1:], start=1)]
                 return Made(_history(frames), len(frames))
             case _:
@@ -152,9 +152,9 @@ class AsRunner:
 
 
 class AsGateway:
-    """We are the gateway, and open `agent` on whatever runner dials in; `text` is a prompt that makes it use a tool."""
+    """We are the gateway, and open `agent` on any runner that dials in; `text` is a prompt that makes it use a tool."""
 
-    sender, hears, dials = Direction.M, Direction.C, False
+    sender, receives, dials = Direction.M, Direction.C, False
 
     def __init__(self, agent: str, text: str) -> None:
         self._agent = agent
@@ -166,16 +166,16 @@ class AsGateway:
         return {**fresh, "agent": self._agent, "text": self._text}
 
     async def join(self, talk: Talk, step: s.Join) -> int:
-        hello = await talk.hear(s.ExpectFrame("x-interlock.hello", next_=True))
+        hello = await talk.expect(s.ExpectFrame("x-interlock.hello", next_=True))
         session = talk.kept["session"]
         listed: list[Frame] = s.part_of(hello, "payload.sessions") or []
-        ours = talk.came if step.durable is None else step.durable
+        ours = talk.received if step.durable is None else step.durable
         durable = [{"session_id": one["session_id"],
                     "last_durable_seq": ours if one["session_id"] == session else one["last_seq_sent"]}
                    for one in listed]
         limits = {"max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
                   "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS}
-        await talk.say(s.SendFrame("x-interlock.welcome", {
+        await talk.send(s.SendFrame("x-interlock.welcome", {
             "version": DPS_VERSION, "link_id": uuid4(secrets.token_bytes(16)), "gateway_id": self._gateway_id,
             "limits": limits, "sessions": durable}))
         return next((one["control_seq"] for one in listed if one["session_id"] == session), 0)

@@ -1,6 +1,6 @@
-"""The words of a conversation: what is said, what must be heard, when the link is cut. Data only; `player` obeys it.
+"""The steps of a conversation: frames to send, frames to expect, when to cut the link. Data only; `player` runs them.
 
-In payloads and expectations, a text "$name" stands for what an earlier step kept under that name.
+In payloads and expectations, a text "$name" is replaced by the value that an earlier step kept under that name.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-HEAR_S = 15.0
-"""What is not heard within this counts as not said."""
+EXPECT_S = 15.0
+"""A frame that is not received within this counts as not sent."""
 
 
 class Fit(NamedTuple):
-    """An expectation that is more than equality; `said` tells it to a person."""
+    """An expectation other than equality; `description` describes it to a person."""
 
     test: Callable[[Any], bool]
-    said: str
+    description: str
 
 
 def at_least(number: int) -> Fit:
-    """A number from `number`."""
+    """Expect a number from `number` on."""
 
     def test(found: Any) -> bool:
         return isinstance(found, int) and found >= number
@@ -31,7 +31,7 @@ def at_least(number: int) -> Fit:
 
 
 def holding(part: str) -> Fit:
-    """A text or a list with `part` in it."""
+    """Expect a text or a list that contains `part`."""
 
     def test(found: Any) -> bool:
         return isinstance(found, str | list) and part in found
@@ -40,7 +40,7 @@ def holding(part: str) -> Fit:
 
 
 def one_of(*values: Any) -> Fit:
-    """Any of these."""
+    """Expect any of these."""
 
     def test(found: Any) -> bool:
         return found in values
@@ -52,9 +52,9 @@ FILLED = Fit(bool, "something")
 
 
 class SendFrame(NamedTuple):
-    """Send a frame. A durable type gets the next number, plus `skip`; `seq` sets one by hand and uses none up.
+    """Send a frame. A durable type gets the next number, plus `skip`; `seq` sets one by hand, without using one up.
 
-    `keep` keeps the frame, for `Again`, and its message id as `<keep>_id`."""
+    `keep` stores the frame, for `Again`, and its message id as `<keep>_id`."""
 
     kind: str
     payload: Any
@@ -65,16 +65,16 @@ class SendFrame(NamedTuple):
 
 
 class Again(NamedTuple):
-    """Send a kept frame once more, as it was."""
+    """Send a stored frame once more, unchanged."""
 
     name: str
 
 
 class ExpectFrame(NamedTuple):
-    """Wait for a frame of this type, passing others over, and those of this type that `where` does not fit.
+    """Wait for a frame of this type, ignoring others, and those of this type that `where` does not match.
 
-    `has` must then fit; `keep` keeps parts of it (name → dotted path). `next_`: it must be the very next frame: of the
-    session, or of the link where there is no session yet.
+    `has` must then match; `keep` stores parts of it (name → dotted path). `next_`: it must be the very next frame: of
+    the session, or of the link if there is no session yet.
     """
 
     kind: str
@@ -82,24 +82,24 @@ class ExpectFrame(NamedTuple):
     where: Mapping[str, Any] = NOTHING
     keep: Mapping[str, str] = NOTHING
     next_: bool = False
-    within_s: float = HEAR_S
+    within_s: float = EXPECT_S
 
 
 class Silence(NamedTuple):
-    """Nothing of these types (none named: nothing at all) may come for so long."""
+    """Expect no frame of these types (no type named: no frame at all) for this time."""
 
     kinds: tuple[str, ...] = ()
     for_s: float = 0.5
 
 
 class Never(NamedTuple):
-    """No frame of this type has come since the session began."""
+    """Expect that no frame of this type has been received since the session began."""
 
     kind: str
 
 
 class RefusedLink(NamedTuple):
-    """A link without hello or welcome. `refused`: it must be refused with one of these HTTP statuses."""
+    """Open a link without hello or welcome. `refused`: it must be refused with one of these HTTP statuses."""
 
     token: str | None = None
     subprotocol: str | None = None
@@ -107,32 +107,32 @@ class RefusedLink(NamedTuple):
 
 
 class Join(NamedTuple):
-    """A link with hello and welcome. `durable`: how much of the session the gateway must say, or is to say, it has;
-    `control_seq`: what a runner says it has."""
+    """Open a link with hello and welcome. `durable`: the acknowledged part of the session that the gateway must report,
+    or that we report as the gateway; `control_seq`: the number that a runner reports."""
 
     durable: Any = None
     control_seq: Any = None
 
 
 class CutLink(NamedTuple):
-    """Break the link without a word."""
+    """Break the link without a close frame."""
 
 
 class ExpectClose(NamedTuple):
     """The other side must close the link, with one of these codes (none named: any)."""
 
     codes: tuple[int, ...] = ()
-    within_s: float = HEAR_S
+    within_s: float = EXPECT_S
 
 
 class PersonAction(NamedTuple):
-    """Have a person do something at the other side: `prompt`, `allow`, `deny`, `cancel`."""
+    """Carry out a person's action at the other side: `prompt`, `allow`, `deny`, `cancel`."""
 
     action: str
 
 
 class Unless(NamedTuple):
-    """End here, as not to be run, where something kept is true; `reason` says why."""
+    """End here as not applicable if a stored value is as given; `reason` says why."""
 
     name: str
     path: str
@@ -145,7 +145,7 @@ Step = (SendFrame | Again | ExpectFrame | Silence | Never | RefusedLink | Join |
 
 
 class ConformanceConversation(NamedTuple):
-    """One conversation: what it shows, which requirements that is, and its steps. `acks`: whether what comes is
+    """One conversation: what it shows, the requirements, and its steps. `acks`: whether received frames are
     acknowledged. `slow`: it waits for a limit of ten seconds."""
 
     name: str
@@ -157,7 +157,7 @@ class ConformanceConversation(NamedTuple):
 
 
 class ConformanceFinding(NamedTuple):
-    """How a conversation went: `held`, `broken` or `not run`; `found` says what was found, or why not."""
+    """The outcome of a conversation: `held`, `broken` or `not run`; `found` is the violation, or the reason."""
 
     name: str
     requirements: tuple[str, ...]
@@ -167,7 +167,7 @@ class ConformanceFinding(NamedTuple):
 
 
 def fill(value: Any, kept: Mapping[str, Any]) -> Any:
-    """Put what was kept in the place of each "$name". Raises KeyError for a name that nothing has."""
+    """Replace each "$name" by the stored value. Raises KeyError for an unknown name."""
     if isinstance(value, str):
         return kept[value[1:]] if value.startswith("$") else value
     if isinstance(value, Mapping):
@@ -178,7 +178,7 @@ def fill(value: Any, kept: Mapping[str, Any]) -> Any:
 
 
 def part_of(frame: Any, path: str) -> Any:
-    """What lies at a dotted path ("payload.frames.0.seq"), None where nothing does."""
+    """Return the value at a dotted path ("payload.frames.0.seq"), None if there is none."""
     at = frame
     for step in path.split("."):
         if isinstance(at, dict):
@@ -191,12 +191,12 @@ def part_of(frame: Any, path: str) -> Any:
 
 
 def misfit(frame: dict[str, Any], wanted: Mapping[str, Any], kept: Mapping[str, Any]) -> str | None:
-    """What does not fit, as a sentence; None where all does. `message_id` and the like are paths, too."""
+    """Return the first mismatch as a sentence; None if all match. `message_id` and the like are paths, too."""
     for path, expected in wanted.items():
         found = part_of(frame, path)
         if isinstance(expected, Fit):
             if not expected.test(found):
-                return f"{path} is {found!r}, not {expected.said}"
+                return f"{path} is {found!r}, not {expected.description}"
         elif found != (value := fill(expected, kept)):
             return f"{path} is {found!r}, not {value!r}"
     return None

@@ -1,4 +1,4 @@
-"""Conversations with a RAWP Master: we are the runner (rawp.md, seen from the far end of the link)."""
+"""Conversations with a RAWP Master: we are the runner (rawp.md, from the far end of the link)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.limits import OPENING_TIMEOUT_MS
 
 AGENT = "conformance"
-"""The agent that we say we have; the master is to be asked for it."""
+"""The agent that we claim to have; the master is asked to use it."""
 OPENING_S = OPENING_TIMEOUT_MS / 1000 + 3
 
 WARNING: dict[str, Any] = {"severity": "warning", "error_code": "CONFORMANCE", "message": "only a word"}
@@ -52,12 +52,12 @@ TOOL: dict[str, Any] = {"invocation_id": "call-1", "turn_id": "$turn", "tool_nam
 
 
 def acked(seq: int) -> ExpectFrame:
-    """All up to `seq` is acknowledged."""
+    """Everything up to `seq` is acknowledged."""
     return ExpectFrame("x-interlock.ack", where={"payload.session_id": "$session", "payload.seq": at_least(seq)})
 
 
 def refused(part: str) -> ExpectFrame:
-    """The frame was refused, with the place of what is wrong, and not fatally."""
+    """The frame was refused, naming the place of the error, and not fatally."""
     return ExpectFrame("session.error", where={"payload.error_code": Code.INVALID_FRAME.value},
                        has={"payload.message": holding(part), "payload.fatal": False})
 
@@ -83,7 +83,7 @@ ASKING: tuple[Step, ...] = (
 
 
 def answered(action: str, decision: str, outcome: str, status: str) -> tuple[Step, ...]:
-    """A person decides; the runner hears it, and tells the outcome of it."""
+    """A person decides; the runner receives the decision, and reports the outcome."""
     return (
         *ASKING, PersonAction(action),
         ExpectFrame("control.interaction.response",
@@ -98,18 +98,18 @@ def answered(action: str, decision: str, outcome: str, status: str) -> tuple[Ste
 
 
 def lost(policy: str, last: int) -> SendFrame:
-    """A history that says what its buffer lost: from 3 to `last`."""
+    """A history that reports what its buffer lost: from 3 to `last`."""
     return SendFrame("session.history", {
         "frames": [], "last_sync_timestamp": "2030-01-01T00:00:00.000Z", "last_message_id": "",
         "buffer_status": {"policy_applied": policy, "truncated": True, "lost_frame_count": last - 2},
     }, {"lost_ranges": [[3, last]]})
 
 
-def loss_told(policy: str) -> ConformanceConversation:
-    """A loss that the history names is no gap."""
+def reported_loss(policy: str) -> ConformanceConversation:
+    """A loss that the history names is not a gap."""
     return ConformanceConversation(f"loss-{policy.lower()}", ("D-3", "D-2", "E-3"),
-                                   "What a history says is lost is no gap, under "
-                                   f"{policy}; what comes behind it is taken.", (
+                                   "A loss that a history reports is not a gap, under "
+                                   f"{policy}; the frames after it are accepted.", (
         *OPEN, *TURN, acked(2), CutLink(), Join(durable=2), lost(policy, 4),
         SendFrame("agent.error", WARNING, skip=2), acked(5), Never("session.error")))
 
@@ -129,7 +129,7 @@ WITH_MASTER: tuple[ConformanceConversation, ...] = (
         RefusedLink(), SendFrame("x-interlock.heartbeat", {"agents": []}), ExpectClose((CloseCode.OPENING,)))),
     ConformanceConversation("hello-in-time", ("L-4",), "A link on which no hello comes is closed after ten seconds.", (
         RefusedLink(), ExpectClose((CloseCode.OPENING,), OPENING_S)), slow=True),
-    ConformanceConversation("version", ("L-4", "W-2"), "A runner without a common version is told so.", (
+    ConformanceConversation("version", ("L-4", "W-2"), "A runner without a common version is refused with a reason.", (
         RefusedLink(), SendFrame("x-interlock.hello", "$hello_of_old"), ExpectClose((CloseCode.VERSION,)))),
     ConformanceConversation("token", ("L-3",), "A wrong token is refused before the link opens.", (
         RefusedLink(token="wrong", refused=(401, 403)),)),
@@ -150,7 +150,7 @@ WITH_MASTER: tuple[ConformanceConversation, ...] = (
         *OPEN, SendFrame("agent.error", {"severity": "warning", "message": "no code"}), refused("payload.error_code"),
         SendFrame("agent.error", {**WARNING, "severity": "loud"}), refused("payload.severity"),
         SendFrame("agent.error", WARNING), acked(4))),
-    ConformanceConversation("unknown", ("E-1", "E-2"), "A type that nobody knows is kept, not refused.", (
+    ConformanceConversation("unknown", ("E-1", "E-2"), "An unknown type is stored, not refused.", (
         *OPEN, SendFrame("x-acme.weather", {"sun": [1, None]}), SendFrame("moon.phase", {"is": "new"}), acked(3),
         SendFrame("agent.error", {**WARNING, "colour": "red"}), acked(4), Never("session.error"))),
     ConformanceConversation("transient", ("E-4",),
@@ -182,11 +182,11 @@ WITH_MASTER: tuple[ConformanceConversation, ...] = (
         SendFrame("agent.error", WARNING), acked(6), Never("session.error"))),
     ConformanceConversation("history-again", ("D-2", "D-1", "E-3"), "A history that comes again changes nothing.", (
         *OPEN, *TURN, acked(2), CutLink(), Join(durable=2),
-        SendFrame("session.history", "$history_of_turn", keep="told"),
-        acked(5), Again("told"), SendFrame("agent.error", WARNING), acked(6), Never("session.error"))),
-    loss_told("RING"), loss_told("DROP"), loss_told("NONE"),
+        SendFrame("session.history", "$history_of_turn", keep="history"),
+        acked(5), Again("history"), SendFrame("agent.error", WARNING), acked(6), Never("session.error"))),
+    reported_loss("RING"), reported_loss("DROP"), reported_loss("NONE"),
     ConformanceConversation("loss-untold", ("E-3", "D-3"),
-                            "A gap that is wider than the loss that was told closes the link.", (
+                            "A gap that is wider than the reported loss closes the link.", (
         *OPEN, *TURN, acked(2), CutLink(), Join(durable=2), lost("RING", 3), SendFrame("agent.error", WARNING, skip=2),
         ExpectClose((CloseCode.GAP,)), Join(durable=2))),
     ConformanceConversation("allow", ("A-5",), "A question is held, and a person's yes arrives.",

@@ -1,4 +1,4 @@
-"""Conversations with a RAWP Local Client: we are the gateway, and listen (rawp.md, seen from the near end)."""
+"""Conversations with a RAWP Local Client: we are the gateway, and listen (rawp.md, from the near end)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from interlock.protocol.limits import OPENING_TIMEOUT_MS
 
 OPENING_S = OPENING_TIMEOUT_MS / 1000 + 3
 ENDING_S = 30.0
-"""An agent that is closed has its grace before it is ended (A-4)."""
+"""Limit for an agent that is closed: it has its grace before it is ended (A-4)."""
 
 ASK: dict[str, Any] = {"input_type": "text", "origin": "user", "text": "$text", "prompt_id": "$prompt"}
 OPENING: dict[str, Any] = {"session_id": "$session", "agent_id": "$agent", "workspace": "", "workspace_access": "rw"}
@@ -36,18 +36,18 @@ NEVER_ASKS = "its agent never asks before a tool"
 
 
 def prompt(**changes: Any) -> SendFrame:
-    """A prompt."""
+    """Send a prompt."""
     return SendFrame("control.prompt.request", {**ASK, **changes}, keep="asked")
 
 
 def failed(code: Code, part: str = "") -> ExpectFrame:
-    """A refusal that ends nothing."""
+    """Expect a refusal that ends nothing."""
     return ExpectFrame("session.error", has={"payload.error_code": code.value, "payload.fatal": False,
                                              "payload.message": holding(part)})
 
 
 def turn_over(*stop_reasons: str) -> tuple[Step, ...]:
-    """The turn's end, and the usage that it owes right behind it."""
+    """Expect the turn's end, and right after it the usage that it owes."""
     return (ExpectFrame("session.turn.end",
                         has={"payload.turn_id": "$turn", "payload.stop_reason": one_of(*stop_reasons)},
                         within_s=ENDING_S),
@@ -73,19 +73,19 @@ ASKED: tuple[Step, ...] = (
 
 
 def resolved(*outcomes: str) -> ExpectFrame:
-    """What the runner handed to its agent."""
+    """Expect the outcome that the runner passed to its agent."""
     return ExpectFrame("x-interlock.interaction.resolved",
                        has={"payload.interaction_id": "$question", "payload.outcome": one_of(*outcomes)})
 
 
 def decided(decision: str) -> SendFrame:
-    """A person's answer."""
+    """Send a person's answer."""
     return SendFrame("control.interaction.response",
                      {"interaction_id": "$question", "decision": decision, "by": "someone"})
 
 
 def result(status: str) -> ExpectFrame:
-    """How the tool call ended."""
+    """Expect the tool call's end."""
     return ExpectFrame("tool.invoke.result", has={"payload.invocation_id": "$call", "payload.status": status})
 
 
@@ -175,7 +175,7 @@ WITH_RUNNER: tuple[ConformanceConversation, ...] = (
             "payload.buffer_status.truncated": False, "payload.frames.0.seq": 1,
             "payload.frames.0.type": FILLED, "payload.last_message_id": ""}),
         *ALLOWED), acks=False),
-    ConformanceConversation("close", ("A-4",), "A close ends with session.closed, and nothing comes behind it.", (
+    ConformanceConversation("close", ("A-4",), "A close ends with session.closed, and nothing follows it.", (
         *OPEN, SendFrame("control.session.close", {"reason": "enough"}),
         ExpectFrame("session.closed", within_s=ENDING_S),
         Silence(("agent.state.changed", "session.error", "agent.error"), 0.3), Never("session.error"))),
