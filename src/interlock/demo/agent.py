@@ -1,4 +1,4 @@
-"""Which agent the demonstration drives, what it is asked, and the config that both processes read."""
+"""The demonstration's agent, its prompt, and the config that both processes read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Then say in three short sentences what they might be about. Change nothing.
 
 
 class Chosen(NamedTuple):
-    """An agent with what it is asked. `spec` is None for our own `shell`."""
+    """An agent with its prompt. `spec` is None for our own `shell`."""
 
     agent_id: str
     spec: AgentSpec | None
@@ -88,12 +88,12 @@ env = {{ {", ".join(f"{_toml(name)} = {_toml(value)}" for name, value in spec.en
 
 
 def write_config(chosen: Chosen, state: Path) -> None:
-    """Write it into the state directory, for its owner only: an agent's environment may hold secrets."""
+    """Write it into the state directory, for its owner only: an agent's environment may contain secrets."""
     path = state / FILE_NAME
     path.touch(mode=0o600)
     path.write_text(config_text(chosen), "utf-8")
 
 
 def _toml(text: str) -> str:
-    """Write a basic string: JSON's escapes are TOML's, but for DEL, which TOML wants escaped."""
+    """Write a basic string: JSON's escapes are TOML's, except for DEL, which TOML escapes."""
     return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")

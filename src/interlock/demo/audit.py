@@ -29,7 +29,7 @@ class _Line(msgspec.Struct):
 
 
 class Checked(NamedTuple):
-    """Both checks: the exported file, and the state directory's own database."""
+    """Both checks: of the exported file, and of the state directory's own database."""
 
     exported: AuditReport
     stored: AuditReport
@@ -43,14 +43,14 @@ def check(state: Path, export: Path) -> Checked:
 
 
 def approved(export: Path) -> set[str]:
-    """Name the approvals whose grant is on record in an exported log."""
+    """Return the approvals whose grant is recorded in an exported log."""
     decoder = msgspec.json.Decoder(_Line)
     found: set[str] = set()
     for line in export.read_bytes().splitlines():
         try:
             record = decoder.decode(line).record
         except msgspec.DecodeError:
-            continue  # A line that was tampered with proves nothing.
+            continue  # A tampered line proves nothing.
         if record.action == "approve" and record.approval_id is not None:
             found.add(record.approval_id)
     return found

@@ -1,4 +1,4 @@
-"""Processes of the demonstration: started in groups of their own, and ended with all that they hold."""
+"""Processes of the demonstration: started in separate groups, and ended with all their descendants."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 STOP_S = 8.0
-"""From SIGTERM to SIGKILL: more than a runner needs to end its agents (A-4)."""
+"""SIGTERM to SIGKILL: more than a runner needs to end its agents (A-4)."""
 LOG_LINES = 12
-"""So much of a process's log is shown when the demonstration fails."""
+"""Lines of a process's log that are shown when the demonstration fails."""
 
 
 class NotStarted(Exception):
@@ -24,7 +24,7 @@ class NotStarted(Exception):
 
 
 class ChildProcess:
-    """One process. `name` is how the story calls it."""
+    """One process. `name` is its name in the messages."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class ChildProcess:
     async def start(cls, name: str, arguments: list[str], log: Path, environment: dict[str, str]) -> ChildProcess:
         """Start `interlock gateway` or `interlock runner`, as a person would; it ends when its standard input does."""
         with log.open("wb") as errors:
-            # A group of its own: Ctrl-C reaches the demonstration alone, which then ends the others in order.
+            # A separate group: Ctrl-C reaches only the demonstration, which then ends the others in order.
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "interlock", *arguments, "--with-parent", stdin=asyncio.subprocess.PIPE,
                 stdout=errors, stderr=errors, cwd=log.parent, env=environment, start_new_session=True,
@@ -43,26 +43,26 @@ class ChildProcess:
         return cls(name, process, log)
 
     async def ready(self, awaited: Awaitable[T]) -> T:
-        """Wait for what tells that it is ready. Raises NotStarted when it ends instead."""
+        """Wait for the sign that it is ready. Raises NotStarted if it ends instead."""
         waiting = asyncio.ensure_future(awaited)
         ended = asyncio.ensure_future(self._process.wait())
         try:
             await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
-                said = self.last_words(1) or "it said nothing"
-                raise NotStarted(f"The {self.name} ended before it was ready: {said}")
+                words = self.log_tail(1) or "it wrote nothing"
+                raise NotStarted(f"The {self.name} ended before it was ready: {words}")
             return waiting.result()
         finally:
             waiting.cancel()
             ended.cancel()
 
-    def last_words(self, lines: int = LOG_LINES) -> str:
-        """Give the end of its log."""
+    def log_tail(self, lines: int = LOG_LINES) -> str:
+        """Return the end of its log."""
         text = self._log.read_text("utf-8", "replace") if self._log.exists() else ""
         return "\n".join(text.strip().splitlines()[-lines:])
 
     async def stop(self) -> int:
-        """End it, and return when it is gone; gives the exit status."""
+        """End it, wait until it is gone, and return the exit status."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()

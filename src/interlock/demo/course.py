@@ -1,4 +1,4 @@
-"""The course of the demonstration: a command is held, granted, cut off in the middle, taken up again, and counted."""
+"""The course of the demonstration: a command is held, granted, cut off in the middle, resumed, and counted."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from interlock.protocol.resources import Approval, Command, Session
 T = TypeVar("T")
 
 HOLD_S = 0.5
-"""A tool call that is held is watched for so long: nothing of it may run."""
+"""Time for which a held tool call is watched: nothing of it may run."""
 AWAY_S = 1.0
-"""With a real agent the link stays cut this long at most, since no one knows what the agent will say."""
+"""Limit of the cut with a real agent, since its output cannot be predicted."""
 SETTLE_S = 5.0
-"""The last frames and acknowledgements may take so long after the command's end."""
+"""Limit for the last frames and acknowledgements after the command's end."""
 OUTBOX = Path("state/runner/outbox.db")
 _PIECES = frozenset({"agent.text.delta", "tool.invoke.stream"})
 _WHOLE = frozenset({"agent.text.done", "tool.invoke.result", "session.turn.end"})
 
 
 class Noticed(Exception):
-    """Something that must not be: the demonstration cannot go on. The text is one sentence."""
+    """A check failed, and the demonstration cannot continue. The text is one sentence."""
 
 
 class _EndedBefore(Exception):
-    """The command ended too early; the text says before what."""
+    """The command ended too early; the text names what had not happened yet."""
 
 
 class CutPoint:
@@ -55,7 +55,7 @@ class CutPoint:
         self._after = files.seen_chars()
 
     def is_here(self, frame: dict[str, Any]) -> bool:
-        """Tell whether to cut at this frame of the runner."""
+        """Return whether to cut at this frame of the runner."""
         kind, payload = frame.get("type"), cast("dict[str, Any]", frame.get("payload") or {})
         if not self._is_shell:
             return kind in _PIECES or kind in _WHOLE
@@ -63,18 +63,18 @@ class CutPoint:
 
 
 class Course:
-    """Plays it with one gateway. `tell` gets a sentence for each thing that has happened."""
+    """Runs it with one gateway. `report` receives a sentence for each event."""
 
     def __init__(self, link: GatewayLink, chosen: Chosen, base: Path, figures: DemoFigures,
-                 tell: Callable[[str], None]) -> None:
+                 report: Callable[[str], None]) -> None:
         self._link = link
         self._chosen = chosen
         self._base = base
         self._figures = figures
-        self._tell = tell
+        self._report = report
 
     async def play(self, proxy: Proxy, export: Path) -> None:
-        """Raises Noticed, Trouble; what is merely wrong goes into the figures."""
+        """Run it. Raises Noticed, Trouble; other failed checks are added to the figures."""
         command = await self._submit()
         viewer = DemoViewer(self._link, command.target.session_id or "")
         following = asyncio.ensure_future(viewer.follow())
@@ -101,17 +101,17 @@ class Course:
         body = {"type": "execute", "target": target, "payload": {"messages": [message]}}
         command = decoded(await self._link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at())
         if command.state != "pending_approval" or command.approval_id is None:
-            raise Noticed(f"The task was to be held by the config's rule, and is {command.state}.")
+            raise Noticed(f"The task should be held by the config's rule, but is {command.state}.")
         what = "three shell commands" if self._chosen.spec is None else "a question"
-        self._tell(f"A task for {self._chosen.agent_id} ({what}) is held by a rule, before anything starts.")
+        self._report(f"A task for {self._chosen.agent_id} ({what}) is held by a rule, before anything starts.")
         return command
 
     async def _grant_command(self, command: Command) -> None:
         await self._vote(command.approval_id or "", "grant")
-        self._tell("The task is allowed, and starts.")
+        self._report("The task is allowed, and starts.")
 
     async def _until_over(self, command_id: str, following: asyncio.Future[None]) -> None:
-        """Wait for the command's end; a viewer that cannot go on ends the waiting, too. Raises Trouble."""
+        """Wait for the command's end; a viewer that cannot continue also ends the waiting. Raises Trouble."""
         ended = asyncio.ensure_future(self._until_ended(command_id))
         try:
             await asyncio.wait([ended, following], return_when=asyncio.FIRST_COMPLETED)
@@ -122,9 +122,9 @@ class Course:
             ended.cancel()
 
     async def _until_ended(self, command_id: str) -> None:
-        async for heard in SseStream(self._link, GET_STATUS.at(command_id)):
-            if isinstance(heard,
-                          SseEvent) and heard.data.get("event") == "state" and heard.data.get("state") in BY_STATE:
+        async for item in SseStream(self._link, GET_STATUS.at(command_id)):
+            if isinstance(item,
+                          SseEvent) and item.data.get("event") == "state" and item.data.get("state") in BY_STATE:
                 return
 
     async def _ended(self, command_id: str) -> Command:
@@ -152,19 +152,19 @@ class Course:
         await _sooner(viewer.until(lambda seen: bool(seen.held)), ended, "a tool call was held")
         interaction_id, approval_id = next(iter(reading.held.items()))
         invocation_id = reading.asked[interaction_id]["context"]["invocation_id"]
-        self._tell(f"{files.COMMANDS[0]!r} ran by a rule; {files.HELD!r} is held until a person says yes.")
+        self._report(f"{files.COMMANDS[0]!r} ran by a rule; {files.HELD!r} is held until a person allows it.")
         await self._watch_held(viewer, interaction_id)
         voted = await self._vote(approval_id, "grant")
         await _sooner(viewer.until(lambda seen: len(seen.shown(invocation_id)) >= files.seen_chars()), ended,
                       "a viewer saw output")
-        self._tell(f"{'It is allowed' if voted.votes else 'No one allowed it'}, and it runs; a viewer has read "
+        self._report(f"{'It is allowed' if voted.votes else 'No one allowed it'}, and it runs; a viewer has read "
                    f"{len(reading.shown(invocation_id)):,} characters of its output.")
         (marks / files.SEEN).touch()
         await _sooner(proxy.cut.wait(), ended, "the link was cut")
-        self._tell("The connection is reset (RST), in the middle of a frame of that output.")
+        self._report("The connection is reset (RST), in the middle of a frame of that output.")
         (marks / files.CUT).touch()
         waiting = await _sooner(look_until(outbox, session_id, _next_is_asked), ended, "more was made while detached")
-        self._tell(f"The work goes on without a link: {count(len(waiting.waiting), 'frame')} waiting in the runner's "
+        self._report(f"The work goes on without a link: {count(len(waiting.waiting), 'frame')} waiting in the runner's "
                    "outbox.")
         await self._reattach(proxy, ended)
 
@@ -176,12 +176,12 @@ class Course:
             return
         title = viewer.reading.asked[interaction_id]["title"]
         self._figures.noticed.append(f"While it was held, the tool call was {viewer.reading.outcome[interaction_id]} "
-                                     f"without anybody's decision: {title}")
+                                     f"without a person's decision: {title}")
 
     async def _reattach(self, proxy: Proxy, ended: asyncio.Future[None]) -> None:
         proxy.restore()
         await _sooner(proxy.until_attached(2), ended, "the runner was attached again")
-        self._tell("The runner is attached again.")
+        self._report("The runner is attached again.")
 
     # --- any agent ---
     async def _play_agent(self, command: Command, viewer: DemoViewer, proxy: Proxy,
@@ -189,14 +189,14 @@ class Course:
         answering = asyncio.ensure_future(self._answer_tools(viewer))
         try:
             await _sooner(proxy.cut.wait(), ended, "the link was cut")
-            self._tell(f"{self._chosen.agent_id} says something; the connection is reset (RST) in the middle of it.")
+            self._report(f"{self._chosen.agent_id} writes text; the connection is reset (RST) in the middle of it.")
             before = look(self._base / OUTBOX, command.target.session_id or "").last_seq
             try:
                 async with asyncio.timeout(AWAY_S):
                     await look_until(self._base / OUTBOX, command.target.session_id or "",
                                      lambda outbox: outbox.last_seq > before)
             except TimeoutError:
-                pass  # It said nothing more; what was on its way is enough.
+                pass  # It wrote nothing more; the text in transit is enough.
             await self._reattach(proxy, ended)
             await ended
         finally:
@@ -204,7 +204,7 @@ class Course:
             await asyncio.gather(answering, return_exceptions=True)
 
     async def _answer_tools(self, viewer: DemoViewer) -> None:
-        """Grant the first tool call and deny the others: a demonstration gives no agent a free hand."""
+        """Grant the first tool call and deny the others: a demonstration must not give an agent free rein."""
         answered: set[str] = set()
         while True:
             await viewer.until(lambda seen: any(one not in answered for one in seen.held))
@@ -215,7 +215,7 @@ class Course:
                 await self._watch_held(viewer, interaction_id)
             approval = await self._vote(viewer.reading.held[interaction_id], decision)
             verb = "granted" if decision == "grant" else "denied, since one is enough here"
-            self._tell(f"A tool call was held, and is {verb}: {one_line(title_of_approval(approval))}")
+            self._report(f"A tool call was held, and is {verb}: {one_line(title_of_approval(approval))}")
 
     # --- the end ---
     async def _count(self, command_id: str, viewer: DemoViewer, proxy: Proxy, export: Path) -> None:
@@ -231,7 +231,7 @@ class Course:
         count_frames(figures, outbox, history, session)
         figures.history_frames = proxy.history_frames
         if not proxy.history_frames:
-            figures.noticed.append("The reattach brought nothing of what was made before it.")
+            figures.noticed.append("The reattach delivered no frame made before it.")
         compare_text(figures, viewer.reading, history,
                      files.expected(self._base / "work") if self._chosen.spec is None else None)
         await self._export(export)
@@ -239,10 +239,10 @@ class Course:
                      if one.command_id == command_id]
         check_permissions(figures, history, approvals, audit.approved(export))
         self._check_doors()
-        self._tell_figures(viewer.reading)
+        self._report_figures(viewer.reading)
 
     async def _settled(self, viewer: DemoViewer, session_id: str) -> OutboxState:
-        """Wait until the agent rests and the runner hears that all is durable; gives what is there by then."""
+        """Wait until the agent is idle and everything is acknowledged to the runner; return the outbox's state."""
         path = self._base / OUTBOX
         await _at_most(viewer.until(lambda seen: seen.resting))
         await _at_most(look_until(path, session_id, lambda outbox: outbox.acked_seq == outbox.last_seq))
@@ -260,25 +260,25 @@ class Course:
             if door not in granted:
                 self._figures.noticed.append(f"No approval of a {door} was granted.")
 
-    def _tell_figures(self, reading: StreamView) -> None:
+    def _report_figures(self, reading: StreamView) -> None:
         figures = self._figures
         if figures.noticed:
             return
-        self._tell(f"The task has {figures.command_state}. Frames: {figures.frames_made} made by the runner, "
+        self._report(f"The task has {figures.command_state}. Frames: {figures.frames_made} made by the runner, "
                    f"{figures.frames_applied} applied by the gateway, {figures.frames_lost} lost; "
                    f"{figures.history_frames} of them came in the history after the reattach.")
-        against = "the files say" if self._chosen.spec is None else "the history says"
-        self._tell(f"The viewer's text is, to the letter, what {against}: {len(reading.text):,} characters.")
+        against = "equals the files" if self._chosen.spec is None else "equals the history"
+        self._report(f"The viewer's text {against} exactly: {len(reading.text):,} characters.")
 
 
 def _next_is_asked(outbox: OutboxState) -> bool:
-    """Detached, the held command has ended, and the agent has asked for the next one."""
+    """Return whether, detached, the held command has ended and the agent has asked for the next one."""
     _, ended, after = ",".join(outbox.waiting).partition("tool.invoke.result")
     return bool(ended) and "agent.interaction.request" in after
 
 
 async def _sooner(awaited: Awaitable[T], ended: asyncio.Future[None], what: str) -> T:
-    """Wait, but not past the command's end. Raises _EndedBefore."""
+    """Wait, but not beyond the command's end. Raises _EndedBefore."""
     waiting = asyncio.ensure_future(awaited)
     try:
         await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
@@ -291,7 +291,7 @@ async def _sooner(awaited: Awaitable[T], ended: asyncio.Future[None], what: str)
 
 
 async def _at_most(awaited: Awaitable[object]) -> None:
-    """Wait SETTLE_S at most; what is missing then, the figures say."""
+    """Wait SETTLE_S at most; the figures show what is missing then."""
     try:
         async with asyncio.timeout(SETTLE_S):
             await awaited

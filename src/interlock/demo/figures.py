@@ -1,4 +1,4 @@
-"""What the demonstration found, and what of it is not as it should be. Pure."""
+"""The results of the demonstration, and its failed checks. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from interlock.protocol.resources import Approval, Session
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """One approval, as it was decided."""
+    """One approval, with its decision."""
 
     door: str
     decision: str
 
 
 class DemoFigures(msgspec.Struct):
-    """What `--json` prints; `noticed` has one sentence for each thing that is wrong, and is left out when there is
-    none."""
+    """The output of `--json`; `noticed` has one sentence for each failed check, and is omitted if there is none."""
 
     command_state: str | None = None
     frames_made: int = 0
@@ -36,7 +35,7 @@ class DemoFigures(msgspec.Struct):
     noticed: list[str] = []
 
     def document(self) -> bytes:
-        """Write them as one JSON document."""
+        """Encode them as one JSON document."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         if not self.noticed:
             del document["noticed"]
@@ -44,7 +43,7 @@ class DemoFigures(msgspec.Struct):
 
 
 def count_frames(figures: DemoFigures, outbox: OutboxState, history: StreamView, session: Session) -> None:
-    """What the runner made against what the gateway has."""
+    """Compare the runner's frames with the gateway's."""
     figures.frames_made, figures.frames_applied = outbox.last_seq, history.durable
     figures.frames_lost = max(session.lost_frame_count, outbox.last_seq - history.durable, 0)
     if figures.frames_made != figures.frames_applied or session.last_durable_seq != outbox.last_seq:
@@ -54,22 +53,22 @@ def count_frames(figures: DemoFigures, outbox: OutboxState, history: StreamView,
     if outbox.acked_seq != outbox.last_seq:
         figures.noticed.append(f"Only {outbox.acked_seq} of {outbox.last_seq} frames were acknowledged.")
     if session.lost_frame_count:
-        figures.noticed.append(f"The gateway says that {session.lost_frame_count} frames were lost.")
+            figures.noticed.append(f"The gateway reports that {session.lost_frame_count} frames were lost.")
     if history.refused:
-        figures.noticed.append(f"The gateway refused {history.refused} of the frames that came.")
+        figures.noticed.append(f"The gateway refused {history.refused} of the frames.")
 
 
 def compare_text(figures: DemoFigures, seen: StreamView, history: StreamView, expected: str | None) -> None:
-    """What a viewer got against what the files say (None: no one knows beforehand), and against the history."""
+    """Compare the viewer's text with the files (None: unknown beforehand), and with the history."""
     against_files = expected is None or seen.text == expected
     figures.text_equal = against_files and seen.text == history.text and not seen.holes
     if not against_files:
-        figures.noticed.append(f"The viewer's text ({len(seen.text)} characters) is not what the files say "
+        figures.noticed.append(f"The viewer's text ({len(seen.text)} characters) differs from the files "
                                f"({len(expected or '')}).")
     if seen.text != history.text:
-        figures.noticed.append("The viewer's text is not what the history says.")
+        figures.noticed.append("The viewer's text differs from the history.")
     if seen.holes:
-        figures.noticed.append("Text did not go on where it had ended.")
+        figures.noticed.append("Text did not continue where it had ended.")
     if expected is not None and seen.torn:
         figures.text_equal = False
         figures.noticed.append("Text that the viewer had seen is not in the record.")
@@ -77,7 +76,7 @@ def compare_text(figures: DemoFigures, seen: StreamView, history: StreamView, ex
 
 def check_permissions(figures: DemoFigures, history: StreamView, approvals: list[Approval],
                       on_record: set[str]) -> None:
-    """Whether everything that ran had its yes, and whether the audit log knows of each."""
+    """Check that everything that ran had a yes, and that the audit log has each."""
     figures.approvals = [
         Decided(approval.door, approval.votes[-1].decision if approval.votes else approval.state)
         for approval in sorted(approvals, key=lambda one: one.created_at)
@@ -90,7 +89,7 @@ def check_permissions(figures: DemoFigures, history: StreamView, approvals: list
 
 
 def check_audit(figures: DemoFigures, checked: Checked) -> None:
-    """Whether both forms of the audit log verify."""
+    """Check that both forms of the audit log verify."""
     figures.audit_records = checked.exported.records
     figures.audit_ok = checked.exported.ok and checked.stored.ok
     for place, report in (("exported audit log", checked.exported), ("audit log in the database", checked.stored)):

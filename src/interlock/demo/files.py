@@ -1,5 +1,4 @@
-"""The files that the demonstration works on, the commands that read them, and what must therefore be seen. Pure,
-but for `write`."""
+"""The demonstration's files, the commands that read them, and the output to expect. Pure, except for `write`."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ SCRIPT = "read-aloud"
 SEEN, CUT = "seen", "cut"
 """Marks: a viewer has seen the beginning; the link has been cut."""
 SEEN_AT, CUT_AT = 120, 300
-"""The script waits for a mark after so many lines."""
+"""Lines after which the script waits for a mark."""
 
 _WORDS = ("Möwe", "žába", "海鳥", "птица", "🐦‍⬛", "πουλί", "طائر", "naïve cafe\u0301",
           "<b>&amp;</b>", "back\\slash", "  two  ", '"quoted"', "100 %s")
@@ -42,7 +41,7 @@ FREE = re.escape(COMMANDS[0]) + "|" + re.escape(COMMANDS[2])
 
 
 def content(name: str) -> str:
-    """Give a file's text: the same at every run."""
+    """Return a file's text: the same in every run."""
     lines: list[str] = []
     for number in range(1, LINES + 1):
         digest = hashlib.sha256(f"{name} {number}".encode()).hexdigest()
@@ -52,7 +51,7 @@ def content(name: str) -> str:
 
 
 def write(workspace: Path) -> None:
-    """Make the files and the script."""
+    """Create the files and the script."""
     workspace.mkdir()
     for name in NAMES:
         (workspace / f"{name}.txt").write_text(content(name), "utf-8")
@@ -60,7 +59,7 @@ def write(workspace: Path) -> None:
 
 
 def expected(workspace: Path) -> str:
-    """Tell what a viewer must see, from the files as they lie there: names, lines, checksums, and the agent's word."""
+    """Return the text that a viewer must see, from the files: names, lines, checksums, and the agent's message."""
     files = sorted(workspace.glob("*.txt"))
     names = "".join(f"{file.name}\n" for file in files)
     lines = b"".join(file.read_bytes() for file in files).decode("utf-8")
@@ -69,7 +68,7 @@ def expected(workspace: Path) -> str:
 
 
 def seen_chars() -> int:
-    """How much of the script's output comes before it waits to be seen."""
+    """Return the length of the script's output before it waits to be seen."""
     lines = "".join(map(content, NAMES)).splitlines(keepends=True)
     return sum(map(len, lines[:SEEN_AT]))
 

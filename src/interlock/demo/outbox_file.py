@@ -1,4 +1,4 @@
-"""The runner's outbox as a stranger sees it: its file, read only, while the runner writes it."""
+"""Read the runner's outbox from outside: its file, read only, while the runner writes it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 LOOK_S = 0.02
-"""The file is looked at this often while something is awaited in it."""
+"""Interval at which the file is read while waiting."""
 _SESSION = "SELECT key, last_seq, acked_seq FROM session WHERE session_id = ?"
 _WAITING = "SELECT type FROM frame WHERE session = ? AND seq > ? ORDER BY seq"
 
 
 class OutboxState(NamedTuple):
-    """One session in it. `last_seq` is how many durable frames were made; `waiting` are the types of those that the
-    gateway has not acknowledged."""
+    """One session in it. `last_seq` counts the durable frames made; `waiting` are the types of those that the gateway
+    has not acknowledged."""
 
     last_seq: int
     acked_seq: int
@@ -25,7 +25,7 @@ class OutboxState(NamedTuple):
 
 
 def look(path: Path, session_id: str) -> OutboxState:
-    """Read a session's figures; zeros where there is none."""
+    """Read a session's figures; zeros if there is none."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
         database.execute("BEGIN")
         row = database.execute(_SESSION, (session_id,)).fetchone()
@@ -37,8 +37,8 @@ def look(path: Path, session_id: str) -> OutboxState:
 
 
 async def look_until(path: Path, session_id: str, fits: Callable[[OutboxState], bool]) -> OutboxState:
-    """Look until what is there fits; the caller sets the time limit."""
-    # Another process writes it, so there is nothing to be woken by.
+    """Read repeatedly until the state fits; the caller sets the time limit."""
+    # Another process writes it, so there is no event to wait for.
     while True:
         found = look(path, session_id)
         if fits(found):

@@ -18,16 +18,16 @@ from interlock.protocol.batches import split
 
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 16 * 1024
-"""An HTTP head above this is none of ours."""
+"""Limit of an HTTP head; a longer one is not the runner's."""
 
 Document = dict[str, Any]
 
 
 class Proxy:
-    """Takes the runner's connections on a port of its own.
+    """Accepts the runner's connections on a port of its own.
 
-    `cut_at` sees each frame of the runner; at the first that it says yes to, half of that frame is sent on and both
-    connections are reset. Until `restore`, each new connection is reset at once: the link is down.
+    `cut_at` is called with each frame of the runner; at the first for which it returns true, half of that frame is
+    forwarded and both connections are reset. Until `restore`, each new connection is reset at once: the link is down.
     """
 
     def __init__(self, gateway_port: int, tap: Tap, cut_at: Callable[[Document], bool]) -> None:
@@ -41,12 +41,12 @@ class Proxy:
         self.down = False
         self.cut = asyncio.Event()
         self.attached = 0
-        """How often a welcome passed."""
+        """Number of welcomes that passed."""
         self.history_frames = 0
         """Frames that passed inside `session.history`."""
 
     async def start(self) -> int:
-        """Listen; gives the port."""
+        """Listen; return the port."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -59,11 +59,11 @@ class Proxy:
         await asyncio.gather(*self._serving, return_exceptions=True)
 
     def restore(self) -> None:
-        """Let connections through again."""
+        """Allow connections again."""
         self.down = False
 
     async def until_attached(self, times: int) -> None:
-        """Wait until a runner has been welcomed so often."""
+        """Wait until a runner has been welcomed this often."""
         async with self._attachments:
             await self._attachments.wait_for(lambda: self.attached >= times)
 
@@ -79,7 +79,7 @@ class Proxy:
         try:
             await self._serve(runner, to_runner)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # Either side has gone; that ends both.
+            pass  # One side has disconnected; that ends both.
         finally:
             to_runner.transport.abort()
 
@@ -143,7 +143,7 @@ class Proxy:
 
 
 def _single(pieces: Iterable[WebSocketFrame], *, masked: bool) -> Iterator[WebSocketFrame]:
-    """One frame a piece: a message that holds several, as JSON lines, becomes several messages (L-2)."""
+    """Yield one frame per piece: a message with several, as JSON lines, becomes several messages (L-2)."""
     for piece in pieces:
         lines = split(piece.text) if piece.text is not None else []
         if len(lines) < 2:
@@ -155,7 +155,7 @@ def _single(pieces: Iterable[WebSocketFrame], *, masked: bool) -> Iterator[WebSo
 
 def _write(passed: Passed | None, raw: bytes, onward: asyncio.StreamWriter, back: asyncio.StreamWriter,
            *, towards_gateway: bool) -> None:
-    """Send on what the tap made of a frame; None is the frame as it came, byte for byte."""
+    """Forward the tap's result for a frame; None means the frame unchanged."""
     if passed is None:
         onward.write(raw)
         return
@@ -166,7 +166,7 @@ def _write(passed: Passed | None, raw: bytes, onward: asyncio.StreamWriter, back
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """Close with RST instead of FIN: lingering for 0 s throws away what was not sent."""
+    """Close with RST instead of FIN: lingering for 0 s discards unsent data."""
     with contextlib.suppress(OSError):
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

@@ -1,4 +1,4 @@
-"""Where the demonstration plays: a temporary directory with a gateway, a runner and the link between them."""
+"""The environment of the demonstration: a temporary directory with a gateway, a runner and the link between them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from interlock.ports.ledger import LedgerError
 from interlock.protocol.identifiers import uuid4
 
 LIMIT_S = 45.0
-"""The whole demonstration, three times what it may take where nothing is wrong."""
+"""Limit of the whole demonstration, three times the time that it normally takes."""
 AGENT_LIMIT_S = 300.0
 """The same with a real agent, whose model takes its time."""
 OURS = ("INTERLOCK_STATE", "INTERLOCK_URL", "INTERLOCK_KEY")
-"""Variables that would lead to the user's own gateway."""
+"""Variables that would select the user's own gateway."""
 
 
 def run(agent: str | None, as_json: bool, sabotage: str | None, *, prompt: str | None = None) -> int:
-    """Play it, print what was found, and give the exit status. `prompt` replaces what a real agent is asked."""
+    """Run it, print the result, and return the exit status. `prompt` replaces a real agent's prompt."""
     if sabotage is not None and sabotage not in SABOTAGES:
         trouble = usage(f"There is no sabotage {sabotage!r}.", f"Choose one of: {', '.join(SABOTAGES)}")
         say(trouble.line(), "red", trouble.label)
@@ -77,7 +77,7 @@ def _own_environment() -> Generator[None]:
 
 
 async def _interruptible(stage: _Stage) -> None:
-    """SIGTERM and SIGHUP end it as Ctrl-C does: in order, with everything cleaned up."""
+    """Make SIGTERM and SIGHUP end it as Ctrl-C does: in order, with everything cleaned up."""
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ async def _interruptible(stage: _Stage) -> None:
 
 
 class _Stage:
-    """One demonstration. What is wrong ends up in `figures.noticed`."""
+    """One demonstration. Failed checks are added to `figures.noticed`."""
 
     def __init__(self, chosen: Chosen, sabotage: str | None, figures: DemoFigures, *, quiet: bool) -> None:
         self._chosen = chosen
@@ -100,14 +100,14 @@ class _Stage:
         self._proxy: Proxy | None = None
 
     async def play(self) -> None:
-        """Set up, play, check, clean up; whatever happens, nothing is left behind."""
+        """Set up, run, check, clean up; nothing is left behind in any case."""
         limit_s = LIMIT_S if self._chosen.spec is None else AGENT_LIMIT_S
         with tempfile.TemporaryDirectory(prefix="interlock-demo-", ignore_cleanup_errors=True) as name:
             try:
                 async with asyncio.timeout(limit_s):
                     await self._play(Path(name))
             except TimeoutError:
-                self._fail(f"It was not over after {limit_s:.0f} s. The last that happened was: {self._last}")
+                self._fail(f"It was not finished after {limit_s:.0f} s. The last event was: {self._last}")
             except (Noticed, NotStarted, LedgerError) as error:
                 self._fail(str(error))
             except Trouble as trouble:
@@ -119,13 +119,13 @@ class _Stage:
                 await asyncio.shield(asyncio.ensure_future(self._clean_up()))
         if not self._figures.noticed:
             verdict = "Every check passed" if self._sabotage is None else "The sabotage was not noticed"
-            self._tell(f"{verdict}. Everything is cleaned up, after {time.monotonic() - self._started:.1f} s.")
+            self._report(f"{verdict}. Everything is cleaned up, after {time.monotonic() - self._started:.1f} s.")
 
     async def _play(self, base: Path) -> None:
         state, workspace, export = base / "state", base / "work", base / "audit.ndjson"
         url = await self._set_up(base, state, workspace)
         async with GatewayLink(Where(state=state, url=url)) as link:
-            course = Course(link, self._chosen, base, self._figures, self._tell)
+            course = Course(link, self._chosen, base, self._figures, self._report)
             assert self._proxy is not None
             await course.play(self._proxy, export)
         for process in reversed(self._processes):
@@ -137,14 +137,14 @@ class _Stage:
         checked = await asyncio.to_thread(audit.check, state, export)
         check_audit(self._figures, checked)
         if self._figures.audit_ok:
-            self._tell(f"The audit log verifies: {self._figures.audit_records} records, in an exported file and in "
+            self._report(f"The audit log verifies: {self._figures.audit_records} records, in an exported file and in "
                        "the database, each chained to the one before, the last one signed.")
 
     async def _set_up(self, base: Path, state: Path, workspace: Path) -> str:
         await asyncio.to_thread(self._lay_out, base, state, workspace)
-        self._tell(f"{base} has {len(files.NAMES)} files with {files.LINES} lines each.")
+        self._report(f"{base} has {len(files.NAMES)} files with {files.LINES} lines each.")
         if self._sabotage is not None:
-            self._tell(f"The sabotage is {self._sabotage}: {SABOTAGES[self._sabotage]}. It must be noticed.")
+            self._report(f"The sabotage is {self._sabotage}: {SABOTAGES[self._sabotage]}. It must be noticed.")
         gateway = await self._start("gateway", ["--state", str(state)], base)
         url = await gateway.ready(_announced(state))
         cut = CutPoint(self._chosen)
@@ -153,11 +153,11 @@ class _Stage:
         runner = await self._start("runner", ["--state", str(state), "--url", f"http://127.0.0.1:{port}", "--root",
                                               str(workspace)], base)
         await runner.ready(self._proxy.until_attached(1))
-        self._tell("A gateway and a runner are up: two processes, joined by a WebSocket through a proxy of our own.")
+        self._report("A gateway and a runner are up: two processes, joined by a WebSocket through a proxy of our own.")
         return url
 
     def _lay_out(self, base: Path, state: Path, workspace: Path) -> None:
-        """Make the directories and files. The token pairs the runner, as `interlock up` does it (G-3)."""
+        """Create the directories and files. The token pairs the runner, as `interlock up` does (G-3)."""
         state.mkdir(mode=0o700)
         (base / "marks").mkdir()
         files.write(workspace)
@@ -176,24 +176,24 @@ class _Stage:
             await process.stop()
         if self._figures.noticed and not self._sabotage:
             for process in self._processes:
-                if words := process.last_words():
-                    say(f"the last words of the {process.name}:\n{words}", "dim")
+                if words := process.log_tail():
+                    say(f"the end of the {process.name}'s log:\n{words}", "dim")
 
     def _fail(self, sentence: str) -> None:
         self._figures.noticed.append(sentence)
 
-    def _tell(self, sentence: str) -> None:
+    def _report(self, sentence: str) -> None:
         self._last = sentence
         if not self._quiet:
             result(f"{time.monotonic() - self._started:5.1f} s  {sentence}")
 
 
 async def _announced(state: Path) -> str:
-    """Wait until a gateway has said in the state directory where it listens."""
+    """Wait until a gateway has written its address into the state directory."""
     while True:
-        said = gateway_file(state)
-        if said is not None:
-            return said.url
+        announced = gateway_file(state)
+        if announced is not None:
+            return announced.url
         await asyncio.sleep(LOOK_S)
 
 

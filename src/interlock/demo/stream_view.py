@@ -1,6 +1,6 @@
-"""What a viewer makes of a session's stream: the text, what was asked, and what ran with whose yes. Pure.
+"""A viewer's state from a session's stream: the text, the questions, and what ran with whose yes. Pure.
 
-It is written for this purpose alone and shares nothing with the gateway's own folds, so that it can contradict them.
+It is written only for this purpose and shares no code with the gateway, so that it can contradict it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 
 class StreamView:
-    """Follows events in the order in which a viewer gets them; live ones and those of a history alike."""
+    """Applies events in the order in which a viewer receives them; live ones and those of a history alike."""
 
     def __init__(self) -> None:
         self.last_n = 0
@@ -21,9 +21,9 @@ class StreamView:
         """Durable frames of the runner."""
         self.refused = 0
         self.holes = 0
-        """Times that live text did not continue what was there."""
+        """Times that live text did not continue the known text."""
         self.torn = 0
-        """Blocks whose record does not begin with what was seen of them."""
+        """Blocks whose record does not begin with the text that was seen."""
         self.live: dict[str, str] = {}
         """Text of open blocks; a tool's is named by its invocation."""
         self.closed: list[str] = []
@@ -32,24 +32,24 @@ class StreamView:
         self.asked: dict[str, Document] = {}
         """interaction → the question's payload."""
         self.outcome: dict[str, str] = {}
-        """interaction → what the agent was told."""
+        """interaction → the outcome sent to the agent."""
         self.unpermitted: list[str] = []
-        """Titles of tool calls that were let through with no yes on record before."""
+        """Titles of tool calls that were allowed without a yes on record before."""
         self.resting = False
         """The agent is idle after a turn."""
         self._yes: set[str] = set()
 
     @property
     def text(self) -> str:
-        """All text that is on record, in order."""
+        """Return all recorded text, in order."""
         return "".join(self.closed)
 
     def shown(self, invocation_id: str | None) -> str:
-        """Give what was seen of a tool call that is still open."""
+        """Return the seen output of a tool call that is still open."""
         return self.live.get(invocation_id or "", "")
 
     def take(self, event: Document) -> None:
-        """Take one event of the stream."""
+        """Apply one event of the stream."""
         n = event.get("n")
         if isinstance(n, int):
             if n <= self.last_n:
@@ -100,7 +100,7 @@ class StreamView:
                 pass
 
     def _grow(self, block: str, payload: Document, metadata: Document) -> None:
-        """Write text at its offset; what is there already is skipped (E-4)."""
+        """Write text at its offset; known text is skipped (E-4)."""
         have, offset, text = self.live.get(block, ""), int(payload["offset"]), str(payload["text"])
         if offset > len(have):
             self.holes += "omitted" not in metadata

@@ -1,4 +1,4 @@
-"""A viewer as any other: it follows a session over server-sent events, and resumes by its cursor."""
+"""An ordinary viewer: it follows a session over server-sent events, and resumes by its cursor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = 500
 
 
 class DemoViewer:
-    """Keeps a reading up to date, and wakes who waits for something in it."""
+    """Keeps a StreamView up to date, and wakes tasks that wait for a change in it."""
 
     def __init__(self, link: GatewayLink, session_id: str) -> None:
         self._link = link
@@ -25,25 +25,25 @@ class DemoViewer:
         self._changed = asyncio.Condition()
         self.reading = StreamView()
         self.resumed = 0
-        """Times that the stream itself broke and was taken up again."""
+        """Times that the stream itself broke and was resumed."""
 
     async def follow(self) -> None:
         """Read until cancelled. Raises Trouble."""
-        async for heard in SseStream(self._link, self._path):
-            if isinstance(heard, StreamResumed):
+        async for item in SseStream(self._link, self._path):
+            if isinstance(item, StreamResumed):
                 self.resumed += 1
-            if isinstance(heard, SseEvent):
-                self.reading.take(heard.data)
+            if isinstance(item, SseEvent):
+                self.reading.take(item.data)
                 async with self._changed:
                     self._changed.notify_all()
 
     async def until(self, seen: Callable[[StreamView], bool]) -> None:
-        """Wait until the reading fits."""
+        """Wait until the condition holds."""
         async with self._changed:
             await self._changed.wait_for(lambda: seen(self.reading))
 
     async def fetch(self) -> StreamView:
-        """Read the session's history afresh, page by page. Raises Trouble."""
+        """Read the session's history again from the start, page by page. Raises Trouble."""
         history = StreamView()
         cursor: str | None = None
         while True:

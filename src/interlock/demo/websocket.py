@@ -1,4 +1,4 @@
-"""WebSocket frames as bytes (RFC 6455 section 5.2), as far as a proxy must know them. Pure."""
+"""Parse and write WebSocket frames (RFC 6455 section 5.2), as far as a proxy needs. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _MASKED = 0x80
 
 
 class WebSocketFrame(NamedTuple):
-    """One frame: `raw` as it came; `text` is its payload, unmasked, where it is a whole text message."""
+    """One frame: `raw` unchanged; `text` is its payload, unmasked, if it is a whole text message."""
 
     raw: bytes
     text: bytes | None
 
 
 class Splitter:
-    """Cuts the bytes of one direction into frames."""
+    """Splits the bytes of one direction into frames."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[WebSocketFrame]:
-        """Take bytes; give the frames that are complete."""
+        """Accept bytes; return the frames that are complete."""
         self._rest += data
         pieces: list[WebSocketFrame] = []
         while (piece := self._next()) is not None:
@@ -48,7 +48,7 @@ class Splitter:
             return None
         raw = bytes(have[:start + size])
         del have[:start + size]
-        # A message in fragments is none of ours: neither side sends any, so it is only passed on.
+        # Neither side sends fragmented messages, so one is only forwarded.
         if raw[0] != _FIN | TEXT:
             return WebSocketFrame(raw, None)
         payload = raw[start:]
@@ -56,7 +56,7 @@ class Splitter:
 
 
 def text_frame(payload: bytes, key: bytes | None = None) -> bytes:
-    """Write a text message in one frame; `key` (4 bytes) masks it, as the side that dialled must."""
+    """Return a text message in one frame; `key` (4 bytes) masks it, as the dialling side must."""
     masked = _MASKED if key is not None else 0
     if len(payload) < 126:
         head = struct.pack("!BB", _FIN | TEXT, masked | len(payload))
