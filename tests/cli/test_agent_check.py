@@ -121,8 +121,8 @@ def test_an_agent_that_is_not_installed(state: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize(("word", "because"), [
     ("mute", "It did not start: it was not ready within 1 s."),
-    ("stuck", "It did not end the turn in which it was to use shell."),
-    ("dies", "It ended in the turn in which it was to use shell."),
+    ("stuck", "It did not end the turn in which it should use shell."),
+    ("dies", "It ended in the turn in which it should use shell."),
 ])
 def test_an_agent_that_never_starts_hangs_or_dies(
     word: str, because: str, state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

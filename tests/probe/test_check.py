@@ -255,8 +255,8 @@ async def test_an_agent_that_does_not_use_the_model_stand_in_is_not_believed() -
 
 
 @pytest.mark.parametrize(("word", "because"), [
-    ("dies", "It ended in the turn in which it was to use shell."),
-    ("stuck", "It did not end the turn in which it was to use shell."),
+    ("dies", "It ended in the turn in which it should use shell."),
+    ("stuck", "It did not end the turn in which it should use shell."),
     ("mute", "It did not start: it was not ready within 1 s."),
 ])
 async def test_an_agent_that_breaks_is_held_as_a_whole(

@@ -1,8 +1,8 @@
-"""A model server on loopback that answers as the prompt asks: OpenAI chat and responses, Anthropic and Gemini forms.
+"""A model server on loopback whose answers the prompt controls: OpenAI chat and responses, Anthropic and Gemini forms.
 
-Real agents run against it where no model service is wanted: in `interlock agents check` (H-10), and in the tests. The
-prompt steers the answer; the words are listed in `script`. `running_model_server()` runs it in a thread of this
-process, `python -m interlock.model_stand_in --port 0` in a process of its own, which prints its URL.
+Real agents run against it instead of a model service: in `interlock agents check` (H-10), and in the tests. `script`
+lists the words with which a prompt controls the answer. `running_model_server()` runs it in a thread of this process,
+`python -m interlock.model_stand_in --port 0` in a separate process, which prints its URL.
 """
 
 from .conversation import ModelPrompt, OfferedTool

@@ -1,6 +1,6 @@
 """`python -m interlock.model_stand_in [--port N]`: serve until SIGINT or SIGTERM; the first line on stdout is the URL.
 
-What it was asked is read with `GET /recorded`.
+`GET /recorded` returns the requests that it received.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .server_thread import listen, make_server
 def main() -> None:
     """Listen, print the URL, serve."""
     options = argparse.ArgumentParser(prog="python -m interlock.model_stand_in",
-                                      description="A model server that answers as its prompts ask.")
+                                      description="A model server whose prompts control its answers.")
     options.add_argument("--port", type=int, default=0, help="0, the default, takes any free port")
     listening, url = listen(options.parse_args().port)
     print(url, flush=True)

@@ -1,4 +1,4 @@
-"""What the server answers, before it takes a provider's form."""
+"""The server's answers, independent of a provider's form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIDE_ANSWER = "Test session"
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """A call of one of the agent's tools; `arguments` is JSON, or was to be."""
+    """A call of one of the agent's tools; `arguments` is JSON, or invalid JSON on purpose."""
 
     name: str
     arguments: str
@@ -37,7 +37,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """Text chunks, then perhaps tool calls; `delay_seconds` lies between any two of them."""
+    """Text chunks, then optional tool calls; `delay_seconds` is the pause between any two of them."""
 
     chunks: tuple[str, ...]
     calls: tuple[ModelCall, ...] = ()
@@ -46,43 +46,43 @@ class ModelAnswer:
     hangs: bool = False
     cut: bool = False
     ends: bool = False
-    """The stream ends in good order before its last event, which says why the model stopped."""
+    """The stream ends cleanly before its last event, which has the finish reason."""
     length: bool = False
-    """The answer says that it was cut at the limit of its length."""
+    """The answer's finish reason is the limit of its length."""
     tokens: int = INPUT_TOKENS
-    """Of input, as the answer reports them."""
+    """Input tokens that the answer reports."""
 
     @property
     def text(self) -> str:
-        """All chunks in one."""
+        """Return all chunks as one text."""
         return "".join(self.chunks)
 
     @property
     def whole_delay(self) -> float:
-        """Seconds that the answer takes when it is not streamed."""
+        """Return the seconds that the answer takes without streaming."""
         pieces = len(self.chunks) + bool(self.calls)
         return self.delay_seconds * max(0, pieces - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class HttpFailure:
-    """An HTTP failure; with `overflow` the provider's own words for a prompt that does not fit."""
+    """An HTTP failure; with `overflow` the provider's own error for a prompt that does not fit."""
 
     status: int
     overflow: bool = False
     again: bool = False
-    """Whether it may be asked again."""
+    """Whether a retry is allowed."""
 
 
 def answer(asked: ModelPrompt, before: int = 0) -> ModelAnswer | HttpFailure:
-    """Decide what a request is answered with; `before` so many others had the same prompt."""
+    """Return the answer to a request; `before` is the number of earlier requests with the same prompt."""
     given = _answer(asked, before)
     return replace(given, tokens=asked.tokens) if isinstance(given, ModelAnswer) and asked.tokens is not None else given
 
 
 def _answer(asked: ModelPrompt, before: int) -> ModelAnswer | HttpFailure:
     if asked.side:
-        # A title or a summary repeats the person's words; they steer the turn only, never a request on the side.
+        # A title or a summary repeats the person's words; they control only the turn, never a side request.
         how = SUMMARY.search(asked.prompt)
         return ModelAnswer((SIDE_ANSWER,), ends=how is not None and how[1] == "ends",
                            length=how is not None and how[1] == "length")
@@ -125,8 +125,8 @@ def _flushing(asked: ModelPrompt, path: str) -> ModelAnswer:
 def _state(asked: ModelPrompt) -> str:
     mode = "plan" if "Plan only" in asked.system else "default"
     last = asked.system.rsplit(None, 1)[-1] if asked.system else ""
-    said = f"mode={mode} model={asked.model} effort={asked.effort} system={last}"
-    return said if asked.prompt == "state" else f"{said} loaded={'yes' if asked.told else 'no'}"
+    state = f"mode={mode} model={asked.model} effort={asked.effort} system={last}"
+    return state if asked.prompt == "state" else f"{state} loaded={'yes' if asked.earlier else 'no'}"
 
 
 def _calling(asked: ModelPrompt, script: Script) -> ModelAnswer:

@@ -20,7 +20,7 @@ _ERROR_TYPES = {
 
 
 def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """Return the answer as one JSON object."""
     content: list[dict[str, Any]] = [{"type": "text", "text": given.text}] if given.chunks else []
     content += [
         {"type": "tool_use", "id": fresh_id("toolu"), "name": call.name, "input": json.loads(call.arguments)}
@@ -30,7 +30,7 @@ def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
 
 
 def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
-    """The answer as server-sent events; a piece for each chunk that a delay precedes."""
+    """Yield the answer as server-sent events; a piece for each chunk after a delay."""
     message: dict[str, Any] = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None,
                                "usage": _usage(given, 1)}
     head = _event("message_start", message=message) + _event("ping")
@@ -53,13 +53,13 @@ def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
 
 
 def failure(given: HttpFailure) -> dict[str, Any]:
-    """The error body of a failure."""
+    """Return the error body of a failure."""
     if given.overflow:
         error = {"type": "invalid_request_error", "message": "prompt is too long: 250000 tokens > 200000 maximum"}
     else:
         other = "api_error" if given.status >= 500 else "invalid_request_error"
         kind = _ERROR_TYPES.get(given.status, other)
-        error = {"type": kind, "message": f"The prompt asked for failure {given.status}."}
+        error = {"type": kind, "message": f"The prompt requested failure {given.status}."}
     return {"type": "error", "error": error, "request_id": fresh_id("req")}
 
 

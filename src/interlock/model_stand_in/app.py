@@ -1,4 +1,4 @@
-"""The HTTP side of the model server: one route for each provider's form, and what the agents ask beside them."""
+"""The HTTP side of the model server: one route for each provider's form, and for the agents' other requests."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .pieces import StreamPiece
 from .request_log import RecordedRequest, Recording, RequestKind, WireForm
 
 TOGETHER_BYTES = 8_192
-"""Events with no pause between them are sent in pieces of about this size: what reads them is to be measured, and not
-how fast they are sent one by one."""
+"""Approximate size of the pieces in which events without a pause are sent: benchmarks measure the reader, not the
+sending of single events."""
 MODELS = ("fake-model", "claude-sonnet-4-5", "claude-haiku-4-5", "gpt-4o", "gpt-5")
 
 
@@ -46,12 +46,12 @@ _GEMINI = _Form(WireForm.GEMINI, read_gemini, gemini.whole, gemini.stream, gemin
 
 
 def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
-    """The application; `closing` cuts delays short, so that a stop does not wait for a slow answer."""
+    """Return the application; `closing` cuts delays short, so that a stop does not wait for a slow answer."""
 
     def endpoint(form: _Form) -> Callable[[Request], Any]:
         async def serve(request: Request) -> Response:
             body = json.loads(await request.body())
-            if form is _GEMINI:  # It says in the path what the others say in the body.
+            if form is _GEMINI:  # Its path contains what the others have in the body.
                 body = {**body, "model": request.path_params["model"], "stream": "stream" in request.url.path}
             asked = form.read(body)
             kind = RequestKind.SIDE if asked.side else RequestKind.TURN
@@ -84,7 +84,7 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
 async def _respond(form: _Form, asked: ModelPrompt, before: int, closing: asyncio.Event) -> Response:
     given = answer(asked, before)
     if isinstance(given, HttpFailure):
-        # Some SDKs would otherwise try again for minutes; the test wants the failure that it asked for.
+        # Some SDKs would otherwise retry for minutes; the test wants the failure that it requested.
         headers = {} if given.again else {"x-should-retry": "false"}
         return JSONResponse(form.failure(given), given.status, headers=headers)
     if asked.stream:
@@ -110,11 +110,11 @@ async def _spaced(pieces: Iterator[StreamPiece], given: ModelAnswer, closing: as
     if given.hangs:
         await closing.wait()
     if given.cut:
-        raise ConnectionResetError("the prompt asked for a connection that is cut")
+        raise ConnectionResetError("the prompt requested a connection that is cut")
 
 
 def _but_last(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """Leave out the end of the answer, which one that hangs or is cut never comes to."""
+    """Yield all but the end of the answer, which one that hangs or is cut never reaches."""
     before = next(pieces, None)
     for piece in pieces:
         if before is not None:

@@ -13,7 +13,7 @@ _ERROR_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit
 
 
 def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """Return the answer as one JSON object."""
     message: dict[str, Any] = {"role": "assistant", "content": given.text or None}
     if given.calls:
         message["tool_calls"] = [_call(call) for call in given.calls]
@@ -22,7 +22,7 @@ def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
 
 
 def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
-    """The answer as server-sent events, the usage in a last chunk without choices, then `[DONE]`."""
+    """Yield the answer as server-sent events, the usage in a last chunk without choices, then `[DONE]`."""
     frame = _frame(model, "chat.completion.chunk")
 
     def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -41,12 +41,12 @@ def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
 
 
 def failure(given: HttpFailure) -> dict[str, Any]:
-    """The error body of a failure; the same in both OpenAI forms."""
+    """Return the error body of a failure; the same in both OpenAI forms."""
     if given.overflow:
         text = "This model's maximum context length is 128000 tokens. However, your messages resulted in 250000 tokens."
         kind, code = "invalid_request_error", "context_length_exceeded"
     else:
-        text, code = f"The prompt asked for failure {given.status}.", _ERROR_CODES.get(given.status)
+        text, code = f"The prompt requested failure {given.status}.", _ERROR_CODES.get(given.status)
         kind = "server_error" if given.status >= 500 else "invalid_request_error"
     return {"error": {"message": text, "type": kind, "param": None, "code": code}}
 

@@ -1,8 +1,8 @@
-"""One conversation out of three wire forms: Anthropic messages, OpenAI chat completions, OpenAI responses.
+"""Read a conversation from the wire forms: Anthropic messages, OpenAI chat completions, OpenAI responses, Gemini.
 
-Agents wrap the person's words in notes of their own (`<system-reminder>`, `<info-msg>`, …), and send further requests
-on the side: a title for the session, a summary of it. What counts here is the last prompt that a person wrote and how
-many tool results have come since.
+Agents wrap the person's text in notes of their own (`<system-reminder>`, `<info-msg>`, …), and send side requests: a
+title for the session, a summary of it. Only the last prompt that a person wrote counts here, with the number of tool
+results since.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOTES = re.compile(
     r".*?</\1>", re.DOTALL
 )
 _TOKENS = re.compile(r"\[\[tokens:(\d+)\]\]")
-# Words in the instructions of requests that agents send on the side; each was seen in a real agent's request.
+# Words in the instructions of side requests; each was seen in a real agent's request.
 _SIDE = re.compile(
     r"generate (a )?(short|concise|brief|succinct)[^.\n]{0,40}title"
     r"|(short|concise) title for"
@@ -42,7 +42,7 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ModelPrompt:
-    """What a request asks: the person's last prompt, the tool results since, and the tools on offer."""
+    """A request: the person's last prompt, the tool results since, and the offered tools."""
 
     prompt: str
     results: int
@@ -54,15 +54,15 @@ class ModelPrompt:
     effort: str | None = None
     size: int = 0
     """Characters of the whole request."""
-    told: int = 0
+    earlier: int = 0
     """Messages of the person before this prompt."""
     tokens: int | None = None
-    """What the conversation says last that is to be reported as tokens of input."""
+    """The conversation's last request for a number of input tokens to report."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """One message of the conversation: the user's own text, and how many tool results it carries."""
+class _ReadMessage:
+    """One message of the conversation: the user's own text, and its number of tool results."""
 
     text: str
     results: int
@@ -71,7 +71,7 @@ class _Said:
 def read_anthropic(body: Json) -> ModelPrompt:
     """Read a body of `/v1/messages`."""
     tools = tuple(OfferedTool(tool["name"], tool.get("input_schema") or {}) for tool in _objects(body.get("tools")))
-    return _asked(body, _text(body.get("system")), _anthropic_said(body), tools)
+    return _asked(body, _text(body.get("system")), _anthropic_messages(body), tools)
 
 
 def read_chat(body: Json) -> ModelPrompt:
@@ -80,20 +80,20 @@ def read_chat(body: Json) -> ModelPrompt:
     tools = tuple(OfferedTool(function["name"], function.get("parameters") or {}) for function in functions)
     messages = list(_objects(body.get("messages")))
     system = "\n".join(_text(m.get("content")) for m in messages if m.get("role") in {"system", "developer"})
-    said = [
-        _Said("", 1) if message["role"] == "tool" else _Said(_text(message.get("content")), 0)
+    messages = [
+        _ReadMessage("", 1) if message["role"] == "tool" else _ReadMessage(_text(message.get("content")), 0)
         for message in messages
         if message.get("role") in {"user", "tool"}
     ]
-    return _asked(body, system, said, tools)
+    return _asked(body, system, messages, tools)
 
 
 def read_responses(body: Json) -> ModelPrompt:
     """Read a body of `/v1/responses`; `input` is a text or a list of items."""
     tools = tuple(_responses_tools(body.get("tools")))
     given = body.get("input")
-    said = [_Said(given, 0)] if isinstance(given, str) else list(_responses_said(given))
-    return _asked(body, str(body.get("instructions") or ""), said, tools)
+    messages = [_ReadMessage(given, 0)] if isinstance(given, str) else list(_responses_messages(given))
+    return _asked(body, str(body.get("instructions") or ""), messages, tools)
 
 
 def _responses_tools(given: object) -> Iterator[OfferedTool]:
@@ -106,40 +106,41 @@ def _responses_tools(given: object) -> Iterator[OfferedTool]:
 
 
 def read_gemini(body: Json) -> ModelPrompt:
-    """Read a body of `:generateContent`; the model and whether it streams stand in its path, and are put beside it."""
+    """Read a body of `:generateContent`; model and streaming are in its path, and are added to the body."""
     declared = [one for tool in _objects(body.get("tools")) for one in _objects(tool.get("functionDeclarations"))]
     tools = tuple(OfferedTool(one["name"],
                               one.get("parametersJsonSchema") or one.get("parameters") or {}) for one in declared)
     system = "\n".join(_text(body[name].get("parts")) for name in ("systemInstruction",) if name in body)
-    said = [_Said(_text(one.get("parts")), sum("functionResponse" in part for part in _objects(one.get("parts"))))
+    messages = [_ReadMessage(_text(one.get("parts")), sum("functionResponse" in part
+                                                          for part in _objects(one.get("parts"))))
             for one in _objects(body.get("contents")) if one.get("role") != "model"]
-    return _asked(body, system, said, tools)
+    return _asked(body, system, messages, tools)
 
 
-def _anthropic_said(body: Json) -> Iterator[_Said]:
+def _anthropic_messages(body: Json) -> Iterator[_ReadMessage]:
     for message in _objects(body.get("messages")):
         if message.get("role") != "user":
             continue
         content = message.get("content")
         blocks = [] if isinstance(content, str) else list(_objects(content))
-        yield _Said(_text(content), sum(block.get("type") == "tool_result" for block in blocks))
+        yield _ReadMessage(_text(content), sum(block.get("type") == "tool_result" for block in blocks))
 
 
-def _responses_said(items: object) -> Iterator[_Said]:
+def _responses_messages(items: object) -> Iterator[_ReadMessage]:
     for item in _objects(items):
         if str(item.get("type", "")).endswith("_call_output"):
-            yield _Said("", 1)
+            yield _ReadMessage("", 1)
         elif item.get("role") == "user":
-            yield _Said(_text(item.get("content")), 0)
+            yield _ReadMessage(_text(item.get("content")), 0)
 
 
-def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[OfferedTool, ...]) -> ModelPrompt:
-    prompt, results, told = "", 0, -1
-    for one in said:
+def _asked(body: Json, system: str, messages: Iterable[_ReadMessage], tools: tuple[OfferedTool, ...]) -> ModelPrompt:
+    prompt, results, earlier = "", 0, -1
+    for one in messages:
         results += one.results
         own = _NOTES.sub("", one.text).strip()
         if own:
-            prompt, results, told = own, 0, told + 1
+            prompt, results, earlier = own, 0, earlier + 1
     whole = json.dumps(body)
     tokens = _TOKENS.findall(whole)
     return ModelPrompt(
@@ -153,12 +154,12 @@ def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[OfferedT
         effort=_effort(body),
         size=len(whole),
         tokens=int(tokens[-1]) if tokens else None,
-        told=max(told, 0),
+        earlier=max(earlier, 0),
     )
 
 
 def _effort(body: Json) -> str | None:
-    """How much is to be thought, in the words of whichever form asks it."""
+    """Return the requested thinking effort, from any of the forms."""
     for reasoning in _objects([body.get("reasoning")]):
         return reasoning.get("effort")
     for thinking in _objects([body.get("thinking")]):
@@ -167,13 +168,13 @@ def _effort(body: Json) -> str | None:
 
 
 def _offers_work(tools: tuple[OfferedTool, ...], prompt: str) -> bool:
-    # An agent's long instructions may speak of titles and summaries too; such a request offers tools and its prompt
-    # does not ask for one.
+    # An agent's long instructions may mention titles and summaries too; such a request offers tools and its prompt does
+    # not ask for one.
     return bool(tools) and not _SIDE.search(prompt)
 
 
 def _text(content: object) -> str:
-    """The text of a message's content, which is a string or a list of parts; other parts have none."""
+    """Return the text of a message's content, which is a string or a list of parts; other parts have none."""
     if isinstance(content, str):
         return content
     return "\n".join(part["text"] for part in _objects(content) if isinstance(part.get("text"), str))

@@ -14,13 +14,13 @@ _STATUSES = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
 
 
 def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """Return the answer as one JSON object."""
     parts = [{"text": given.text}] if given.chunks else []
     return _response(given, model, [*parts, *map(_call, given.calls)], _finish(given))
 
 
 def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
-    """The answer as server-sent events, each with what is new; the id is that of the whole answer."""
+    """Yield the answer as server-sent events, each with the new part; the id is that of the whole answer."""
     name = fresh_id("gemini")
     if given.thinking is not None:
         thought = {"text": given.thinking, "thought": True, "thoughtSignature": "c2lnbmVk"}
@@ -34,8 +34,8 @@ def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
 
 
 def failure(given: HttpFailure) -> dict[str, Any]:
-    """The error body of a failure."""
-    text = f"The prompt asked for failure {given.status}."
+    """Return the error body of a failure."""
+    text = f"The prompt requested failure {given.status}."
     if given.overflow:
         text = "The input token count (1250000) exceeds the maximum number of tokens allowed (1048576)."
     status = _STATUSES.get(given.status, "INVALID_ARGUMENT")
@@ -51,7 +51,7 @@ def _call(call: ModelCall) -> dict[str, Any]:
 
 
 def _arguments(call: ModelCall) -> dict[str, Any]:
-    """An object, always: this form cannot say anything else."""
+    """Return an object in any case: this form cannot express anything else."""
     try:
         given: Any = json.loads(call.arguments)
     except ValueError:

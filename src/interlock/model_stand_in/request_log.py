@@ -33,7 +33,7 @@ class RequestKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One request to a model: its headers in lower case, its body as it came, and what was read out of it."""
+    """One request to a model: its headers in lower case, its body unchanged, and its parsed form."""
 
     provider: WireForm
     kind: RequestKind
@@ -51,36 +51,37 @@ class Recording:
         self._arrived = threading.Condition()
 
     def add(self, recorded: RecordedRequest) -> None:
-        """Keep a request and wake anyone who waits for one."""
+        """Store a request and wake the tasks that wait for one."""
         with self._arrived:
             self._requests.append(recorded)
             self._arrived.notify_all()
 
     def visit(self, page: str) -> None:
-        """Keep that `GET /page/PAGE` was fetched."""
+        """Note that `GET /page/PAGE` was fetched."""
         with self._arrived:
             self._visits.append(page)
 
     def visited(self, page: str) -> bool:
-        """Whether that page was fetched."""
+        """Return whether that page was fetched."""
         with self._arrived:
             return page in self._visits
 
     def contained(self, text: str) -> bool:
-        """Whether a request contained this text, such as what a tool returned."""
+        """Return whether a request contained this text, such as a tool's result."""
         return any(text in json.dumps(one.body, ensure_ascii=False) for one in self.all())
 
     def all(self) -> list[RecordedRequest]:
-        """Every request so far."""
+        """Return every request so far."""
         with self._arrived:
             return list(self._requests)
 
     def turns(self) -> list[RecordedRequest]:
-        """The requests of turns, without those on the side."""
+        """Return the requests of turns, without side requests."""
         return [one for one in self.all() if one.kind is RequestKind.TURN]
 
     def wait_for(self, found: Callable[[RecordedRequest], bool], timeout_seconds: float = 30.0) -> RecordedRequest:
-        """The first request for which `found` is true, arrived already or within the time; else TimeoutError."""
+        """Return the first request for which `found` is true, received already or within the time; else TimeoutError.
+        """
         with self._arrived:
             self._arrived.wait_for(lambda: any(map(found, self._requests)), timeout_seconds)
             for one in self._requests:

@@ -12,13 +12,13 @@ from .pieces import StreamPiece, fresh_id, sse
 
 
 def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """Return the answer as one JSON object."""
     items = [item for item in (_message(given), *map(_call, given.calls)) if item is not None]
     return {**_response(model), "status": "completed", "output": items, "usage": _usage(given)}
 
 
 def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
-    """The answer as server-sent events, numbered, from `response.created` to `response.completed`."""
+    """Yield the answer as server-sent events, numbered, from `response.created` to `response.completed`."""
     response, message, calls = _response(model), _message(given), [_call(call) for call in given.calls]
     events = _Numbered()
     yield StreamPiece(events("response.created", response={**response, "status": "in_progress", "output": []}))
@@ -45,7 +45,7 @@ def _usage(given: ModelAnswer) -> dict[str, Any]:
 
 
 class _Numbered:
-    """Server-sent events with the sequence numbers that this form wants."""
+    """Server-sent events with this form's sequence numbers."""
 
     def __init__(self) -> None:
         self._next = 0

@@ -1,4 +1,4 @@
-"""What a prompt asks the model server to answer.
+"""The words with which a prompt controls the model server.
 
 | word              | what the server does                                                                        |
 |-------------------|---------------------------------------------------------------------------------------------|
@@ -14,28 +14,28 @@
 | `[[do:DEED JSON]]`| calls the tool on offer that does DEED (write, edit, fetch, mark: that of the checks' own   |
 |                   | MCP server, or outside: a command outside the agent's own sandbox) with the object's path,  |
 |                   | content, old, new, url, name or command, under the names that the tool has for them         |
-| `[[many:N]]`      | the calls of this prompt come N times over, all in one answer                               |
+| `[[many:N]]`      | repeats the calls of this prompt N times, all in one answer                                 |
 | `[[say:TEXT]]`    | says TEXT; before the tool call, where there is one                                         |
 | `[[think:TEXT]]`  | thinks TEXT before it says anything                                                         |
 | `[[flood:N]]`     | N bytes of text, in chunks of 8 KiB that can be told apart                                  |
 | `[[empty]]`       | answers nothing                                                                             |
-| `[[hang]]`        | says what it has to say, and then neither goes on nor ends                                  |
-| `[[cut]]`         | says what it has to say, and then the connection is closed in the middle                    |
-| `[[ends]]`        | says what it has to say, and then the stream ends in good order, without saying why         |
-| `[[length]]`      | says what it has to say, and that it was cut at the limit of its length                     |
+| `[[hang]]`        | sends its text, and then neither continues nor ends                                         |
+| `[[cut]]`         | sends its text, and then the connection is closed in the middle                             |
+| `[[ends]]`        | sends its text, and then the stream ends cleanly, without a finish reason                   |
+| `[[length]]`      | sends its text, with the limit of its length as the finish reason                           |
 | `[[summary:WORD]]`| a summary of a conversation with this word is answered as `[[ends]]` or `[[length]]`        |
-| `[[flaky:STATUS:N]]`| fails with that status N times, and may be asked again                                    |
+| `[[flaky:STATUS:N]]`| fails with that status N times, and allows retries                                        |
 | `[[room:CHARS]]`  | does not fit the context while the request has more characters than that                    |
 | `[[tokens:N]]`    | reports N tokens of input instead of a hundred, as long as the word is in the conversation  |
-| `[[state]]`, `state` | says what the request was set to: model, effort, and words of the instructions              |
+| `[[state]]`, `state` | answers with the request's settings: model, effort, and words of the instructions        |
 | `[[overflow]]`    | answers that the prompt does not fit the context, in the provider's words                   |
 
-A prompt that asks for a memory flush is obeyed: the file that it names is written, where a `write` tool is on offer,
-and the answer is `NO_REPLY`.
+A prompt that asks for a memory flush is obeyed: the file that it names is written, if a `write` tool is offered, and
+the answer is `NO_REPLY`.
 
-Only the last paragraph of a prompt steers: an agent may send a cancelled prompt again, in front of the next one and a
-blank line between them. A blank line inside a word is part of the word. Interlock's note of denied calls, which some
-agents put behind a prompt in a paragraph of its own, does not count as one.
+Only the last paragraph of a prompt counts: an agent may send a cancelled prompt again, before the next one and a blank
+line between them. A blank line inside a word is part of the word. Interlock's note of denied calls, which some agents
+append to a prompt in a separate paragraph, does not count as one.
 
 Without a word the answer is one short text. When every tool call has its result, the answer is `AFTER_TOOL`.
 """
@@ -56,7 +56,7 @@ MAX_CALLS = 1_000
 
 _PARAGRAPH = re.compile(r"\n\s*\n(?![^\[]*\]\])")
 _NOTE = "Note of Interlock, which starts you"
-"""As the ACP adapter begins it."""
+"""The beginning of the ACP adapter's note."""
 _AGENT = re.compile(r"\[\[agent:(.*?)\]\]", re.DOTALL)
 _ASK = re.compile(r"\[\[ask:(.*?)\]\]", re.DOTALL)
 _CHUNKS = re.compile(r"\[\[chunks:(\d+)\]\]")
@@ -82,12 +82,12 @@ SILENT = "NO_REPLY"
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A prompt's words, read."""
+    """The parsed words of a prompt."""
 
     calls: tuple[tuple[str, str], ...] = ()
-    """(tool, arguments as text); a shell command has no tool: it is the one on offer."""
+    """(tool, arguments as text); a shell command has no tool: the offered shell tool is used."""
     deed: tuple[str, str] | None = None
-    """(write, edit or fetch; an object of what it is done with, as JSON)."""
+    """(write, edit or fetch; the object with its values, as JSON)."""
     many: int = 1
     says: tuple[str, ...] = ()
     thinks: str | None = None
@@ -101,7 +101,7 @@ class Script:
     state: bool = False
     chunks: int | None = None
     width: int = 0
-    """Bytes of each chunk at least."""
+    """Minimum bytes of each chunk."""
     delay_seconds: float = 0.0
     fail_status: int | None = None
     overflow: bool = False
@@ -110,7 +110,7 @@ class Script:
 
 
 def read_script(prompt: str) -> Script:
-    """Read the words of a prompt; numbers above the named limits are cut to them, unknown words are passed over."""
+    """Parse the words of a prompt; numbers above the named limits are reduced to them, unknown words are ignored."""
     paragraphs = _PARAGRAPH.split(prompt)
     prompt = next((one for one in reversed(paragraphs) if not one.startswith(_NOTE)), "")
     chunks, delay, fail = _CHUNKS.search(prompt), _DELAY.search(prompt), _FAIL.search(prompt)
@@ -144,15 +144,15 @@ def read_script(prompt: str) -> Script:
 
 
 def chunk_texts(count: int, width: int = 0) -> tuple[str, ...]:
-    """The texts that `[[chunks:count]]` is answered with, one for each chunk, each of `width` bytes at least."""
+    """Return the texts for `[[chunks:count]]`, one for each chunk, each of `width` bytes at least."""
     return tuple(f"chunk {number} of {count}".ljust(width - 1, ".") + "\n" for number in range(1, count + 1))
 
 
 def flood_texts(size: int) -> tuple[str, ...]:
-    """The texts of `[[flood:size]]`: each begins with its number."""
+    """Return the texts of `[[flood:size]]`: each begins with its number."""
     return tuple(f"{number:010d}" + "x" * (FLOOD_CHUNK - 11) + "\n" for number in range(size // FLOOD_CHUNK))
 
 
 def words_as_chunks(text: str) -> tuple[str, ...]:
-    """A sentence in a few chunks, as a model would stream it."""
+    """Split a sentence into a few chunks, as a model would stream it."""
     return tuple(re.findall(r"\S+\s*", text))

@@ -1,4 +1,4 @@
-"""Running the model server in a thread of this process."""
+"""Run the model server in a thread of this process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ModelServer:
-    """A running server: its base URL without a path or trailing slash, and what it was asked."""
+    """A running server: its base URL without a path or trailing slash, and the requests that it received."""
 
     url: str
     recording: Recording
 
 
 class _Serving(uvicorn.Server):
-    """uvicorn, which lets slow answers go when it is told to stop."""
+    """uvicorn, but slow answers are aborted on shutdown."""
 
     def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
         super().__init__(config)
@@ -39,7 +39,7 @@ class _Serving(uvicorn.Server):
 
 
 def make_server(recording: Recording) -> uvicorn.Server:
-    """A server that `run(sockets=[…])` serves with."""
+    """Return a server for `run(sockets=[…])`."""
     closing = asyncio.Event()
     config = uvicorn.Config(
         make_app(recording, closing),
@@ -54,14 +54,14 @@ def make_server(recording: Recording) -> uvicorn.Server:
 
 
 def listen(port: int = 0) -> tuple[socket.socket, str]:
-    """A listening socket on loopback and its URL; port 0 takes any free one."""
+    """Return a listening socket on loopback and its URL; port 0 takes any free one."""
     listening = socket.create_server((LOOPBACK, port))
     return listening, f"http://{LOOPBACK}:{listening.getsockname()[1]}"
 
 
 @contextmanager
 def running_model_server(port: int = 0) -> Generator[ModelServer]:
-    """Serve until the block ends. The socket listens before the block begins, so no request comes too early."""
+    """Serve until the block ends. The socket listens before the block begins, so no request is too early."""
     recording = Recording()
     server = make_server(recording)
     listening, url = listen(port)

@@ -1,4 +1,4 @@
-"""Which of the tools on offer runs a shell command, and the arguments it takes."""
+"""Find the offered tool that runs a shell command, and its arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EMPTY: dict[str, Any] = {"string": "run", "integer": 0, "number": 0, "boolean": 
 
 
 def shell_call(tools: Iterable[OfferedTool], command: str) -> tuple[str, dict[str, Any]] | None:
-    """The name and arguments that run `command`, or None where no tool on offer is a shell."""
+    """Return the name and arguments that run `command`, or None if no offered tool is a shell."""
     by_name = {tool.name.rsplit("__", 1)[-1].lower(): tool for tool in tools}
     found = next((by_name[name] for name in _NAMES if name in by_name), None)
     return None if found is None else (found.name, _arguments(found.schema, command))

@@ -1,4 +1,4 @@
-"""Which of the tools on offer does a deed (write, edit, fetch), and the arguments that it takes."""
+"""Find the offered tool for a deed (write, edit, fetch), and its arguments."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ DEEDS: Mapping[str, tuple[str, ...]] = {
 }
 """Names in order of preference; compared with the last part of a name such as `developer__write`, in lower case."""
 _OF_SERVERS = frozenset({"mark"})
-"""Tools of MCP servers: agents put the server's name in front, each in its own way."""
+"""Tools of MCP servers: agents add the server's name as a prefix, each in its own way."""
 _DEFERRED = "tool_call"
-"""The tool by which qwen calls one that it does not offer at once."""
+"""The tool by which qwen calls one that it does not offer directly."""
 _BEHIND: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "fetch": ("web_fetch", ("url",)), "mark": ("mcp__interlock_check__leave_mark", ("name",)),
 }
-"""What is called through it for a deed that no tool on offer does, with which of the deed's values. What a fetch is to
-be asked is filled in."""
+"""The tool called through it for a deed without an offered tool, and which of the deed's values it takes. The prompt of
+a fetch is filled in."""
 OUTSIDE = "outside"
-"""The deed of running {command} outside the sandbox that an agent has of its own."""
+"""The deed of running {command} outside the agent's own sandbox."""
 _ESCALATION = "sandbox_permissions"
 DELEGATES = ("task", "agent", "delegate", "delegate_task", "spawn_agent", "invoke_agent", "subagent")
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -40,8 +40,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 
 
 def deed_call(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    """The name and arguments of the tool that does `deed` with {path, content, old, new, url, name}; None if none is on
-    offer."""
+    """Return the name and arguments of the tool that does `deed` with {path, content, old, new, url, name}; None if
+    none is offered."""
     if deed == OUTSIDE:
         return _outside(tools, given)
     tools = tuple(tools)
@@ -52,7 +52,7 @@ def deed_call(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str])
 
 
 def _patched(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    """A change of a file by the patch that Codex takes from a command, for a model that gets no tool for it."""
+    """Return a file change as the patch that Codex accepts in a command, for a model without a tool for it."""
     path, lines = given.get("path", ""), list[str]()
     match deed:
         case "write":
@@ -74,7 +74,7 @@ def _deferred(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str])
 
 
 def _outside(tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    """A shell command that asks to leave the agent's own sandbox (Codex)."""
+    """Return a shell command that asks to leave the agent's own sandbox (Codex)."""
     found = shell_call(_sandboxed(tools), given.get("command", "true"))
     return None if found is None else (found[0], {**found[1], _ESCALATION: "require_escalated",
                                                   "justification": "it writes a file"})
@@ -85,7 +85,7 @@ def _sandboxed(tools: Iterable[OfferedTool]) -> list[OfferedTool]:
 
 
 def delegate_call(tools: Iterable[OfferedTool], prompt: str) -> tuple[str, dict[str, Any]] | None:
-    """The name and arguments that have a sub-agent work on `prompt`; None if the agent offers none."""
+    """Return the name and arguments that start a sub-agent with `prompt`; None if the agent offers none."""
     found = _find(DELEGATES, tools)
     if found is None:
         return None
@@ -113,7 +113,7 @@ def _ending(names: tuple[str, ...], tools: Iterable[OfferedTool]) -> OfferedTool
 
 
 def _fill(schema: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    """Put each value into the property that is spelled for it, and something into what else is required."""
+    """Put each value into the property with its name, and a placeholder into other required ones."""
     properties: dict[str, Any] = schema.get("properties") or {}
     spelled = {name.lower(): name for name in properties}
     arguments: dict[str, Any] = {}

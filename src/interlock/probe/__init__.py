@@ -1,1 +1,1 @@
-"""Checking whether an agent asks before its tools (H-10): it is run against the model stand-in, and watched."""
+"""Check whether an agent asks before its tools (H-10): run it against the model stand-in, and observe it."""

@@ -1,5 +1,5 @@
-"""One check of one agent (H-10): started in a scratch directory and a scratch HOME, against the model stand-in, driven
-by its adapter as the runner drives it, ended again whatever happens."""
+"""One check of one agent (H-10): started in a scratch directory with a scratch HOME, against the model stand-in, driven
+by its adapter as in the runner, and ended in any case."""
 
 from __future__ import annotations
 
@@ -70,39 +70,39 @@ from interlock.runner.process import AgentProcess
 from interlock.runner.session_box import NO_BOX, Boxing, BoxRefused
 
 OPEN_TIMEOUT_S = 30.0
-"""An agent that is not ready by then is not checked."""
+"""An agent that is not ready within this is not checked."""
 TURN_TIMEOUT_S = 10.0
-"""One step; an agent that has not ended its turn by then is cancelled."""
+"""Limit of one step; an agent that has not ended its turn within it is cancelled."""
 SUB_AGENT_TURN_TIMEOUT_S = 6.0
-"""The turn in which a sub-agent was allowed: some never end it, since its questions are not sent."""
+"""Limit of the turn in which a sub-agent was allowed: some never end it, since its questions are not sent."""
 LATE_EFFECT_S = 8.0
-"""A sub-agent that works on after its turn has so long for what the check looks for."""
+"""How long the check waits for the effect of a sub-agent that works on after its turn."""
 _LOOK_EVERY_S = 0.05
 CANCEL_TIMEOUT_S = 3.0
-"""An agent that does not end its turn within this after the cancel is not asked any further."""
+"""An agent that does not end its turn within this after the cancel gets no further step."""
 WHOLE_TIMEOUT_S = 90.0
-"""All but the hostile repositories."""
+"""Limit of everything but the hostile repositories."""
 REPOSITORIES_TIMEOUT_S = 45.0
-"""All hostile repositories of one agent; those that are left then are not tried."""
+"""Limit of all hostile repositories of one agent; the remaining ones are not tried."""
 SWITCH_TIMEOUT_S = 5.0
-"""One change of the mode."""
+"""Limit of one change of the mode."""
 CLOSE_TIMEOUT_S = 15.0
 _DEEDS = {OUTSIDE_SANDBOX: OUTSIDE, MCP_TOOL: "mark"}
-"""What the stand-in calls what a tool of the table does."""
+"""The stand-in's deed for a tool of the table."""
 _NAMED = frozenset({"write", "edit", "fetch", MCP_TOOL, SUB_AGENT})
-"""Tools that are not tried if no request of the agent's offers them."""
+"""Tools that are not tried if no request of the agent offers them."""
 AFTER_CANCEL = "Please say hello."
-"""Sent after a cancelled turn: some agents end the prompt after it, too, and that is not to be the next step."""
+"""Sent after a cancelled turn: some agents also end the prompt after it, which must not be the next step."""
 NEVER_ASKS = "Its adapter {} asks about nothing."
-NOT_ASKED = "It did not use the model stand-in, so nothing can be seen of it."
+NOT_ASKED = "It did not use the model stand-in, so it could not be observed."
 
 
 class StandInUnavailable(Exception):
-    """The model stand-in does not listen, so no agent can be checked; the text is one sentence."""
+    """The model stand-in cannot listen, so no agent can be checked; the text is one sentence."""
 
 
 class Scene(NamedTuple):
-    """One check's own places."""
+    """The directories and the model server of one check."""
 
     home: Path
     workspace: Path
@@ -110,7 +110,7 @@ class Scene(NamedTuple):
 
 
 class CheckedAgent(NamedTuple):
-    """The agent that is checked: its config, and what the check takes from its user's surroundings."""
+    """The checked agent: its config, and the parts of its user's environment that the check uses."""
 
     agent_id: str
     spec: AgentSpec
@@ -122,10 +122,9 @@ class CheckedAgent(NamedTuple):
 
 async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], now: datetime,
                 boxing: Boxing = NO_BOX) -> Evidence:
-    """Check one agent as it is configured; `environment` is that of the runner, `now` is in UTC;
-    `boxing` is what the runner keeps from its agents, and is kept from this one, too (H-15). Never raises for
-    what the agent does: an agent that cannot be checked has the verdict `command`, with a sentence. Raises
-    StandInUnavailable."""
+    """Check one agent as it is configured; `environment` is that of the runner, `now` is in UTC; `boxing` is what the
+    runner hides from its agents, and is also hidden from this one (H-15). Never raises for the agent's behaviour: an
+    agent that cannot be checked has the verdict `command`, with a sentence. Raises StandInUnavailable."""
     began = time.monotonic()
     pointing = pointing_of(spec.adapter, spec.command)
     settings = settings_of(pointing, home_of(spec, environment))
@@ -158,20 +157,20 @@ async def _in_scene(subject: CheckedAgent, scene: Scene) -> dict[str, Any]:
         try:
             async with asyncio.timeout_at(ends):
                 stopped = await _steps(agent, started, scene, subject.pointing.prompts, tried)
-        except TimeoutError:  # What was seen until then counts.
+        except TimeoutError:  # The observations until then count.
             stopped = f"The check took more than {WHOLE_TIMEOUT_S:.0f} s."
     return {"version": started.version, "mode": started.mode, **_judged(tried, stopped, scene)}
 
 
 def _made(subject: CheckedAgent, scene: Scene) -> tuple[Agent, AgentStart]:
-    """The agent with its scratch HOME, and what it is opened with. Raises AgentStartFailed."""
+    """Return the agent with its scratch HOME, and its start parameters. Raises AgentStartFailed."""
     spec, pointing = subject.spec, subject.pointing
     furnish(scene.home, subject.settings, pointing.files(scene.model.url))
     session_id = str(uuid.uuid4())
     variables = surroundings(spec, pointing, scene.model.url, home=scene.home, workspace=scene.workspace,
                              session_id=session_id, base=subject.environment)
     opened = msgspec.structs.replace(spec, args=[*spec.args, *pointing.args])
-    # Isolated mode: neither the agent's variables nor its directory decide what the server imports.
+    # Isolated mode: neither the agent's variables nor its directory affect what the server imports.
     server = McpServer(mcp_server.SERVER_NAME, sys.executable,
                        ("-I", str(Path(mcp_server.__file__)), str(scene.workspace)))
     opening = AgentStart(session_id, subject.agent_id, opened, str(scene.workspace), variables,
@@ -180,12 +179,12 @@ def _made(subject: CheckedAgent, scene: Scene) -> tuple[Agent, AgentStart]:
 
 
 def _spawn(subject: CheckedAgent, scene: Scene,
-           variables: dict[str, str]) -> partial[CoroutineType[Any, Any, AgentProcess]]:
-    """What starts the agent behind the walls of its box; adds to `variables` how it reaches the stand-in through
-    them. Raises AgentStartFailed."""
+                                  variables: dict[str, str]) -> partial[CoroutineType[Any, Any, AgentProcess]]:
+    """Return the function that starts the agent behind the walls of its box; adds to `variables` how it reaches the
+    stand-in through them. Raises AgentStartFailed."""
     spec, boxing, way_out = subject.spec, subject.boxing, dict[str, Any]()
     if spec.box is not None and spec.box.network != "all":
-        # Its model is the stand-in, wherever its config has another one.
+        # Its model is the stand-in, whatever its config says.
         spec = msgspec.structs.replace(spec, base_url=scene.model.url,
                                        box=msgspec.structs.replace(spec.box, network="model"))
     try:
@@ -199,7 +198,7 @@ def _spawn(subject: CheckedAgent, scene: Scene,
 
 
 async def _repositories(subject: CheckedAgent, asks: bool) -> list[ToolEvidence]:
-    """The outcome of each attack that files of a workspace can make on this agent (H-13)."""
+    """Return the outcome of each attack that files of a workspace can make on this agent (H-13)."""
     ends = asyncio.get_running_loop().time() + REPOSITORIES_TIMEOUT_S
     seen: list[ToolEvidence] = []
     for group in groups(attacks_on(subject.spec)):
@@ -211,7 +210,7 @@ async def _in_repository(subject: CheckedAgent, attacks: Sequence[Attack], ends:
                          asks: bool) -> list[ToolEvidence]:
     tried: Tried | None = None
     with _scene() as scene:
-        # In the workspace, where the agent may write whatever walls there are.
+        # In the workspace, where the agent may write behind any walls.
         planted = plant(scene.workspace, scene.workspace / "traces", *attacks)
         places = _places(scene)
         with contextlib.suppress(AgentStartFailed, TimeoutError):
@@ -229,13 +228,13 @@ def _places(scene: Scene) -> EffectPlaces:
 
 
 def _with_repositories(found: dict[str, Any], seen: list[ToolEvidence]) -> dict[str, Any]:
-    """The result with the lines of the hostile repositories, which decide no verdict."""
+    """Return the result with the lines of the hostile repositories, which do not affect the verdict."""
     more = limits(seen) if found["verdict"] == "asks" else ""
     return {**found, "because": found["because"] + more, "tools": [*found["tools"], *seen]}
 
 
 async def _unreported(_sentence: str) -> None:
-    """What an agent tries to reach in its check is not reported to a session."""
+    """Ignore the hosts that an agent tries to reach during its check."""
 
 
 def _command(because: str) -> dict[str, Any]:
@@ -262,7 +261,7 @@ def _scene() -> Generator[Scene]:
 
 @contextlib.asynccontextmanager
 async def _closed(agent: Agent) -> AsyncGenerator[None]:
-    """Ends the agent whatever happens."""
+    """End the agent in any case."""
     try:
         yield
     finally:
@@ -280,7 +279,7 @@ async def _open(agent: Agent, opening: AgentStart) -> Started:
 
 
 async def _steps(agent: Agent, started: Started, scene: Scene, prompts: Sequence[str], tried: list[Tried]) -> str:
-    """Add to `tried` what was tried; returns why the rest was not, "" if everything was."""
+    """Add the tried steps to `tried`; return why the rest was not tried, "" if everything was."""
     places = _places(scene)
     modes = mode_steps(places, started.features.modes, started.mode)
     for step in [*steps(places), *modes, *prompt_steps(places, prompts)]:
@@ -301,8 +300,8 @@ async def _steps(agent: Agent, started: Started, scene: Scene, prompts: Sequence
 
 
 def _skipped(step: ProbeStep, tried: Sequence[Tried], scene: Scene) -> bool:
-    """Whether there is nothing to be seen: delegating was not asked about, so a yes opens nothing; or the agent has
-    offered no such tool in the requests so far."""
+    """Return whether the step cannot show anything: delegating was not asked about, so a yes has no effect; or the
+    agent has offered no such tool in the requests so far."""
     match step.tool:
         case tool if tool == SUB_AGENT_TOOLS:
             return not tried[-1].witness.delegated
@@ -313,7 +312,7 @@ def _skipped(step: ProbeStep, tried: Sequence[Tried], scene: Scene) -> bool:
 
 
 async def _attempt(agent: Agent, step: ProbeStep, name: str, scene: Scene) -> tuple[Tried, str]:
-    """One step, and why the agent cannot go on after it; "" if it can."""
+    """Run one step; return it, and why the agent cannot continue after it, "" if it can."""
     witness = Witness(step.allow, step.happened, step.tool == SUB_AGENT_TOOLS, step.effect)
     if step.mode and (switched := await _switched(agent, step.mode)) != "switched":
         return Tried(step, witness, offered=False, happened=False, refused=switched == "refused",
@@ -327,13 +326,13 @@ async def _attempt(agent: Agent, step: ProbeStep, name: str, scene: Scene) -> tu
     if step.tool in (SUB_AGENT, SUB_AGENT_TOOLS) and witness.finished and not stopped:
         await _late_effect(step)
     if not any(step.words in one.asked.prompt for one in scene.model.recording.turns()):
-        late = True  # The prompt never came to the model.
+        late = True  # The prompt never reached the model.
     offered = _offered(step, scene, words=step.words)
     return Tried(step, witness, offered, step.happened(), late=late), stopped
 
 
 async def _late_effect(step: ProbeStep) -> None:
-    """Wait for what a sub-agent does in the background, whose turn has ended as if all were done."""
+    """Wait for the effects of a sub-agent in the background, whose turn has ended as if it were done."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LATE_EFFECT_S):
             while not step.happened():  # noqa: ASYNC110 - It is another process's file.
@@ -341,7 +340,7 @@ async def _late_effect(step: ProbeStep) -> None:
 
 
 async def _switched(agent: Agent, mode: str) -> Literal["switched", "refused", "late"]:
-    """Switch the mode; `late` if nothing was answered in time, which shows nothing of the mode."""
+    """Switch the mode; `late` if there was no answer in time, which shows nothing about the mode."""
     if not isinstance(agent, SwitchesMode):
         return "refused"
     try:
@@ -355,7 +354,7 @@ async def _switched(agent: Agent, mode: str) -> Literal["switched", "refused", "
 
 
 async def _turn(agent: Agent, name: str, words: str, step: ProbeStep, witness: Witness) -> tuple[str, bool]:
-    """Why the agent cannot go on after a turn, "" if it can, and whether the turn had to be cancelled."""
+    """Return why the agent cannot continue after a turn, "" if it can, and whether the turn had to be cancelled."""
     prompt = AgentPrompt(name, name, [{"type": "text", "text": words}])
     turn = asyncio.create_task(agent.prompt(prompt, witness))
     try:
@@ -366,9 +365,9 @@ async def _turn(agent: Agent, name: str, words: str, step: ProbeStep, witness: W
             await agent.cancel()
             await asyncio.wait([turn], timeout=CANCEL_TIMEOUT_S)
         if not turn.done():
-            return f"It did not end the turn in which it was to use {step.tool}.", late
+            return f"It did not end the turn in which it should use {step.tool}.", late
         ended = turn.result().process is not None
-        return f"It ended in the turn in which it was to use {step.tool}." if ended else "", late
+        return f"It ended in the turn in which it should use {step.tool}." if ended else "", late
     finally:
         if not turn.done():
             turn.cancel()
@@ -376,8 +375,8 @@ async def _turn(agent: Agent, name: str, words: str, step: ProbeStep, witness: W
 
 
 def _offered(step: ProbeStep, scene: Scene, words: str = "") -> bool:
-    """Whether the agent has offered the model a tool that the step's words call. With `words`, only in requests with
-    these in their prompt: a tool that a sub-agent alone is offered was not called, so its agent refused nothing."""
+    """Return whether the agent has offered the model a tool that the step's words call. With `words`, only in requests
+    with these in their prompt: a tool offered only to a sub-agent was not called, so its agent refused nothing."""
     asked = [one.asked for one in scene.model.recording.turns() if words in one.asked.prompt]
     tools = {tool.name: tool for one in asked for tool in one.tools}.values()
     match step.tool:
@@ -397,10 +396,10 @@ def _judged(tried: list[Tried], stopped: str, scene: Scene) -> dict[str, Any]:
     seen = [msgspec.structs.replace(one, state="not offered")
             if not stopped and one.tool in _NAMED and one.state == "not tried" else one for one in table(tried)]
     asks, because = verdict(seen)
-    # What ended the check early is the reason, unless something ran that was not allowed.
+    # The reason is what ended the check early, unless something ran that was not allowed.
     if stopped and not any(one.state in BAD and one.tool not in NOT_DECISIVE for one in seen):
         asks, because = False, stopped
-    # A turn that came to nothing for want of time makes the record as incomplete as a check that ended early.
+    # A turn without a result for lack of time makes the record as incomplete as a check that ended early.
     lost = any(one.late and not one.witness.questions and not one.happened for one in tried)
     return {**_command(because), "verdict": "asks" if asks else "command", "tools": seen,
             "cut_short": bool(stopped) or lost}

@@ -1,5 +1,5 @@
-"""A tiny MCP server on standard input and output, with one tool that writes a file: the one that a check offers an
-agent (H-10). Run as a program with the directory of its files as its only argument; the standard library alone."""
+"""A tiny MCP server on standard input and output, with one tool that writes a file: a check offers it to an agent
+(H-10). Run as a program with the directory of its files as its only argument; uses only the standard library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOOL: dict[str, Any] = {
 
 
 def reply(line: str, directory: Path) -> dict[str, Any] | None:
-    """The response to one JSON-RPC line; None for a notification."""
+    """Return the response to one JSON-RPC line; None for a notification."""
     try:
         message: dict[str, Any] = json.loads(line)
         method: str = message["method"]
@@ -49,7 +49,7 @@ def _call(params: dict[str, Any], directory: Path) -> dict[str, Any]:
     arguments: dict[str, Any] = params.get("arguments") or {}
     name: Any = arguments.get("name")
     if params.get("name") != TOOL_NAME or not isinstance(name, str) or Path(name).name != name:
-        return {"isError": True, "content": [{"type": "text", "text": f"{TOOL_NAME} takes the name of a file."}]}
+        return {"isError": True, "content": [{"type": "text", "text": f"{TOOL_NAME} needs the name of a file."}]}
     (directory / name).touch()
     return {"content": [{"type": "text", "text": f"{name} is written."}]}
 

@@ -1,4 +1,4 @@
-"""How each known agent is pointed at the model stand-in, and which of its settings files come with it."""
+"""How each known agent is configured to use the model stand-in, and which of its settings files are copied."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT_A_KEY = "not-a-key"
 
 
 def _fixed(**given: str) -> Callable[[str], Mapping[str, str]]:
-    """The same at each URL."""
+    """Return the same values for each URL."""
     return lambda url: given
 
 
@@ -21,21 +21,21 @@ def _json_file(name: str, content: object) -> Callable[[str], Mapping[str, str]]
 
 
 class Pointing(NamedTuple):
-    """What makes an agent use the stand-in at a URL, and where its own settings lie below HOME."""
+    """The settings that make an agent use the stand-in at a URL, and the location of its own settings below HOME."""
 
     env: Callable[[str], Mapping[str, str]]
     files: Callable[[str], Mapping[str, str]] = _fixed()
     """Files below HOME; each is merged into the user's own file of that name."""
     args: tuple[str, ...] = ()
-    """Put behind the configured ones."""
+    """Appended to the configured ones."""
     settings: tuple[str, ...] = ()
-    """The user's files, below HOME, that decide what the agent asks about; never one that holds a login."""
+    """The user's files, below HOME, that decide what the agent asks about; never one with a login."""
     prompts: tuple[str, ...] = ("/yolo", "/mode auto")
-    """Prompts that might switch the agent's asking off. One that an agent does not know goes to its model."""
+    """Prompts that might disable the agent's asking. One that an agent does not know goes to its model."""
 
 
 def _standard(url: str) -> Mapping[str, str]:
-    """The variables that the providers' own libraries read."""
+    """Return the variables that the providers' own libraries read."""
     return {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_BASE": f"{url}/v1", "OPENAI_HOST": url, "OPENAI_MODEL": MODEL,
             "ANTHROPIC_BASE_URL": url, "GOOGLE_GEMINI_BASE_URL": url, "OPENAI_API_KEY": NOT_A_KEY,
             "ANTHROPIC_API_KEY": NOT_A_KEY, "GEMINI_API_KEY": NOT_A_KEY}
@@ -111,7 +111,7 @@ def _qwen(url: str) -> Mapping[str, str]:
 
 
 STANDARD = Pointing(_standard)
-"""For a program that is not known: it may read what the providers' own libraries read."""
+"""For an unknown program: it may read the variables of the providers' own libraries."""
 CLAUDE = Pointing(_claude, settings=(".claude/settings.json",), prompts=("/permissions allow Bash",))
 POINTINGS: Mapping[str, Pointing] = {
     "claude": CLAUDE,
@@ -143,21 +143,21 @@ NOT_POINTED: Mapping[str, str] = {
     "auggie": _ACCOUNT.format("an Augment"), "cline": _ACCOUNT.format("a Cline"),
     "droid": _ACCOUNT.format("a Factory"),
 }
-"""Known programs that no check can drive, and why, in one sentence."""
+"""Known programs that cannot be checked, and why, in one sentence."""
 
 
 def why_not_pointed(command: str) -> str:
-    """Why an agent's program cannot be checked; "" if it can."""
+    """Return why an agent's program cannot be checked; "" if it can."""
     return NOT_POINTED.get(PurePath(command).name, "")
 
 
 def is_known(command: str) -> bool:
-    """Whether the table says how a program is pointed at the model stand-in, so that it may be started unattended."""
+    """Return whether the table has a program's settings for the stand-in, so that it may be started unattended."""
     return PurePath(command).name in POINTINGS
 
 
 def pointing_of(adapter: str, command: str) -> Pointing:
-    """The table's line for an agent; `STANDARD` for a program that it does not name."""
+    """Return the table's line for an agent; `STANDARD` for an unknown program."""
     if adapter == "claude":
         return CLAUDE
     return POINTINGS.get(PurePath(command).name, STANDARD)

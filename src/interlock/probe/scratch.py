@@ -1,7 +1,7 @@
-"""The HOME that a checked agent gets: the settings that decide what it asks about, and no login.
+"""The HOME of a checked agent: the settings that decide what it asks about, and no login.
 
-Of a JSON or TOML file everything but its MCP servers is copied; of a YAML file the single values at its top level.
-What the pointing writes is merged over it.
+A JSON or TOML file is copied without its MCP servers; of a YAML file the single values at its top level are copied. The
+stand-in's settings are merged over them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from interlock.probe.model_endpoint import NOT_A_KEY, Pointing, pointing_of
 from interlock.runner.environment import environment
 
 MAX_SETTINGS_BYTES = 1_000_000
-"""A settings file that is larger is not copied."""
+"""A larger settings file is not copied."""
 _SERVERS = frozenset({"mcp", "mcpServers", "mcp_servers"})
 """Programs of the user that an agent would start; the check does not try their tools."""
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
@@ -33,11 +33,11 @@ _HOMES = frozenset({"HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "QWEN_HOME", "GEM
 _YAML_VALUE = re.compile(r"^(\w+):[ \t]+([^\s#].*)$", re.MULTILINE)
 _YAML_KEY = re.compile(r"^(\w+):", re.MULTILINE)
 _CLOSED = "http://127.0.0.1:9"
-"""A proxy that is not there: what does not go to loopback fails at once."""
+"""A proxy that does not exist: connections that are not to loopback fail at once."""
 
 
 def settings_of(pointing: Pointing, home: Path) -> dict[str, bytes]:
-    """The user's settings files by their place below HOME; one that is absent or too large is left out."""
+    """Return the user's settings files by their path below HOME; absent and too large ones are omitted."""
     found: dict[str, bytes] = {}
     for name in pointing.settings:
         try:
@@ -49,12 +49,12 @@ def settings_of(pointing: Pointing, home: Path) -> dict[str, bytes]:
 
 
 def digest_of(spec: AgentSpec, base: Mapping[str, str]) -> str:
-    """The digest that a check made now would carry; `base` is the runner's own environment."""
+    """Return the digest that a check made now would have; `base` is the runner's own environment."""
     return settings_digest(spec, base, settings_of(pointing_of(spec.adapter, spec.command), home_of(spec, base)))
 
 
 def home_of(spec: AgentSpec, base: Mapping[str, str]) -> Path:
-    """The HOME that the agent has when the runner starts it."""
+    """Return the HOME that the agent has when the runner starts it."""
     return Path(spec.env.get("HOME") or base.get("HOME") or "/nonexistent")
 
 
@@ -69,8 +69,8 @@ def furnish(home: Path, settings: Mapping[str, bytes], files: Mapping[str, str])
 
 def surroundings(spec: AgentSpec, pointing: Pointing, url: str, *, home: Path, workspace: Path, session_id: str,
                  base: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of the checked agent: as the runner would give it (A-1), but with HOME and the XDG
-    directories in the scratch HOME, no secret, and no way to the network."""
+    """Return the whole environment of the checked agent: as in the runner (A-1), but with HOME and the XDG directories
+    in the scratch HOME, no secret, and no access to the network."""
     configured = {name: NOT_A_KEY if _SECRET.search(name) else value
                   for name, value in {**ignoring_env(spec), **spec.env}.items() if name not in _HOMES}
     made = environment(base, session_id=session_id, workspace=workspace, runner_id="check", extra=configured)
@@ -125,13 +125,13 @@ def _toml_values(own: str, ours: str) -> str:
 
 
 def _members(table: Mapping[str, Any], left_out: AbstractSet[str] = frozenset()) -> list[str]:
-    """The members of a TOML table, one text each, without secrets and what has no form of its own here."""
+    """Return the members of a TOML table, one text each, without secrets and values that cannot be written here."""
     kept = {key: _value(value) for key, value in table.items() if key not in left_out and not _SECRET.search(key)}
     return [f"{msgspec.json.encode(key).decode()} = {value}" for key, value in kept.items() if value is not None]
 
 
 def _value(value: object) -> str | None:
-    """A TOML value on one line, tables inline; None for dates and times."""
+    """Return a TOML value on one line, tables inline; None for dates and times."""
     match value:
         case float() if not math.isfinite(value):
             return None

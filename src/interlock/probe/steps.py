@@ -1,4 +1,4 @@
-"""What a checked agent is made to do, in order (H-10)."""
+"""The steps that a checked agent is made to do, in order (H-10)."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from interlock.model_stand_in.tool_choice import OUTSIDE
 MCP_TOOL = "MCP tool"
 SUB_AGENT = "sub-agent"
 OUTSIDE_SANDBOX = "shell outside its sandbox"
-"""Tried with an agent that runs what its own sandbox allows without a question."""
+"""Tried with an agent that runs without a question what its own sandbox allows."""
 TOOLS = ("shell", READ_COMMAND, OUTSIDE_SANDBOX, "write", "edit", SUB_AGENT, SUB_AGENT_TOOLS, "fetch", MCP_TOOL,
          MODE_CHANGE, SLASH_COMMAND)
 """In the order of the table."""
 MAX_MODES_TRIED = 8
 MAX_PROMPTS_TRIED = 2
 READABLE, CONTENT = "readable.txt", "the words of a file that was read"
-"""A file that the workspace has from the start, and what a command that read it returns to the model."""
+"""A file that is in the workspace from the start, and what a command that read it returns to the model."""
 WRITTEN = "before"
 _EDITED = "after"
 
 
 class ProbeStep(NamedTuple):
-    """One attempt. `words` steer the stand-in; `happened` says whether the tool's effect is there."""
+    """One attempt. `words` control the stand-in; `happened` returns whether the tool had its effect."""
 
     tool: str
     words: str
     allow: bool
     happened: Callable[[], bool]
     effect: tuple[bytes, ...] = ()
-    """A question whose input does not contain each of these only describes its call (H-2)."""
+    """A question whose input lacks one of these only describes its call (H-2)."""
     mode: str = ""
-    """Switched into before the prompt."""
+    """The mode to switch to before the prompt."""
     first: str = ""
-    """Sent as a prompt of its own before `words`."""
+    """A separate prompt that is sent before `words`."""
 
 
 class EffectPlaces(NamedTuple):
-    """Where effects are looked for."""
+    """Where effects are searched."""
 
     workspace: Path
     url: str
     visited: Callable[[str], bool]
     returned: Callable[[str], bool]
-    """Whether a request to the model contained this text."""
+    """Return whether a request to the model contained this text."""
 
     def exists(self, name: str) -> Callable[[], bool]:
-        """Whether the workspace has a file of this name, each time it is asked."""
+        """Return a function that checks whether the workspace has a file of this name."""
         return (self.workspace / name).exists
 
 
 def steps(places: EffectPlaces) -> list[ProbeStep]:
-    """The tools. Each is refused once; shell, write and the MCP tool are allowed once, too, so that "nothing happened"
-    is known to be the no's doing."""
+    """Return the steps of the tools. Each is refused once; shell, write and the MCP tool are also allowed once, so that
+    a missing effect is known to be caused by the no."""
     made = str(places.workspace / "written.txt")
     refused = str(places.workspace / "write-no.txt")
     fetched = f"{places.url}/page/fetched"
@@ -88,21 +88,21 @@ def steps(places: EffectPlaces) -> list[ProbeStep]:
 
 
 def mode_steps(places: EffectPlaces, modes: Iterable[str], opened: str | None) -> list[ProbeStep]:
-    """A refused shell command in each of the first MAX_MODES_TRIED modes beside the one that the agent opened in. A
-    mode that Interlock would not switch it into costs no prompt."""
+    """Return a refused shell command in each of the first MAX_MODES_TRIED modes beside the one that the agent opened
+    in. A mode that Interlock would not switch to costs no prompt."""
     others = [mode for mode in modes if mode != opened][:MAX_MODES_TRIED]
     return [_shell(places, f"mode-{number}.txt", False)._replace(tool=MODE_CHANGE, mode=mode)
             for number, mode in enumerate(others)]
 
 
 def prompt_steps(places: EffectPlaces, prompts: Iterable[str]) -> list[ProbeStep]:
-    """A refused shell command after each of `prompts`. They come last: what they switch off stays off."""
+    """Return a refused shell command after each of `prompts`. They come last: what they disable stays disabled."""
     return [_shell(places, f"prompt-{number}.txt", False)._replace(tool=SLASH_COMMAND, first=prompt)
             for number, prompt in enumerate(list(prompts)[:MAX_PROMPTS_TRIED])]
 
 
 def repository_step(places: EffectPlaces) -> ProbeStep:
-    """A refused shell command in a workspace whose files attack the agent (H-13)."""
+    """Return a refused shell command in a workspace whose files attack the agent (H-13)."""
     return _shell(places, "repository.txt", False)._replace(tool=HOSTILE_REPOSITORY)
 
 

@@ -1,4 +1,4 @@
-"""What one turn of a checked agent writes: its questions are answered as the step says, and everything is noted."""
+"""Records one turn of a checked agent: answers its questions as the step says, and notes everything."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from interlock.ports.agent import AgentQuestion, CompactionFailed, GivenFile, In
 from interlock.protocol.payloads import Channel, Compacted, OutputType, PlanStep, SessionCompact, ToolStatus
 
 MAX_QUESTIONS = 32
-"""Of one turn; an agent that goes on asking is answered no, and not noted."""
+"""Limit of one turn; further questions are denied, and not noted."""
 
 
 _TASK = b"[[tool:"
-"""The sub-agent's task carries these words; what the sub-agent itself asks about does not."""
+"""Part of the task of a sub-agent; the sub-agent's own questions do not contain it."""
 
 
 class Witness:
-    """The scribe of one turn. `happened` says whether the effect that the step looks for is there, `effect` what an
-    input that contains it contains."""
+    """The scribe of one turn. `happened` returns whether the effect of the step is there, `effect` are the parts that
+    an input must contain to show it."""
 
     def __init__(self, allow: bool, happened: Callable[[], bool], delegating: bool = False,
                  effect: tuple[bytes, ...] = ()) -> None:
@@ -28,14 +28,14 @@ class Witness:
         self._delegating = delegating
         self._happened = happened
         self.questions = 0
-        """Without those about delegating, where these are answered yes."""
+        """Without those about delegating, if these are answered yes."""
         self.delegated = False
-        """It asked whether a sub-agent may be given the task."""
+        """Whether it asked to delegate the task to a sub-agent."""
         self.shown: Shown = ""
         self.ran_before = False
-        """The effect was there when the agent asked."""
+        """Whether the effect was there when the agent asked."""
         self.finished = False
-        """A tool ended in good order without a question."""
+        """Whether a tool completed without a question."""
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         if question.wants != "PERMISSION":
@@ -52,7 +52,7 @@ class Witness:
         return _answer(question, self._allow and self.questions <= MAX_QUESTIONS)
 
     def _describes(self, question: AgentQuestion) -> bool:
-        # After a no an agent may ask about something else, so only its first question is to contain the effect.
+        # After a no an agent may ask about something else, so only its first question must contain the effect.
         shown = question.input_json + (question.content_json or b"")
         lacks = self.questions == 1 and any(word not in shown for word in self._effect)
         return question.described or lacks
@@ -61,7 +61,7 @@ class Witness:
         self.finished = self.finished or (status == "ok" and self.questions == 0)
 
     async def text(self, text: str) -> None:
-        """Not needed here, as all that follows."""
+        """Ignore it, like everything that follows."""
 
     async def thinking(self, text: str) -> None: ...
 
