@@ -230,7 +230,7 @@ async def test_a_prompt_of_many_kilobytes_is_one_line_that_it_can_read(tmp_path:
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("# nothing\n\n", "The prompt holds no command"), ("echo a\0b", "Line 1 of the prompt holds a NUL character")],
+    [("# nothing\n\n", "The prompt contains no command"), ("echo a\0b", "Line 1 of the prompt contains a NUL")],
 )
 async def test_a_prompt_that_cannot_run_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
     async with conversation(tmp_path) as talk:
@@ -328,7 +328,7 @@ def test_wrong_use_is_told_in_a_sentence(capfd: pytest.CaptureFixture[str]) -> N
     assert main(["--help"]) == 0
     assert "Agent Client Protocol" in capfd.readouterr().out
     assert main(["--fast"]) == 2
-    assert "takes no arguments, but was given '--fast'" in capfd.readouterr().err
+    assert "takes no arguments, but got '--fast'" in capfd.readouterr().err
 
 
 def test_input_that_is_no_pipe_is_refused() -> None:

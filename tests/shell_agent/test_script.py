@@ -31,11 +31,11 @@ def test_lines_become_commands(text: str, commands: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "The prompt holds no command"),
-        ("# only this\n\n", "The prompt holds no command"),
-        ("\\\n\\\n", "The prompt holds no command"),
-        ("ls\necho a\0b", "Line 2 of the prompt holds a NUL character"),
-        ("true\n" * 1_001, "The prompt holds 1001 commands, more than 1000"),
+        ("", "The prompt contains no command"),
+        ("# only this\n\n", "The prompt contains no command"),
+        ("\\\n\\\n", "The prompt contains no command"),
+        ("ls\necho a\0b", "Line 2 of the prompt contains a NUL character"),
+        ("true\n" * 1_001, "The prompt contains 1001 commands, more than 1000"),
     ],
 )
 def test_what_cannot_run_is_refused_in_one_sentence(text: str, sentence: str) -> None:

@@ -1,7 +1,7 @@
-"""An agent program of our own: it speaks ACP over stdio, needs no model, and runs the prompt's lines as commands.
+"""Our own agent program: it supports ACP over stdio, needs no model, and runs the prompt's lines as commands.
 
-Each line is asked for before it runs, so that a shell becomes approved, audited remote execution.
-Nothing of it is imported before it runs.
+It asks before each line runs, which makes a shell approved, audited remote execution. None of its modules is imported
+before it runs.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import sys
 USAGE = """\
 usage: interlock-shell-agent
 
-An agent that speaks the Agent Client Protocol on standard input and output. A runner starts it; it is
-of no use at a terminal. It runs each line of a prompt as a shell command in the session's workspace,
+An agent that supports the Agent Client Protocol on standard input and output. A runner starts it; it is
+not useful at a terminal. It runs each line of a prompt as a shell command in the session's workspace,
 asks permission for each, streams the output and stops at the first failure."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Serve one ACP connection on stdin and stdout. Returns the exit status: 0 at end of input, 2 for wrong usage."""
+    """Serve one ACP connection on stdin and stdout. Return the exit status: 0 at end of input, 2 for wrong usage."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments in (["-h"], ["--help"]):
         print(USAGE)
         return 0
     if arguments:
-        print(f"error: this program takes no arguments, but was given {arguments[0]!r}.\n{USAGE}", file=sys.stderr)
+        print(f"error: this program takes no arguments, but got {arguments[0]!r}.\n{USAGE}", file=sys.stderr)
         return 2
     from interlock.shell_agent.serve import serve_stdio
 

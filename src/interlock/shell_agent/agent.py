@@ -48,7 +48,7 @@ class SessionParams(NamedTuple):
 
 
 class ShellAgent:
-    """What the peer calls. Every refusal is one sentence that names the place and the remedy."""
+    """The methods for the peer. Every refusal is one sentence with the place and the remedy."""
 
     def __init__(self, connection: JsonRpcConnection) -> None:
         self._connection = connection
@@ -56,7 +56,7 @@ class ShellAgent:
         self._turns: dict[str, ShellTurn] = {}
 
     def methods(self) -> dict[str, Method]:
-        """What it answers; every other method is none of its."""
+        """Return its methods; all others are refused."""
         return {"initialize": Method(Initialize, self._initialize), "session/new": Method(NewSessionParams, self._open),
                 "session/prompt": Method(PromptParams, self._prompt),
                 "session/cancel": Method(CancelParams, self._cancel)}
@@ -69,25 +69,25 @@ class ShellAgent:
             "authMethods": [],
         }
 
-    async def _open(self, asked: NewSessionParams) -> dict[str, Any]:
-        if (problem := _workspace_problem(asked.cwd)) is not None:
+    async def _open(self, params: NewSessionParams) -> dict[str, Any]:
+        if (problem := _workspace_problem(params.cwd)) is not None:
             raise _refused(problem)
         if len(self._sessions) >= MAX_SESSIONS:
             raise _refused(f"This process already has {MAX_SESSIONS} sessions: start another one.")
-        session = SessionParams(f"shell_{secrets.token_hex(8)}", asked.cwd)
+        session = SessionParams(f"shell_{secrets.token_hex(8)}", params.cwd)
         self._sessions[session.session_id] = session
         return {"sessionId": session.session_id}
 
-    def _prompt(self, asked: PromptParams) -> Awaitable[dict[str, Any]]:
-        """The turn is there before the next line is looked at, which may cancel it."""
-        session_id = asked.session_id
+    def _prompt(self, params: PromptParams) -> Awaitable[dict[str, Any]]:
+        """Create the turn before the next line, which may cancel it, is read."""
+        session_id = params.session_id
         session = self._sessions.get(session_id)
         if session is None:
             raise _refused(f"There is no session {session_id!r} in this process: open one with session/new.")
         if session_id in self._turns:
             raise _refused(f"Session {session_id!r} is running a prompt: wait for its end, or cancel it.")
         try:
-            commands = script.parse("\n".join(block.text for block in asked.prompt if block.type == "text"))
+            commands = script.parse("\n".join(block.text for block in params.prompt if block.type == "text"))
         except script.ScriptRefused as refusal:
             raise _refused(str(refusal)) from refusal
         turn = ShellTurn(self._connection, session_id, session.workspace, secrets.token_hex(6), commands)
@@ -100,9 +100,9 @@ class ShellAgent:
         finally:
             del self._turns[session_id]
 
-    def _cancel(self, asked: CancelParams) -> None:
-        """ACP's `session/cancel`; without a running prompt it changes nothing."""
-        if (turn := self._turns.get(asked.session_id)) is not None:
+    def _cancel(self, params: CancelParams) -> None:
+        """Handle ACP's `session/cancel`; without a running prompt it changes nothing."""
+        if (turn := self._turns.get(params.session_id)) is not None:
             turn.cancel()
 
     async def close(self) -> None:
@@ -112,9 +112,9 @@ class ShellAgent:
 
 def _workspace_problem(cwd: str) -> str | None:
     if not Path(cwd).is_absolute():
-        return f"The workspace {cwd!r} is not an absolute path: give one that begins with /."
+        return f"The workspace {cwd!r} is not an absolute path: use one that begins with /."
     if not Path(cwd).is_dir():
-        return f"The workspace {cwd!r} is not a directory on this machine: make it, or name another."
+        return f"The workspace {cwd!r} is not a directory on this machine: create it, or name another."
     return None
 
 

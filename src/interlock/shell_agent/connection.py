@@ -1,7 +1,7 @@
-"""The agent's side of one ACP connection: JSON-RPC 2.0 on two pipes, one message a line.
+"""The agent's side of one ACP connection: JSON-RPC 2.0 on two pipes, one message per line.
 
-Lines are looked at in their order, so a `session/cancel` finds the prompt that stood before it. The SDK is not used
-here: to import it takes six times as long as to start without it, and twenty megabytes in each session's process.
+Lines are handled in order, so a `session/cancel` finds the prompt before it. The SDK is not used here: importing it
+takes six times as long as a start without it, and twenty megabytes in each session's process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INTERNAL_ERROR = -32603
 
 
 class RequestRefused(Exception):
-    """A request that is answered with a JSON-RPC error, or was: `code`, one sentence, and what belongs to it."""
+    """A request that is, or was, answered with a JSON-RPC error: `code`, one sentence, and its data."""
 
     def __init__(self, code: int, sentence: str, data: Any = None) -> None:
         super().__init__(sentence)
@@ -29,7 +29,7 @@ class RequestRefused(Exception):
 
 
 class NotAcp(Exception):
-    """The input is not JSON-RPC, or a line of it is longer than may be; the text says which line."""
+    """The input is not JSON-RPC, or a line of it is too long; the text names the line."""
 
 
 class _Message(msgspec.Struct):
@@ -41,7 +41,7 @@ class _Message(msgspec.Struct):
 
 
 class Method(NamedTuple):
-    """What a method takes, and who begins it, in the order of the lines; what goes on then is awaited beside them."""
+    """A method's parameters, and the function that begins it, in the order of the lines; its rest runs concurrently."""
 
     takes: type[msgspec.Struct]
     begin: Callable[[Any], Awaitable[Any] | None]
@@ -51,7 +51,7 @@ _decoder = msgspec.json.Decoder(_Message)
 
 
 class JsonRpcConnection:
-    """`listen` reads to the end of the input; `ask` and `tell` write, and return once the pipe has taken it."""
+    """`listen` reads to the end of the input; `ask` and `notify` write, and return once the pipe has accepted it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -61,7 +61,7 @@ class JsonRpcConnection:
         self._last_id = 0
 
     async def listen(self, methods: dict[str, Method]) -> None:
-        """Take every line. Raises NotAcp."""
+        """Handle every line. Raises NotAcp."""
         number = 0
         try:
             while line := await self._reader.readline():
@@ -71,7 +71,7 @@ class JsonRpcConnection:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise NotAcp(f"line {number} of the input is not a JSON-RPC message") from None
         except ValueError:
-            raise NotAcp(f"line {number + 1} of the input is longer than may be") from None
+            raise NotAcp(f"line {number + 1} of the input is too long") from None
         finally:
             for waiting in self._pending.values():
                 if not waiting.done():
@@ -106,7 +106,7 @@ class JsonRpcConnection:
                 answer["result"] = await going_on if going_on is not None else None
             except RequestRefused as error:
                 refusal = error
-            except Exception as error:  # noqa: BLE001 - whatever went wrong, the peer waits for an answer
+            except Exception as error:  # noqa: BLE001 - the peer waits for an answer after any error
                 refusal = RequestRefused(INTERNAL_ERROR, f"The agent failed: {type(error).__name__}: {error}")
         if refusal is not None:
             data = {} if refusal.data is None else {"data": refusal.data}
@@ -125,7 +125,8 @@ class JsonRpcConnection:
             future.set_result(message.result)
 
     async def ask(self, method: str, params: dict[str, Any]) -> Any:
-        """The peer's result. Raises Refused for its error, ConnectionError where it is gone."""
+        """Send a request and return the peer's result. Raises RequestRefused for an error, ConnectionError if the peer
+        is gone."""
         self._last_id += 1
         request_id = self._last_id
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -136,8 +137,8 @@ class JsonRpcConnection:
         finally:
             self._pending.pop(request_id, None)
 
-    async def tell(self, method: str, params: dict[str, Any]) -> None:
-        """A notification. Raises ConnectionError where the peer is gone."""
+    async def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification. Raises ConnectionError if the peer is gone."""
         await self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def _send(self, message: dict[str, Any]) -> None:
@@ -145,23 +146,23 @@ class JsonRpcConnection:
         await self._writer.drain()
 
     async def close(self) -> None:
-        """Send what is still to be answered, and wait until the pipe has it."""
+        """Send the pending answers, and wait until the pipe has accepted them."""
         await asyncio.gather(*self._answering, return_exceptions=True)
         self._writer.close()
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
 
     def abort(self) -> None:
-        """Drop what is unsent."""
+        """Drop unsent data."""
         self._writer.transport.abort()
 
 
 async def stdio(limit_bytes: int) -> JsonRpcConnection:
-    """The connection on standard input and output; a line may have so many bytes."""
+    """Return the connection on standard input and output; a line may have `limit_bytes`."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit_bytes)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    # The writer's own protocol needs a reader, which nothing is ever fed to.
+    # The writer's own protocol needs a reader, which never gets data.
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), sys.stdout)
     return JsonRpcConnection(reader, asyncio.StreamWriter(transport, protocol, None, loop))

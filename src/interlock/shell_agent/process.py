@@ -1,8 +1,8 @@
-"""One shell command as a child process: its output as it comes, its end, and an end that we bring about.
+"""One shell command as a child process: its output, its exit, and its termination.
 
-The command is the leader of a process group of its own, so that what it starts ends with it. Its exit is waited for
-without reaping it (`waitid` with WNOWAIT): the zombie keeps the group's number, so a signal to the group can never
-reach a stranger that was given the same number.
+The command leads its own process group, so that its children end with it. Its exit is waited for without reaping it
+(`waitid` with WNOWAIT): the zombie keeps the group's number, so a signal to the group can never reach another process
+that got the same number.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections.abc import Awaitable, Callable
 from typing import IO, Literal, NamedTuple
 
 CHUNK_BYTES = 32 * 1024
-"""Most that is read from a command at once; also what one `tool_call_update` carries at most."""
+"""Size of one read from a command, and of the output in one `tool_call_update`."""
 TERMINATE_GRACE_S = 2.0
 """SIGTERM to SIGKILL, when a command is cancelled."""
 LINGER_S = 0.5
 LINGER_BYTES = 1024 * 1024
-"""After a command's exit its pipes are read to their end. Where a process that left the group keeps one open, reading
-stops after LINGER_S without output, or after LINGER_BYTES: more than any pipe holds by default, so nothing that the
+"""After a command's exit its pipes are read to their end. If a process that left the group keeps one open, reading
+stops after LINGER_S without output, or after LINGER_BYTES: more than any pipe buffers by default, so nothing that the
 command itself wrote is lost."""
 
 Channel = Literal["stdout", "stderr"]
@@ -33,7 +33,7 @@ Emit = Callable[[Channel, str], Awaitable[None]]
 
 
 class CommandNotStarted(Exception):
-    """The shell could not be started; the text says why, as the operating system puts it."""
+    """The shell could not be started; the text is the operating system's reason."""
 
 
 class CommandExit(NamedTuple):
@@ -46,19 +46,19 @@ class CommandExit(NamedTuple):
 
     @property
     def status(self) -> int:
-        """As a shell gives it in `$?`: 128 + N for a death by signal N."""
+        """The value of `$?` in a shell: 128 + N for a death by signal N."""
         return 128 + self.signal if self.signal is not None else self.exit_code or 0
 
 
 class _Pipe:
-    """One output of the command, read only as fast as `emit` takes it: that is the back-pressure on the command."""
+    """One output of the command, read only as fast as `emit` accepts it: that is the back-pressure on the command."""
 
     def __init__(self, channel: Channel, source: IO[bytes], emit: Emit) -> None:
         self.channel: Channel = channel
         self.bytes_read = 0
         self._source = source
         self._emit = emit
-        # A StreamReader stops reading the pipe at twice its limit; that and the pipe itself is all that is buffered.
+        # A StreamReader stops reading the pipe at twice its limit; only that and the pipe itself buffer.
         self._reader = asyncio.StreamReader(limit=CHUNK_BYTES)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._left_after_exit: int | None = None
@@ -69,17 +69,18 @@ class _Pipe:
         try:
             while chunk := await self._next(exited):
                 self.bytes_read += len(chunk)
-                await self._tell(self._decoder.decode(chunk))
-            await self._tell(self._decoder.decode(b"", final=True))
+                await self._emit_text(self._decoder.decode(chunk))
+            await self._emit_text(self._decoder.decode(b"", final=True))
         finally:
             transport.close()
 
-    async def _tell(self, text: str) -> None:
+    async def _emit_text(self, text: str) -> None:
         if text:
             await self._emit(self.channel, text)
 
     async def _next(self, exited: asyncio.Future[int]) -> bytes:
-        """The next chunk; b"" at the end of the pipe, or where no one of the command's own can write to it any more."""
+        """Return the next chunk; b"" at the end of the pipe, or if no process of the command can write to it any more.
+        """
         reading = asyncio.ensure_future(self._reader.read(CHUNK_BYTES))
         try:
             await asyncio.wait([reading, exited], return_when=asyncio.FIRST_COMPLETED)
@@ -121,14 +122,14 @@ class RunningCommand:
         self._pipes = [_Pipe("stdout", self._process.stdout, emit), _Pipe("stderr", self._process.stderr, emit)]
         loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[int] = loop.create_future()
-        # A thread of its own: in the loop's pool a few long commands would keep the end of all others from being seen.
+        # A separate thread: in the loop's pool a few long commands would delay noticing the end of all others.
         watch = threading.Thread(target=_watch, args=(self._process, loop, self._on_exit), daemon=True)
         watch.start()
 
     async def finish(self) -> CommandExit:
-        """Wait for the end, and for all output to have been emitted. What the command left in its group is killed.
+        """Wait for the end, and until all output is emitted. Processes that the command left in its group are killed.
 
-        Where `emit` raises or this is cancelled, the command is killed first: none survives its turn.
+        If `emit` raises or this is cancelled, the command is killed first: none survives its turn.
         """
         try:
             async with asyncio.TaskGroup() as pumps:
@@ -143,8 +144,8 @@ class RunningCommand:
         return CommandExit(code if code >= 0 else None, -code if code < 0 else None, out, err)
 
     async def terminate(self) -> None:
-        """SIGTERM to the group, SIGCONT so that a stopped one hears it, SIGKILL after TERMINATE_GRACE_S; returns when
-        the command is gone."""
+        """Send SIGTERM to the group, SIGCONT so that a stopped one receives it, SIGKILL after TERMINATE_GRACE_S; return
+        when the command is gone."""
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
         await asyncio.wait([self._exited], timeout=TERMINATE_GRACE_S)
@@ -152,18 +153,18 @@ class RunningCommand:
         await asyncio.shield(self._exited)
 
     def _signal(self, number: signal.Signals) -> None:
-        # Once the exit is known the process may have been reaped, and its number may be somebody else's.
+        # Once the exit is known the process may have been reaped, and its number may be another process's.
         if not self._exited.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 
     def _on_exit(self) -> None:
-        self._signal(signal.SIGKILL)  # what is left of its group
+        self._signal(signal.SIGKILL)  # the rest of its group
         self._exited.set_result(self._process.wait())
 
 
 def _watch(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
-    """Wait for the exit in a thread, then call `on_exit` in the loop; a loop that is closed by then needs no word."""
+    """Wait for the exit in a thread, then call `on_exit` in the loop; a loop that is closed by then is skipped."""
     if sys.platform == "darwin":
         process.wait()  # Python got `waitid` late there; the number is free for an instant before the group is killed
     else:

@@ -13,7 +13,7 @@ from interlock.shell_agent.agent import ShellAgent
 from interlock.shell_agent.connection import NotAcp, stdio
 
 FAREWELL_S = 1.0
-"""How long what is still unsent may take after the end of input; past it, it is dropped: no one reads it."""
+"""Time for sending pending data after the end of input; the rest is dropped, since it may not be read."""
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -21,13 +21,13 @@ def serve_stdio() -> int:
     """Serve until the end of input (0), a signal (which then ends the process), or input that is not ACP (1)."""
     if not all(_is_stream(descriptor) for descriptor in (0, 1)):
         print(
-            "error: standard input and output must be pipes that speak ACP; a runner starts this program so.",
+            "error: standard input and output must be pipes with ACP; a runner starts this program that way.",
             file=sys.stderr,
         )
         return 2
     received = asyncio.run(_serve())
     if received is not None and received > 0:
-        # Ending by the signal itself tells the parent the truth about why.
+        # Ending by the signal itself shows the parent the true reason.
         signal.signal(received, signal.SIG_DFL)
         os.kill(os.getpid(), received)
     return 0 if received is None else 1
@@ -42,8 +42,8 @@ def _is_stream(descriptor: int) -> bool:
 
 
 async def _serve() -> int | None:
-    """The number of the signal that ended it, -1 for a broken input, None for the end of input."""
-    # asyncio's own limit of 64 KiB a line must not bite (A-8).
+    """Serve; return the number of the signal that ended it, -1 for a broken input, None for the end of input."""
+    # asyncio's own limit of 64 KiB per line is too small (A-8).
     connection = await stdio(MAX_CHILD_LINE_BYTES)
     agent = ShellAgent(connection)
     listening = asyncio.create_task(connection.listen(agent.methods()))

@@ -1,7 +1,7 @@
-"""One prompt, run: ask for each command, run it, stream its output, stop at the first that failed or was not allowed.
+"""Run one prompt: ask for each command, run it, stream its output, stop at the first that fails or is not allowed.
 
-ACP has no word for a prompt that failed, so a failing command answers the prompt with a JSON-RPC error; the sentence is
-its message, and the exit status is in its data as `{"interlock": {"exit_code": n}}`.
+ACP cannot express a failed prompt, so a failing command answers the prompt with a JSON-RPC error; the sentence is its
+message, and the exit status is in its data as `{"interlock": {"exit_code": n}}`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ COMMAND_FAILED = -32050
 """The JSON-RPC error code of a prompt that stopped at a failing command."""
 NOT_ALLOWED = "not allowed"
 NOT_STARTED = 126
-"""The exit status of a command that could not be started, as a shell gives it."""
+"""The exit status of a command that could not be started, as in a shell."""
 ALLOW, REJECT = "allow", "reject"
 OPTIONS = [
     {"optionId": ALLOW, "name": "Run it once", "kind": "allow_once"},
     {"optionId": REJECT, "name": "Do not run it", "kind": "reject_once"},
 ]
-"""What is offered for each command. There is no "always": what a person allows is this one command (A-9)."""
+"""Options for each command. There is no "always": a person allows this one command (A-9)."""
 
 
 class _Outcome(msgspec.Struct, rename={"option_id": "optionId"}):
@@ -40,7 +40,7 @@ class _Answer(msgspec.Struct):
 
     @property
     def why(self) -> str:
-        """Who denied it and why, which Interlock sends as `_meta`; nothing of it from a client that does not say."""
+        """Return who denied it and why, which Interlock sends as `_meta`; "" for a client that does not."""
         match self.meta:
             case {"interlock": {"denied": str(why)}}:
                 return why
@@ -73,13 +73,13 @@ class ShellTurn:
         self._cancelled.set()
 
     async def abandon(self) -> None:
-        """End the running command, where there is one: no one is left to tell about it."""
+        """End the running command, if there is one: the peer is gone."""
         self._cancelled.set()
         if self._running is not None:
             await self._running.terminate()
 
     async def run(self) -> dict[str, Any]:
-        """Run the commands in order. Raises Refused (COMMAND_FAILED) at the first that fails."""
+        """Run the commands in order. Raises RequestRefused (COMMAND_FAILED) at the first that fails."""
         for call in self._calls:
             await self._announce(call)
             denied = await self._denied(call)
@@ -88,20 +88,20 @@ class ShellTurn:
                 return {"stopReason": "cancelled"}
             if denied is not None:
                 await self._close(call, "failed", denied)
-                await self._say(script.stopped(call.number, len(self._calls), f"was {NOT_ALLOWED}", call.command))
+                await self._write(script.stopped(call.number, len(self._calls), f"was {NOT_ALLOWED}", call.command))
                 return {"stopReason": "end_turn"}
             await self._execute(call)
             if self._cancelled.is_set():
                 return {"stopReason": "cancelled"}
-        await self._say(f"ran {script.plural(len(self._calls), 'command')}")
+        await self._write(f"ran {script.plural(len(self._calls), 'command')}")
         return {"stopReason": "end_turn", "_meta": {"interlock": {"exit_code": 0}}}
 
     async def _announce(self, call: ShellCall) -> None:
         await self._update({"sessionUpdate": "tool_call", **_described(call)})
 
     async def _denied(self, call: ShellCall) -> str | None:
-        """Why the command may not run; None if it may. Everything but the one yes is a no: another option, an error, a
-        lost peer."""
+        """Return why the command may not run; None if it may. Anything but the one yes is a no: another option, an
+        error, a lost peer."""
         asking = asyncio.ensure_future(self._connection.ask("session/request_permission", {
             "sessionId": self._session_id, "toolCall": _described(call), "options": OPTIONS}))
         try:
@@ -110,12 +110,12 @@ class ShellTurn:
                 return NOT_ALLOWED
             answer = msgspec.convert(asking.result(), _Answer)
         except (RequestRefused, ConnectionError,
-                msgspec.ValidationError):  # The last: an answer that is not one of ACP's.
+                msgspec.ValidationError):  # The last: an invalid answer.
             return NOT_ALLOWED
         finally:
             asking.cancel()
         if answer.outcome.outcome != "selected":
-            # ACP answers a pending question with `cancelled` only where the whole prompt was cancelled.
+            # ACP answers a pending question with `cancelled` only if the whole prompt was cancelled.
             self._cancelled.set()
             return NOT_ALLOWED
         return None if answer.outcome.option_id == ALLOW else answer.why
@@ -156,7 +156,7 @@ class ShellTurn:
     async def _failed(self, call: ShellCall, ended: CommandExit, outcome: str) -> None:
         await self._close(call, "failed", outcome, ended)
         sentence = script.stopped(call.number, len(self._calls), outcome, call.command)
-        await self._say(sentence)
+        await self._write(sentence)
         raise RequestRefused(COMMAND_FAILED, sentence, {"interlock": {"exit_code": ended.status}})
 
     async def _or_cancelled(self, future: asyncio.Future[Any]) -> None:
@@ -175,20 +175,20 @@ class ShellTurn:
     async def _close(
         self, call: ShellCall, status: Literal["completed", "failed"], text: str, ended: CommandExit | None = None
     ) -> None:
-        """The last word on a tool call: how it went, never its output again, which was streamed."""
+        """Send the end of a tool call: its outcome, without the output, which was streamed."""
         update: dict[str, Any] = {
             "sessionUpdate": "tool_call_update", "toolCallId": call.call_id, "status": status,
             "content": [{"type": "content", "content": {"type": "text", "text": text}}]}
         await self._update(update if ended is None else {**update, "rawOutput": ended._asdict()})
 
-    async def _say(self, sentence: str) -> None:
+    async def _write(self, sentence: str) -> None:
         await self._update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": sentence}})
 
     async def _update(self, update: dict[str, Any]) -> None:
-        """Returns once the pipe has taken it: that is what slows a command down to the reader's pace."""
-        # A peer that is gone has no one to tell; `serve` ends the turn, and no further command gets its yes.
+        """Send an update; returns once the pipe has accepted it, which slows a command down to the reader's pace."""
+        # If the peer is gone there is no reader; `serve` ends the turn, and no further command gets a yes.
         with contextlib.suppress(ConnectionError):
-            await self._connection.tell("session/update", {"sessionId": self._session_id, "update": update})
+            await self._connection.notify("session/update", {"sessionId": self._session_id, "update": update})
 
 
 def _described(call: ShellCall) -> dict[str, Any]:
