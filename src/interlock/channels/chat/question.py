@@ -41,7 +41,7 @@ class Question(NamedTuple):
 
 def question(approval: Approval, limits: ChatLimits, redact: _Redact, *, kind: str | None = None,
              link: str | None = None) -> Question:
-    """Return the approver's view: who asks, where, the request's lines, each of them quoted, and the digest. With
+    """Return the approver's view: requester, place, the quoted lines of the request, and the digest. With
     `kind` every described call of this kind may be allowed in the session, too (H-2). `link` is the approval's page."""
     shown = redacted(approval, redact)
     head, foot = _head(shown, redact), _foot(shown)
@@ -67,7 +67,7 @@ def question(approval: Approval, limits: ChatLimits, redact: _Redact, *, kind: s
 
 
 def short_question(approval: Approval, redact: _Redact, link: str | None = None) -> Question:
-    """Return a card for a service that rejected the whole one: who asks and where, and a link instead of buttons."""
+    """Return a card for a service that rejected the whole one: requester and place, and a link instead of buttons."""
     head = _head(redacted(approval, redact), redact)[0]
     return Question([f"{head}\nThe request cannot be shown here.\n{_place(approval, link)}"], _link(link), False)
 

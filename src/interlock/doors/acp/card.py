@@ -51,7 +51,7 @@ class ShownCards:
 
 
 def card_of(approval: Approval) -> Card:
-    """Render an approval: who asks, where, every line of the request, rule and digest. The request is in a fence that
+    """Render an approval: requester, place, every line of the request, rule and digest. The request is in a fence that
     it cannot close, so that an editor which renders Markdown hides nothing of it."""
     title = one_line(title_of_approval(approval), TITLE_CHARS)
     rows = "\n".join(visible(line.text) for line in lines_of_approval(approval))
