@@ -34,6 +34,10 @@ DIALECT = {
     "whoever": r"\bwhoever\b",
     "is no": r"\b(?:is|are|was) no\b",
     "what becomes of": r"\bwhat becomes of\b",
+    "so many, much, long": r"\b[Ss]o (?:many|much|long)\b",
+    "where for if": r"[,;] where (?:it|its|the|a|an|no|there|one|that|this|nothing)\b",
+    "what is said": r"\bwhat (?:is|was|were) (?:said|told|given|asked)\b",
+    "is none of": r"\b(?:is|are) none of\b",
 }
 """Words of the project's dialect, as patterns; the glossary names the field's words for them."""
 _STRING_OR_COMMENT = re.compile(
