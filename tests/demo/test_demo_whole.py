@@ -80,7 +80,7 @@ def test_it_tells_a_person_what_happens(own_room: Path) -> None:
                           check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
-    for part in ("held by a rule", "until a person says yes", "reset (RST)", "attached again", "0 lost",
+    for part in ("held by a rule", "until a person allows it", "reset (RST)", "attached again", "0 lost",
                  "to the letter", "audit log verifies", "cleaned up"):
         assert part in done.stdout
     assert list(own_room.iterdir()) == []
@@ -115,7 +115,7 @@ def test_an_interruption_leaves_nothing_behind(own_room: Path, number: signal.Si
                           stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "until a person says yes" in line:
+            if "until a person allows it" in line:
                 process.send_signal(number)
                 break
         _, said = process.communicate(timeout=LIMIT_S)
@@ -132,7 +132,7 @@ def test_killed_it_still_leaves_no_process_behind(own_room: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "until a person says yes" in line:
+            if "until a person allows it" in line:
                 watched = [os.pidfd_open(pid) for pid in processes_of(own_room)]
                 process.kill()
                 break

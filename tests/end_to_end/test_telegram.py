@@ -147,7 +147,7 @@ async def test_a_held_tool_is_decided_by_who_has_a_key_and_the_question_says_so(
         await api.write(GROUP, OWNER, f"@interlock_bot touch {tmp_path}/allowed", group=True)
         asked = await api.until_said(OWNER, "touch")
         assert "sha256" in asked["text"]
-        for user, sentence in ((STRANGER, "You do not decide here"), (BO, "✖️")):
+        for user, sentence in ((STRANGER, "You cannot decide here"), (BO, "✖️")):
             press = await api.press(OWNER, user, asked["message_id"], "Allow")
             await api.until(lambda press=press: press in api.answers)
             assert sentence in api.answers[press]

@@ -423,8 +423,8 @@ async def test_a_model_that_errs_is_told_so_and_goes_on(model_server: ModelServe
         assert "'fly' does not exist; there are: read, list, search, write, edit, shell" in told[0]
         assert "Expected `str`, got `int`" in told[1]
         # Gemini's calls have objects always.
-        assert ("unknown field" if form == "gemini" else "no JSON") in told[3]
-        assert ("unknown field" if form == "gemini" else "no JSON object") in told[4]
+        assert ("unknown field" if form == "gemini" else "not JSON") in told[3]
+        assert ("unknown field" if form == "gemini" else "not a JSON object") in told[4]
         assert told[5] == "none.txt: No such file or directory."
         assert len(scene.all("agent.interaction.request")) == 1
         assert await allowed(scene, "[[empty]]") == "end_turn", errors(scene)
