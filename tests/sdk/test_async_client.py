@@ -181,61 +181,6 @@ async def test_a_long_answer_comes_in_pieces_and_one_that_breaks_off_is_no_answe
 
 
 @pytest.mark.anyio
-async def test_the_blocking_shell_does_the_same(gateway: Gateway) -> None:
-    def talk(there: Interlock) -> list[Any]:
-        command = there.commands.submit("hello", agent="shell")
-        loop.call_soon_threadsafe(lambda: finishing.append(asyncio.ensure_future(gateway.desk.finish(command.id))))
-        told = [one.data.event for one in there.commands.follow(command.id) if isinstance(one, StreamEvent)]
-        with pytest.raises(problems.NotFound):
-            there.approvals.get("apr_none")
-        return [told, there.commands.wait(command.id).state, [one.id for one in there.commands.every(limit=1)],
-                b"".join(there.audit.export()).count(b"\n"), there.whoami().principal.id, there.ready().ok]
-
-    loop, finishing = asyncio.get_running_loop(), []
-    told, state, listed, lines, who, ready = await blocking(gateway, talk)
-    assert told == ["state", "state", "result"]
-    assert (state, len(listed), lines, who, ready) == ("succeeded", 1, 2, "owner", True)
-
-
-@pytest.mark.anyio
-async def test_a_stream_that_is_left_is_closed(gateway: Gateway) -> None:
-    def talk(there: Interlock) -> Iterator[Any]:
-        command = there.commands.submit("hello", agent="shell")
-        following = there.commands.follow(command.id)
-        first = next(following)
-        following.close()
-        return first
-
-    first = await blocking(gateway, talk)
-    assert isinstance(first, StreamEvent)
-    assert first.data.state == "queued"
-
-
-def test_nobody_there_is_one_sentence() -> None:
-    with Interlock("http://127.0.0.1:9", "ilk_k", manners=Manners(attempts=2, draw=lambda: -1.0)) as there, \
-            pytest.raises(Unreachable, match="No gateway answers GET /v1/status"):
-        there.status()
-
-
-@pytest.mark.parametrize(("url", "key", "sentence"), [
-    (None, "k", "no url was passed"), ("http://127.0.0.1:7420", None, "no key was passed"),
-    ("ftp://x", "k", "not the URL"), ("http://u:p@127.0.0.1", "k", "has no name"),
-    ("http://gateway.example", "k", "in the clear"), ("http://127.0.0.1:1", "a b", "invalid characters")])
-def test_a_wrong_place_is_told_before_anything_is_sent(
-    url: str | None, key: str | None, sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("INTERLOCK_URL", raising=False)
-    monkeypatch.delenv("INTERLOCK_KEY", raising=False)
-    with pytest.raises(ValueError, match=sentence):
-        Interlock(url, key)
-
-
-def test_url_and_key_are_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INTERLOCK_URL", "https://gateway.example/")
-    monkeypatch.setenv("INTERLOCK_KEY", "ilk_k")
-    Interlock().close()
-
-
 @pytest.mark.req("Y-11")
 async def test_a_key_that_is_renewed_is_asked_for_at_each_request(gateway: Gateway) -> None:
     asked: list[str] = []

@@ -1,4 +1,4 @@
-"""The Python library for clients of a gateway: `Interlock` blocks, `AsyncInterlock` is awaited.
+"""The Python library for those who call a gateway: `Interlock` blocks, `AsyncInterlock` is awaited.
 
     from interlock.sdk import Interlock
 

@@ -107,11 +107,11 @@ class AsyncInterlock(resources.GatewayMethods, Awaiting):
 
     def stream(self, prompt: str | ExecutePayload, *, on_approval: OnApproval | None = None,
                **target: Unpack[PromptTarget]) -> AsyncGenerator[PromptPart]:
-        """Prompt an agent, and yield the results as typed parts; the last one is `EndPart` (Y-14).
+        """Ask an agent to work, and give what comes of it as typed parts; the last one is `EndPart` (Y-14).
 
-        Args: `target` as for `commands.submit`. `on_approval` is called with each pending approval or question of this
-        prompt: True allows, False denies, a text answers a question, None leaves it to another person.
-        Raises: InterlockError. The prompt continues if its reader leaves.
+        Args: `target` as for `commands.submit`. `on_approval` is called with each approval or question of this prompt
+        that waits: True allows, False denies, a text answers a question, None leaves it to somebody else.
+        Raises: InterlockError. A prompt whose reader leaves continues.
         Example: `for part in gateway.stream("ls", agent="shell"): print(part)`.
         """
         return self.link.stream(prompt_stream(commands.submit(prompt, **target), on_approval, self.link.manners))

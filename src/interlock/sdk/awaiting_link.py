@@ -1,4 +1,4 @@
-"""The async shell: it sends, reads and sleeps; the flows make the decisions."""
+"""The awaiting shell: it sends, reads and sleeps; what that leads to is decided in the flows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class AsyncLink:
-    """One gateway, and its connections."""
+    """One gateway, and how to reach it."""
 
     def __init__(self, url: str | None, key: str | KeySource | None, manners: Manners, *, in_clear: bool,
                  tls: ssl.SSLContext | bool, transport: httpx2.AsyncBaseTransport | None,
@@ -38,7 +38,7 @@ class AsyncLink:
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(flows.ANSWER_TIMEOUT_S, connect=flows.CONNECT_TIMEOUT_S),
             verify=self._place.certificates(tls),
-            # A proxy of the environment must not be used for this machine.
+            # A proxy of the environment is for the world, never for this machine.
             trust_env=not self._place.is_local, transport=transport,
         )
 
@@ -47,15 +47,15 @@ class AsyncLink:
         await self._http.aclose()
 
     def move_to(self, url: str) -> None:
-        """Send later requests to this URL: the same gateway, restarted at another address."""
+        """Send later requests to this URL: the same gateway, started again elsewhere."""
         self._place = self._place._replace(url=url)
 
     async def answer(self, ask: RequestSpec[T]) -> T:
-        """Send one request, and retry it if that is safe. Raises InterlockError."""
+        """Send one request, as often as that is safe. Raises InterlockError."""
         return await self.drive(flows.exchange(ask.with_key(fresh_key()), self.manners))
 
     async def drive(self, flow: Flow[T]) -> T:
-        """Carry out a flow's effects until it has a result. Raises InterlockError."""
+        """Do what a flow wants until it has its result. Raises InterlockError."""
         came: Any = None
         while True:
             try:
@@ -65,7 +65,7 @@ class AsyncLink:
             came = await self._done(effect, None)
 
     async def stream(self, flow: Flow[None]) -> AsyncGenerator[Any]:
-        """Carry out a flow's effects, and yield its items. Raises InterlockError."""
+        """Do what a flow wants, and give what it gives. Raises InterlockError."""
         opened = _Opened()
         came: Any = None
         try:
@@ -94,9 +94,9 @@ class AsyncLink:
             case flows.Connect(path) if opened is not None:
                 return await opened.connect(self._place.socket(path, self._tls, await self._credential()))
             case flows.SendMessage(text) if opened is not None:
-                return await opened.send(text)
+                return await opened.say(text)
             case flows.ReceiveMessage(seconds) if opened is not None:
-                return await opened.receive(seconds)
+                return await opened.hear(seconds)
             case flows.Rest(seconds):
                 await self._sleep(seconds)
                 return None
@@ -106,10 +106,10 @@ class AsyncLink:
                 result = function(argument)
                 return await cast("Awaitable[Any]", result) if isinstance(result, Awaitable) else result
             case _:
-                raise AssertionError(f"{effect} is not expected here")
+                raise AssertionError(f"{effect} has no place here")
 
     async def _credential(self) -> str:
-        """Return the credential of the next request; a function that may query an issuer runs in a thread."""
+        """Return the credential of the next request; what may ask an issuer for it does so in a thread."""
         key = self._place.key
         return key if isinstance(key, str) else await asyncio.to_thread(key)
 
@@ -145,7 +145,7 @@ class AsyncLink:
 
 
 class _Opened:
-    """The response that a stream reads."""
+    """The one answer that a stream reads in."""
 
     def __init__(self) -> None:
         self._response: httpx2.Response | None = None
@@ -176,11 +176,11 @@ class _Opened:
         await self.close()
         try:
             self._socket = await self._closing.enter_async_context(connect(wanted.url, **wanted.options))
-        except Exception as error:  # noqa: BLE001 - a failed opening raises many types of the library
+        except Exception as error:  # noqa: BLE001 - what a failed opening raises is many things, and none of ours
             return unopened(error)
         return HttpReply(101, b"")
 
-    async def send(self, text: str) -> ConnectionCut | None:
+    async def say(self, text: str) -> ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None
@@ -190,7 +190,7 @@ class _Opened:
             return ConnectionCut(str(closed))
         return None
 
-    async def receive(self, seconds: float) -> str | ConnectionCut | None:
+    async def hear(self, seconds: float) -> str | ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None
@@ -221,8 +221,8 @@ def _cut(error: httpx2.RequestError) -> ConnectionCut:
 
 
 class AsyncWatch(Watched):
-    """Streams over one connection that reconnects by itself: choose what to follow, then read it with `async for`. A
-    later loop continues after the last item."""
+    """Streams over one connection that takes itself up again: say what to follow, then read it with `async for`. Where
+    that is left and taken up again, it continues after what was given."""
 
     def __init__(self, link: AsyncLink) -> None:
         super().__init__()

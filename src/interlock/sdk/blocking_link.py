@@ -1,4 +1,4 @@
-"""The blocking shell: it sends, reads and sleeps; the flows make the decisions."""
+"""The blocking shell: it sends, reads and sleeps; what that leads to is decided in the flows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class BlockingLink:
-    """One gateway, and its connections."""
+    """One gateway, and how to reach it."""
 
     def __init__(self, url: str | None, key: str | KeySource | None, manners: Manners, *, in_clear: bool,
                  tls: ssl.SSLContext | bool, transport: httpx2.BaseTransport | None) -> None:
@@ -33,7 +33,7 @@ class BlockingLink:
         self._http = httpx2.Client(
             timeout=httpx2.Timeout(flows.ANSWER_TIMEOUT_S, connect=flows.CONNECT_TIMEOUT_S),
             verify=self._place.certificates(tls),
-            # A proxy of the environment must not be used for this machine.
+            # A proxy of the environment is for the world, never for this machine.
             trust_env=not self._place.is_local, transport=transport,
         )
 
@@ -42,11 +42,11 @@ class BlockingLink:
         self._http.close()
 
     def answer(self, ask: RequestSpec[T]) -> T:
-        """Send one request, and retry it if that is safe. Raises InterlockError."""
+        """Send one request, as often as that is safe. Raises InterlockError."""
         return self.drive(flows.exchange(ask.with_key(fresh_key()), self.manners))
 
     def drive(self, flow: Flow[T]) -> T:
-        """Carry out a flow's effects until it has a result. Raises InterlockError."""
+        """Do what a flow wants until it has its result. Raises InterlockError."""
         came: Any = None
         while True:
             try:
@@ -56,7 +56,7 @@ class BlockingLink:
             came = self._done(effect, None)
 
     def stream(self, flow: Flow[None]) -> Generator[Any]:
-        """Carry out a flow's effects, and yield its items. Raises InterlockError."""
+        """Do what a flow wants, and give what it gives. Raises InterlockError."""
         opened = _Opened()
         came: Any = None
         try:
@@ -85,9 +85,9 @@ class BlockingLink:
             case flows.Connect(path) if opened is not None:
                 return opened.connect(self._place.socket(path, self._tls, self._place.credential()))
             case flows.SendMessage(text) if opened is not None:
-                return opened.send(text)
+                return opened.say(text)
             case flows.ReceiveMessage(seconds) if opened is not None:
-                return opened.receive(seconds)
+                return opened.hear(seconds)
             case flows.Rest(seconds):
                 time.sleep(seconds)
                 return None
@@ -96,7 +96,7 @@ class BlockingLink:
             case flows.Call(function, argument):
                 return function(argument)
             case _:
-                raise AssertionError(f"{effect} is not expected here")
+                raise AssertionError(f"{effect} has no place here")
 
     def _request(self, ask: RequestSpec[Any]) -> httpx2.Request:
         content = _pieces(ask.file) if ask.file is not None else ask.body
@@ -129,7 +129,7 @@ class BlockingLink:
 
 
 class _Opened:
-    """The response that a stream reads."""
+    """The one answer that a stream reads in."""
 
     def __init__(self) -> None:
         self._response: httpx2.Response | None = None
@@ -161,11 +161,11 @@ class _Opened:
         try:
             opening = cast("AbstractContextManager[ClientConnection]", connect(wanted.url, **wanted.options))
             self._socket = self._closing.enter_context(opening)
-        except Exception as error:  # noqa: BLE001 - a failed opening raises many types of the library
+        except Exception as error:  # noqa: BLE001 - what a failed opening raises is many things, and none of ours
             return unopened(error)
         return HttpReply(101, b"")
 
-    def send(self, text: str) -> ConnectionCut | None:
+    def say(self, text: str) -> ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None
@@ -175,7 +175,7 @@ class _Opened:
             return ConnectionCut(str(closed))
         return None
 
-    def receive(self, seconds: float) -> str | ConnectionCut | None:
+    def hear(self, seconds: float) -> str | ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None
@@ -204,8 +204,8 @@ def _cut(error: httpx2.RequestError) -> ConnectionCut:
 
 
 class BlockingWatch(Watched):
-    """Streams over one connection that reconnects by itself: choose what to follow, then read it with `for`. A later
-    loop continues after the last item."""
+    """Streams over one connection that takes itself up again: say what to follow, then read it with `for`. Where that
+    is left and taken up again, it continues after what was given."""
 
     def __init__(self, link: BlockingLink) -> None:
         super().__init__()

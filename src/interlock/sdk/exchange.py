@@ -1,7 +1,7 @@
-"""One request and its outcome: sent, lost, delayed, retried with the same key. Does no input or output.
+"""One request and the outcome of it: sent, lost, asked to wait, sent again under the same key. Nothing here does it.
 
-A *flow* is a generator that yields effects (`Send`, `Rest`, `Now`, …) and receives their results. Two thin shells, one
-blocking and one async, carry them out; every decision is made here once.
+A *flow* is a generator that yields what it wants done (`Send`, `Rest`, `Now`, …) and is given what came of it. Two thin
+shells do that, one blocking, one awaiting; what is decided is decided here once.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 60.0
 """Longer than any poll waits."""
 CLOSE_TIMEOUT_S = 1.0
-"""Limit for a gateway's answer to the close of a WebSocket."""
+"""How long a gateway may take to answer the end of a WebSocket."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""A longer WebSocket message does not come from a gateway."""
+"""A WebSocket with a longer message is not a gateway's."""
 STREAM_SILENCE_S = 45.0
-"""A stream without data for three keep-alives is dead (S-2)."""
+"""A stream that is silent for three keep-alives is dead (S-2)."""
 ATTEMPTS = 8
-"""Maximum number of times that a request is sent."""
+"""A request is sent so often at most."""
 PAUSE_S = 0.25
 PAUSE_MAX_S = 5.0
 UPLOAD_BYTES = 1024 * 1024
 """A file is sent in pieces of this size."""
 RETRY_AFTER_MAX_S = 60.0
-"""If a gateway requests a longer delay, the refusal is raised at once, with the requested delay."""
+"""A gateway that asks for more patience is not waited for: the refusal is raised, with what it asked for."""
 STREAM_GIVE_UP_S = 600.0
-"""A stream whose gateway is unreachable for longer fails."""
+"""A stream whose gateway is away for longer is given up."""
 
 PATIENT_CODES = frozenset({"RateLimited", "Unavailable", "IdempotencyKeyInUse"})
-"""Refusals that mean: nothing was changed, send the same again after a delay (M-1, K-3)."""
+"""Refusals that say: nothing was changed, send the same again after a while (M-1, K-3)."""
 
 
 @dataclass(frozen=True)
 class RequestSpec(Generic[T_co]):
-    """One request as data. `read` converts the answer's body."""
+    """One request as data. `read` makes the answer of its body."""
 
     method: str
     path: str
@@ -54,106 +54,106 @@ class RequestSpec(Generic[T_co]):
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | None = None
     file: Path | None = None
-    """Instead of `body`: it is sent piece by piece, from its beginning at each attempt."""
+    """In place of `body`: it is sent piece by piece, from its beginning at each attempt."""
     content_type: str = "application/json"
     """Of `body` or `file`."""
     key: str | None = None
     """The idempotency key; a change without one gets a fresh one, and keeps it over all attempts (M-1)."""
     keyed: bool = True
-    """Whether the gateway remembers a change by its key; otherwise it is never sent twice."""
+    """Whether the gateway remembers a change by its key; one that it does not is never sent twice."""
     accept: str = "application/json"
     last_event_id: str | None = None
     wait_s: int | None = None
     """How long the gateway may wait for the end before it answers (RFC 7240)."""
     also: frozenset[int] = frozenset()
-    """Statuses of 400 and more that `read` accepts, instead of raising a refusal."""
+    """Statuses of 400 and more that are answers of `read`, and no refusals."""
 
     @property
     def changes(self) -> bool:
-        """Return whether it changes anything."""
+        """Whether it changes something."""
         return self.method != "GET"
 
     @property
     def repeatable(self) -> bool:
-        """Return whether it may be sent again if it is unknown whether the first was received."""
+        """Whether it may be sent again although no one knows whether the first was taken."""
         return not self.changes or (self.keyed and self.key is not None)
 
     def with_key(self, key: str) -> RequestSpec[T_co]:
-        """Return a copy with a key, if it takes one and has none."""
+        """The same with a key, where it takes one and has none."""
         return replace(self, key=key) if self.changes and self.keyed and self.key is None else self
 
     def with_query(self, **more: str) -> RequestSpec[T_co]:
-        """Return a copy with further query parameters."""
+        """The same with further query parameters."""
         return replace(self, query={**self.query, **more})
 
     def headers(self, bearer: str) -> dict[str, str]:
-        """Return its headers, with the credential."""
-        headers = {**credential_headers(bearer), "Accept": self.accept}
+        """Its headers, with the credential."""
+        told = {**credential_headers(bearer), "Accept": self.accept}
         if self.body is not None or self.file is not None:
-            headers["Content-Type"] = self.content_type
+            told["Content-Type"] = self.content_type
         if self.key is not None:
-            headers["Idempotency-Key"] = self.key
+            told["Idempotency-Key"] = self.key
         if self.last_event_id is not None:
-            headers["Last-Event-ID"] = self.last_event_id
+            told["Last-Event-ID"] = self.last_event_id
         if self.wait_s is not None:
-            headers["Prefer"] = f"wait={self.wait_s}"
-        return headers
+            told["Prefer"] = f"wait={self.wait_s}"
+        return told
 
 
-# --- effects of a flow, and their results ---
+# --- what a flow wants done, and what it is given ---
 class Send(NamedTuple):
-    """Send it and read the whole answer: an HttpReply, or ConnectionCut."""
+    """Send it and read the whole answer: a Reply, or Cut."""
 
     ask: RequestSpec[Any]
 
 
 class Open(NamedTuple):
-    """Send it and leave the body unread: an HttpReply (complete for a refusal), or ConnectionCut."""
+    """Send it and leave the body unread: a Reply (whole where it is a refusal), or Cut."""
 
     ask: RequestSpec[Any]
 
 
 class ReadMore(NamedTuple):
-    """Read on in the open answer: bytes, b"" at its end, or ConnectionCut."""
+    """Read on in what is open: bytes, b"" at its end, or Cut."""
 
 
 class Connect(NamedTuple):
-    """Open a WebSocket at this path: an HttpReply, with status 101 if it is open, or ConnectionCut."""
+    """Open a WebSocket at this path: a Reply, whose status is 101 where it is open, or Cut."""
 
     path: str
 
 
 class SendMessage(NamedTuple):
-    """Send a message over it: None, or ConnectionCut."""
+    """Send a message over it: None, or Cut."""
 
     text: str
 
 
 class ReceiveMessage(NamedTuple):
-    """Wait this long for a message: its text, None if there is none, or ConnectionCut."""
+    """Wait so long for a message: its text, None where none came, or Cut."""
 
     seconds: float
 
 
 class Rest(NamedTuple):
-    """Sleep for this many seconds."""
+    """Do nothing for so many seconds."""
 
     seconds: float
 
 
 class Now(NamedTuple):
-    """Read the monotonic clock, in seconds."""
+    """Tell the monotonic clock, in seconds."""
 
 
 class Call(NamedTuple):
-    """Call the reader's function, and await its return value if that is awaitable: its result."""
+    """Call the reader's function, and await what it returns if that is to be awaited: its result."""
 
     function: Callable[[Any], Any]
     argument: Any
 
 
 class Give(NamedTuple):
-    """Pass this item to the reader of the stream."""
+    """Give this to anyone who reads the stream."""
 
     item: Any
 
@@ -172,23 +172,23 @@ class HttpReply(NamedTuple):
 
 
 class ConnectionCut(NamedTuple):
-    """No answer, or an incomplete one: the connection was refused, lost or silent for too long."""
+    """No answer, or no more of it: the connection was refused, lost or silent for too long."""
 
     why: str
     broke_off: bool = False
-    """Whether there was a connection, and the expected answer did not arrive, or not completely."""
+    """Whether there was a connection, and the answer that was awaited over it did not come, or not whole."""
 
 
 class Manners(NamedTuple):
-    """Patience of a client."""
+    """How patient one is."""
 
     attempts: int = ATTEMPTS
     stream_give_up_s: float = STREAM_GIVE_UP_S
     draw: Callable[[], float] = random.random
-    """Returns 0 to 1, so that clients that lost the same gateway do not all come back at once."""
+    """Gives 0 to 1, so that many who lost one gateway do not all come back at once."""
 
     def pause(self, attempt: int) -> float:
-        """Return the seconds before attempt number `attempt` + 1: exponential, bounded, with jitter."""
+        """Seconds before attempt number `attempt` + 1: exponential, bounded, with jitter."""
         return (0.5 + self.draw() / 2) * min(PAUSE_MAX_S, PAUSE_S * 2 ** min(attempt - 1, 16))
 
 
@@ -205,10 +205,10 @@ def exchange(ask: RequestSpec[T], manners: Manners) -> Flow[T]:
 
 
 def patience(ask: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int, manners: Manners) -> float | None:
-    """Return the seconds after which the same is sent again, or None if this is the answer.
+    """Seconds after which the same is sent again, or None where this is the answer.
 
-    Only safe requests are repeated: after a lost connection if the key (or the method) makes a second one harmless, and
-    after refusals that changed nothing. Every other failure is returned at once.
+    Only what is safe is repeated: a lost connection where the key (or the method) makes a second one harmless, and
+    refusals that say that nothing was done. Whatever else fails is told at once.
     """
     if attempt >= manners.attempts:
         return None
@@ -216,10 +216,10 @@ def patience(ask: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: i
         return manners.pause(attempt) if ask.repeatable else None
     if reply.status < 400 or reply.status in ask.also or not asks_for_patience(reply):
         return None
-    delay = seconds(reply.retry_after)
-    if delay is None:
+    told = seconds(reply.retry_after)
+    if told is None:
         return manners.pause(attempt)
-    return delay if delay <= RETRY_AFTER_MAX_S else None
+    return told if told <= RETRY_AFTER_MAX_S else None
 
 
 class _Code(msgspec.Struct):
@@ -230,13 +230,13 @@ def asks_for_patience(reply: HttpReply) -> bool:
     try:
         code = msgspec.json.decode(reply.body, type=_Code).code
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # A proxy's page: 429 and 503 have their HTTP meaning if they name the time.
+        # A proxy's page: 429 and 503 mean what HTTP says where it names the time.
         return reply.status in (429, 503) and seconds(reply.retry_after) is not None
     return code in PATIENT_CODES
 
 
 def taken(ask: RequestSpec[T], reply: HttpReply | ConnectionCut) -> T:
-    """Return the result of the last answer. Raises InterlockError."""
+    """Understand the last answer. Raises InterlockError."""
     if isinstance(reply, ConnectionCut):
         raise Unreachable(f"No gateway answers {ask.method} {ask.path}: {reply.why}")
     if not 200 <= reply.status < 300 and reply.status not in ask.also:
@@ -244,4 +244,4 @@ def taken(ask: RequestSpec[T], reply: HttpReply | ConnectionCut) -> T:
     try:
         return ask.read(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotAGateway(f"The answer to {ask.method} {ask.path} has an unknown form: {error}") from None
+        raise NotAGateway(f"The answer to {ask.method} {ask.path} is not of the form known here: {error}") from None

@@ -1,4 +1,4 @@
-"""Streams that reconnect by themselves, and downloads, as flows (S-1, S-2)."""
+"""Streams that take themselves up again, and downloads, as flows (S-1, S-2)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from interlock.sdk.problems import NotAGateway, Unreachable, refusal, seconds
 T = TypeVar("T")
 
 MAX_EVENT_CHARS = 4 * 1024 * 1024
-"""A stream with a longer event does not come from a gateway."""
+"""A stream with a longer event is not a gateway's."""
 SSE = "text/event-stream"
 
 
 @dataclass(frozen=True)
 class StreamEvent(Generic[T]):
-    """One event. `cursor` is the position after it; None for events that are not stored (heartbeats, deltas). `ref` is
-    its stream, if a watch follows several."""
+    """One event. `cursor` names the place after it; None for what is not kept (heartbeats, deltas). `ref` is the
+    stream that it came in, where a watch follows several."""
 
     data: T
     event: str
@@ -44,15 +44,15 @@ class StreamEvent(Generic[T]):
 
 @dataclass(frozen=True)
 class Lost:
-    """The connection broke; the client is reconnecting."""
+    """The connection broke; it is being taken up again."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Reattached:
-    """The stream continues after the last durable event, `away_s` seconds after it broke; no durable event is missing
-    in between."""
+    """The stream continues after the last durable event, `away_s` seconds after it broke; nothing durable is
+    missing in between."""
 
     away_s: float
 
@@ -62,7 +62,7 @@ StreamItem: TypeAlias = StreamEvent[T] | Lost | Reattached
 
 @dataclass(frozen=True)
 class Following(Generic[T]):
-    """A stream as data: its path, and how its events are read. `read` gets the event's name and its data."""
+    """A stream as data: where it is, and how its events are read. `read` takes the event's name and its data."""
 
     path: str
     read: Callable[[str, bytes], T]
@@ -71,18 +71,17 @@ class Following(Generic[T]):
 
 
 def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
-    """Yield events until the stream is over. Raises InterlockError: a refusal, or a gateway unreachable for too long.
-    """
+    """Give what is heard until the stream is over. Raises InterlockError: a refusal, or no one there for too long."""
     ask: RequestSpec[bytes] = RequestSpec("GET", asked.path, bytes, query=asked.query, accept=SSE,
                                           last_event_id=asked.since)
     away = Outage()
     while True:
         reply: HttpReply | ConnectionCut = yield Open(ask)
         if isinstance(reply, HttpReply) and reply.status == 204:
-            return  # The stream is complete: a stream that has ended has nothing after its last event (S-2).
-        if away.since is not None and not away.reported:
+            return  # All was said: a stream that has ended has nothing behind its last event (S-2).
+        if away.since is not None and not away.told:
             yield Give(Lost(away.why))
-            away.reported = True
+            away.told = True
         if isinstance(reply, HttpReply) and reply.status < 400:
             if away.since is not None:
                 now: float = yield Now()
@@ -92,61 +91,61 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
             why = yield from reader.read()
             ask = replace(ask, last_event_id=reader.cursor)
             clean = why is None
-            away.attempts = 0 if reader.received else away.attempts + 1
+            away.attempts = 0 if reader.heard else away.attempts + 1
             away.why = why or "the gateway ended the stream"
         else:
             if isinstance(reply, HttpReply) and not asks_for_patience(reply):
                 raise refusal(reply.status, reply.body, reply.retry_after)
             clean = False
             away.attempts += 1
-            away.why = reply.why if isinstance(reply, ConnectionCut) else "the gateway requests a delay"
+            away.why = reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience"
         now = yield Now()
         lasts_s = away.lasts_s(now)
-        if not clean and not away.reported:
+        if not clean and not away.told:
             yield Give(Lost(away.why))
-            away.reported = True
+            away.told = True
         if lasts_s > manners.stream_give_up_s:
-            raise Unreachable(f"The stream {ask.path} could not be resumed: {away.why}")
+            raise Unreachable(f"The stream {ask.path} could not be taken up again: {away.why}")
         if away.attempts:
-            delay = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
-            yield Rest(max(delay or 0, manners.pause(away.attempts)))
+            asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
+            yield Rest(max(asked_for or 0, manners.pause(away.attempts)))
 
 
 class Outage:
-    """Start time, failed attempts, and whether the reader was notified."""
+    """Since when, how often in vain, and whether the reader knows."""
 
     def __init__(self) -> None:
         self.attempts = 0
         self.why = ""
         self._since: float | None = None
-        self.reported = False
+        self.told = False
 
     @property
     def since(self) -> float | None:
-        """Return its start time; None while connected."""
+        """When it began; None while the connection is there."""
         return self._since
 
     def lasts_s(self, now: float) -> float:
-        """Return its duration, 0 if it begins now."""
+        """Return for how long it has lasted, 0 if it begins with this."""
         self._since = now if self._since is None else self._since
         return now - self._since
 
     def back(self) -> None:
-        """End it: the connection is restored."""
+        """The connection is there again."""
         self._since = None
-        self.reported = False
+        self.told = False
 
 
 class _Reader:
-    """Reads one connection of a stream to its end; `cursor` is that of the last durable event yielded."""
+    """Reads one connection of a stream to its end; `cursor` is that of the last durable event given out."""
 
     def __init__(self, read: Callable[[str, bytes], Any], cursor: str | None) -> None:
         self._read = read
         self.cursor = cursor
-        self.received = False
+        self.heard = False
 
     def read(self) -> Flow[str | None]:
-        """Yield its events; return why it broke, None if the gateway ended it. Raises NotAGateway."""
+        """Give its events; return why it broke, None where it was ended. Raises NotAGateway."""
         lines = EventParser()
         while True:
             chunk: bytes | ConnectionCut = yield ReadMore()
@@ -157,21 +156,21 @@ class _Reader:
             for cursor, event, data in lines.feed(chunk):
                 if event == "behind":
                     return "this reader was too slow to keep up"
-                self.received = True
+                self.heard = True
                 self.cursor = cursor or self.cursor
                 yield Give(StreamEvent(decoded(self._read, event, data), event, cursor))
 
 
 def decoded(read: Callable[[str, bytes], Any], event: str, data: bytes) -> Any:
-    """Decode an event. Raises NotAGateway."""
+    """Read an event. Raises NotAGateway."""
     try:
         return read(event, data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotAGateway(f"An event {event!r} of the stream has an unknown form: {error}") from None
+        raise NotAGateway(f"An event {event!r} of the stream is not of the form known here: {error}") from None
 
 
 def download(ask: RequestSpec[bytes], _manners: Manners) -> Flow[None]:
-    """Yield a long answer piece by piece. Raises InterlockError, also if it breaks off: the data is then incomplete."""
+    """Give a long answer piece by piece. Raises InterlockError, also where it broke off: what came is not whole."""
     reply: HttpReply | ConnectionCut = yield Open(ask)
     if isinstance(reply, ConnectionCut) or reply.status >= 400:
         taken(ask, reply)
@@ -185,7 +184,7 @@ def download(ask: RequestSpec[bytes], _manners: Manners) -> Flow[None]:
 
 
 class EventParser:
-    """Parses bytes into events by the rules of server-sent events. Pure."""
+    """Cuts bytes into events by the rules of server-sent events; pure."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -195,7 +194,7 @@ class EventParser:
         self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[tuple[str | None, str, bytes]]:
-        """Accept bytes; yield complete events as (id, event, data). Raises NotAGateway for one without end."""
+        """Take bytes; give the finished events as (id, event, data). Raises NotAGateway for one without end."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             found = self._line(line.removesuffix(b"\r"))

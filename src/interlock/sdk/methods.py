@@ -1,7 +1,6 @@
-"""Turn an operation into a method with the arguments of its request, the same in both shells.
+"""How an operation becomes a method: its arguments are those of its ask, in both shells the same.
 
-One set of descriptors serves both: the resource's base class decides whether its link blocks or is awaited, and so what
-a method returns.
+One class of descriptors serves both: a room says whether its link blocks or is awaited, and so what a method gives.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Blocking:
 
     @property
     def link(self) -> blocking_link.BlockingLink:
-        """The connection to the gateway."""
+        """The gateway that it asks."""
         return self._link
 
 
@@ -43,7 +42,7 @@ class Awaiting:
 
     @property
     def link(self) -> awaiting_link.AsyncLink:
-        """The connection to the gateway."""
+        """The gateway that it asks."""
         return self._link
 
 
@@ -60,7 +59,7 @@ class SingleRequest(_Method[P, T]):
     @overload
     def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a resource."""
+        """Bind it to a room."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -70,7 +69,7 @@ class SingleRequest(_Method[P, T]):
 
 
 class Driven(Generic[P, T]):
-    """Several requests, one result. `begin` returns a function from the manners to the flow."""
+    """Several requests, one result. `begin` gives what makes the flow of the manners."""
 
     def __init__(self, begin: Callable[P, Callable[[Manners], Flow[T]]]) -> None:
         self.begin = begin
@@ -80,7 +79,7 @@ class Driven(Generic[P, T]):
     @overload
     def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a resource."""
+        """Bind it to a room."""
 
         @functools.wraps(self.begin)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -100,7 +99,7 @@ class ToEnd(Generic[P]):
     @overload
     def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, Command]]: ...
     def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a resource."""
+        """Bind it to a room."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -120,7 +119,7 @@ class Every(Generic[P, T]):
     @overload
     def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[T]]: ...
     def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a resource."""
+        """Bind it to a room."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -130,7 +129,7 @@ class Every(Generic[P, T]):
 
 
 class EventMethod(Generic[P, T]):
-    """Events that continue over lost connections, which are reported as Lost and Reattached."""
+    """Events that continue by themselves over lost connections, which appear as Lost and Reattached."""
 
     def __init__(self, following: Callable[P, Following[T]]) -> None:
         self.ask = following
@@ -140,7 +139,7 @@ class EventMethod(Generic[P, T]):
     @overload
     def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[StreamItem[T]]]: ...
     def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a resource."""
+        """Bind it to a room."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -160,7 +159,7 @@ class Pieces(Generic[P]):
     @overload
     def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[bytes]]: ...
     def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a resource."""
+        """Bind it to a room."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:

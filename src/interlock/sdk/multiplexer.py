@@ -1,4 +1,4 @@
-"""Many streams over one WebSocket that reconnects by itself, as a flow (section 4, S-1)."""
+"""Many streams over one WebSocket that takes itself up again, as a flow (section 4, S-1)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from interlock.sdk.requests import commands, sessions
 from interlock.sdk.requests.sessions import View
 
 BREATH_S = 1.0
-"""Limit within which requests of other threads or tasks to a watch are sent to the gateway."""
+"""What another thread or task asks of a watch is sent to the gateway after this time at the latest."""
 
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """One of the streams has ended or, with `error`, could not begin. The others continue."""
+    """One of the streams has ended, or with `error` could not begin. The others continue."""
 
     ref: str
     error: InterlockError | None = None
@@ -61,8 +61,8 @@ _message = msgspec.json.Decoder(_Message)
 
 
 class Watched:
-    """The followed streams, and the position in each. A stream is named by its `ref`, by default the id of its subject.
-    The watch ends once every stream has ended."""
+    """What is followed, and how far each has been read. A stream is named by its `ref`: the id of what it tells of,
+    where none is given. Once every stream is over, so is the watch."""
 
     def __init__(self) -> None:
         self._streams: dict[str, Following[Any]] = {}
@@ -70,53 +70,53 @@ class Watched:
         self._asked: deque[dict[str, str]] = deque()
 
     def command(self, command_id: str, *, since: str | None = None, ref: str | None = None) -> str:
-        """Follow a command's status until it has ended, from the cursor `since`; return the ref."""
+        """Follow a command's status until it has ended, from behind the cursor `since`; the ref."""
         return self._add(ref or command_id, commands.follow(command_id, since=since))
 
     def session(self, session_id: str, *, since: str | None = None, view: View | None = None, ref: str | None = None
                 ) -> str:
-        """Follow a session's stream, deltas included; return the ref."""
+        """Follow a session's stream, deltas included; the ref."""
         return self._add(ref or session_id, sessions.follow(session_id, since=since, view=view))
 
     def events(self, *, since: str | None = None, ref: str | None = None) -> str:
-        """Follow the tenant's feed; return the ref."""
+        """Follow the tenant's feed; the ref."""
         return self._add(ref or "events", sessions.follow_events(since=since))
 
     def drop(self, ref: str) -> None:
-        """Stop following a stream; does nothing if it is not followed."""
+        """Follow a stream no more; nothing happens where it is not followed."""
         if self._streams.pop(ref, None) is not None:
             self._asked.append({"op": "unsubscribe", "ref": ref})
 
     def cursor(self, ref: str) -> str | None:
-        """Return the position after the last yielded event of a stream."""
+        """Where to continue after what was given of a stream."""
         return self._cursors.get(ref)
 
     @property
     def is_over(self) -> bool:
-        """Return whether no stream is followed any more."""
+        """Whether nothing is followed any more."""
         return not self._streams
 
-    def subscribe_again(self) -> None:
-        """Request every stream from its cursor, since a new connection has no subscriptions."""
+    def begin_anew(self) -> None:
+        """A new connection knows nothing: everything is asked for from its cursor."""
         self._asked.clear()
         for ref in self._streams:
             self._ask(ref)
 
     def asks(self) -> Iterator[str]:
-        """Yield the messages to be sent to the gateway."""
+        """Give what is to be sent to the gateway."""
         while self._asked:
             yield msgspec.json.encode(self._asked.popleft()).decode()
 
     def take(self, text: str) -> Iterator[StreamEvent[Any] | StreamEnd]:
-        """Read a message of the gateway; the cursor moves with its event. Raises NotAGateway, and `Stopping`."""
+        """Read a message of the gateway; a cursor moves as its event is taken. Raises NotAGateway, and `Stopping`."""
         try:
             message = _message.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            raise NotAGateway(f"A message of {PATH} has an unknown form: {error}") from None
+            raise NotAGateway(f"A message of {STREAM_SOCKET} is not of the form known here: {error}") from None
         ref = message.ref
         for one in message.events:
             if (stream := self._streams.get(ref)) is None:
-                return  # The stream was dropped while this was in transit.
+                return  # It was dropped, and this was on its way.
             data = decoded(stream.read, one.event, bytes(one.data))
             self._cursors[ref] = one.id or self._cursors[ref]
             yield StreamEvent(data, one.event, one.id, ref)
@@ -131,7 +131,7 @@ class Watched:
 
     def _add(self, ref: str, stream: Following[Any]) -> str:
         if ref in self._streams:
-            raise ValueError(f"the stream {ref!r} is followed already; use another `ref`")
+            raise ValueError(f"the stream {ref!r} is followed already; give this one another `ref`")
         self._streams[ref], self._cursors[ref] = stream, stream.since
         self._ask(ref)
         return ref
@@ -143,12 +143,12 @@ class Watched:
 
 
 class Stopping(Exception):
-    """The gateway ends its streams; another one takes over."""
+    """The gateway ends its streams; another will be there."""
 
 
 def watching(watched: Watched, manners: Manners) -> Flow[None]:
-    """Yield events until every stream is over. Raises InterlockError: a refusal of the connection itself, or a gateway
-    unreachable for too long."""
+    """Give what is heard until every stream is over. Raises InterlockError: a refusal of the connection itself, or
+    no one there for too long."""
     away = Outage()
     while not watched.is_over:
         reply: HttpReply | ConnectionCut = yield Connect(STREAM_SOCKET)
@@ -157,49 +157,49 @@ def watching(watched: Watched, manners: Manners) -> Flow[None]:
                 now: float = yield Now()
                 yield Give(Reattached(now - away.since))
                 away.back()
-            received, why = yield from _connection(watched)
+            heard, why = yield from _connection(watched)
             if why is None:
                 return
-            away.attempts, away.why = (0 if received else away.attempts + 1), why
+            away.attempts, away.why = (0 if heard else away.attempts + 1), why
         else:
             if isinstance(reply, HttpReply) and not asks_for_patience(reply):
                 raise refusal(reply.status, reply.body, reply.retry_after)
             away.attempts += 1
-            away.why = reply.why if isinstance(reply, ConnectionCut) else "the gateway requests a delay"
+            away.why = reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience"
         yield from _lose(away, manners)
-        delay = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
-        yield Rest(max(delay or 0, manners.pause(away.attempts) if away.attempts else 0))
+        asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
+        yield Rest(max(asked_for or 0, manners.pause(away.attempts) if away.attempts else 0))
 
 
 def _lose(away: Outage, manners: Manners) -> Flow[None]:
     now: float = yield Now()
     lasts_s = away.lasts_s(now)
-    if not away.reported:
+    if not away.told:
         yield Give(Lost(away.why))
-        away.reported = True
+        away.told = True
     if lasts_s > manners.stream_give_up_s:
-        raise Unreachable(f"The streams of {PATH} could not be resumed: {away.why}")
+        raise Unreachable(f"The streams of {STREAM_SOCKET} could not be taken up again: {away.why}")
 
 
 def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:
-    """Follow over one connection; return whether anything was received, and why it broke, None if no stream is left."""
-    watched.subscribe_again()
-    received = False
+    """Follow over one connection: whether anything was heard, and why it broke, None where nothing is left."""
+    watched.begin_anew()
+    heard = False
     while True:
         for text in watched.asks():
             lost: ConnectionCut | None = yield SendMessage(text)
             if lost is not None:
-                return received, lost.why
+                return heard, lost.why
         if watched.is_over:
-            return received, None
+            return heard, None
         came: str | ConnectionCut | None = yield ReceiveMessage(BREATH_S)
         if isinstance(came, ConnectionCut):
-            return received, came.why
+            return heard, came.why
         if came is None:
             continue
-        received = True
+        heard = True
         try:
             for item in watched.take(came):
                 yield Give(item)
         except Stopping:
-            return received, "the gateway is being stopped"
+            return heard, "the gateway is being stopped"

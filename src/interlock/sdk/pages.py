@@ -1,4 +1,4 @@
-"""Iterate over the pages of lists, and wait for a command's end, as flows (C-5, S-1)."""
+"""Lists over their pages, and waiting for a command's end, as flows (C-5, S-1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ListPage(Protocol[ItemT_co]):
 
 
 def every(ask: RequestSpec[ListPage[ItemT_co]], manners: Manners) -> Flow[None]:
-    """Yield the items of all pages, in the gateway's order. Raises InterlockError."""
+    """Give the items of all pages, in the gateway's order. Raises InterlockError."""
     while True:
         page = yield from exchange(ask, manners)
         for item in page.items:
@@ -40,12 +40,12 @@ def every(ask: RequestSpec[ListPage[ItemT_co]], manners: Manners) -> Flow[None]:
 
 
 def wait(command_id: str, *, within_s: float | None = None) -> Callable[[Manners], Flow[Command]]:
-    """Wait until a command has ended; return its final state. Raises StillRunning after `within_s`."""
+    """Wait until a command has ended. Returns it as it then is. Raises StillRunning after `within_s`."""
     return lambda manners: wait_for(command_id, within_s, manners)
 
 
 def wait_for(command_id: str, within_s: float | None, manners: Manners) -> Flow[Command]:
-    """Wait until the command has ended; return its final state. Raises StillRunning after `within_s`."""
+    """Wait until the command has ended. Returns it as it then is. Raises StillRunning after `within_s`."""
     began: float = yield Now()
     status = read(GET_STATUS, command_id)
     cursor: str | None = None

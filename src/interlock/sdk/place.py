@@ -1,4 +1,4 @@
-"""The address of a gateway, and its key."""
+"""Where a gateway is, and the key for it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ KEY_VARIABLE = "INTERLOCK_KEY"
 
 
 KeySource: TypeAlias = Callable[[], str]
-"""Returns the credential of the next request; for one that is renewed, such as an issuer's token."""
+"""Returns the credential of the next request: one that is renewed in the meantime, as an issuer's token is."""
 
 
 class GatewayAddress(NamedTuple):
-    """A checked URL without a trailing slash, and a key, or a function that returns it."""
+    """A checked URL without a trailing slash, and a key, or what returns it."""
 
     url: str
     key: str | KeySource
     is_local: bool
 
     def credential(self) -> str:
-        """Return the credential of the next request; may take as long as a request to an issuer."""
+        """Return the credential of the next request; it may take as long as a request to an issuer."""
         return self.key if isinstance(self.key, str) else self.key()
 
     def certificates(self, tls: ssl.SSLContext | bool) -> ssl.SSLContext | bool:
-        """Return what HTTPS certificates are verified against. `tls` is the argument of `Interlock`."""
+        """Return what the certificates of HTTPS are checked against. `tls` is as `Interlock` takes it."""
         return trusting_none() if self.is_local and self.url.startswith("http:") else tls
 
     def socket(self, path: str, tls: ssl.SSLContext | bool, credential: str) -> SocketPlace:
-        """Return the address of a WebSocket of this gateway. `tls` is the argument of `Interlock`.
+        """Return where a WebSocket of this gateway is. `tls` is as `Interlock` takes it.
 
         Raises: ModuleNotFoundError without the package `websockets`, which `interlock-sdk` leaves to its extra `watch`.
         """
@@ -57,8 +57,8 @@ class GatewayAddress(NamedTuple):
 
 
 def trusting_none() -> ssl.SSLContext:
-    """Create a context that accepts no certificate, for connections that are never encrypted: those to this machine
-    without TLS. Loading the certificates that the system trusts takes longer than the request itself."""
+    """Make a context that no certificate satisfies, for connections that are never encrypted: those in the clear to
+    this machine. To load the certificates that the system trusts takes longer than the request itself."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
@@ -70,7 +70,7 @@ def _unverified() -> ssl.SSLContext:
 
 
 def unopened(error: Exception) -> HttpReply | ConnectionCut:
-    """Return why a WebSocket did not open: the gateway's refusal, or no connection. Raises other errors."""
+    """Say why a WebSocket did not open: the gateway's refusal, or no one there. Raises what is neither."""
     from websockets.exceptions import InvalidStatus, WebSocketException
 
     if isinstance(error, InvalidStatus):
@@ -81,26 +81,26 @@ def unopened(error: Exception) -> HttpReply | ConnectionCut:
     raise error
 
 class SocketPlace(NamedTuple):
-    """The address of a WebSocket, and its options."""
+    """Where a WebSocket is opened, and how."""
 
     url: str
     options: dict[str, Any]
 
 
 def place(url: str | None, key: str | KeySource | None, *, in_clear: bool) -> GatewayAddress:
-    """Check the arguments, with the environment as the default. Raises ValueError with the remedy."""
+    """Take what is given, else what the environment says. Raises ValueError with what to do."""
     url = url or os.environ.get(URL_VARIABLE)
     key = key or os.environ.get(KEY_VARIABLE)
     if not url or not key:
         missing, variable = ("url", URL_VARIABLE) if not url else ("key", KEY_VARIABLE)
-        raise ValueError(f"no {missing} was passed: pass `{missing}`, or set {variable}")
+        raise ValueError(f"no {missing} is given: pass `{missing}`, or set {variable}")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url!r} is not the URL of a gateway: write it as http://127.0.0.1:7420")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("a gateway's URL has no name, password, query or fragment; pass the key as `key`")
+        raise ValueError("a gateway's URL carries no name, password, query or fragment; pass the key as `key`")
     if isinstance(key, str) and (not key.isascii() or not key.isprintable() or " " in key):
-        raise ValueError("the key contains invalid characters")
+        raise ValueError("the key has characters that no key has")
     local = parts.hostname in LOOPBACK
     if parts.scheme == "http" and not local and not in_clear:
         raise ValueError(f"the key would go to {parts.hostname} in the clear: use https, or pass in_clear=True")
@@ -108,5 +108,5 @@ def place(url: str | None, key: str | KeySource | None, *, in_clear: bool) -> Ga
 
 
 def fresh_key() -> str:
-    """Create an idempotency key (M-1)."""
+    """Make an idempotency key (M-1)."""
     return "sdk-" + secrets.token_hex(16)

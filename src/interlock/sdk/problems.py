@@ -1,11 +1,11 @@
-"""The exceptions of calls: one tree, with a class for each code of F-1.
+"""What a call can raise: one tree, a class for each code of F-1.
 
     InterlockError
-    ├── Refused             the gateway refused: code, status, detail, hint, errors
+    ├── Refused             the gateway said no: code, status, detail, hint, errors
     │   ├── Unauthorized, Forbidden, NotFound, Conflict, …   one for each code
-    ├── Unreachable         no answer, after all attempts
-    ├── NotAGateway         the answer is not from a gateway of this version
-    └── StillRunning        a wait timed out; the command continues
+    ├── Unreachable         no one answered, however often it was asked
+    ├── NotAGateway         something answered that is no gateway of this version
+    └── StillRunning        a wait ran out; the command continues
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ from interlock.protocol.problems import Place
 
 
 class InterlockError(Exception):
-    """Base of this library's exceptions."""
+    """Whatever this library raises."""
 
 
 class Unreachable(InterlockError):
-    """There was no answer. A change may or may not have been made: send it again with the same key."""
+    """No one answered. With a change no one knows whether it was taken: send it again under the same key."""
 
 
 class NotAGateway(InterlockError):
-    """The answer is not a gateway's: a proxy's page, another program, another version."""
+    """The answer is not that of a gateway: a proxy's page, another program, another version."""
 
 
 class StillRunning(InterlockError):
-    """A wait timed out before the command ended. The work continues."""
+    """A wait ran out and the command has not ended. The work continues."""
 
     def __init__(self, command_id: str, state: str) -> None:
-        super().__init__(f"{command_id} is still {state}; wait again, or follow its status.")
+        super().__init__(f"{command_id} is {state} still; wait again, or follow its status.")
         self.command_id = command_id
         self.state = state
 
 
 class Refused(InterlockError):
-    """A refusal (F-1). `errors` name the places that are wrong; `retry_after_s` is the delay that the gateway requests;
-    `location` is where the result can be read, if the work continues without an answer; `approval_id` names the
+    """A refusal (F-1). `errors` name the places that are wrong; `retry_after_s` is what the gateway asked for;
+    `location` is where what was asked for can be read, where it continues without an answer; `approval_id` names the
     approval that ApprovalRequired waits for."""
 
     code: ClassVar[str] = ""
 
-    def __init__(self, body: ProblemBody) -> None:
-        places = "; ".join(f"{place.pointer or 'body'}: {place.detail}" for place in body.errors)
-        sentence = body.detail or body.title
-        super().__init__(f"{body.code}: {sentence}" + (f" ({places})" if places and places not in sentence else ""))
-        self.problem = body.code
-        self.status = body.status
-        self.detail = body.detail
-        self.hint = body.hint
-        self.retryable = body.retryable
-        self.errors = body.errors
-        self.retry_after_s = body.retry_after_s
-        self.location = body.location
-        self.approval_id = body.approval_id
+    def __init__(self, told: ProblemBody) -> None:
+        places = "; ".join(f"{place.pointer or 'body'}: {place.detail}" for place in told.errors)
+        sentence = told.detail or told.title
+        super().__init__(f"{told.code}: {sentence}" + (f" ({places})" if places and places not in sentence else ""))
+        self.problem = told.code
+        self.status = told.status
+        self.detail = told.detail
+        self.hint = told.hint
+        self.retryable = told.retryable
+        self.errors = told.errors
+        self.retry_after_s = told.retry_after_s
+        self.location = told.location
+        self.approval_id = told.approval_id
 
 
 class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A problem+json document; unknown members are ignored (RFC 9457)."""
+    """problem+json as it came; unknown members are left out (RFC 9457)."""
 
     code: str
     status: int = 0
@@ -77,7 +77,7 @@ class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unauthorized(Refused):
-    """The key is missing, wrong, revoked or expired."""
+    """The key is missing, wrong, revoked or over."""
 
     code = "Unauthorized"
 
@@ -89,55 +89,55 @@ class Forbidden(Refused):
 
 
 class ApprovalRequired(Refused):
-    """Policy requires an approval for an operation that does not wait for one."""
+    """Policy asks for an approval of something that does not wait for one."""
 
     code = "ApprovalRequired"
 
 
 class InvalidPayload(Refused):
-    """The request has an invalid form; `errors` names the places."""
+    """The request is not of the form asked for; `errors` names the places."""
 
     code = "InvalidPayload"
 
 
 class UnsupportedCapability(Refused):
-    """The agent does not support that."""
+    """The agent cannot do that."""
 
     code = "UnsupportedCapability"
 
 
 class RateLimited(Refused):
-    """Too many requests, also after the requested delays."""
+    """Too many requests, also after the waits that were asked for."""
 
     code = "RateLimited"
 
 
 class QuotaExceeded(Refused):
-    """A quota is exhausted."""
+    """A quota is used up."""
 
     code = "QuotaExceeded"
 
 
 class Timeout(Refused):
-    """A synchronous wait timed out at the gateway; the work continues."""
+    """A synchronous wait ran out at the gateway; the work continues."""
 
     code = "Timeout"
 
 
 class Canceled(Refused):
-    """The operation was canceled."""
+    """It was canceled."""
 
     code = "Canceled"
 
 
 class Conflict(Refused):
-    """The current state does not allow this."""
+    """It is not in a state that allows this."""
 
     code = "Conflict"
 
 
 class IdempotencyKeyInUse(Refused):
-    """A request with this key is still being answered."""
+    """A request with this key is being answered still."""
 
     code = "IdempotencyKeyInUse"
 
@@ -161,37 +161,37 @@ class InternalError(Refused):
 
 
 class UpstreamError(Refused):
-    """A service that the gateway used failed: an issuer, a webhook."""
+    """Something that the gateway asked failed: an issuer, a webhook."""
 
     code = "UpstreamError"
 
 
 class NotFound(Refused):
-    """There is nothing by that name, or it belongs to another tenant."""
+    """There is nothing by that name, or nothing of this tenant."""
 
     code = "NotFound"
 
 
 class CursorExpired(Refused):
-    """The events after the cursor are no longer stored; begin again without one."""
+    """What follows the cursor is no longer kept; begin again without one."""
 
     code = "CursorExpired"
 
 
 class Unavailable(Refused):
-    """The gateway is temporarily unable to do it, also after waiting."""
+    """The gateway could not do it now, also after waiting."""
 
     code = "Unavailable"
 
 
 class MethodNotAllowed(Refused):
-    """The path does not support the method."""
+    """The path does not take the method."""
 
     code = "MethodNotAllowed"
 
 
 class NotAcceptable(Refused):
-    """None of the available formats is accepted."""
+    """No form of the answer is accepted."""
 
     code = "NotAcceptable"
 
@@ -209,13 +209,13 @@ class PayloadTooLarge(Refused):
 
 
 class UnsupportedMediaType(Refused):
-    """The body has an unsupported type."""
+    """The body is of a type not taken there."""
 
     code = "UnsupportedMediaType"
 
 
 class MisdirectedRequest(Refused):
-    """The gateway does not serve that host name, or the tenant was moved to another cluster."""
+    """The gateway does not answer for that host name, or the tenant was moved to another cluster."""
 
     code = "MisdirectedRequest"
 
@@ -223,18 +223,18 @@ class MisdirectedRequest(Refused):
 BY_CODE: Mapping[str, type[Refused]] = {kind.code: kind for kind in Refused.__subclasses__()}
 """The class of each code."""
 
-_body = msgspec.json.Decoder(ProblemBody)
+_told = msgspec.json.Decoder(ProblemBody)
 
 
 def refusal(status: int, body: bytes, retry_after: str | None, location: str | None = None) -> InterlockError:
-    """Return the exception for an answer outside of 2xx."""
+    """Make the exception of an answer that is none of 2xx."""
     try:
-        problem = _body.decode(body)
+        told = _told.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return NotAGateway(f"The answer has status {status} and is not a gateway's. Is the URL right?")
-    problem = msgspec.structs.replace(problem, status=status or problem.status, retry_after_s=seconds(retry_after),
-                                      location=location)
-    return BY_CODE.get(problem.code, Refused)(problem)
+    told = msgspec.structs.replace(told, status=status or told.status, retry_after_s=seconds(retry_after),
+                                   location=location)
+    return BY_CODE.get(told.code, Refused)(told)
 
 
 def seconds(retry_after: str | None) -> float | None:

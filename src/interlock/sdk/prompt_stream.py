@@ -24,15 +24,15 @@ from interlock.sdk.requests import approvals
 from interlock.sdk.requests.base import read
 
 DRAIN_S = 10.0
-"""Time to wait for the last frames of a command that has ended."""
+"""How long the last frames of a command that has ended are awaited."""
 DECIDED = frozenset({"Conflict", "NotFound"})
-"""Codes of a vote that came too late: another person has decided."""
+"""Codes of a vote that came too late: somebody else has decided."""
 _frame = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True)
 class AgentTextPart:
-    """A piece of the agent's text, in order and once each. `thinking` if it is the agent's reasoning."""
+    """A piece of what the agent writes, in order and each once. `thinking` if it is the agent's reasoning."""
 
     text: str
     thinking: bool = False
@@ -58,7 +58,7 @@ class ToolOutputPart:
 
 @dataclass(frozen=True)
 class ToolEndPart:
-    """A tool call has ended: `status` is "ok", or why it failed."""
+    """A tool call has ended: `status` is "ok", or why not."""
 
     invocation_id: str
     status: str
@@ -82,14 +82,14 @@ class UsagePart:
 
 @dataclass(frozen=True)
 class NoticePart:
-    """A notice for people about the prompt or its session."""
+    """Something that a person must know about the prompt or its session."""
 
     notice: Notice
 
 
 @dataclass(frozen=True)
 class EndPart:
-    """The last part: the command in its final state."""
+    """The last part: the task as it ended."""
 
     command: Command
 
@@ -118,15 +118,15 @@ class PromptTarget(TypedDict, total=False):
 
 
 Decision: TypeAlias = bool | str | None
-"""True allows, False denies, a text answers a question, None leaves it to another person."""
+"""True allows, False denies, a text answers a question, None leaves it to somebody else."""
 OnApproval: TypeAlias = Callable[[Approval], Decision | Awaitable[Decision]]
 
 
 def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, manners: Manners) -> Flow[None]:
-    """Submit a prompt and yield its parts, the last of which is `EndPart`. Raises InterlockError.
+    """Submit a prompt and give its parts, the last of which is `EndPart`. Raises InterlockError.
 
-    A broken connection is resumed, with `Lost` and `Reattached` in between: text is complete and without repetition; a
-    piece of a running tool's output may be missing, which its `ToolEndPart` has. The prompt continues if its reader
+    A connection that breaks is taken up again, with `Lost` and `Reattached` in between: text comes once and whole; of a
+    running tool's output a piece may be missing then, which its `ToolEndPart` has. The prompt continues when its reader
     leaves.
     """
     since = yield from _present(ask, manners)
@@ -158,7 +158,7 @@ def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, man
 
 
 def _present(ask: RequestSpec[Command], manners: Manners) -> Flow[str | None]:
-    """Return the cursor at the current end of the prompt's session; None if it has none yet."""
+    """The cursor at the present end of the prompt's session; None if it has none yet."""
     target = msgspec.json.decode(ask.body or b"{}", type=CommandBody).target
     session_id = target.session_id
     if session_id is None and target.session_key is not None:
@@ -171,7 +171,7 @@ def _present(ask: RequestSpec[Command], manners: Manners) -> Flow[str | None]:
 
 
 def _asked(changed: _Changed, on_approval: OnApproval | None, manners: Manners) -> Flow[ApprovalPart]:
-    """Read an approval, let `on_approval` decide it if it is pending, and return its current state."""
+    """Read an approval, have `on_approval` decide it if it is pending, and return it as it is then."""
     approval = yield from exchange(approvals.show(changed.approval_id), manners)
     if approval.state != "pending" or on_approval is None:
         return ApprovalPart(approval)
@@ -192,13 +192,13 @@ def _vote(approval: Approval, decision: bool | str) -> RequestSpec[Approval]:
         return approvals.answer(approval.id, decision if isinstance(decision, str) else None)
     if decision is not True:
         return approvals.deny(approval.id, comment=decision if isinstance(decision, str) else None)
-    # The digest of the received bytes, not the one that the gateway states.
+    # The digest of the bytes that were handed over, not the one that the gateway states of them.
     shown = approval.subject if isinstance(approval.subject, msgspec.Raw) else approval.input
     return approvals.grant(approval.id, digest=hashlib.sha256(bytes(shown)).hexdigest())
 
 
 def _drained(parts: _Parts, effect: Effect) -> Flow[bool]:
-    """Return whether the frames of the ended command are complete, or will not be."""
+    """Return whether the frames of the ended command are all there, or do not come."""
     if parts.turn_id is None or parts.turn_id in parts.ended_turns:
         return True
     if not isinstance(effect, ReceiveMessage):
@@ -208,13 +208,13 @@ def _drained(parts: _Parts, effect: Effect) -> Flow[bool]:
 
 
 class _Changed(NamedTuple):
-    """An approval of which only the id is known: it is pending, or was decided."""
+    """An approval of which only the id is known: it waits, or was decided."""
 
     approval_id: str
 
 
 class _Parts:
-    """The parts of one command among the events of its own stream and its session's."""
+    """The parts of one command among the events of its own stream and of its session's."""
 
     def __init__(self, command: Command) -> None:
         self._command = command
@@ -223,11 +223,11 @@ class _Parts:
         self.turn_id: str | None = None
         self.ended_turns = set[str]()
         self._is_own = False
-        """Whether the current frames belong to this prompt: its session may have worked on others before."""
+        """Whether the frames that come now are of this prompt: its session may have worked on others before."""
         self._passed: dict[str, int] = {}
 
     def of(self, item: Any) -> Iterator[PromptPart | _Changed]:
-        """Yield the parts of a received item."""
+        """Return the parts of what was received."""
         match item:
             case Lost() | Reattached():
                 yield item
@@ -258,7 +258,7 @@ class _Parts:
         try:
             payload = msgspec.json.decode(msgspec.json.encode(frame.get("payload")), type=row.payload)
         except msgspec.ValidationError:
-            return  # From a newer gateway.
+            return  # Of a newer gateway.
         if isinstance(payload, p.PromptRequest):
             self._is_own = payload.command_id == self._command.id
         elif self._is_own:

@@ -1,4 +1,4 @@
-"""Find runners by the names that people use (Y-10)."""
+"""Naming a runner as people do (Y-10)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ ID_PREFIX = "rnr_"
 
 
 def runners_named(text: str, nodes: Iterable[Node]) -> list[Node]:
-    """Return the runners that `text` may mean, in any case: those with this whole id or name, else those whose id or
-    name begins with it. An id may be written without its prefix. An empty text matches none."""
+    """Return the runners that `text` may mean, in any case: those whose whole id or name it is, else those whose id or
+    name begins with it. An id may be written without its prefix. An empty text means none."""
     wanted, known = text.strip().lower(), list(nodes)
     if not wanted:
         return []

@@ -11,10 +11,10 @@ from interlock.channels.chat.places import (
     MAX_SESSIONS,
     MAX_THREADS,
     MAX_UNDELIVERED,
-    Asked,
+    AskedQuestion,
     Awaited,
+    FollowedSession,
     PlacesFile,
-    Told,
 )
 from interlock.ports.chat_service import Spot
 
@@ -24,8 +24,8 @@ SPOT = Spot("C1", 7)
 def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
     kept = PlacesFile(tmp_path / "slack.json")
     kept.now.feed = "c9"
-    kept.now.sessions["s"] = Told("c1", {"cmd_1": Awaited(SPOT, 5, "p", "t")}, ["ToolsNotGated"])
-    kept.now.asked["apr_1"] = Asked("$ ls", [(SPOT, "m1"), (Spot(-100), 2)])
+    kept.now.sessions["s"] = FollowedSession("c1", {"cmd_1": Awaited(SPOT, 5, "p", "t")}, ["ToolsNotGated"])
+    kept.now.asked["apr_1"] = AskedQuestion("$ ls", [(SPOT, "m1"), (Spot(-100), 2)])
     kept.now.undelivered["apr_2"] = "Slack refused."
     kept.save()
     assert PlacesFile(tmp_path / "slack.json").now == kept.now
@@ -48,11 +48,11 @@ def test_a_file_that_is_not_ours_is_left_alone_with_a_sentence(tmp_path: Path, r
 
 def test_the_oldest_are_forgotten_first_and_none_that_is_awaited(tmp_path: Path) -> None:
     kept = PlacesFile(tmp_path / "x.json")
-    kept.now.asked = {str(number): Asked("t") for number in range(MAX_ASKED + 3)}
+    kept.now.asked = {str(number): AskedQuestion("t") for number in range(MAX_ASKED + 3)}
     kept.now.threads = {str(number): number for number in range(MAX_THREADS + 2)}
     kept.now.undelivered = {str(number): "" for number in range(MAX_UNDELIVERED + 1)}
-    kept.now.sessions = {"awaited": Told(commands={"c": Awaited(SPOT, 1)}), **{
-        str(number): Told() for number in range(MAX_SESSIONS + 4)}}
+    kept.now.sessions = {"awaited": FollowedSession(commands={"c": Awaited(SPOT, 1)}), **{
+        str(number): FollowedSession() for number in range(MAX_SESSIONS + 4)}}
     kept.save()
     found = PlacesFile(tmp_path / "x.json").now
     assert (len(found.asked), "2" in found.asked, "3" in found.asked) == (MAX_ASKED, False, True)

@@ -1,4 +1,4 @@
-"""Describe a failed model request in one sentence, and whether a retry may succeed (B-1)."""
+"""What went wrong with a request to a model, in one sentence, and whether it may go better the next time (B-1)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ PASSING = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelCo
 
 
 class Unfinished(Exception):
-    """An answer that may be incomplete: the stream ended without a finish reason, or reports that the model failed."""
+    """An answer came to an end that may be half of what was to be: the stream did not say why it ended, or says that
+    the model failed."""
 
 
 class RequestFailure(NamedTuple):
-    """A request without an answer. `again_s` is the delay that the server requests before a retry."""
+    """A request that brought no answer. `again_s` is how long the server wants to be left alone."""
 
     code: Code
     sentence: str
@@ -41,7 +42,7 @@ class RequestFailure(NamedTuple):
 
 
 def failure_of(error: Exception, choice: ModelChoice) -> RequestFailure:
-    """Convert an exception of pydantic-ai, or of a library below it."""
+    """Read what pydantic-ai, or what is below it, raised."""
     passing = isinstance(error, (*PASSING, Unfinished)) and not _final(error)
     sentence = f"{choice.name} {_what(error, choice)}"
     code = Code.CONTEXT_OVERFLOW if isinstance(error, ModelContextWindowExceededError) else Code.UPSTREAM_ERROR
@@ -50,52 +51,54 @@ def failure_of(error: Exception, choice: ModelChoice) -> RequestFailure:
 
 
 def _final(error: Exception) -> bool:
-    """Return whether the server itself reports that a retry is useless."""
+    """The server says itself that asking again is of no use."""
     return isinstance(error, ModelHTTPError) and (error.headers or {}).get("x-should-retry") == "false"
 
 
 def _what(error: Exception, choice: ModelChoice) -> str:
-    detail = _detail(error)
+    said = _said(error, choice.key)
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     match error:
         case ModelContextWindowExceededError():
-            return f"cannot process so long a context{status}: {detail}"
+            return f"cannot take so long a context{status}: {said}"
         case ModelAuthenticationError():
-            return f"refused the API key{status}: {detail} Set the right one where the runner is started."
+            return f"refused the API key{status}: {said} Set the right one where the runner is started."
         case ModelNotFoundError():
-            return f"is not known to {choice.base_url or choice.provider}{status}: {detail}"
+            return f"is not known to {choice.base_url or choice.provider}{status}: {said}"
         case ModelQuotaExceededError():
-            return f"has no quota left{status}: {detail}"
+            return f"has no quota left{status}: {said}"
         case ModelRateLimitError():
-            return f"is asked too often{status}: {detail}"
+            return f"is asked too often{status}: {said}"
         case ModelUnavailableError() | ModelServerError():
-            return f"failed{status}: {detail}"
+            return f"failed{status}: {said}"
         case ModelRequestTimeout():
             return "did not answer in time."
         case TimeoutError():
             return "stopped in the middle of its answer."
         case ModelConnectionError():
-            return f"cannot be reached at {choice.base_url or choice.provider}: {detail}"
+            return f"cannot be reached at {choice.base_url or choice.provider}: {said}"
         case ModelAPIError():
-            return f"refused the request{status}: {detail}"
+            return f"refused the request{status}: {said}"
         case AgentRunError() | UserError():
-            return f"could not be asked: {detail}"
+            return f"could not be asked: {said}"
         case _:
-            return f"broke off its answer: {detail}"
+            return f"broke off its answer: {said}"
 
 
-def _detail(error: Exception) -> str:
-    """Return the provider's own message, without its envelope."""
+def _said(error: Exception, key: str) -> str:
+    """Return the provider's own words, without the key: it is taken out before they are cut, or a part of it stayed."""
     body = getattr(error, "body", None)
-    detail = _message(body) or str(error) or type(error).__name__
-    detail = " ".join(detail.split())[:MAX_SAID_CHARS]
-    return detail if detail.endswith((".", "!", "?")) else f"{detail}."
+    said = _message(body) or str(error) or type(error).__name__
+    if key not in ("", NO_KEY):
+        said = said.replace(key, "…")
+    said = " ".join(said.split())[:MAX_SAID_CHARS]
+    return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def _message(body: Any) -> str:
-    members = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
-    inner = members.get("error")
+    told = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    inner = told.get("error")
     if isinstance(inner, dict):
-        members = cast("dict[str, Any]", inner)
-    message = members.get("message")
+        told = cast("dict[str, Any]", inner)
+    message = told.get("message")
     return message if isinstance(message, str) else ""

@@ -1,4 +1,4 @@
-"""Convert a transcript's messages to pydantic-ai's, and a model's answer to the transcript's (B-1, X-1). Pure."""
+"""Pure: a transcript's messages in pydantic-ai's words, and a model's answer in the transcript's (B-1, X-1)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ NO_RESULT = "(nothing was kept of its result)"
 
 
 def to_model(messages: Iterable[Message], live: Mapping[str, ModelResponse]) -> list[ModelMessage]:
-    """Convert messages, which are cleaned already (`session.hygiene`), for a model. `live` has this turn's answers as
-    the model sent them, by the id of their first call: only they contain what a provider must get back verbatim, such
-    as signed thinking."""
+    """Messages as a model is sent them; they are clean already (`session.hygiene`). `live` holds the answers of this
+    turn as the model gave them, each under the id of its first call: what a provider wants back to the letter, such
+    as signed thinking, is in there alone."""
     found: list[ModelMessage] = []
     for message in messages:
         match message.get("role"):
@@ -47,7 +47,7 @@ def to_model(messages: Iterable[Message], live: Mapping[str, ModelResponse]) -> 
 
 
 def _add(found: list[ModelMessage], part: ModelRequestPart) -> None:
-    """Merge consecutive requests: everything before the next answer is one."""
+    """Requests stand together: what came before the next answer is one."""
     last = found[-1] if found else None
     if isinstance(last, ModelRequest):
         found[-1] = ModelRequest(parts=[*last.parts, part])
@@ -68,7 +68,7 @@ def _response(message: Message, live: Mapping[str, ModelResponse]) -> ModelRespo
             case "toolCall":
                 parts.append(ToolCallPart(str(part.get("name")), _object(part.get("arguments")), str(part.get("id"))))
             case _:
-                continue  # Thinking of an earlier turn is not sent again: no provider accepts it unsigned.
+                continue  # What was thought in an earlier turn is not sent again: no provider wants it unsigned.
     return ModelResponse(parts=parts) if parts else None
 
 
@@ -96,7 +96,7 @@ def _contents(content: Any) -> str | Sequence[UserContent]:
 
 
 def image(data: str, media_type: str) -> BinaryContent | str:
-    """Return an image from its base64; a placeholder text if it cannot be decoded."""
+    """Return a picture from its base64, which may stand on several lines; words that say so if it is none."""
     try:
         raw = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -105,7 +105,7 @@ def image(data: str, media_type: str) -> BinaryContent | str:
 
 
 def user_message(content: Iterable[Mapping[str, Any]], now_ms: int) -> Message:
-    """Convert a prompt's blocks to the transcript's format."""
+    """A prompt's blocks as the transcript has them."""
     blocks = list(content)
     if len(blocks) == 1 and blocks[0].get("type") == "text":
         return {"role": "user", "content": str(blocks[0].get("text") or ""), "timestamp": now_ms}
@@ -122,7 +122,7 @@ def user_message(content: Iterable[Mapping[str, Any]], now_ms: int) -> Message:
 
 def assistant_message(parts: Sequence[ModelResponsePart], arguments: Mapping[str, dict[str, Any]], model: str,
                       now_ms: int) -> Message:
-    """Convert an answer to the transcript's format (X-8): consecutive text is one part."""
+    """An answer as the transcript will have it (X-8): text that stands together is one part."""
     content: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, TextPart):
@@ -140,13 +140,13 @@ def assistant_message(parts: Sequence[ModelResponsePart], arguments: Mapping[str
 
 
 def result_message(invocation_id: str, tool_name: str, text: str, ok: bool, now_ms: int) -> Message:
-    """Convert a tool's result to the transcript's format."""
+    """A tool's result as the transcript will have it."""
     return {"role": "toolResult", "toolCallId": invocation_id, "toolName": tool_name,
             "content": [{"type": "text", "text": text}] if text else [], "isError": not ok, "timestamp": now_ms}
 
 
 def text_of(message: Message) -> str:
-    """Return all text of a message."""
+    """All text of a message."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -154,7 +154,7 @@ def text_of(message: Message) -> str:
 
 
 def parts_of(message: Message) -> list[dict[str, Any]]:
-    """Return the parts of a message's content; a plain text is one."""
+    """The parts of a message's content; a text alone is one."""
     content = message.get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
 

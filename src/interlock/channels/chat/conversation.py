@@ -1,7 +1,7 @@
-"""Send a session's replies to a chat: each block of text once it is closed, then the command's outcome.
+"""A session's replies on their way to a chat: each block of text once it is closed, then how the command ended.
 
-The session's delivered view is followed, so silent turns are never shown here (Q-1). The cursor is stored after each
-message: a bridge that restarts continues from there.
+The session's delivered view is followed, so what silence keeps back never comes here (Q-1). How far it was told is
+kept after each message: a bridge that starts again continues from there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from interlock.session.entry import Verbosity, verbosity
 TYPING_S = 4.0
 """The Bot API shows typing for five seconds."""
 AGAIN_S = 5.0
-"""Delay before a gateway that was unreachable for long is asked again."""
+"""A gateway that could not be reached for long is asked again after this."""
 
 STOP_S = 5.0
 
@@ -35,7 +35,7 @@ log = structlog.get_logger("interlock.chat")
 
 
 class _Frame(msgspec.Struct):
-    """The members of a frame that are used here."""
+    """What of a frame matters here."""
 
     type: str
     payload: dict[str, Any] = {}
@@ -46,15 +46,15 @@ _frame = msgspec.json.Decoder(_Frame)
 
 
 class HandOvers:
-    """Messages in transit to the gateway. A prompt may appear in a session's stream before the response that names its
-    command: an unknown prompt is checked again once the messages in transit have arrived."""
+    """Messages on their way to the gateway. A prompt may show in a session's stream before the answer that names its
+    command is here: anyone who sees a prompt that no one awaits looks again when what was on its way has arrived."""
 
     def __init__(self) -> None:
         self._open: set[asyncio.Event] = set()
 
     @contextmanager
     def one(self) -> Generator[None]:
-        """Wraps the request and the note of its response."""
+        """Around the request and the note of its answer."""
         done = asyncio.Event()
         self._open.add(done)
         try:
@@ -64,14 +64,13 @@ class HandOvers:
             done.set()
 
     async def settled(self) -> None:
-        """Wait for the messages that are in transit now."""
+        """Wait for those that are on their way now."""
         for done in list(self._open):
             await done.wait()
 
 
 class Conversation:
-    """One session. `place` is its part of the file, `save` makes it durable, `over` is called when no command is
-    awaited."""
+    """One session. `place` is its part of the file, `save` makes it durable, `over` is told when nothing is awaited."""
 
     def __init__(self, session_id: str, place: FollowedSession, gateway: AsyncInterlock, bot: ChatService,
                  handing: HandOvers, save: Callable[[], None], over: Callable[[str], None]) -> None:
@@ -83,21 +82,21 @@ class Conversation:
         self._save = save
         self._over = over
         self._lock = asyncio.Lock()
-        """Held while an event is processed: the following ends only between two events."""
+        """Held while an event is told: anyone who ends the following ends it between two events."""
         self._following: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._typed_at = 0.0
         self._detail: Verbosity = "off"
 
     def expect(self, command_id: str, spot: Spot, message_id: Id) -> None:
-        """Send a command's replies to a spot; that it is awaited is durable when this returns. Raises OSError."""
+        """Have a command's replies told at a spot; that it is awaited is durable when this returns. Raises OSError."""
         if command_id not in self._place.commands:
             self._place.commands[command_id] = Awaited(spot, message_id)
             self._save()
         self.go_on()
 
     def go_on(self) -> None:
-        """Follow the stream while commands are awaited."""
+        """Follow what is awaited."""
         if self._following is None:
             self._following = asyncio.create_task(self._follow())
         for command_id in self._place.commands:
@@ -105,7 +104,7 @@ class Conversation:
                 self._waiting[command_id] = asyncio.create_task(self._await_end(command_id))
 
     async def stop(self) -> None:
-        """Stop between two messages, unless Telegram delays one; the next start sends the rest."""
+        """End between two messages, unless Telegram keeps one waiting; the next start tells the rest."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 await self._lock.acquire()
@@ -117,12 +116,12 @@ class Conversation:
     async def _follow(self) -> None:
         while True:
             try:
-                async for item in self._gateway.sessions.follow(self._session_id, since=self._place.since):
-                    if isinstance(item, StreamEvent):
+                async for heard in self._gateway.sessions.follow(self._session_id, since=self._place.since):
+                    if isinstance(heard, StreamEvent):
                         async with self._lock:
-                            await self._take(item.data, item.cursor)
+                            await self._take(heard.data, heard.cursor)
             except CursorExpired:
-                self._place.since = None  # Expired events were sent already, or are in the transcript.
+                self._place.since = None  # What is no longer kept was told, or is in the transcript.
             except InterlockError as error:
                 log.warning("session_not_followed", session_id=self._session_id, error=str(error))
                 await asyncio.sleep(AGAIN_S)
@@ -140,7 +139,7 @@ class Conversation:
                 await asyncio.sleep(AGAIN_S)
 
     async def _settle(self, command_id: str) -> None:
-        """Send the rest of the session up to the command's end, then its outcome. Raises InterlockError."""
+        """Tell the rest of the session up to the command's end, then how it ended. Raises InterlockError."""
         command = await self._gateway.commands.get(command_id)
         while True:
             page = await self._gateway.sessions.frames(self._session_id, since=self._place.since, limit=PAGE_MAX)
@@ -150,17 +149,17 @@ class Conversation:
             if not page.has_more:
                 break
         awaited = self._place.commands[command_id]
-        text = ending(command, self._place.known, verbose=self._detail != "off")
+        said = ending(command, self._place.known, verbose=self._detail != "off")
         self._place.known = sorted({*self._place.known, *(one.code for one in notices(command))})
-        if text is not None:
-            await self._send(awaited, text)
+        if said is not None:
+            await self._say(awaited, said)
         del self._place.commands[command_id]
         self._waiting.pop(command_id, None)
         self._restart()
         self._save()
 
     def _restart(self) -> None:
-        """Continue to follow after the last page, or stop if no command is awaited any more."""
+        """Follow on from where the pages ended, or not at all where nothing is awaited any more."""
         if self._following is not None:
             self._following.cancel()
             self._following = None
@@ -170,16 +169,16 @@ class Conversation:
             self._over(self._session_id)
 
     async def _take(self, event: FrameEvent, cursor: str | None) -> None:
-        """Process one event; a durable one moves the cursor, and one that was sent stores it."""
-        sent = False
+        """Tell one event; what is durable moves the cursor, and what was said moves it on the disk."""
+        said = False
         if event.kind in ("C", "M") and event.frame is not msgspec.UNSET:
-            sent = await self._forward(_frame.decode(event.frame))
+            said = await self._tell(_frame.decode(event.frame))
         if cursor is not None:
             self._place.since = cursor
-        if sent:
+        if said:
             self._save()
 
-    async def _forward(self, frame: _Frame) -> bool:
+    async def _tell(self, frame: _Frame) -> bool:
         payload = frame.payload
         match frame.type:
             case "control.prompt.request":
@@ -199,7 +198,7 @@ class Conversation:
                 awaited = self._of_turn(payload)
                 text = str(payload.get("text", ""))
                 if awaited is not None and text.strip():
-                    await self._send(awaited, text)
+                    await self._say(awaited, text)
                     return True
             case "agent.text.delta":
                 awaited = self._of_turn(payload)
@@ -208,7 +207,7 @@ class Conversation:
             case "tool.invoke.request":
                 awaited = self._of_turn(payload)
                 if awaited is not None and self._detail != "off":
-                    await self._send(awaited, tool_line(payload))
+                    await self._say(awaited, tool_line(payload))
                     return True
                 if awaited is not None:
                     await self._type(awaited)
@@ -217,7 +216,7 @@ class Conversation:
         return False
 
     async def _look_how(self) -> None:
-        """Read how much detail the session's `verboseLevel` requests (I-4)."""
+        """How much the session's `verboseLevel` wants told (I-4)."""
         with suppress(InterlockError):
             session = await self._gateway.sessions.get(self._session_id)
             self._detail = verbosity(session.entry.get("verboseLevel"), "off")
@@ -226,12 +225,12 @@ class Conversation:
         turn_id = payload.get("turn_id")
         return next((one for one in self._place.commands.values() if turn_id and one.turn_id == turn_id), None)
 
-    async def _send(self, awaited: Awaited, text: str) -> None:
+    async def _say(self, awaited: Awaited, text: str) -> None:
         try:
             for piece in pieces(text, self._bot.limits):
                 await self._bot.send(awaited.spot, piece)
         except ChatRefused as refused:
-            # The chat was deleted, or the bot removed from it: the transcript has the text.
+            # The chat is gone, or the bot is no longer in it: the transcript has what it would have said.
             log.warning("reply_not_delivered", session_id=self._session_id, error=str(refused))
 
     async def _type(self, awaited: Awaited) -> None:

@@ -1,5 +1,5 @@
-"""The bridge's state that survives a restart: awaited commands, the cursor of each session, and the messages of open
-questions. One small file, replaced whole."""
+"""What must not be forgotten over a restart: who waits for which command, how far each session was told, and which
+messages ask for what. One small file, replaced whole."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import msgspec
 from interlock.ports.chat_service import Id, Spot
 
 MAX_ASKED = 1_000
-"""Questions that are stored; the oldest are forgotten first, and then are not marked as decided."""
+"""Questions that are remembered; the oldest are forgotten first, and then are not marked as decided."""
 
 
 MAX_THREADS = 1_000
-"""Threads of sessions that are stored; the oldest are forgotten first, and a session then gets another one."""
+"""Threads of sessions that are remembered; the oldest are forgotten first, and a session then gets another one."""
 MAX_UNDELIVERED = 100
-"""Ids of approvals that could not be shown; the oldest are forgotten first."""
+"""Approvals that could not be shown which are remembered by id; the oldest are forgotten first."""
 MAX_SESSIONS = 1_000
-"""Sessions whose cursor is stored; the oldest without awaited commands are forgotten first, and are read from their
-beginning when they continue."""
+"""Sessions of which it is known how far they were told; the oldest of those where nothing is awaited are forgotten
+first, and are read from their beginning when they continue."""
 
 
 class Awaited(msgspec.Struct):
@@ -33,16 +33,16 @@ class Awaited(msgspec.Struct):
 
 
 class FollowedSession(msgspec.Struct):
-    """A session that is followed: the cursor after the last processed event, and the awaited commands."""
+    """A session that is followed: the cursor behind what was told of it, and what is awaited there."""
 
     since: str | None = None
     commands: dict[str, Awaited] = {}
     known: list[str] = []
-    """Codes of notices that were sent here."""
+    """Codes of notices that were told here."""
 
 
 class AskedQuestion(msgspec.Struct):
-    """A question as shown in chats."""
+    """A question as it stands in chats."""
 
     title: str
     messages: list[tuple[Spot, Id]] = []
@@ -51,29 +51,29 @@ class AskedQuestion(msgspec.Struct):
 
 
 class Places(msgspec.Struct):
-    """The whole state. `feed` is the cursor of the tenant's feed."""
+    """All of it. `feed` is the cursor of the tenant's feed."""
 
     sessions: dict[str, FollowedSession] = {}
     asked: dict[str, AskedQuestion] = {}
     feed: str | None = None
     threads: dict[str, Id] = {}
-    """By `chat session`, the first message of its thread, for a service whose cards are collected in threads."""
+    """By `chat session`, the message that its thread hangs on, for a service whose cards are collected in threads."""
     undelivered: dict[str, str] = {}
-    """Waiting approvals that could not be shown in any chat, each with the reason."""
+    """Approvals that wait and could not be shown in any chat, each with the reason."""
 
 
 class PlacesFile:
-    """The file, mode 0600; written to a temporary file, synced and renamed."""
+    """The file, mode 0600; written aside, flushed and renamed."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError if it cannot be read, ValueError if its content is invalid."""
+        """Raises OSError where it cannot be read, ValueError where it is not what was written."""
         self._path = path
         try:
             self.now = msgspec.json.decode(path.read_bytes(), type=Places)
         except FileNotFoundError:
             self.now = Places()
         except msgspec.DecodeError as error:
-            raise ValueError(f"{path} has invalid content: {error}. Move it away to start without it.") from None
+            raise ValueError(f"{path} is not what was written there: {error}. Move it away to begin anew.") from None
 
     def save(self) -> None:
         """Make it durable. Raises OSError."""
@@ -82,7 +82,7 @@ class PlacesFile:
         for kept, most in ((self.now.threads, MAX_THREADS), (self.now.undelivered, MAX_UNDELIVERED)):
             while len(kept) > most:
                 del kept[next(iter(kept))]
-        idle = [name for name, followed in self.now.sessions.items() if not followed.commands]
+        idle = [name for name, told in self.now.sessions.items() if not told.commands]
         for name in idle[:max(0, len(self.now.sessions) - MAX_SESSIONS)]:
             del self.now.sessions[name]
         draft = self._path.with_suffix(".new")

@@ -1,4 +1,4 @@
-"""Keys, tenants, and the caller's identity (K-1)."""
+"""Keys, tenants, and who one is (K-1)."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ from interlock.sdk.requests.base import change, plain, read
 
 
 def keys(*, tenant: str | None = None) -> RequestSpec[KeyList]:
-    """List every key ever created in the tenant."""
+    """Return every key that was ever made in the tenant."""
     return read(LIST_KEYS, tenant=tenant)
 
 
 def make_key(principal: Actor, roles: Sequence[str], *, label: str = "", ttl_ms: int | None = None,
              tenant_id: str | None = None, driver: str | None = None, idempotency_key: str | None = None
              ) -> RequestSpec[MadeKey]:
-    """Create a key; its secret is returned only this once. `driver` is the person who drives the key's agent."""
+    """Make a key; its secret is shown this once. `driver` is the person who drives the agent that it is for."""
     body = KeyBody(principal=principal, driver=driver, roles=list(roles), label=label, ttl_ms=ttl_ms,
                    tenant_id=tenant_id)
     return change(MAKE_KEY, body=body, key=idempotency_key)
 
 
 def rotate_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[MadeKey]:
-    """Replace the secret of a key."""
+    """Replace a key's secret."""
     return change(ROTATE_KEY, key_id, body=EmptyBody(), key=idempotency_key)
 
 
@@ -71,37 +71,37 @@ def revoke_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpe
 
 def make_browser_code(*, roles: Sequence[str] | None = None,
                       idempotency_key: str | None = None) -> RequestSpec[BrowserCode]:
-    """Create a one-time code that opens a browser session of the console, for the caller with `roles` at most. It is
-    returned only this once and is valid for five minutes."""
+    """Make a one-time code that opens a browser session of the console, as oneself with `roles` at most. It is shown
+    this once and is good for five minutes."""
     body = BrowserCodeBody(roles=list(roles) if roles is not None else None)
     return change(MAKE_BROWSER_CODE, body=body, key=idempotency_key)
 
 
 def end_browser_session(browser_session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[BrowserSession]:
-    """End a browser session, and its streams with it."""
+    """End a browser session; its streams end with it."""
     return change(END_BROWSER_SESSION, browser_session_id, body=EmptyBody(), key=idempotency_key)
 
 
 def subscribe_to_push(endpoint: str, p256dh: str, auth: str, *,
                       idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
-    """Subscribe the browser of this browser session to notices. A key has no browser, and is refused."""
+    """Have the browser of this browser session notified. A key has no browser: it is refused."""
     body = PushSubscriptionBody(endpoint=endpoint, keys=PushKeys(p256dh=p256dh, auth=auth))
     return change(SUBSCRIBE_TO_PUSH, body=body, key=idempotency_key)
 
 
 def try_push_subscription(push_subscription_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
-    """Send a notice that names no approval. Raises UpstreamError if the push service did not accept it."""
+    """Send a notice that names no approval. Raises UpstreamError if the push service did not take it."""
     return change(TEST_PUSH_SUBSCRIPTION, push_subscription_id, body=EmptyBody(), key=idempotency_key)
 
 
 def end_push_subscription(push_subscription_id: str, *,
                           idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
-    """End a subscription: that browser no longer gets notices."""
+    """End a subscription: that browser is no longer notified."""
     return change(END_PUSH_SUBSCRIPTION, push_subscription_id, body=EmptyBody(), key=idempotency_key)
 
 
 def make_tenant(tenant_id: str, *, name: str = "", idempotency_key: str | None = None) -> RequestSpec[Tenant]:
-    """Create a tenant."""
+    """Make a tenant."""
     return change(MAKE_TENANT, body=TenantBody(tenant_id=tenant_id, name=name), key=idempotency_key)
 
 
@@ -111,7 +111,7 @@ def suspend_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> Req
 
 
 def restore_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Tenant]:
-    """Accept a suspended tenant's credentials again."""
+    """Restore a suspended tenant: its credentials are accepted again."""
     return change(RESTORE_TENANT, tenant_id, body=EmptyBody(), key=idempotency_key)
 
 
@@ -130,26 +130,26 @@ class BrowserMethods:
     make_code = SingleRequest(make_browser_code)
     list = SingleRequest(plain(
         LIST_BROWSER_SESSIONS,
-        "List the open browser sessions: the caller's own; those of the tenant for an admin."))
+        "Return the browser sessions that are open: one's own; those of the tenant for an admin."))
     end = SingleRequest(end_browser_session)
 
 
 class PushMethods:
-    """Browsers that get notices of approvals."""
+    """Browsers that are notified of approvals."""
 
     list = SingleRequest(plain(
         LIST_PUSH_SUBSCRIPTIONS,
-        "List the browsers that get notices of approvals: the caller's own; those of the tenant for an admin. With "
-        "the key that browsers subscribe with."))
+        "Return the browsers that are notified of approvals: one's own; those of the tenant for an admin. "
+        "With the key that browsers subscribe with."))
     subscribe = SingleRequest(subscribe_to_push)
     test = SingleRequest(try_push_subscription)
     end = SingleRequest(end_push_subscription)
 
 
 class TenantMethods:
-    """The isolated tenants of one gateway."""
+    """Tenants: isolated groups on one gateway."""
 
-    list = SingleRequest(plain(LIST_TENANTS, "List the tenants of the gateway."))
+    list = SingleRequest(plain(LIST_TENANTS, "Return the tenants of the gateway."))
     make = SingleRequest(make_tenant)
     suspend = SingleRequest(suspend_tenant)
     restore = SingleRequest(restore_tenant)

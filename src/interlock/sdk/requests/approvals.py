@@ -50,12 +50,12 @@ def listing(*, state: ApprovalState | None = None, decided: bool = False, agent:
 
 
 def show(approval_id: str) -> RequestSpec[Approval]:
-    """Return an approval's current state."""
+    """Return an approval."""
     return read(GET_APPROVAL, approval_id)
 
 
 def voted_bytes(approval_id: str) -> RequestSpec[bytes]:
-    """Return the exact bytes of the approval's digest, which a vote covers. Hash them before you show them."""
+    """Return the exact bytes that the approval's digest covers. Hash them before you show them."""
     return read(GET_APPROVAL_INPUT, approval_id)
 
 
@@ -74,8 +74,8 @@ def vote(
     updated_input: object = msgspec.UNSET,
     idempotency_key: str | None = None,
 ) -> RequestSpec[Approval]:
-    """Vote; return the approval after it. With `digest` the vote counts only for that input (P-2); with `signature` it
-    is a signed vote (P-4), with `assertion` one with a passkey (J-17)."""
+    """Vote. Returns the approval after it. With `digest` the vote counts for that input alone (P-2); with `signature`
+    it is a signed one (P-4), with `assertion` one with a passkey (J-17)."""
     method = "signature" if signature is not None else "passkey" if assertion is not None else "acl"
     changed = msgspec.UNSET if updated_input is msgspec.UNSET else msgspec.Raw(msgspec.json.encode(updated_input))
     return change(VOTE, approval_id, body=GrantBody(
@@ -99,12 +99,12 @@ def deny(approval_id: str, *, comment: str | None = None, remember: Remembering 
 
 
 def withdraw(approval_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Approval]:
-    """Withdraw the caller's own vote before it has decided anything (P-3)."""
+    """Withdraw one's own vote as long as it has decided nothing (P-3)."""
     return change(WITHDRAW_VOTE, approval_id, body=WithdrawalBody(), key=idempotency_key)
 
 
 def answer(approval_id: str, text: str | None, *, idempotency_key: str | None = None) -> RequestSpec[Approval]:
-    """Answer an agent's question in words; None declines to answer."""
+    """Answer an agent's question in words; None declines it."""
     return change(ANSWER_QUESTION, approval_id, body=AnswerBody(text=text), key=idempotency_key)
 
 
@@ -116,7 +116,7 @@ def report_cards(approval_id: str, service: str, chats: Sequence[str], *, idempo
 
 
 def explain(approval_id: str) -> RequestSpec[Explanation]:
-    """Return the rule that decides this call now, and why the ones before it do not."""
+    """Return which rule decides this call now, and why the ones before it do not."""
     return read(EXPLAIN_APPROVAL, approval_id)
 
 
@@ -133,14 +133,14 @@ def add_signing_key(public_key: str, *, label: str = "", idempotency_key: str | 
 
 def register_passkey(credential_id: str, public_key: str, at: str, assertion: PasskeyAssertion, *, label: str = "",
                      idempotency_key: str | None = None) -> RequestSpec[SigningKey]:
-    """Register a passkey for the caller, as a key for votes. Only a page in a browser can do that: a program's request
-    is refused (J-17)."""
+    """Register a passkey for the caller, as a key for votes. It takes the request of a page in a browser: from
+    a program it is refused (J-17)."""
     body = PasskeyBody(credential_id=credential_id, public_key=public_key, at=at, assertion=assertion, label=label)
     return change(REGISTER_PASSKEY, body=body, key=idempotency_key)
 
 
 def revoke_signing_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[SigningKey]:
-    """Revoke a signing key: votes that it signs from now on do not count."""
+    """Revoke a signing key: no vote that it signs from now on counts."""
     return change(REVOKE_SIGNING_KEY, key_id, body=RevokeKeyBody(), key=idempotency_key)
 
 
@@ -159,7 +159,7 @@ class ApprovalMethods:
     report_cards = SingleRequest(report_cards)
     explain = SingleRequest(explain)
     rule = SingleRequest(rule)
-    signing_keys = SingleRequest(plain(LIST_SIGNING_KEYS, "List every key for signed votes that was ever registered."))
+    signing_keys = SingleRequest(plain(LIST_SIGNING_KEYS, "Return every registered key for signed votes."))
     add_signing_key = SingleRequest(add_signing_key)
     register_passkey = SingleRequest(register_passkey)
     revoke_signing_key = SingleRequest(revoke_signing_key)

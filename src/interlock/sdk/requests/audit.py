@@ -27,8 +27,8 @@ from interlock.sdk.requests.base import change, plain, read
 def audit(*, since: str | None = None, limit: int | None = None, order: Literal["oldest", "newest"] | None = None,
           actor: str | None = None, action: str | None = None, command: str | None = None, session: str | None = None,
           approval: str | None = None, from_: str | None = None, to: str | None = None) -> RequestSpec[AuditPage]:
-    """Return a page of the audit log, oldest first unless `order` differs. `from_` and `to` are ISO 8601 instants. A
-    page of a search may be short, or empty, while `has_more` is true."""
+    """Return a page of the audit log, oldest first unless `order` says otherwise. `from_` and `to` are ISO 8601
+    instants. A page of a search may be short, or empty, while `has_more` says that there are more."""
     return read(READ_AUDIT, since=since, limit=limit, order=order, actor=actor, action=action,
                 command=command, session=session, approval=approval, to=to, **{"from": from_})
 
@@ -50,14 +50,14 @@ def prove_consistency(first: int, *, second: int | None = None) -> RequestSpec[C
 
 def erase(*, records: Sequence[int] | None = None, who: str | None = None, idempotency_key: str | None = None
           ) -> RequestSpec[Erased]:
-    """Erase the personal data of some records, or of all records that one person caused."""
+    """Erase the personal data of some records, or of all that one person caused."""
     body = AuditErasureBody(records=list(records) if records is not None else None, who=who)
     return change(ERASE_AUDIT, body=body, key=idempotency_key)
 
 
 def resume_signing(size: int, root: str, *, reason: str | None = None, idempotency_key: str | None = None
                    ) -> RequestSpec[Resumed]:
-    """Accept the first `size` records of a log that cannot be signed, with this root, and resume signing it."""
+    """Accept the first `size` records of a log that cannot be signed, under this root, and have it signed again."""
     body = AuditResumeBody(size=size, root=root, reason=reason)
     return change(RESUME_SIGNING, body=body, key=idempotency_key)
 
@@ -69,11 +69,10 @@ class AuditMethods:
     record = SingleRequest(audit_record)
     key = SingleRequest(plain(
         AUDIT_KEY,
-        "Return the public key that signs the audit log. Compare it with one from another source."))
+        "Return the public key that signs the audit log. Compare it with one that came another way."))
     export = Pieces(plain(
         EXPORT_AUDIT,
-        "Return the whole log and its signed checkpoint as NDJSON, piece by piece; `interlock audit verify` "
-        "checks it."))
+        "Read the whole log and its signed checkpoint as NDJSON, piece by piece; `interlock audit verify` checks it."))
     checkpoint = SingleRequest(plain(AUDIT_CHECKPOINT, "Return the size of the log, signed now, as a C2SP note."))
     prove_inclusion = SingleRequest(prove_inclusion)
     prove_consistency = SingleRequest(prove_consistency)

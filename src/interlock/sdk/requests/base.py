@@ -1,4 +1,4 @@
-"""Build requests: method, path, answer and media types come from the operation in the API's table."""
+"""How requests are written: method, path, answer and media types are those of the operation in the API's table."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _encoder = msgspec.json.Encoder()
 
 @lru_cache(maxsize=256)
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of an answer's type."""
+    """Return the decoder of a type of answers."""
     return msgspec.json.Decoder(kind)
 
 
 def plain(operation: Operation[T], text: str) -> Callable[[], RequestSpec[T]]:
-    """Return a function for the request of an operation without arguments; `text` is the docstring of its method."""
+    """Make the request of an operation that takes no arguments; `text` is the docstring of its method."""
     def ask() -> RequestSpec[T]:
         return read(operation)
 
@@ -35,7 +35,7 @@ def plain(operation: Operation[T], text: str) -> Callable[[], RequestSpec[T]]:
 
 
 def read(operation: Operation[T], /, *ids: str, **query: object) -> RequestSpec[T]:
-    """Request a resource; parameters that are None are left out."""
+    """Ask for a resource; parameters that are None are left out."""
     if operation.answers is not None:
         return RequestSpec(operation.method, operation.at(*ids), decoder(operation.answers).decode,
                            query=written(query))
@@ -45,13 +45,13 @@ def read(operation: Operation[T], /, *ids: str, **query: object) -> RequestSpec[
 
 
 def document(path: str, kind: type[T]) -> RequestSpec[T]:
-    """Request one of the gateway's documents outside of the table."""
+    """Ask for what the gateway says of itself, outside of the table."""
     return RequestSpec("GET", path, decoder(kind).decode)
 
 
 def change(operation: Operation[T], /, *ids: str, body: msgspec.Struct | None = None, key: str | None = None,
            uploaded: bytes | Path | None = None, **query: object) -> RequestSpec[T]:
-    """Request a change with an idempotency key. `uploaded` is sent as the body in the operation's media type, with
+    """Ask for a change under an idempotency key. `uploaded` is sent as the body in the operation's media type, with
     `query` beside it."""
     content = _encoder.encode(body or EmptyBody()) if uploaded is None else uploaded
     return RequestSpec(
@@ -61,5 +61,5 @@ def change(operation: Operation[T], /, *ids: str, body: msgspec.Struct | None = 
 
 
 def written(query: dict[str, object]) -> dict[str, str]:
-    """Encode query parameters."""
+    """Write query parameters."""
     return {name: str(value) for name, value in query.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Incoming messages from chats (R-4)."""
+"""Messages that come in from chats (R-4)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from interlock.sdk.requests.base import change
 
 
 def receive(message: InboundBody, *, idempotency_key: str | None = None) -> RequestSpec[Received]:
-    """Forward a chat's message: it becomes a command of the chat's session. One with a `message_id` is accepted once,
-    however often it is delivered."""
+    """Receive a chat's message: it becomes a task of the session that its chat names. One with a `message_id` is
+    taken once however often it is delivered."""
     return change(RECEIVE_MESSAGE, body=message, key=idempotency_key or message.idempotency_key)
 
 
 class ChatMethods:
-    """Incoming messages from chats."""
+    """Messages that come in from chats."""
 
     receive = SingleRequest(receive)

@@ -52,10 +52,10 @@ def submit(
     wait_s: int | None = None,
     idempotency_key: str | None = None,
 ) -> RequestSpec[Command]:
-    """Submit a prompt to an agent; return the accepted command. `approvals` requires that many yeses before it starts;
-    `tools` are the only tools that it may use; policy still decides on each. With `wait_s` the answer is sent when the
-    command has ended; Timeout is raised if that takes longer (30 s at most), and the command continues."""
-    payload = prompt if isinstance(prompt, ExecutePayload) else _payload(prompt, tools)
+    """Submit a task: a prompt for an agent. Returns it as it was accepted, or with `wait_s` as it ended; Timeout is
+    raised if that takes longer (30 s at most), and the task continues. `approvals` is how many people at least must
+    approve it before it starts; `tools` names the only tools that it may use, on each of which policy decides."""
+    payload = prompt if isinstance(prompt, ExecutePayload) else _said(prompt, tools)
     return _given(CommandBody(
         type="execute", target=Target(agent_id=agent, session_id=session_id, session_key=session_key,
                                       runner_id=runner_id, workspace=workspace),
@@ -65,26 +65,26 @@ def submit(
     ), wait_s, idempotency_key)
 
 
-def _payload(text: str, tools: Sequence[str]) -> ExecutePayload:
+def _said(text: str, tools: Sequence[str]) -> ExecutePayload:
     message = UserMessage(role="user", content=[ContentPart(contentType="text", value=text)])
     return ExecutePayload(messages=[message], tools=list(tools))
 
 
 def cancel(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
            idempotency_key: str | None = None) -> RequestSpec[Command]:
-    """Cancel a command; return the cancel, which is itself a command (C-2)."""
+    """Cancel a task. Returns the cancel, which is a command itself (C-2)."""
     return _steer("cancel", command_id, reason, wait_s, idempotency_key)
 
 
 def pause(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
           idempotency_key: str | None = None) -> RequestSpec[Command]:
-    """Pause a command, including its timeouts (C-6)."""
+    """Pause a task and its clocks (C-6)."""
     return _steer("pause", command_id, reason, wait_s, idempotency_key)
 
 
 def resume(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
            idempotency_key: str | None = None) -> RequestSpec[Command]:
-    """Resume a paused command."""
+    """Resume a paused task."""
     return _steer("resume", command_id, reason, wait_s, idempotency_key)
 
 
@@ -98,7 +98,7 @@ def _given(body: CommandBody, wait_s: int | None, key: str | None) -> RequestSpe
 
 
 def show(command_id: str) -> RequestSpec[Command]:
-    """Return a command's current state."""
+    """Return a task or another command."""
     return read(GET_COMMAND, command_id)
 
 
@@ -106,24 +106,24 @@ def listing(
     *, state: CommandState | None = None, agent: str | None = None, session: str | None = None,
     actor: str | None = None, kind: CommandType | None = None, cursor: str | None = None, limit: int | None = None,
 ) -> RequestSpec[CommandPage]:
-    """Return a page of commands, newest first; `kind` is their type."""
+    """Return a page of commands, newest first; `kind` is their type: tasks are `execute`."""
     return read(LIST_COMMANDS, state=state, agent=agent, session=session, actor=actor, type=kind, cursor=cursor,
                 limit=limit)
 
 
 def approval(command_id: str) -> RequestSpec[CommandApproval]:
-    """Return the votes that a command's approval needs and has."""
+    """Return what a command's approval needs, and its votes so far."""
     return read(GET_COMMAND_APPROVAL, command_id)
 
 
 def status(command_id: str, *, since: str | None = None, last: int | None = None, limit: int | None = None,
            wait: int | None = None) -> RequestSpec[StatusPage]:
-    """Return a page of a command's status events; waits up to `wait` seconds for the first one."""
+    """Return a page of a command's status events; with `wait`, wait so many seconds for the first."""
     return read(GET_STATUS, command_id, since=since, last=last, limit=limit, wait=wait)
 
 
 def follow(command_id: str, *, since: str | None = None) -> Following[StatusEvent | Heartbeat]:
-    """Follow a command's status events until it has ended, from the cursor `since`."""
+    """Follow a command's status events until it has ended, from after the cursor `since`."""
     return Following(GET_STATUS.at(command_id), _read, written({}), since)
 
 
@@ -132,7 +132,7 @@ def _read(event: str, data: bytes) -> StatusEvent | Heartbeat:
 
 
 class CommandMethods:
-    """Commands: submit, follow, end."""
+    """Tasks and the commands about them: submit, follow, end."""
 
     run = ToEnd(submit)  # Before the next line, from which on `submit` is the method.
     submit = SingleRequest(submit)

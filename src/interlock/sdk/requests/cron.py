@@ -10,12 +10,13 @@ from interlock.sdk.requests.base import change, plain
 
 
 def run(job_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Received]:
-    """Run a job now; its next due time does not change."""
+    """Run a job now; when it is due next does not change."""
     return change(RUN_CRON_JOB, job_id, body=CronRunBody(), key=idempotency_key)
 
 
 class CronMethods:
-    """Recurring jobs of the config."""
+    """Jobs of the config, run on a schedule."""
 
-    list = SingleRequest(plain(LIST_CRON_JOBS, "List the tenant's cron jobs: when each ran, and when it is due next."))
+    list = SingleRequest(plain(LIST_CRON_JOBS,
+        "Return the tenant's cron jobs: when each ran, and when it is due next."))
     run = SingleRequest(run)

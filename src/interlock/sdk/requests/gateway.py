@@ -26,8 +26,8 @@ def alive() -> RequestSpec[Health]:
 
 
 def ready() -> RequestSpec[Readiness]:
-    """Return whether the gateway can work: its ledger writes, its lanes are up, and whether it is being drained. A
-    gateway that is not ready returns that, and nothing is raised."""
+    """Return whether the gateway can work: its ledger writes, its lanes are up, and whether it is being drained. One
+    that is not ready says so here, and nothing is raised."""
     return replace(document("/readyz", Readiness), also=frozenset({503}))
 
 
@@ -38,13 +38,13 @@ def description() -> RequestSpec[dict[str, Any]]:
 
 def drain(scope: DrainScope, *, id: str | None = None, reason: str | None = None,  # noqa: A002 - the API's name
           idempotency_key: str | None = None) -> RequestSpec[DrainList]:
-    """Let running work finish and start nothing new, in the tenant, a runner, an agent or a session (C-5)."""
+    """Drain: let what runs finish and start nothing new, in the tenant, a runner, an agent or a session (C-5)."""
     return change(DRAIN, body=DrainBody(scope=scope, id=id, reason=reason), key=idempotency_key)
 
 
 def undrain(scope: DrainScope, *, id: str | None = None,  # noqa: A002 - the API's name
             idempotency_key: str | None = None) -> RequestSpec[DrainList]:
-    """Start what waits because of a drain."""
+    """End a drain: start what waits."""
     return change(UNDRAIN, body=DrainBody(scope=scope, id=id), key=idempotency_key)
 
 
@@ -52,25 +52,25 @@ def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[Usage
           agent: str | None = None, model: str | None = None, session: str | None = None, person: str | None = None,
           limit: int | None = None) -> RequestSpec[UsageReport]:
     """Return the usage that agents reported, grouped by `by`. `from_` and `to` are days of UTC, such as 2026-11-25, the
-    last one included; by default the last 30 days (J-13)."""
+    last one included; left out they are the last 30 (J-13)."""
     return read(GET_USAGE, to=to, by=",".join(by), agent=agent, model=model, session=session, person=person,
                 limit=limit, **{"from": from_})
 
 
 def prune(older_than_ms: int, *, dry_run: bool | None = None,
           idempotency_key: str | None = None) -> RequestSpec[Pruned]:
-    """Delete frames, events and files of sessions whose last turn is older; with `dry_run` only count them."""
+    """Forget frames, events and files of sessions whose last turn is older; with `dry_run` only count them."""
     body = PruneBody(older_than_ms=older_than_ms, dry_run=bool(dry_run))
     return change(PRUNE, body=body, key=idempotency_key)
 
 
 class GatewayMethods:
-    """A gateway. `url` and `key` default to the environment (INTERLOCK_URL, INTERLOCK_KEY); `key` may also be a
-    function that returns the credential of the next request, such as a token that is renewed.
+    """A gateway. `url` and `key` are those of the environment (INTERLOCK_URL, INTERLOCK_KEY) where they are left out;
+    `key` may also be a function that returns the credential of the next request, such as a token that is renewed.
 
-    Requests that fail because of the connection are retried if that is safe: reads, and changes with their idempotency
-    key, which stays the same. `tls` is an SSL context for a private certificate; `in_clear` allows sending the key to
-    another machine without TLS. Raises ValueError for an invalid URL or key.
+    Requests that fail for want of a connection are sent again where that is safe: reads, and changes under their
+    idempotency key, which stays the same. `tls` is an SSL context for a certificate of one's own; `in_clear` lets the
+    key go to another machine without TLS. Raises ValueError for a URL or key that cannot be one.
     """
 
     status = SingleRequest(plain(GET_STATUS_OF_GATEWAY, "Return the state of the gateway and the tenant."))
@@ -79,13 +79,13 @@ class GatewayMethods:
     prune = SingleRequest(prune)
     retention = SingleRequest(plain(
         GET_RETENTION,
-        "Return how long frames, events, files and usage are stored, and when old ones were last deleted."))
+        "Return how long frames, events, files and usage are kept, and when what was old was last forgotten."))
     description = SingleRequest(description)
-    whoami = SingleRequest(plain(WHOAMI, "Return the identity of the gateway's key."))
+    whoami = SingleRequest(plain(WHOAMI, "Return whose key this is, and its roles."))
     login_issuers = SingleRequest(plain(
         LIST_LOGIN_ISSUERS,
-        "List the issuers at which a person can log in for this gateway (RFC 8628)."))
+        "Return the issuers at which a person can log in for this gateway (RFC 8628)."))
     drain = SingleRequest(drain)
     undrain = SingleRequest(undrain)
-    budgets = SingleRequest(plain(LIST_BUDGETS, "List the budgets, and today's usage of them (P-7)."))
+    budgets = SingleRequest(plain(LIST_BUDGETS, "Return the budgets, and what today has used of them (P-7)."))
     usage = SingleRequest(usage)

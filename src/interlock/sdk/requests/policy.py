@@ -22,15 +22,15 @@ from interlock.sdk.requests.base import change, plain, read
 
 
 def decide(agent: str, **subject: str | int | None) -> RequestSpec[Explanation]:
-    """Return the rules' decision on a call; `subject` takes the parameters of `GET /v1/policy/decision`."""
+    """Return how the rules decide a call; `subject` takes the parameters of `GET /v1/policy/decision`."""
     return read(DECIDE, agent=agent, **subject)
 
 
 def replay_policy(rules: Sequence[Mapping[str, Any]] | None = None, *, session_id: str | None = None,
                   sessions: int = 20, calls: int = 200, changed: bool = False, idempotency_key: str | None = None
                   ) -> RequestSpec[PolicyReplay]:
-    """Test rules, in the form of `[[policy.rules]]`, against recorded tool calls; without `rules` the current ones.
-    With `changed` only calls with another decision. Nothing is changed."""
+    """Evaluate rules, as `[[policy.rules]]` has them, on recorded tool calls; without `rules` those in force. With
+    `changed` only calls that would be decided otherwise. Nothing is changed."""
     return change(REPLAY_POLICY, body=ReplayBody(
         rules=[dict(rule) for rule in rules] if rules is not None else None, session_id=session_id, sessions=sessions,
         calls=calls, changed=changed), key=idempotency_key)
@@ -42,10 +42,11 @@ def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> RequestS
 
 
 class PolicyMethods:
-    """The rules, and their decisions."""
+    """The rules, and how they decide."""
 
-    get = SingleRequest(plain(GET_POLICY, "List every rule in force, in the order of evaluation."))
+    get = SingleRequest(plain(GET_POLICY, "Return every rule in force, in the order in which they decide."))
     decide = SingleRequest(decide)
     replay = SingleRequest(replay_policy)
-    remembered = SingleRequest(plain(LIST_REMEMBERED_RULES, "List the rules that people created with always or never."))
+    remembered = SingleRequest(plain(LIST_REMEMBERED_RULES,
+        "Return the remembered rules: what people answered always or never to."))
     revoke = SingleRequest(revoke_rule)

@@ -68,14 +68,14 @@ def listing(*, cursor: str | None = None, limit: int | None = None, active: int 
             state: str | None = None, agent: str | None = None, runner: str | None = None,
             workspace: str | None = None, key: str | None = None, waiting: bool = False, q: str | None = None
             ) -> RequestSpec[SessionPage]:
-    """Return a page of sessions, newest activity first; with `active` those of the last that many minutes, with
-    `waiting` those that wait for a person, with `q` those with this text in title, key, id, agent or directory."""
+    """Return a page of sessions, newest activity first; with `active` those of the last so many minutes, with `waiting`
+    those that wait for a person, with `q` those with this text in title, key, id, agent or directory."""
     return read(LIST_SESSIONS, cursor=cursor, limit=limit, active=active, state=state, agent=agent, runner=runner,
                 workspace=workspace, key=key, waiting="true" if waiting else None, q=q)
 
 
 def show(session_id: str) -> RequestSpec[Session]:
-    """Return a session's current state."""
+    """Return a session."""
     return read(GET_SESSION, session_id)
 
 
@@ -86,57 +86,57 @@ def close(session_id: str, *, reason: str = "asked for", idempotency_key: str | 
 
 def compact(session_id: str, *, instructions: str | None = None, idempotency_key: str | None = None
             ) -> RequestSpec[Compaction]:
-    """Make the agent compact its context; the session's frames report the outcome, from the answer's cursor on."""
+    """Have the agent compact its context; the session's frames have the outcome, after the cursor of the response."""
     return change(COMPACT_SESSION, session_id, body=CompactBody(instructions=instructions), key=idempotency_key)
 
 
 def release(session_id: str, to: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Ask the runner to pass control of the session to another gateway."""
+    """Ask the runner to hand control of the session to another gateway."""
     return change(RELEASE_SESSION, session_id, body=ReleaseBody(to=to), key=idempotency_key)
 
 
 def diff(session_id: str) -> RequestSpec[GitChanges]:
-    """Return the changes that git finds in the session's workspace; the runner reads them for this answer."""
+    """Return what git finds changed in the session's workspace, as its runner reads it now."""
     return read(GET_GIT_CHANGES, session_id)
 
 
 def changes(session_id: str) -> RequestSpec[StagedChanges]:
-    """Return the changes that the session's agent staged and that have not landed (H-17)."""
+    """Return what the session's agent staged and has not landed (H-17)."""
     return read(GET_STAGED_CHANGES, session_id)
 
 
 def land(session_id: str, files: list[str] | None = None, *, digest: str | None = None, comment: str | None = None,
          idempotency_key: str | None = None) -> RequestSpec[Approval]:
-    """Vote to land the staged changes, all of them or these files; return the approval after the vote. With `digest`,
-    that of the approval which was shown, nothing lands if the changes differ by now. If no question waits, submit
-    `ExecutePayload(messages=[], land=True)` first: its turn asks only about that."""
+    """Vote that what is staged lands, all of it or these files; the approval after the vote. With `digest`, that of the
+    approval which was shown, nothing lands if it is another one by now. If no question waits, submit
+    `ExecutePayload(messages=[], land=True)` first: its turn asks about nothing else."""
     return change(LAND_CHANGES, session_id, body=LandBody(files=files, digest=digest, comment=comment),
                   key=idempotency_key)
 
 
 def discard(session_id: str, files: list[str] | None = None, *,
             idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Discard staged changes, all of them or these files; the session's frames report the outcome."""
+    """Throw away what is staged, all of it or these files; the session's frames have the outcome."""
     return change(DISCARD_CHANGES, session_id, body=DiscardBody(files=files), key=idempotency_key)
 
 
 def patch(session_id: str, fields: EntryBody, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Set fields of the session's entry; one that is None is cleared, and omitted ones stay (I-4)."""
+    """Set fields of the session's entry; one that is None is cleared, and one that is left out stays (I-4)."""
     return change(PATCH_SESSION, session_id, body=fields, key=idempotency_key)
 
 
 def reset(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """End the session's work and begin a new session with its key; return the new one."""
+    """End the session's work and begin a new session under its key. Returns the new one."""
     return change(RESET_SESSION, session_id, body=StartOverBody(), key=idempotency_key)
 
 
 def archive(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """End the session's work and archive it: it stays readable, and its key can be used again."""
+    """Archive a session and end its work: it stays readable, and its key begins a new one."""
     return change(ARCHIVE_SESSION, session_id, body=ArchiveBody(reason=reason), key=idempotency_key)
 
 
 def delete(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Do the same: a session is archived, never removed from the record."""
+    """Archive a session: none is ever removed from the record."""
     return change(DELETE_SESSION, session_id, body=ArchiveBody(reason=reason), key=idempotency_key)
 
 
@@ -146,7 +146,7 @@ def restore(session_id: str, *, idempotency_key: str | None = None) -> RequestSp
 
 
 def history(session_id: str, *, limit: int | None = None) -> RequestSpec[SessionHistory]:
-    """List the sessions that have had this one's key, newest first."""
+    """Return the sessions that this one's key has had, newest first."""
     return read(LIST_SESSION_HISTORY, session_id, limit=limit)
 
 
@@ -158,7 +158,7 @@ def frames(session_id: str, *, since: str | None = None, last: int | None = None
 
 
 def follow(session_id: str, *, since: str | None = None, view: View | None = None) -> Following[FrameEvent]:
-    """Follow the session's stream live, deltas included; it has no end of its own."""
+    """Follow the session's stream as it grows, deltas included; it does not end by itself."""
     return Following(GET_FRAMES.at(session_id), lambda _event, data: _frame.decode(data), written({"view": view}),
                      since)
 
@@ -169,7 +169,7 @@ def files(session_id: str, *, cursor: str | None = None, limit: int | None = Non
 
 
 def download(session_id: str, transfer_id: str) -> RequestSpec[bytes]:
-    """Return a file's bytes, piece by piece."""
+    """Read a file's bytes, piece by piece."""
     return read(GET_FILE, session_id, transfer_id)
 
 
@@ -180,12 +180,12 @@ def events(*, since: str | None = None, last: int | None = None, limit: int | No
 
 
 def follow_events(*, since: str | None = None) -> Following[FeedEvent]:
-    """Follow the tenant's feed live; it has no end of its own."""
+    """Follow the tenant's feed as it grows; it does not end by itself."""
     return Following(GET_FEED.at(), lambda _event, data: _feed.decode(data), written({}), since)
 
 
 def ticket(path: str, *, idempotency_key: str | None = None) -> RequestSpec[StreamTicket]:
-    """Create a ticket that opens the stream at `path` once, for clients that cannot send a header (K-2)."""
+    """Make a ticket that opens the stream at `path` once, for a client that cannot send a header (K-2)."""
     return change(GIVE_TICKET, body=TicketBody(path=path), key=idempotency_key)
 
 

@@ -1,4 +1,4 @@
-"""Transcripts: the stored conversations (X-1, X-4, X-6)."""
+"""Transcripts: what was said, as it is kept (X-1, X-4, X-6)."""
 
 from __future__ import annotations
 
@@ -41,52 +41,53 @@ Format: TypeAlias = Literal["jsonl", "markdown", "html"]
 
 def entries(session_id: str, *, cursor: str | None = None, limit: int | None = None, last: int | None = None
             ) -> RequestSpec[TranscriptPageAnswer]:
-    """Return a page of a session's entries in file order, unchanged; `last` begins that many before the end."""
+    """Return a page of a session's entries in file order, each as the file has it; `last` begins so many before the
+    end."""
     return read(GET_TRANSCRIPT, session_id, cursor=cursor, limit=limit, last=last)
 
 
 def every_entry(session_id: str, *, cursor: str | None = None,
                 limit: int | None = None) -> RequestSpec[TranscriptPageAnswer]:
-    """Iterate over a session's entries in file order, unchanged."""
+    """Return a session's entries in file order, each as the file has it."""
     return entries(session_id, cursor=cursor, limit=limit)
 
 
 def tree(session_id: str) -> RequestSpec[TreeAnswer]:
-    """Return the tree of entries; the conversation continues at the leaf."""
+    """Return the tree of entries; the conversation continues at its leaf."""
     return read(GET_TRANSCRIPT_TREE, session_id)
 
 
 def context(session_id: str) -> RequestSpec[ContextAnswer]:
-    """Return the context that a model gets."""
+    """Return the context that a model is sent."""
     return read(GET_CONTEXT, session_id)
 
 
 def export(session_id: str, *, format: Format | None = None,  # noqa: A002 - the API's name
            view: View | None = None) -> RequestSpec[bytes]:
-    """Return the file, or with `format` `markdown` or `html` the path to the leaf for people to read, piece by piece.
-    It is redacted; an admin may request the `raw` view, to import it elsewhere."""
+    """Read the file, or with `format` `markdown` or `html` the path to the leaf for people to read, piece by piece. It
+    is redacted; an admin may ask for the `raw` view, to import it elsewhere."""
     return read(EXPORT_TRANSCRIPT, session_id, format=format, view=view)
 
 
 def examine(session_id: str) -> RequestSpec[Report]:
-    """Return the defects of the file."""
+    """Return what is wrong with the file."""
     return read(EXAMINE_TRANSCRIPT, session_id)
 
 
 def repair(session_id: str, *, idempotency_key: str | None = None) -> RequestSpec[RepairedTranscript]:
-    """Replace a damaged file by a complete one; the damaged file is kept."""
+    """Repair a damaged file: an intact one replaces it, and the damaged one is kept."""
     return change(REPAIR_TRANSCRIPT, session_id, body=RepairBody(), key=idempotency_key)
 
 
 def label(session_id: str, entry_id: str, text: str | None, *,
           idempotency_key: str | None = None) -> RequestSpec[AddedEntry]:
-    """Set the label of an entry; None removes it."""
+    """Set an entry's label; None removes it."""
     return change(LABEL_ENTRY, session_id, body=LabelBody(entry_id=entry_id, label=text), key=idempotency_key)
 
 
 def branch(session_id: str, entry_id: str, *, summary: str | None = None, idempotency_key: str | None = None
            ) -> RequestSpec[AddedEntry]:
-    """Continue below an earlier entry; `summary` describes the abandoned branch to the model."""
+    """Continue the conversation below an earlier entry; `summary` describes to the model what is left out."""
     return change(BRANCH_TRANSCRIPT, session_id, body=BranchBody(entry_id=entry_id, summary=summary),
                   key=idempotency_key)
 
@@ -106,14 +107,14 @@ def take_in(content: str, agent: str, *, runner_id: str | None = None, workspace
 
 def upload(lines: bytes | Path, agent: str, *, runner_id: str | None = None, workspace: str | None = None,
            idempotency_key: str | None = None) -> RequestSpec[BegunSession]:
-    """Begin a session with the bytes of a transcript's file, of version 1 to 3: for files of more than 8 MiB. A path is
-    read and sent piece by piece."""
+    """Begin a session with the bytes of a transcript's file, of version 1 to 3: for files of more than 8 MiB. With a
+    path they are read and sent piece by piece."""
     return change(IMPORT_TRANSCRIPT, uploaded=lines, key=idempotency_key, agent_id=agent, runner_id=runner_id,
                   workspace=workspace)
 
 
 class TranscriptMethods:
-    """The stored conversations."""
+    """Transcripts as they are stored."""
 
     entries = SingleRequest(entries)
     every = Every(every_entry)

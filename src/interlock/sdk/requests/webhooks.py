@@ -12,24 +12,24 @@ from interlock.sdk.requests.base import change, plain, read
 
 
 def deliveries(*, state: DeliveryState | None = None, limit: int | None = None) -> RequestSpec[DeliveryList]:
-    """List deliveries; `state="dead"` are those that never arrived."""
+    """Return what was sent; `state="dead"` is what never arrived."""
     return read(LIST_DELIVERIES, state=state, limit=limit)
 
 
 def retry_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Delivery]:
-    """Send a delivery again that never arrived."""
+    """Send a delivery that failed again."""
     return change(RETRY_DELIVERY, delivery_id, body=WebhookBody(), key=idempotency_key)
 
 
 def try_webhook(name: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
-    """Send a test message without a question."""
+    """Send a test message, which asks nothing."""
     return change(TEST_WEBHOOK, name, body=WebhookBody(), key=idempotency_key)
 
 
 class WebhookMethods:
-    """Webhooks that notify approvers."""
+    """Webhooks: how approvers are asked elsewhere."""
 
-    list = SingleRequest(plain(LIST_WEBHOOKS, "List the webhooks of the config."))
+    list = SingleRequest(plain(LIST_WEBHOOKS, "Return the webhooks of the config."))
     deliveries = SingleRequest(deliveries)
     retry = SingleRequest(retry_delivery)
     test = SingleRequest(try_webhook)
