@@ -81,7 +81,7 @@ def test_it_tells_a_person_what_happens(own_room: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     for part in ("held by a rule", "until a person allows it", "reset (RST)", "attached again", "0 lost",
-                 "to the letter", "audit log verifies", "cleaned up"):
+                 "exactly", "audit log verifies", "cleaned up"):
         assert part in done.stdout
     assert list(own_room.iterdir()) == []
 

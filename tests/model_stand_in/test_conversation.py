@@ -50,7 +50,7 @@ def read(form: str, *texts: str | None, **fields: Any) -> ModelPrompt:
 @every_form
 def test_the_last_prompt_counts_with_the_results_since(form: str) -> None:
     found = read(form, "first", None, "second", None, None)
-    assert (found.prompt, found.results, found.told, found.system) == ("second", 2, 1, "be brief")
+    assert (found.prompt, found.results, found.earlier, found.system) == ("second", 2, 1, "be brief")
     assert found.tools == (OfferedTool("t", SCHEMA),)
 
 

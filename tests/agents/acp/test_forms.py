@@ -51,13 +51,13 @@ def test_words_become_the_forms_value(asked: Field, words: str, value: dict[str,
 
 
 @pytest.mark.parametrize(("asked", "words", "sentence"), [
-    (field("choice", choices=COLOURS), "green", "'green' is none of the choices"),
-    (field("choices", choices=COLOURS), "red, green", "'green' is none of the choices"),
-    (field("choices", choices=COLOURS, low=2), "red", "At least 2 of the choices"),
-    (field("choices", choices=COLOURS, high=1), "red, blue", "At most 1 of the choices"),
+    (field("choice", choices=COLOURS), "green", "'green' is not one of the choices"),
+    (field("choices", choices=COLOURS), "red, green", "'green' is not one of the choices"),
+    (field("choices", choices=COLOURS, low=2), "red", "Choose at least 2"),
+    (field("choices", choices=COLOURS, high=1), "red, blue", "Choose at most 1"),
     (field("boolean"), "perhaps", "yes or no"), (field("integer"), "1.5", "a whole number"), (field("number"), "x",
     "a number"),
-    (field("number"), "nan", "outside of what is taken"), (field("number"), "inf", "outside of what is taken"),
+    (field("number"), "nan", "out of range"), (field("number"), "inf", "out of range"),
     (field("integer", low=1, high=3), "4", "from 1, up to 3"), (field("integer"), "9" * 5_000, "a whole number"),
 ])
 def test_words_that_do_not_fit_are_one_sentence(asked: Field, words: str, sentence: str) -> None:
@@ -76,7 +76,7 @@ async def test_every_field_is_asked_and_an_answer_that_does_not_fit_asked_again_
 
     form = [field("choice", choices=COLOURS), Field("n", "How many?", "Count", "integer")]
     assert await fill(form, ask) == {"k": "r", "n": 7}
-    assert asked == ["Which?", "'green' is none of the choices. Which?", "How many?"]
+    assert asked == ["Which?", "'green' is not one of the choices. Which?", "How many?"]
 
 
 @pytest.mark.anyio

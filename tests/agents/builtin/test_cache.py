@@ -35,7 +35,7 @@ def test_what_follows_an_entry_is_put_behind_it() -> None:
 
 
 @pytest.mark.parametrize(("context", "sentence"), [
-    (sent("d", base="z"), "goes on from the entry z, which is not here"), ({**sent("d", base="c"), "leaf": "e"},
+    (sent("d", base="z"), "continues from the entry z, which is not here"), ({**sent("d", base="c"), "leaf": "e"},
     "ends with d"),
     ({"entries": []}, None), ({}, "cannot be read"), ({"entries": [{"id": 7}]}, "cannot be read"),
     ({"entries": "all", "leaf": None}, "cannot be read"), ({**sent("d", base="c"), "pruning": 7}, "cannot be read"),

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.req("B-1")
 
 
 @pytest.mark.parametrize(("path", "said"), [
-    ("none", "No such file"), ("inner", "a directory"), ("pipe", "no regular file"), ("binary", "not text"),
-    ("latin", "not UTF-8"), ("loop", "cannot be followed"), ("a\0b", "zero byte"), ("../x", "outside the workspace"),
+    ("none", "No such file"), ("inner", "a directory"), ("pipe", "not a regular file"), ("binary", "not text"),
+    ("latin", "not UTF-8"), ("loop", "cannot be resolved"), ("a\0b", "zero byte"), ("../x", "outside the workspace"),
     ("outside/x", "outside the workspace"), ("~/x", "No such file"), ("/", "outside the workspace"),
 ])
 def test_what_cannot_be_read_is_said_in_one_sentence(odd_workspace: Path, path: str, said: str) -> None:
@@ -29,9 +29,9 @@ def test_reading_is_bounded_and_says_how_to_go_on(odd_workspace: Path) -> None:
     assert files.read(odd_workspace, "inside") == "1\tone\n2\ttwo\n3\ttwo"
     assert files.read(odd_workspace, "long").endswith("… (100000 characters)")
     first = files.read(odd_workspace, "many")
-    assert first.endswith("(3000 more lines; go on with offset 2001)")
+    assert first.endswith("(3000 more lines; continue with offset 2001)")
     assert files.read(odd_workspace, "many", offset=5_000) == "5000\tline"
-    with pytest.raises(ToolFailed, match="behind its end"):
+    with pytest.raises(ToolFailed, match="beyond its end"):
         files.read(odd_workspace, "many", offset=5_001)
 
 

@@ -76,7 +76,7 @@ def test_how_a_turn_ended(fields: dict[str, Any], stop: str, code: Code | None) 
 
 def test_a_refusal_is_said_and_an_error_is_in_its_own_words() -> None:
     refused = results.answered(result(stop_reason="refusal"), NONE)
-    assert refused.notice == ("AgentRefused", "The agent refused to go on with this prompt.")
+    assert refused.notice == ("AgentRefused", "The agent refused to continue with this prompt.")
     failed = results.answered(result(is_error=True, result="x" * 10_000), NONE)
     assert failed.error == (Code.UPSTREAM_ERROR, "x" * results.MAX_ERROR_CHARS)
 

@@ -50,7 +50,7 @@ def test_a_conversation_is_taken_up_only_by_an_agent_that_says_so() -> None:
 
 
 @pytest.mark.parametrize(("fields", "sentence"), [
-    ({"version": "rawp-dps-0.9"}, "speaks 'rawp-dps-0.9', Interlock speaks"), ({"images": "yes"},
+    ({"version": "rawp-dps-0.9"}, "supports 'rawp-dps-0.9', Interlock supports"), ({"images": "yes"},
     "features: Expected `bool`"),
     ({"permission": "never"}, "adapter `exec`"), ({"permission": "sometimes"}, "cannot be read"),
     ({"version": "x" * 9_999}, "x"),
