@@ -3,7 +3,7 @@ import {defineConfig} from 'vite';
 
 export default defineConfig({
   base: '/console/',
-  plugins: [svelte({compilerOptions: {css: 'external'}})],
+  plugins: [svelte({compilerOptions: {css: 'external', runes: true}})],
   build: {
     outDir: '../src/interlock/console_assets',
     emptyOutDir: true,

@@ -1,7 +1,6 @@
 /** The difference of two texts by lines, as `diff -u` writes it. */
-import {diffArrays} from 'diff/lib/diff/array.js';
-
 import type {Edit} from './edits';
+import {steps} from './steps';
 
 /** Texts of more lines are shown as removed and added whole: comparing them would take too long. */
 const MAX_COMPARED_LINES = 4_000;
@@ -79,10 +78,9 @@ function rowsOf(kind: Row['kind'], lines: readonly string[]): Row[] {
 }
 
 function compared(old: readonly string[], lines: readonly string[]): Row[] {
-  const parts = old.length === 0 || old.length + lines.length > MAX_COMPARED_LINES ? undefined
-    : diffArrays([...old], [...lines], {maxEditLength: MAX_DIFFERENT_LINES});
-  if (parts === undefined) return [...rowsOf('removed', old), ...rowsOf('added', lines)];
-  return parts.flatMap((part) => rowsOf(part.added ? 'added' : part.removed ? 'removed' : 'same', part.value));
+  const found = old.length === 0 || old.length + lines.length > MAX_COMPARED_LINES ? null
+    : steps(old, lines, MAX_DIFFERENT_LINES);
+  return found ?? [...rowsOf('removed', old), ...rowsOf('added', lines)];
 }
 
 /** The changes with the lines around them, each with its head. */

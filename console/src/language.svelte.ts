@@ -1,6 +1,12 @@
-import {languages, type Language, type Word} from './words';
+/** The language of the page. English comes with it; another one is a file that is loaded when it is chosen. */
+import {english, type Word} from './words';
 
 const STORED = 'interlock.language';
+
+export type Language = 'en' | 'ko';
+type Sentences = typeof import('./korean');
+
+let korean: Sentences | null = null;
 
 function preferred(): Language {
   const stored = localStorage.getItem(STORED);
@@ -9,19 +15,37 @@ function preferred(): Language {
 }
 
 class Words {
-  language = $state<Language>(preferred());
+  language = $state<Language>('en');
 
   /** The sentence in the language of this reader. */
   get(word: Word): string {
-    return languages[this.language][word];
+    return this.of('page', english)[word];
   }
 
-  toggle(): void {
-    this.language = this.language === 'en' ? 'ko' : 'en';
-    localStorage.setItem(STORED, this.language);
-    document.documentElement.lang = this.language;
+  /** The sentences of a part of the page in the language of this reader. */
+  of<Part extends keyof Sentences>(part: Part, sentences: Sentences[Part]): Sentences[Part] {
+    return this.language === 'ko' && korean !== null ? korean[part] : sentences;
+  }
+
+  /** Load this reader's language. Without its file the page is in English, rather than empty. */
+  begin(): Promise<boolean> {
+    return this.#use(preferred());
+  }
+
+  async toggle(): Promise<void> {
+    if (await this.#use(this.language === 'en' ? 'ko' : 'en')) localStorage.setItem(STORED, this.language);
+  }
+
+  async #use(language: Language): Promise<boolean> {
+    try {
+      if (language === 'ko') korean ??= await import('./korean');
+    } catch {
+      return false;
+    }
+    this.language = language;
+    document.documentElement.lang = language;
+    return true;
   }
 }
 
 export const words = new Words();
-document.documentElement.lang = words.language;

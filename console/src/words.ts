@@ -1,6 +1,7 @@
-/** Every sentence of the console, in the languages that it speaks. English decides which keys there are. */
+/** The sentences that every view has, and those of one approval. English decides which there are; the others are in a file
+ * for each language. */
 
-const english = {
+export const english = {
   allow: 'Allow once',
   allowed: 'Allowed',
   access: 'Keys & devices',
@@ -69,74 +70,3 @@ const english = {
 };
 
 export type Word = keyof typeof english;
-
-const korean: Record<Word, string> = {
-  allow: '한 번 허용',
-  allowed: '허용됨',
-  access: '키와 기기',
-  agent: '에이전트',
-  audit: '감사',
-  agentSays: '에이전트의 설명',
-  answerElsewhere: '질문입니다. 터미널에서 답하세요:',
-  back: '모든 승인',
-  cannotRead: '요청의 내용이 다이제스트와 일치하지 않습니다. 허용하지 말고 신고하세요.',
-  checking: '정확한 요청을 불러오는 중…',
-  commands: '작업',
-  decidedBy: '결정한 사람',
-  decided: '결정됨',
-  deny: '거부',
-  denied: '거부됨',
-  digest: '다이제스트',
-  directory: '디렉터리',
-  empty: '기다리는 승인이 없습니다.',
-  emptyHint: '에이전트가 승인을 요청하면 바로 여기에 나타납니다.',
-  exact: '정확한 바이트',
-  expired: '시간 안에 응답이 없었습니다',
-  expiresIn: '남음',
-  files: '에이전트를 설정하거나 나중에 프로그램을 실행하는 파일을 바꿉니다.',
-  fold: '접기',
-  folded: '변경의 일부가 접혀 있습니다. 모두 펼쳐야 허용할 수 있습니다.',
-  hidden: '보이지 않거나 글의 방향을 바꾸는 문자는 <U+…>로 표시됩니다.',
-  held: '제한',
-  ways: '규칙을 저장하거나 입력 바꾸기',
-  host: '호스트',
-  key: '키',
-  keyHint: '키는 ilk_로 시작합니다. 한 번 전송되며 저장되지 않습니다.',
-  inbox: '승인',
-  language: 'English',
-  login: '로그인',
-  loginBad: '이 링크나 키는 유효하지 않습니다. 링크는 5분 동안 한 번만 쓸 수 있습니다.',
-  loginLink: '`interlock up` 또는 `interlock console`이 출력한 링크를 열거나 키를 입력하세요.',
-  logout: '로그아웃',
-  more: '아래에 내용이 더 있습니다. 허용하려면 끝까지 스크롤하세요.',
-  next: '다음 승인',
-  noAnswer: '게이트웨이가 응답하지 않았습니다. 연결되면 다시 시도하세요.',
-  noGateway: '게이트웨이와 연결되어 있지 않습니다. 다시 시도하는 중…',
-  notAllowed: '이 화면을 볼 수 있는 역할이 아닙니다.',
-  notFound: '그런 승인이 없습니다.',
-  onward: '결정한 뒤 다음 승인 열기',
-  policy: '정책',
-  reason: '이유 (선택)',
-  remembered: '저장된 규칙:',
-  request: '요청',
-  requestedBy: '요청한 사람',
-  rule: '규칙',
-  sessions: '세션',
-  settings: '설정',
-  runners: '러너',
-  superseded: '새 요청으로 대체됨',
-  time: '시간',
-  tooMany: '시도가 너무 많습니다. 잠시 기다리세요.',
-  unfold: '{0}줄 모두 보기',
-  unread: '다 읽지 않았습니다',
-  unreadHint: '또는 “다 읽지 않았습니다”를 입력하면 읽지 않고 허용할 수 있습니다:',
-  usage: '사용량',
-  void: '요청한 작업이 사라져 철회됨',
-  votes: '투표',
-  waiting: '당신을 기다립니다',
-  working: '보내는 중…',
-  yourVote: '투표가 반영되었습니다. 투표가 더 필요합니다.',
-};
-
-export const languages = {en: english, ko: korean};
-export type Language = keyof typeof languages;

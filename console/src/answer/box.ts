@@ -26,26 +26,7 @@ const english = {
   writes: 'writes only in its workspace and listed paths',
 };
 
-const korean: Record<keyof typeof english, string> = {
-  all: '네트워크 열림',
-  box: '상자 안',
-  elsewhere: '목록에 있는 경로만 쓰기 가능',
-  hidden: '작업 공간 숨김',
-  hosts: '{0} 외에는 네트워크 없음',
-  model: '모델 외에는 네트워크 없음',
-  none: '네트워크 없음',
-  noWalls: '벽 없음: Interlock의 키를 읽을 수 있음',
-  open: '쓰기 제한 없음',
-  others: '다른 곳의 쓰기는 제한 없음',
-  programs: '시작하는 프로그램마다 승인 대기',
-  read: '작업 공간 읽기 전용',
-  sockets: '다른 프로그램의 소켓 숨김',
-  socketsBut: '{0} 외에는 다른 프로그램의 소켓 숨김',
-  staged: '쓰기는 스테이징됨',
-  stagedPart: '작업 공간의 쓰기만 스테이징됨',
-  walls: '벽 안',
-  writes: '작업 공간과 목록에 있는 경로에만 쓰기',
-};
+export type BoxWord = keyof typeof english;
 
 const SPEAKERS = ['ssh-agent', 'gpg-agent', 'docker', 'dbus', 'tmux'] as const;
 const MAX_HOSTS = 4;
@@ -79,6 +60,6 @@ function writes(box: Box): string {
 }
 
 /** The words, with a value put in for {0}. */
-function say(word: keyof typeof english, value = ''): string {
-  return (words.language === 'ko' ? korean : english)[word].replace('{0}', () => value);
+function say(word: BoxWord, value = ''): string {
+  return words.of('box', english)[word].replace('{0}', () => value);
 }

@@ -20,26 +20,11 @@ const english = {
   system: 'changes the machine',
 };
 
-const korean: Record<keyof typeof english, string> = {
-  deletes: '삭제합니다',
-  elsewhere: '터미널에서도',
-  fetches: '내려받거나 디코딩한 것을 실행합니다',
-  look: '한 번 더 살펴보세요:',
-  more: '그 밖에 {0}개',
-  onlyLook: '볼 수는 있지만 투표할 수 없음',
-  posted: '채팅에서도',
-  publishes: '다른 사람이 쓰는 것을 바꿉니다',
-  rewrites: '기록을 덮어쓰거나 검사를 건너뜁니다',
-  rights: '권한을 얻거나 줍니다',
-  role: '내 역할',
-  secrets: '비밀이 있는 곳을 가리킵니다',
-  sentTo: '보낸 곳: {0}',
-  system: '기기를 바꿉니다',
-};
+export type BesideWord = keyof typeof english;
 
 /** The sentence, with a value put in for {0}. */
-export function say(word: keyof typeof english, value: string | number = ''): string {
-  return (words.language === 'ko' ? korean : english)[word].replace('{0}', () => String(value));
+export function say(word: BesideWord, value: string | number = ''): string {
+  return words.of('beside', english)[word].replace('{0}', () => String(value));
 }
 
 type Kind = 'deletes' | 'fetches' | 'publishes' | 'rewrites' | 'rights' | 'secrets' | 'system';
