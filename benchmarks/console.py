@@ -71,6 +71,16 @@ SCROLLED = """async ([to, limit_ms]) => {
 }"""
 
 
+EARLIER = """() => {
+  const found = [...document.querySelectorAll('main > button')].find((one) => one.textContent === 'Show earlier');
+  if (found === undefined) return null;
+  const height = document.body.scrollHeight;
+  found.click();
+  return height;
+}"""
+"""Ask for earlier events, and return how high the page was; null if there are none. It is one step of the page, which
+loads them of itself as well when its beginning is near the screen."""
+
 GROWN = """(before) => document.body.scrollHeight > before
   || ![...document.querySelectorAll('main > button')].some((one) => one.textContent === 'Show earlier')"""
 """Whether earlier events have come, or there are none."""
@@ -234,10 +244,7 @@ def _transcript(browser: Any, house: House) -> list[Figure]:
     address = f"{house.url.replace('127.0.0.1', 'localhost')}/console/sessions/{LONG}"
     with _page(browser, house) as (page, _):
         first = _shown(page, address, ".block")
-        earlier = page.get_by_role("button", name="Show earlier")
-        while earlier.count():
-            height = page.evaluate("document.body.scrollHeight")
-            earlier.click()
+        while (height := page.evaluate(EARLIER)) is not None:
             page.wait_for_function(GROWN, arg=height)
         page.evaluate("scrollTo(0, 0)")
         return [Figure("transcript: first screen", first, "ms", FIRST_SCREEN_MS),

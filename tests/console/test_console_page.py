@@ -157,6 +157,44 @@ def test_a_vote_without_a_connection_is_not_taken_for_one_that_counts(browser: A
         page.get_by_text("There is no connection to the gateway").wait_for(state="detached")
 
 
+@pytest.mark.req("J-2")
+def test_a_reader_of_korean_sees_no_english_first(browser: Any, house: House) -> None:
+    """The sentences are there before the first paint, and only for those who read them."""
+    context = browser.new_context(viewport=PHONE, locale="ko-KR", service_workers="block")
+    context.add_init_script("""window.painted = [];
+        new MutationObserver(() => { painted.push(document.body?.innerText ?? ''); })
+          .observe(document, {childList: true, subtree: true, characterData: true});""")
+    page = context.new_page()
+    page.goto(f"{origin(house)}/console/")
+    page.get_by_role("button", name="로그인").wait_for()
+    assert page.evaluate("document.documentElement.lang") == "ko"
+    assert not any("Log in" in text for text in page.evaluate("painted"))
+    context.close()
+
+
+@pytest.mark.req("J-2")
+def test_without_its_sentences_a_page_is_in_english(browser: Any, house: House) -> None:
+    context = browser.new_context(viewport=PHONE, service_workers="block")
+    asked_for: list[str] = []
+    context.route("**/assets/korean-*", lambda route: (asked_for.append(route.request.url), route.abort()))
+    page = context.new_page()
+    page.goto(f"{origin(house)}/console/")
+    page.get_by_role("button", name="Log in").wait_for()
+    assert asked_for == []
+    with page.expect_event("requestfailed"):
+        page.get_by_role("button", name="한국어").click()
+    page.reload()
+    page.get_by_role("button", name="Log in").wait_for()
+    assert len(asked_for) == 1
+    context.unroute("**/assets/korean-*")
+    page.get_by_role("button", name="한국어").click()
+    page.get_by_role("button", name="로그인").wait_for()
+    page.reload()
+    page.get_by_role("button", name="English").click()
+    page.get_by_role("button", name="Log in").wait_for()
+    context.close()
+
+
 @pytest.mark.req("J-5", "K-1")
 def test_who_may_only_look_is_not_offered_what_would_be_refused(browser: Any, house: House) -> None:
     approval = asked(house, "touch looked", "looked")
