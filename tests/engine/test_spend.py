@@ -9,7 +9,7 @@ import pytest
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.budget import DAY_MS, MICROS, BudgetRule, Spending
 from interlock.engine.spend import KEPT_DAYS, POTS_SHOWN, read_spending, settle, shown
-from interlock.ports.ledger import Spend, WriteBatch
+from interlock.ports.ledger import Add, WriteBatch
 from interlock.protocol.records import SpendingRecord
 
 pytestmark = pytest.mark.req("P-7")
@@ -29,7 +29,7 @@ def rule(**fields: Any) -> BudgetRule:
 @pytest.mark.anyio
 async def test_a_start_takes_up_today_and_forgets_what_was_kept_long_enough() -> None:
     ledger = MemoryLedger()
-    await ledger.commit(WriteBatch([Spend(spent(day=day, dollars=1)) for day in
+    await ledger.commit(WriteBatch([Add(spent(day=day, dollars=1)) for day in
                                     (TODAY, TODAY - 1, TODAY - KEPT_DAYS, TODAY - KEPT_DAYS - 1)]))
     spending = await read_spending(ledger, NOON)
     assert [(record.day, record.spent_micros) for record in spending.records()] == [(TODAY, MICROS)]
@@ -39,18 +39,18 @@ async def test_a_start_takes_up_today_and_forgets_what_was_kept_long_enough() ->
 
 def test_other_lanes_look_again_when_a_pot_is_used_up_and_when_it_is_raised() -> None:
     spending, budgets = Spending(), [rule()]
-    assert settle(spending, budgets, [Spend(spent(1.5))]) == set()
-    assert settle(spending, budgets, [Spend(spent(0.5))]) == {"acme"}, "the limit is reached"
-    assert settle(spending, budgets, [Spend(spent(0.5))]) == set(), "it was reached before"
-    assert settle(spending, budgets, [Spend(spent(raised=3))]) == {"acme"}
-    assert settle(spending, budgets, [Spend(spent(1.0))]) == set()
-    assert settle(spending, budgets, [Spend(spent(1.5))]) == {"acme"}, "the raised limit is reached"
+    assert settle(spending, budgets, [Add(spent(1.5))]) == set()
+    assert settle(spending, budgets, [Add(spent(0.5))]) == {"acme"}, "the limit is reached"
+    assert settle(spending, budgets, [Add(spent(0.5))]) == set(), "it was reached before"
+    assert settle(spending, budgets, [Add(spent(raised=3))]) == {"acme"}
+    assert settle(spending, budgets, [Add(spent(1.0))]) == set()
+    assert settle(spending, budgets, [Add(spent(1.5))]) == {"acme"}, "the raised limit is reached"
 
 
 def test_each_pot_has_its_own_limit_and_unknown_budgets_are_counted_without_one() -> None:
     spending, budgets = Spending(), [rule(each="agent"), rule(name="tokens", usd_per_day=None, tokens_per_turn=1)]
-    writes = [Spend(spent(1.5, scope="a")), Spend(spent(1.5, scope="b")), Spend(spent(9, budget="gone")),
-              Spend(spent(9, budget="tokens")), Spend(spent(9, tenant_id="other", scope="a"))]
+    writes = [Add(spent(1.5, scope="a")), Add(spent(1.5, scope="b")), Add(spent(9, budget="gone")),
+              Add(spent(9, budget="tokens")), Add(spent(9, tenant_id="other", scope="a"))]
     assert settle(spending, budgets, writes) == {"other"}
     assert len(spending.records()) == 5
 
