@@ -44,7 +44,7 @@ function plain(name: string): string {
 }
 
 /** The words of a command's prompt. */
-function prompt(payload: Record<string, unknown> | null): string {
+export function prompt(payload: Record<string, unknown> | null): string {
   const messages = Array.isArray(payload?.messages) ? payload.messages as unknown[] : [];
   return messages.flatMap((message) => {
     const content = members(message)?.content;

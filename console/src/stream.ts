@@ -98,11 +98,23 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
     void open();
   }
 
+  /** A socket does not close while its network is gone, and may be of use no more when there is one: open another at
+   * once. To a gateway on this very machine that succeeds. */
+  function renew(): void {
+    if (socket?.readyState !== WebSocket.OPEN) return;
+    socket.onclose = socket.onmessage = null;
+    socket.close();
+    socket = null;
+    void open();
+  }
+
   void open();
   addEventListener('online', soon);
+  addEventListener('offline', renew);
   return () => {
     stopped = true;
     removeEventListener('online', soon);
+    removeEventListener('offline', renew);
     leave();
     socket?.close();
     socket = null;

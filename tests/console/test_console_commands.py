@@ -24,6 +24,7 @@ def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: 
         page.get_by_role("link", name="Tasks").click()
         page.locator(f"a[href='/console/commands/{command}']").click()
         page.get_by_text("Waits for approval", exact=True).wait_for()
+        assert page.get_by_role("blockquote").inner_text() == "true timeline"
         assert steps(page)[:3] == ["Submitted", "Sent to the runner", "Running"]
         interlock(house, "approve", approval, "--yes")
         page.get_by_role("heading", name="Succeeded: shell").wait_for()

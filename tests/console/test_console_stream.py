@@ -13,6 +13,12 @@ from tests.console.pages import origin, page_of
 from tests.console.payloads import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
+NO_CONNECTION = "There is no connection to the gateway"
+NUMBERED = f"""count => {{
+    const found = (({SHOWN}).match(/\\d+/g) ?? []).map(Number);
+    return found.length === count && found.every((one, at) => one === at);
+}}"""
+"""Whether so many pieces are shown, each once and in order, as Markdown or not."""
 LONG = "".join(pieces(3_000))
 """More than is read as Markdown."""
 
@@ -64,6 +70,29 @@ def test_a_piece_is_shown_once_and_a_gap_is_marked_once(browser: Any, house: Hou
         send(runner, session, ["ten"], 35)
         page.wait_for_function(f"() => ({SHOWN}).includes('ten')")
         assert page.evaluate(SHOWN).strip() == "one 😀 two three …nine ten"
+
+
+def test_a_network_that_is_cut_in_mid_stream_costs_no_text(browser: Any, house: House, runner: ScriptedRunner) -> None:
+    """A page goes on behind its last event: what was sent meanwhile is shown once, at its place."""
+    session = runner.open()
+    texts = pieces(900)
+    with page_of(browser, house) as page:
+        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+        page.locator(".block").first.wait_for()
+        offset = 0
+        for cut in range(3):
+            before, meanwhile = texts[cut * 300:cut * 300 + 100], texts[cut * 300 + 100:cut * 300 + 300]
+            send(runner, session, before, offset)
+            offset += len("".join(before))
+            page.wait_for_function(NUMBERED, arg=cut * 300 + 100)
+            send(runner, session, meanwhile[:50], offset)
+            page.context.set_offline(True)
+            page.get_by_text(NO_CONNECTION).wait_for()
+            send(runner, session, meanwhile[50:], offset + len("".join(meanwhile[:50])))
+            offset += len("".join(meanwhile))
+            page.context.set_offline(False)
+            page.wait_for_function(NUMBERED, arg=cut * 300 + 300)
+            page.get_by_text(NO_CONNECTION).wait_for(state="detached")
 
 
 def test_thoughts_are_folded_and_what_is_hostile_in_them_is_text(browser: Any, house: House, runner: ScriptedRunner
