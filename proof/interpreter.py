@@ -15,12 +15,16 @@ from functools import cache
 WRITES_NONE = "PYTHONDONTWRITEBYTECODE"
 
 
-@cache
 def environment() -> dict[str, str]:
-    """The environment of a part. Its bytecode is in a directory of this process, if it would be nowhere."""
+    """Return the environment of a part: this process's now, with a place for bytecode if it writes none."""
     variables = dict(os.environ)
     if variables.pop(WRITES_NONE, ""):
-        place = tempfile.mkdtemp(prefix="interlock-bytecode-")
-        atexit.register(shutil.rmtree, place, ignore_errors=True)
-        variables["PYTHONPYCACHEPREFIX"] = place
+        variables["PYTHONPYCACHEPREFIX"] = _bytecode_place()
     return variables
+
+
+@cache
+def _bytecode_place() -> str:
+    place = tempfile.mkdtemp(prefix="interlock-bytecode-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
