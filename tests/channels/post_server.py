@@ -29,14 +29,13 @@ class PostServer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        except asyncio.IncompleteReadError as closed:
-            # A sender that is cancelled after it connected has sent nothing; half a request is a defect of the sender.
+            headers = {name.lower(): value.strip() for name, _, value in
+                       (line.partition(":") for line in head[1:] if line)}
+            body = await reader.readexactly(int(headers.get("content-length", "0")))
+        except asyncio.IncompleteReadError:
+            # A sender that is cancelled leaves a request that never came whole: there is nothing to answer.
             writer.close()
-            if closed.partial:
-                raise
             return
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-        body = await reader.readexactly(int(headers.get("content-length", "0")))
         self.got.append(Posted(head[0].rsplit(" ", 1)[0], headers, body))
         more = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         writer.write(f"HTTP/1.1 {self.status} X\r\n{more}content-length: 2\r\nconnection: close\r\n\r\n{{}}".encode())
