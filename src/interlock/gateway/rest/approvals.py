@@ -94,18 +94,25 @@ async def voted_bytes(call: ApiRequest) -> ASGIApp:
         "Content-Security-Policy": "sandbox"}, BINARY.encode())
 
 
-async def vote(call: ApiRequest) -> ASGIApp:
-    """POST /approvals/{id}/grants."""
+def _remember(call: ApiRequest) -> Callable[[Approval], IdempotencyRecord]:
+    """Return what keeps the answer to a change of the approval in the path, for the same request again (M-2)."""
     memory = call.memory
     assert memory is not None
-    approval_id = call.path["approval_id"]
+    headers = {"Location": f"/v1/approvals/{call.path['approval_id']}"}
+    return lambda approval: memory.keep(200, encode(approval), headers, approval.command_id)
 
-    def remember(approval: Approval) -> IdempotencyRecord:
-        return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
 
-    approval = await call.front.desk.vote(call.principal, approval_id, call.body, remember, call.ahead)
-    answer = memory.record or remember(approval)
-    return raw_answer(answer.body, answer.status, answer.headers)
+def _answer(call: ApiRequest, approval: Approval) -> ASGIApp:
+    """Answer with what the change has kept; one that changed nothing is kept now."""
+    assert call.memory is not None
+    kept = call.memory.record or _remember(call)(approval)
+    return raw_answer(kept.body, kept.status, kept.headers)
+
+
+async def vote(call: ApiRequest) -> ASGIApp:
+    """POST /approvals/{id}/grants."""
+    return _answer(call, await call.front.desk.vote(
+        call.principal, call.path["approval_id"], call.body, _remember(call), call.ahead))
 
 
 def ballot(call: ApiRequest) -> Awaitable[StoredBallot]:
@@ -115,44 +122,20 @@ def ballot(call: ApiRequest) -> Awaitable[StoredBallot]:
 
 async def answer(call: ApiRequest) -> ASGIApp:
     """POST /approvals/{id}/answers."""
-    memory = call.memory
-    assert memory is not None
-    approval_id = call.path["approval_id"]
-
-    def remember(approval: Approval) -> IdempotencyRecord:
-        return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
-
-    approval = await call.front.desk.answer(call.principal, approval_id, call.body.text, remember, call.ahead)
-    said = memory.record or remember(approval)
-    return raw_answer(said.body, said.status, said.headers)
+    return _answer(call, await call.front.desk.answer(
+        call.principal, call.path["approval_id"], call.body.text, _remember(call), call.ahead))
 
 
 async def withdraw(call: ApiRequest) -> ASGIApp:
     """POST /approvals/{id}/withdrawals."""
-    memory = call.memory
-    assert memory is not None
-    approval_id = call.path["approval_id"]
-
-    def remember(approval: Approval) -> IdempotencyRecord:
-        return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
-
-    await call.front.desk.withdraw(call.principal, approval_id, remember, call.ahead)
-    assert memory.record is not None
-    return raw_answer(memory.record.body, memory.record.status, memory.record.headers)
+    return _answer(call, await call.front.desk.withdraw(
+        call.principal, call.path["approval_id"], _remember(call), call.ahead))
 
 
 async def report_cards(call: ApiRequest) -> ASGIApp:
     """POST /approvals/{id}/cards."""
-    memory = call.memory
-    assert memory is not None
-    approval_id = call.path["approval_id"]
-
-    def remember(approval: Approval) -> IdempotencyRecord:
-        return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
-
-    approval = await call.front.desk.report_cards(call.principal, approval_id, call.body, remember, call.ahead)
-    answer = memory.record or remember(approval)
-    return raw_answer(answer.body, answer.status, answer.headers)
+    return _answer(call, await call.front.desk.report_cards(
+        call.principal, call.path["approval_id"], call.body, _remember(call), call.ahead))
 
 
 async def proposal(call: ApiRequest) -> ASGIApp:
