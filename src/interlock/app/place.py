@@ -66,7 +66,7 @@ class SteadyClock:
 
     Deadlines are instants in the ledger. Were these the wall clock's, a clock that is set an hour forward would
     time out what has just begun, and one that is set back would let it run an hour longer. So the line begins at
-    the wall's time and goes on with the time since the boot, also over a restart of the gateway: the file keeps
+    the wall's time and continues with the time since the boot, also over a restart of the gateway: the file keeps
     where it lay in this boot. After another boot it begins at the wall's time again; a wall that is more than a day
     away is believed at once, since a clock that was never set says nothing.
     """

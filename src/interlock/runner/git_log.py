@@ -16,7 +16,7 @@ _SECONDS = re.compile(r"[0-9]{1,10}")
 
 def read_commits(printed: bytes) -> list[ChangedCommit]:
     """Read commits, each as its id, its moment in seconds, its author and its subject, a line each, and a NUL between
-    two of them. What is no such commit is left out."""
+    two of them. What is not such a commit is left out."""
     found = (one.decode("utf-8", "replace").strip("\n").split("\n", 3) for one in printed.split(b"\0"))
     return [ChangedCommit(commit=parts[0], at=iso(int(parts[1]) * 1000) if _SECONDS.fullmatch(parts[1]) else None,
                           author=_cut(parts[2], AUTHOR_CHARS), subject=_cut(parts[3], SUBJECT_CHARS))

@@ -194,7 +194,7 @@ class WorkspaceReader:
             files=report.files)
 
     async def _since(self, place: GitPlace, walls: Walls, start: str | None) -> _Since:
-        """Find what to compare with: the commit at the session's start, if the present one goes on from it; else where
+        """Find what to compare with: the commit at the session's start, if the present one descends from it; else where
         the two part; else the present one."""
         head = place.repository.commit
         if start is None or head is None or start == head:

@@ -70,7 +70,7 @@ async def migrate(connection: PostgresConnection, dsn: str, *, may: bool = True)
 
 
 async def _make_missing_tables(connection: PostgresConnection, dsn: str, *, may: bool) -> None:
-    """Make the tables of entities that no migration has made. A program that does not know them goes on beside them."""
+    """Make the tables of entities that no migration has made. A program that does not know them works beside them."""
     for entity in await entities.missing_tables(connection):
         if not may:
             raise WrongSchema(f"The ledger at {shown(dsn)} has no table {entity.table}: start a gateway of this "
