@@ -18,6 +18,7 @@ CALL, RESULT = 1_595, 1_605
 STRETCH, WHOLE = 50, 400
 PRESSES = 200
 SETTLED = 20
+STEPS = 5
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 WATCHED = """(name) => {
   const row = [...document.querySelectorAll('.blocks code')].find((one) => one.textContent === name);
@@ -127,6 +128,28 @@ def test_what_grows_late_keeps_a_reader_at_the_end_and_no_other_reader(page: Any
     before = page.evaluate("scrollY")
     page.evaluate(grow)
     page.evaluate(TWO_FRAMES)
+    assert page.evaluate("scrollY") == before
+
+
+def test_who_goes_up_slowly_while_text_arrives_leaves_the_end(page: Any) -> None:
+    page.evaluate("""() => {
+      const panel = document.createElement('div');
+      document.querySelector('.blocks').after(panel);
+      window.grown_px = 0;
+      const grow = () => {
+        window.grown_px += 2;
+        panel.style.height = `${window.grown_px}px`;
+        requestAnimationFrame(grow);
+      };
+      grow();
+    }""")
+    page.wait_for_function("() => window.grown_px > 100 && innerHeight + scrollY >= document.body.scrollHeight - 4")
+    for _ in range(STEPS):
+        page.evaluate("scrollBy(0, -8)")
+        page.evaluate(TWO_FRAMES)
+    page.get_by_role("button", name="Newest").wait_for()
+    before = page.evaluate("scrollY")
+    page.wait_for_function("(px) => window.grown_px > px", arg=page.evaluate("window.grown_px") + 100)
     assert page.evaluate("scrollY") == before
 
 

@@ -94,3 +94,14 @@ def test_what_the_page_holds_is_bounded_from_the_first_entry_to_the_last(page: A
     assert found["rows"] > found["steps"] // 2, "entries were on the screen"
     assert found["most"] <= ENTRIES // STRETCH + NEAR_ELEMENTS
     assert (found["last"], found["back"], found["blank"]) == (ENTRIES, 0, 0)
+
+
+def test_a_jump_to_either_end_shows_that_end_and_what_arrives_there(page: Any) -> None:
+    page.evaluate("scrollTo(0, 0)")
+    page.get_by_text("N1", exact=True).wait_for()
+    page.get_by_role("button", name="Newest").click()
+    page.get_by_text(f"N{ENTRIES}", exact=True).wait_for()
+    page.wait_for_function("() => innerHeight + scrollY >= document.body.scrollHeight - 160")
+    page.evaluate("scrollTo(0, 0)")
+    page.get_by_text("N1", exact=True).wait_for()
+    assert page.evaluate("document.querySelectorAll('*').length") <= ENTRIES // STRETCH + NEAR_ELEMENTS
