@@ -1,9 +1,13 @@
-/** Streams of the API over one WebSocket of this tab: each goes on behind its last event after a lost connection. */
+/** Streams of the API over one WebSocket of this tab: after a lost connection each continues behind its last event. */
 import {post, Refused} from './api';
 import type {components} from './api.generated';
 
 const RETRY_FIRST_MS = 500;
 const RETRY_MOST_MS = 10_000;
+/** Three of the gateway's heartbeats: a connection that brings no message for so long is lost, although nothing has closed
+ * it, and so is one that does not open. */
+const SILENCE_MOST_MS = 45_000;
+const SILENCE_CHECK_MS = 5_000;
 
 interface Subscription {
   path: string;
@@ -58,26 +62,38 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
   let stopped = false;
   let retry_ms = RETRY_FIRST_MS;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let attempt = 0;
+  let received_ms = performance.now();
   const leave = subscribe('/v1/events', '', changed);
+  const check = setInterval(() => {
+    if (timer === undefined && performance.now() - received_ms > SILENCE_MOST_MS) again();
+  }, SILENCE_CHECK_MS);
 
   async function open(): Promise<void> {
     if (stopped) return;
+    const mine = attempt += 1;
+    received_ms = performance.now();
     try {
       const {ticket} = await (await post('/v1/stream-tickets', {path: '/v1/stream'})).json() as
         components['schemas']['StreamTicket'];
-      if (stopped) return;
+      if (stopped || mine !== attempt) return;
       const url = new URL(`/v1/stream?ticket=${encodeURIComponent(ticket)}`, location.href);
       url.protocol = url.protocol.replace('http', 'ws');
       const opened = socket = new WebSocket(url);
       opened.onopen = () => {
+        received_ms = performance.now();
         retry_ms = RETRY_FIRST_MS;
         for (const ref of subscriptions.keys()) begin(ref);
         online(true);
         changed();
       };
-      opened.onmessage = (message) => { receive(String(message.data)); };
+      opened.onmessage = (message) => {
+        received_ms = performance.now();
+        receive(String(message.data));
+      };
       opened.onclose = again;
     } catch (error) {
+      if (mine !== attempt) return;
       if (error instanceof Refused && error.status === 401) changed();
       else again();
     }
@@ -85,6 +101,7 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
 
   function again(): void {
     if (stopped) return;
+    abandon();
     online(false);
     timer = setTimeout(soon, retry_ms * (0.5 + Math.random()));
     retry_ms = Math.min(retry_ms * 2, RETRY_MOST_MS);
@@ -98,13 +115,20 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
     void open();
   }
 
+  /** Ignore whatever the present attempt or its socket still brings. */
+  function abandon(): void {
+    attempt += 1;
+    if (socket === null) return;
+    socket.onopen = socket.onclose = socket.onmessage = null;
+    socket.close();
+    socket = null;
+  }
+
   /** A socket does not close while its network is gone, and may be of use no more when there is one: open another at
    * once. To a gateway on this very machine that succeeds. */
   function renew(): void {
     if (socket?.readyState !== WebSocket.OPEN) return;
-    socket.onclose = socket.onmessage = null;
-    socket.close();
-    socket = null;
+    abandon();
     void open();
   }
 
@@ -115,8 +139,8 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
     stopped = true;
     removeEventListener('online', soon);
     removeEventListener('offline', renew);
+    clearInterval(check);
     leave();
-    socket?.close();
-    socket = null;
+    abandon();
   };
 }

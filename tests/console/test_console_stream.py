@@ -14,6 +14,8 @@ from tests.console.payloads import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
 NO_CONNECTION = "There is no connection to the gateway"
+SILENCE_MS, RETRY_MS = 45_000, 1_000
+"""Of the page: after so much silence a connection is lost, and after at most this another is opened."""
 NUMBERED = f"""count => {{
     const found = (({SHOWN}).match(/\\d+/g) ?? []).map(Number);
     return found.length === count && found.every((one, at) => one === at);
@@ -93,6 +95,31 @@ def test_a_network_that_is_cut_in_mid_stream_costs_no_text(browser: Any, house: 
             page.context.set_offline(False)
             page.wait_for_function(NUMBERED, arg=cut * 300 + 300)
             page.get_by_text(NO_CONNECTION).wait_for(state="detached")
+
+
+def test_a_connection_that_brings_nothing_is_noticed_and_replaced(browser: Any, house: House) -> None:
+    """Nothing closes a socket whose network is gone, or whose peer forgot it; three heartbeats without a message do."""
+    passed: list[bool] = []
+
+    def relay(page_side: Any) -> None:
+        """Pass on what the page sends; of the first socket nothing comes back."""
+        gateway_side = page_side.connect_to_server()
+        passed.append(bool(passed))
+        answers = passed[-1]
+        gateway_side.on_message(lambda message: page_side.send(message) if answers else None)
+
+    with page_of(browser, house) as page:
+        page.route_web_socket("**/v1/stream?*", relay)
+        page.clock.install()
+        page.goto(f"{origin(house)}/console/")
+        house.until(lambda: bool(page.evaluate("1") and passed))
+        page.clock.run_for(SILENCE_MS // 2)
+        assert page.get_by_text(NO_CONNECTION).count() == 0
+        page.clock.run_for(SILENCE_MS)
+        page.get_by_text(NO_CONNECTION).wait_for()
+        page.clock.run_for(RETRY_MS)
+        page.get_by_text(NO_CONNECTION).wait_for(state="detached")
+        assert passed == [False, True]
 
 
 def test_thoughts_are_folded_and_what_is_hostile_in_them_is_text(browser: Any, house: House, runner: ScriptedRunner

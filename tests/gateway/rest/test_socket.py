@@ -18,7 +18,7 @@ from interlock.gateway.rest.streams import KEEP_ALIVE, event
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor
-from small_gateway.running import Gateway
+from small_gateway.running import Gateway, running
 
 pytestmark = pytest.mark.anyio
 OWNER = Principal(tenant_id="default", actor=Actor(type="user", id="owner"), role="owner", key_id="k")
@@ -165,6 +165,20 @@ async def test_a_reader_that_takes_nothing_is_closed_and_told_to_resume(monkeypa
 
 
 @pytest.mark.req("S-1")
+@pytest.mark.req("S-2", "J-4")
+async def test_a_quiet_stream_sends_a_message_without_events_at_each_heartbeat() -> None:
+    """A page sees no pings of its socket: it takes one that brings nothing for lost."""
+    async with running(0.01) as gateway, socket(gateway) as there:
+        await ask(there, ref="feed", path="/v1/events")
+        for _ in range(3):
+            assert await heard(there) == {"ref": "feed", "events": []}
+        await gateway.desk.feed(b'{"event":"command"}')
+        found: list[dict[str, Any]] = []
+        while not found:
+            found = (await heard(there))["events"]
+        assert found[0]["data"] == {"event": "command"}
+
+
 def test_an_event_is_written_as_json_with_its_data_as_they_are() -> None:
     assert as_json(event("state", b'{"a": 1}', "c1")) == b'{"id":"c1","event":"state","data":{"a": 1}}'
     assert as_json(event("delta", b'{\n"a":1}')) == b'{"event":"delta","data":{\n"a":1}}'

@@ -3,8 +3,9 @@
 A reader sends `{"op": "subscribe", "ref": "a", "path": "/v1/commands/ID/status", "since": CURSOR}` for any path that
 answers with server-sent events, and `{"op": "unsubscribe", "ref": "a"}`. It is sent `{"ref": "a", "events": [{"event",
 "id", "data"}, …]}`, one message for each burst, whose ids and data are those of the server-sent events, byte for byte;
-and at the end of a stream `{"ref": "a", "end": "over" | "behind" | "stopping" | "unsubscribed"}`, or `{"ref": "a",
-"problem": {…}}` where it cannot begin.
+one without events every 15 s, so that a page, which sees no pings, notices a connection that is lost; and at the end of
+a stream `{"ref": "a", "end": "over" | "behind" | "stopping" | "unsubscribed"}`, or `{"ref": "a", "problem": {…}}` if it
+cannot begin.
 """
 
 from __future__ import annotations
@@ -169,8 +170,7 @@ class Socket:
         try:
             async for parts in stream.bursts():
                 events = [written for part in parts if (written := as_json(part)) is not None]
-                if events:
-                    await self._write(lead + b",".join(events) + b"]}")
+                await self._write(lead + b",".join(events) + b"]}")
             ended = stream.ended_by_gateway
         except Behind:
             return "behind"
