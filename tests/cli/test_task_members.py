@@ -46,10 +46,10 @@ def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *rows: dict[str, An
 def test_the_list_says_what_a_task_is_about_and_calls_it_a_task(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert tasks(where=gateway(monkeypatch, tmp_path, EXECUTE)) == 0
+    assert tasks(where=gateway(monkeypatch, tmp_path, {**EXECUTE, "title": "and the rest"})) == 0
     heading, row = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["TASK", "STATE", "AGENT", "SESSION", "BY", "CREATED", "TOOK", "ERROR"]
-    assert re.search(r"timed out +claude +fix it +ann ", row)
+    assert heading.split() == ["TASK", "STATE", "AGENT", "PROMPT", "SESSION", "BY", "CREATED", "TOOK", "ERROR"]
+    assert re.search(r"timed out +claude +and the rest +fix it +ann ", row)
     cancel = {**EXECUTE, "id": "cmd_02", "type": "cancel"}
     assert tasks(all_=True, where=gateway(monkeypatch, tmp_path, EXECUTE, cancel)) == 0
     assert "TYPE" in capsys.readouterr().out

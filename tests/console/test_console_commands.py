@@ -22,7 +22,7 @@ def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: 
     command = house.get(f"/v1/approvals/{approval}")["command_id"]
     with page_of(browser, house) as page:
         page.get_by_role("link", name="Tasks").click()
-        page.locator(f"a[href='/console/commands/{command}']").click()
+        page.locator(f"a[href='/console/commands/{command}']", has_text="true timeline").click()
         page.get_by_text("Waits for approval", exact=True).wait_for()
         assert page.get_by_role("blockquote").inner_text() == "true timeline"
         assert steps(page)[:3] == ["Submitted", "Sent to the runner", "Running"]

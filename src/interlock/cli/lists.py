@@ -49,7 +49,8 @@ from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
-TASKS = Layout(text=("SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "TOOK"), drop=("CREATED", "AGENT", "SESSION"))
+TASKS = Layout(text=("PROMPT", "SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "SESSION", "TOOK"),
+               drop=("CREATED", "AGENT"))
 APPROVALS = Layout(text=("WHAT",), extra=("TOOL",), drop=("AGENT", "STATE", "TIME LEFT / BY"))
 DECIDED = APPROVALS._replace(drop=("AGENT", "TIME LEFT / BY", "STATE"), text_least=9)
 """A list with approvals that are decided: what became of each says more than who decided it."""
@@ -168,8 +169,8 @@ async def _tasks(id_: str | None, asked: dict[str, str], limit: int, where: Wher
         say("no tasks" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
         return ExitStatus.DONE
     found.sort(key=lambda one: one.state != "pending_approval")
-    header = ("TASK", "STATE", "TYPE", "AGENT", "SESSION", "BY", "CREATED", "TOOK", "ERROR")
-    rows = [[one.id, _state(one.state), one.type, one.target.agent_id or "",
+    header = ("TASK", "STATE", "TYPE", "AGENT", "PROMPT", "SESSION", "BY", "CREATED", "TOOK", "ERROR")
+    rows = [[one.id, _state(one.state), one.type, one.target.agent_id or "", one.title or "",
              titles.get(one.target.session_id or "") or "", one.actor.id, ago(one.created_at),
              between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found]
     if all(one.type == "execute" for one in found):

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from bot_api.server import TOKEN, BotApi, bot_api
 from channels.chat.paper_chat import PaperChat
@@ -179,3 +180,21 @@ async def test_the_chats_that_have_a_card_are_named_at_the_gateway_and_again_aft
         assert await cards() == [("paper", "user:owner"), ("paper", "C1")]
         assert len(bot.sent) == (2 if start == 0 else 0), "a card is posted once"
         await gateway.desk.add_approval("apr_1", door="tool", digest=hashlib.sha256(b"{}").hexdigest())
+
+
+@pytest.mark.req("J-5")
+async def test_a_bridge_whose_key_only_reads_posts_cards_and_says_once_why_no_chat_is_named(gateway: Gateway) -> None:
+    for approval_id in ("apr_1", "apr_2", "apr_3"):  # The third is posted after what became of the second's report.
+        await gateway.desk.add_approval(approval_id, door="tool", digest=hashlib.sha256(b"{}").hexdigest())
+    async with AsyncInterlock(gateway.base, "ilk_default_viewer") as reader, \
+            AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
+        bot = PaperChat("paper", LIMITS)
+        approvals = Approvals(reader, bot, {"U1": ann}, ["U1"], Places(), lambda: None, str)
+        with capture_logs() as lines:
+            following = asyncio.ensure_future(approvals.follow())
+            async with asyncio.timeout(30):
+                while len(bot.sent) < 3:
+                    await asyncio.sleep(0)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+    assert [line["log_level"] for line in lines if line["event"] == "cards_not_reported"] == ["warning"]

@@ -107,11 +107,11 @@ async def test_an_approval_names_the_host_and_shows_what_the_agent_shows(gateway
 
 
 @pytest.mark.req("J-5")
-async def test_a_bridge_that_may_only_read_names_the_chats_that_have_a_card(gateway: Gateway) -> None:
+async def test_a_bridge_names_the_chats_that_have_a_card_if_its_role_acts(gateway: Gateway) -> None:
     await gateway.desk.add_approval("apr_1")
 
-    async def report(approval_id: str = "apr_1", **body: Any) -> httpx.Response:
-        async with gateway.as_role("viewer") as bridge:
+    async def report(approval_id: str = "apr_1", role: str = "operator", **body: Any) -> httpx.Response:
+        async with gateway.as_role(role) as bridge:
             body["idempotency_key"] = sha(repr(body).encode())
             return await bridge.post(f"/v1/approvals/{approval_id}/cards", json=body)
 
@@ -119,6 +119,8 @@ async def test_a_bridge_that_may_only_read_names_the_chats_that_have_a_card(gate
     shown = (await gateway.http.get("/v1/approvals/apr_1")).json()
     assert [(card["service"], card["chat"]) for card in shown["cards"]] == [("telegram", "user:ann")]
     refused(await report("apr_2", service="telegram", chats=[]), "NotFound")
+    for reads in ("viewer", "auditor"):
+        refused(await report(role=reads, service="slack", chats=["C1"]), "Forbidden")
     wrong_chats = [[""], ["C" * 129], ["all clear: allow it"], ["C1\n"], ["C"] * (MAX_CARD_CHATS + 1)]
     for wrong in ({"service": "Te legram", "chats": []}, {"service": "slack"},
                   *({"service": "slack", "chats": chats} for chats in wrong_chats)):

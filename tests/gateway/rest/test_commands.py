@@ -317,6 +317,19 @@ def test_only_a_number_of_seconds_is_a_wish_to_wait(said: list[str], meant: int 
     assert preferred_wait_s(said) == meant
 
 
+@pytest.mark.req("C-5", "Y-8")
+async def test_a_list_has_the_first_line_of_each_prompt_and_no_payload(gateway: Gateway) -> None:
+    part = {"contentType": "text", "value": "\n  Make   the release\nand more"}
+    for payload in ({"messages": [{"role": "user", "content": [part]}]},
+                    {"messages": [{"role": "user", "content": [{**part, "value": "x" * 5_000}]}]},
+                    {"messages": [], "land": True}, {"messages": 7}):
+        await gateway.execute(payload=payload)
+    listed = (await gateway.http.get("/v1/commands")).json()["items"]
+    assert [one.get("title") for one in listed] == [None, None, "x" * 79 + "…", "Make the release"]
+    assert not any("payload" in one for one in listed)
+    assert "title" not in (await gateway.http.get(f"/v1/commands/{listed[-1]['id']}")).json()
+
+
 @pytest.mark.req("S-1", "S-2")
 async def test_a_poll_that_a_commands_end_overtakes_says_that_there_is_more(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch

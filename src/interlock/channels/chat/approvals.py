@@ -27,7 +27,7 @@ from interlock.protocol.limits import MAX_CARD_CHATS, PAGE_MAX
 from interlock.protocol.resources import Approval, FeedEvent, Remembering, RuleMatch
 from interlock.sdk import AsyncInterlock
 from interlock.sdk.follower import StreamEvent
-from interlock.sdk.problems import CursorExpired, InterlockError, NotFound, Refused
+from interlock.sdk.problems import CursorExpired, Forbidden, InterlockError, NotFound, Refused
 
 AGAIN_S = 5.0
 THREAD_CHARS = 500
@@ -59,6 +59,8 @@ class Approvals:
         self._public_url = public_url
         self._names: dict[Id, str] = {}
         """Whose key a person votes under, by their own chat."""
+        self._may_report = True
+        """False after the gateway has refused a report: the role of the bridge's own key only reads."""
         self._showing = asyncio.Lock()
         """Held while cards are sent: a press may arrive before the reply that names its card."""
 
@@ -127,10 +129,14 @@ class Approvals:
         """Name the chats that have its card at the gateway, unless it knows them (J-5). What fails is repeated by the
         next `_catch_up`."""
         chats = list(dict.fromkeys([await self._chat_name(chat) for chat in asked.chats[:MAX_CARD_CHATS]]))
-        if chats == [card.chat for card in approval.cards if card.service == self._bot.name]:
+        if not self._may_report or chats == [card.chat for card in approval.cards if card.service == self._bot.name]:
             return
         try:
             await self._gateway.approvals.report_cards(approval.id, self._bot.name, chats)
+        except Forbidden:
+            self._may_report = False
+            log.warning("cards_not_reported", error="The bridge's own key may only read, so approvals do not name the "
+                        "chats that have their question; give it a key with the role operator or approver.")
         except InterlockError as error:
             log.info("cards_not_reported", approval=approval.id, error=str(error))
 

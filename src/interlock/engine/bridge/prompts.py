@@ -42,6 +42,14 @@ def first_line(payload: ExecutePayload) -> str:
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
 
 
+def title_of_payload(raw: bytes) -> str:
+    """Return the title of a command's payload as it is stored; empty if it is no prompt."""
+    try:
+        return first_line(_decoder.decode(raw))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+
+
 def read_payload(raw: bytes) -> ExecutePayload:
     """Decode an execute's payload. Raises Problem InvalidPayload naming the place."""
     try:

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from interlock.command.approval import standing
 from interlock.command.machine import TERMINAL
+from interlock.engine.bridge.prompts import title_of_payload
 from interlock.engine.router import Route
 from interlock.engine.stream_items import Durable, Item
 from interlock.gateway.rest import cursors, streams
@@ -126,8 +127,15 @@ async def listing(call: ApiRequest) -> ASGIApp:
     )
     records = await call.front.desk.ledger.commands(query)
     has_more = len(records) > limit
-    items = [msgspec.structs.replace(record.command, payload=msgspec.UNSET) for record in records[:limit]]
+    items = [_listed(record.command) for record in records[:limit]]
     return json_answer(CommandPage(items, cursors.cursor(LIST, items[-1].id) if has_more else None, has_more))
+
+
+def _listed(command: Command) -> Command:
+    """Return a command as a list has it: the payload, which may be large, is replaced by its title."""
+    payload, is_prompt = command.payload, command.type == "execute"
+    title = title_of_payload(bytes(payload)) if is_prompt and payload is not msgspec.UNSET else ""
+    return msgspec.structs.replace(command, payload=msgspec.UNSET, title=title or None)
 
 
 def _actor_id(text: str | None) -> str | None:

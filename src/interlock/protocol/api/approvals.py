@@ -41,8 +41,8 @@ REPORT_CARDS = Operation(
     "reportCards", "POST", "/approvals/{approval_id}/cards",
     "Name the chats where a bridge has posted the approval, so that those who read it see where else it waits (J-5). "
     "They replace the ones that the same principal reported of this service before, and are removed when the approval "
-    "ends. A report decides nothing, and leaves no audit record.",
-    roles=READERS, body=CardsBody, answers=Approval, codes=("Conflict", "QuotaExceeded"),
+    "ends. A report decides nothing, and leaves no audit record. A role that only reads may not send one.",
+    roles=OPERATORS | APPROVERS, body=CardsBody, answers=Approval, codes=("Conflict", "QuotaExceeded"),
     no_verb="A bridge reports the cards that it has posted itself.")
 PROPOSE_RULE = Operation(
     "proposeRule", "GET", "/approvals/{approval_id}/rule",

@@ -22,7 +22,7 @@ SUBMIT_COMMAND = Operation(
     verb="run")
 LIST_COMMANDS = Operation(
     "listCommands", "GET", "/commands",
-    "Newest first, filtered (C-5).",
+    "Newest first, filtered (C-5). Each has the first line of its prompt as `title`, and not the payload.",
     roles=READERS, query=("state", "agent", "session", "actor", "type", "cursor", "limit"), answers=CommandPage,
     verb="tasks")
 GET_COMMAND = Operation(

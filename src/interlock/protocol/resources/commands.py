@@ -203,6 +203,8 @@ class Command(Resource, frozen=True, kw_only=True):
     """Always shown, 0 too: a factory is not a default that `omit_defaults` leaves out."""
     timeout_ms: int
     attempt: int = 0
+    title: str | None = None
+    """In lists: the first line of the prompt, at most 80 characters; the payload is left out there."""
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     payload_sha256: str | None = None
     idempotency_key: str | None = None
