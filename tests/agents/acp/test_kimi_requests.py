@@ -29,8 +29,12 @@ def read(tool: str, words: str, arguments: Any, announced_as: str | None = None)
 
 
 @pytest.mark.parametrize(("tool", "words", "arguments", "kind"), [
-    ("Bash", "Running: ls -l", {"command": "ls -l"}, "execute"), ("Bash", "Running: ls…", {"command": "ls -l"},
-    "execute"),
+    ("Bash", "Running: ls -l", {"command": "ls -l"}, "execute"),
+    ("Bash", "Running: " + "x" * 50, {"command": "x" * 50}, "execute"),
+    ("Bash", "Running: " + "x" * 50 + "…", {"command": "x" * 50 + "; ls"}, "execute"),
+    ("Bash", "Running: " + "x" * 48 + "😀…", {"command": "x" * 48 + "😀; ls"}, "execute"),
+    ("Bash", "Running: " + "x" * 49 + "\ufffd…", {"command": "x" * 49 + "😀; ls"}, "execute"),
+    ("Bash", "Running: " + "x" * 49 + "…", {"command": "x" * 49 + "😀; ls"}, "execute"),
     ("Bash", "Starting background: ls", {"command": "ls", "background": True}, "execute"),
     ("Write", "Writing a.txt", {"path": "a.txt", "content": "x"}, "edit"), ("Edit", "Editing a", {"path": "a"}, "edit"),
     ("CronCreate", "Scheduling cron 0 3 * * *", {"cron": "0  3 * * *"}, "other"),
@@ -44,6 +48,9 @@ def test_the_arguments_are_taken_if_the_words_fit(tool: str, words: str, argumen
     ("Bash", "Running: ls -l", {"command": "rm -rf /"}), ("Bash", "Running: rm…", {"command": "ls"}), ("Bash",
     "Running: ls", {}),
     ("Bash", "Running: ls", {"command": 7}), ("Bash", "Writing ls", {"command": "ls"}), ("Bash", "Running: ls", ["ls"]),
+    ("Bash", "Running: …", {"command": "rm -rf /"}), ("Bash", "Running: ls…", {"command": "ls -l"}),
+    ("Bash", "Running: " + "x" * 49 + "…", {"command": "x" * 60}), ("Bash", "Running: x…", {"command": "x"}),
+    ("Bash", "Running: " + "x" * 50, {"command": "x" * 51}), ("Write", "Writing a…", {"path": "ab"}),
     ("FetchURL", "Fetching https://x", {"url": "https://x"}), ("Bash", "Running: ls ", {"command": "ls"}),
     ("mcp__web__get", "Approve mcp__web__put", {}), ("Write", "Writing a", {"path": "b"}),
 ])

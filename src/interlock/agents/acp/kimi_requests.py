@@ -14,6 +14,8 @@ from interlock.agents.acp.wire import text_of
 
 _ASKS = "Requesting approval to "
 _CUT = "…"
+_COMMAND_UNITS = 50
+"""UTF-16 code units of a command that a request shows; a longer one is cut there. No other argument is."""
 _MCP = "mcp__"
 
 
@@ -64,4 +66,13 @@ def _named(words: _Words, request_words: str, arguments: dict[str, Any]) -> bool
     shown = request_words.removeprefix(words.act)
     if words.member == "cron":  # It is shown with single blanks.
         value = " ".join(value.split())
-    return value.startswith(shown.removesuffix(_CUT)) if shown.endswith(_CUT) else shown == value
+    return shown in _shortened(value) if words.member == "command" else shown == value
+
+
+def _shortened(command: str) -> tuple[str, ...]:
+    """Return how a request may show a command. The cut may halve a character, whose half is shown or missing."""
+    units = command.encode("utf-16-le", "surrogatepass")
+    if len(units) <= 2 * _COMMAND_UNITS:
+        return (command,)
+    beginning = units[:2 * _COMMAND_UNITS]
+    return tuple(beginning.decode("utf-16-le", errors) + _CUT for errors in ("replace", "ignore"))
