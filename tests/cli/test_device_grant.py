@@ -20,7 +20,9 @@ def jwt(claims: object) -> str:
     (jwt({"exp": 1_800_000_000}), 1_800_000_000_000), (jwt({"exp": 1.5}), 1_500), (jwt({}), None), (jwt([]), None),
     (jwt(7), None),
     ("opaque", None), ("", None), ("a.b", None), ("h.?.s", None), (jwt({"exp": None}), None), (jwt({"exp": {}}), None),
-    ("h.é.s", None),
+    ("h.é.s", None), (jwt({"exp": "1800000000"}), None), (jwt({"exp": True}), None), (jwt({"exp": -1}), None),
+    (jwt({"exp": 1e300}), None), (jwt({"exp": 10**400}), None), (jwt({"exp": [1]}), None),
+    ("h." + base64.urlsafe_b64encode(b'{"a":' * 3_000).decode() + ".s", None),
 ])
 def test_a_tokens_end_is_read_without_checking_it(token: str, end: int | None) -> None:
     assert ends_ms(token) == end

@@ -6,10 +6,9 @@ Issuers are asked over TLS, or in the clear on this machine alone, and no redire
 from __future__ import annotations
 
 import base64
-import binascii
 import ssl
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
@@ -29,6 +28,8 @@ LIFE_MAX_S = 1_800.0
 TIMEOUT_S = 20.0
 MAX_ANSWER_BYTES = 256 * 1024
 SHOWN_CHARS = 200
+LATEST_S = 253_402_300_799
+"""The last second of the year 9999: no token ends later."""
 
 T = TypeVar("T")
 TokenForm = Literal["access_token", "id_token"]
@@ -213,11 +214,16 @@ def trust_remedy(why: str) -> str:
             if "CERTIFICATE_VERIFY_FAILED" in why else "")
 
 
+class _Claims(msgspec.Struct, frozen=True):
+    exp: float | None = None
+    """Seconds since 1970, as a number (RFC 7519)."""
+
+
 def ends_ms(token: str) -> int | None:
-    """Read when a JWT ends; None where it does not say. It is not checked: that is the gateway's."""
+    """Read when a JWT ends; None if it does not say so with a number. It is not checked: that is the gateway's."""
     try:
         part = token.split(".")[1]
-        claims: Any = msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-        return int(claims["exp"] * 1000)
-    except (IndexError, KeyError, TypeError, ValueError, OverflowError, binascii.Error, msgspec.DecodeError):
+        claims = msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=_Claims)
+    except (IndexError, ValueError, RecursionError, msgspec.DecodeError):
         return None
+    return int(claims.exp * 1000) if claims.exp is not None and 0 <= claims.exp <= LATEST_S else None
