@@ -325,5 +325,8 @@ async def test_without_git_or_a_session_or_access_there_is_a_sentence(repository
     assert "git is not installed" in (await look(repository, environment={"PATH": str(tmp_path)})).why_not
     assert "no access to its workspace" in (await look(repository, access="none")).why_not
     assert "has no workspace" in (await look(Path(), root=repository)).why_not
+    gone = (await look(repository / "worktree", root=repository)).why_not
+    assert gone == (f"The session's workspace {repository}/worktree was removed, so there is nothing to compare. If it "
+                    "was a git worktree, what was committed in it is on its branch.")
     assert "no longer offers the agent other" in (await look(repository, agent_id="other")).why_not
     assert "lies outside the runner's roots" in (await look(repository, root=repository / "below")).why_not

@@ -10,6 +10,10 @@ class WorkspaceRefused(Exception):
     """The directory is not allowed as a workspace (WORKSPACE_REFUSED); the text is one sentence with the remedy."""
 
 
+class WorkspaceMissing(WorkspaceRefused):
+    """Nothing exists at the directory's place."""
+
+
 def resolve_workspace(path: str | Path, roots: Sequence[str | Path]) -> Path:
     """Return the directory with its symlinks resolved, once it is known to be inside one of the roots (A-1).
 
@@ -30,8 +34,9 @@ def resolve_workspace(path: str | Path, roots: Sequence[str | Path]) -> Path:
             f"The directory {asked} lies outside the runner's roots ({known}); start the runner with `--root {asked}`."
         )
     if not resolved.is_dir():
-        wrong = "is not a directory" if resolved.exists() else "does not exist"
-        raise WorkspaceRefused(
-            f"The directory {asked} {wrong}; create it, or add its real location with `--root DIR`."
+        missing = not resolved.exists()
+        raise (WorkspaceMissing if missing else WorkspaceRefused)(
+            f"The directory {asked} {'does not exist' if missing else 'is not a directory'}; create it, or add its "
+            "real location with `--root DIR`."
         )
     return resolved

@@ -29,7 +29,7 @@ from interlock.runner.git_place import COMMIT, PLAIN, NotReadable, Repository, f
 from interlock.runner.git_report import MAX_FILES, Entry, read_listing, read_report
 from interlock.runner.session_box import Boxing, BoxRefused
 from interlock.runner.state import SessionState
-from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
+from interlock.runner.workspace import WorkspaceMissing, WorkspaceRefused, resolve_workspace
 
 LOOK_S = 8.0
 """Limit of one look; the gateway waits a little longer."""
@@ -159,7 +159,11 @@ class WorkspaceReader:
         if spec is None:
             raise NotReadable(f"The runner no longer offers the agent {state.agent_id}, so its walls are unknown.")
         roots = spec.roots or self._offered.roots
-        workspace = resolve_workspace(state.workspace, roots)
+        try:
+            workspace = resolve_workspace(state.workspace, roots)
+        except WorkspaceMissing:
+            raise NotReadable(f"The session's workspace {state.workspace} was removed, so there is nothing to compare. "
+                              "If it was a git worktree, what was committed in it is on its branch.") from None
         walls = self._boxing.walls(state.agent_id, spec, str(workspace), "ro", self._environment)
         if shutil.which("git", path=self._path) is None:
             raise NotReadable("git is not installed on the runner's host, or not on the runner's PATH.")
