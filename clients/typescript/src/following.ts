@@ -1,4 +1,4 @@
-/** A stream that goes on behind its last event after a lost connection. */
+/** A stream that continues behind its last event after a lost connection. */
 import {NotAGateway, refusal, Refused, Unreachable} from './errors.js';
 import {events, type RawEvent} from './events.js';
 import {patience, pause, rest, type Fetch, type Manners} from './sending.js';
@@ -6,7 +6,7 @@ import {patience, pause, rest, type Fetch, type Manners} from './sending.js';
 export interface StreamEvent<Data> {
   data: Data;
   event: string;
-  /** Where to go on behind it; null for what is not kept, such as a piece of a text that is still written. */
+  /** Where to continue behind it; null for what is not stored, such as a piece of a text that is still written. */
   cursor: string | null;
 }
 
@@ -16,7 +16,7 @@ export interface FollowOptions {
   signal?: AbortSignal;
   /** Called once for each time that the connection is lost. */
   onLost?: (why: string) => void;
-  /** Called when the stream goes on; nothing durable is missing in between. */
+  /** Called when the stream continues; nothing durable is missing in between. */
   onReattached?: () => void;
 }
 
@@ -75,7 +75,7 @@ export async function* following<Data>(
       isLostKnown = true;
     }
     if (Date.now() - awaySince > manners.streamGiveUpMs) {
-      throw new Unreachable(`The stream ${url} could not be taken up again: ${why}`);
+      throw new Unreachable(`The stream ${url} could not be resumed: ${why}`);
     }
     if (attempts > 0) await rest(Math.max(wait, pause(attempts, manners)), options.signal);
   }

@@ -6,7 +6,7 @@ export type Fetch = (request: Request) => Promise<Response>;
 export interface Manners {
   /** How often a request is sent at most. */
   attempts: number;
-  /** How long a stream is taken up again without an answer, in milliseconds. */
+  /** How long a lost stream is retried without an answer, in milliseconds. */
   streamGiveUpMs: number;
   /** Random numbers from 0 to 1 for the pauses between attempts. */
   draw: () => number;
@@ -44,7 +44,7 @@ export function rest(ms: number, signal?: AbortSignal | null): Promise<void> {
   });
 }
 
-/** Milliseconds that an answer asks to wait before the same is sent again; null if it is to be taken as it is. */
+/** Milliseconds that an answer asks to wait before the same is sent again; null if it is final. */
 export async function patience(answer: Response, attempt: number, manners: Manners): Promise<number | null> {
   if (answer.status < 400) return null;
   const asked = Number.parseFloat(answer.headers.get('Retry-After') ?? '') * 1000;

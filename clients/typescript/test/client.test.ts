@@ -92,16 +92,16 @@ test('the last refusal of a gateway that asks to wait is thrown', async () => {
   assert.equal(seen.length, 3);
 });
 
-test('a stream that is cut goes on behind its last event', async () => {
+test('a stream that is cut continues behind its last event', async () => {
   const first = 'id: c1\nevent: state\ndata: {"state":"queued"}\n\nevent: heartbeat\ndata: {}\n\nid: c2\nevent: state\ndata: {"st';
   const second = 'id: c2\r\nevent: state\r\ndata: {"state":\r\ndata: "running"}\r\n\r\n';
   const {gateway, seen} = await scripted(
     stream(first, (response) => { response.socket?.destroy(); }), cut, stream(second, (response) => response.end()), over);
   const notes: string[] = [];
-  const heard: unknown[] = [];
+  const received: unknown[] = [];
   const options = {onLost: () => notes.push('lost'), onReattached: () => notes.push('reattached')};
-  for await (const {cursor, data} of gateway.followCommand('cmd_1', options)) heard.push([cursor, data.state]);
-  assert.deepEqual(heard, [['c1', 'queued'], ['c2', 'running']]);
+  for await (const {cursor, data} of gateway.followCommand('cmd_1', options)) received.push([cursor, data.state]);
+  assert.deepEqual(received, [['c1', 'queued'], ['c2', 'running']]);
   assert.deepEqual(notes, ['lost', 'reattached']);
   assert.deepEqual(seen.map((one) => one.headers['last-event-id']), [undefined, 'c1', 'c1', 'c2']);
   assert.deepEqual(new Set(seen.map((one) => one.url)), new Set(['/v1/commands/cmd_1/status']));

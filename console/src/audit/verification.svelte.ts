@@ -86,7 +86,7 @@ export class Verification {
   }
 
   /** Check one record as it is shown: that its bytes are at its place in the log that is signed. One that is newer has
-   * the log signed again, which has to go on from what is verified. */
+   * the log signed again, which has to continue what is verified. */
   async prove(shown: AuditLine): Promise<Proven> {
     try {
       const line = shownLine(shown);
@@ -104,7 +104,7 @@ export class Verification {
       return hashes !== null && includes(line.digest, line.seq - 1, signed.size, hashes, signed.root)
         ? {state: 'included', size: signed.size, hashes: hashes.length} : {state: 'absent'};
     } catch (error) {
-      // That the log does not go on is a finding of its own; a gateway that does not answer is none.
+      // A log that does not continue is a finding of its own; a gateway that does not answer is not one.
       if (error instanceof Bad) this.failed(error);
       return {state: 'failed', reason: error instanceof Error ? error.message : String(error)};
     }

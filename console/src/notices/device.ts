@@ -5,7 +5,7 @@ import type {components} from '../api.generated';
 type Listed = components['schemas']['PushSubscriptionList'];
 type Kept = components['schemas']['PushSubscription'];
 
-/** Whose notices were turned on in this browser: after another login of the same person they go on. */
+/** Whose notices were turned on in this browser: after another login of the same person they stay on. */
 const WANTED = 'interlock.notices';
 const PATH = '/v1/push-subscriptions';
 

@@ -1,6 +1,6 @@
 /** Draws what agents write, newest first, and rests between: however fast text arrives, most of the time is the page's.
  * Until the module that reads Markdown is loaded, and for what it refuses, text is drawn as it is; of what has grown only
- * the new part, since a long text that is put in anew takes longer each time. */
+ * the new part, since replacing a long text takes longer each time. */
 import {visible} from '../visible';
 
 /** Blocks are drawn in one go until this much time has passed. */

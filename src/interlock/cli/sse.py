@@ -30,7 +30,7 @@ class SseEvent(NamedTuple):
 
 
 class StreamLost(NamedTuple):
-    """The stream broke; it is being taken up again. `why` is "" where only the connection went."""
+    """The stream broke; it is being resumed. `why` is "" if only the connection ended."""
 
     why: str
 

@@ -221,8 +221,8 @@ def _cut(error: httpx2.RequestError) -> ConnectionCut:
 
 
 class AsyncWatch(Watched):
-    """Streams over one connection that takes itself up again: say what to follow, then read it with `async for`. Where
-    that is left and taken up again, it continues after what was given."""
+    """Streams over one connection that reconnects by itself: say what to follow, then read it with `async for`. Where
+    that is left and resumed, it continues after what was given."""
 
     def __init__(self, link: AsyncLink) -> None:
         super().__init__()

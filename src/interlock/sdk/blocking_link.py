@@ -204,8 +204,8 @@ def _cut(error: httpx2.RequestError) -> ConnectionCut:
 
 
 class BlockingWatch(Watched):
-    """Streams over one connection that takes itself up again: say what to follow, then read it with `for`. Where that
-    is left and taken up again, it continues after what was given."""
+    """Streams over one connection that reconnects by itself: say what to follow, then read it with `for`. Where that
+    is left and resumed, it continues after what was given."""
 
     def __init__(self, link: BlockingLink) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ class StreamEvent(Generic[T]):
 
 @dataclass(frozen=True)
 class Lost:
-    """The connection broke; it is being taken up again."""
+    """The connection broke; it is being resumed."""
 
     why: str
 
@@ -105,7 +105,7 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
             yield Give(Lost(away.why))
             away.told = True
         if lasts_s > manners.stream_give_up_s:
-            raise Unreachable(f"The stream {ask.path} could not be taken up again: {away.why}")
+            raise Unreachable(f"The stream {ask.path} could not be resumed: {away.why}")
         if away.attempts:
             asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
             yield Rest(max(asked_for or 0, manners.pause(away.attempts)))

@@ -1,4 +1,4 @@
-"""Many streams over one WebSocket that takes itself up again, as a flow (section 4, S-1)."""
+"""Many streams over one WebSocket that reconnects by itself, as a flow (section 4, S-1)."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _lose(away: Outage, manners: Manners) -> Flow[None]:
         yield Give(Lost(away.why))
         away.told = True
     if lasts_s > manners.stream_give_up_s:
-        raise Unreachable(f"The streams of {STREAM_SOCKET} could not be taken up again: {away.why}")
+        raise Unreachable(f"The streams of {STREAM_SOCKET} could not be resumed: {away.why}")
 
 
 def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:

@@ -125,7 +125,7 @@ OnApproval: TypeAlias = Callable[[Approval], Decision | Awaitable[Decision]]
 def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, manners: Manners) -> Flow[None]:
     """Submit a prompt and give its parts, the last of which is `EndPart`. Raises InterlockError.
 
-    A connection that breaks is taken up again, with `Lost` and `Reattached` in between: text comes once and whole; of a
+    A connection that breaks is resumed, with `Lost` and `Reattached` in between: text comes once and whole; of a
     running tool's output a piece may be missing then, which its `ToolEndPart` has. The prompt continues when its reader
     leaves.
     """
