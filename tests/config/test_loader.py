@@ -89,7 +89,7 @@ def test_a_bot_is_shown_and_its_mistakes_are_named() -> None:
     [
         ("[gateway]\nprot = 1\n", 'f:2: [gateway] has no key "prot"; did you mean "port"?'),
         ("\n[gatway]\nport = 1\n", 'f:2: the file has no key "gatway"; did you mean "gateway"?'),
-        ('[gateway]\nport = "x"\n', 'f:2: "port" in [gateway]: expected `int`, got `str`.'),
+        ('[gateway]\nport = "x"\n', 'f:2: "port" in [gateway]: expected a whole number, got a text.'),
         ("gateway = 5\n", "f:1: [gateway] is a table, write it as [gateway]."),
         ('[agents.shell]\nadapter = "acp"\ncomand = "x"\n',
          'f:3: [agents.shell] has no key "comand"; did you mean "command"?'),
@@ -100,7 +100,11 @@ def test_a_bot_is_shown_and_its_mistakes_are_named() -> None:
         ('[[policy.rules]]\nname = "a"\neffect = "ask"\nttl = "soon"\n', 'f:4: "ttl" in [policy.rules]: write a dur'),
         ("[limits]\ntimeout_ms = 0\n", 'f:2: "timeout_ms" in [limits]: a time in milliseconds'),
         ("[limits]\napproval_ttl_ms = 99999999999\n", 'f:2: "approval_ttl_ms" in [limits]: at most 30 days'),
-        ("agents = 5\n", 'f:1: "agents" in the file: expected `object`, got `int`.'),
+        ("agents = 5\n", 'f:1: "agents" in the file: write each one as a table [agents.NAME].'),
+        ("[[webhooks]]\n", 'f:1: "webhooks" in the file: write each one as a table [webhooks.NAME].'),
+        ("[budgets]\n", 'f:1: "budgets" in the file: write each one as a table [[budgets]].'),
+        ("[policy]\nrules = 1\n", 'f:2: "rules" in [policy]: write each one as a table [[policy.rules]].'),
+        ("[gateway]\nhosts = true\n", 'f:2: "hosts" in [gateway]: expected a list, got true or false.'),
         ("[gateway\n", "f:1: not TOML: "),
         ("[gateway]\nzzzz = 1\n", "known: host, port, hosts, origins, tls_cert, tls_key, behind_proxy, "
                                   "trusted_proxies, buffer_policy."),

@@ -21,6 +21,10 @@ _NAMED = {"agents": "no agent id", "oidc": "no name for an issuer", "webhooks": 
           **dict.fromkeys(NOTICE_TABLES, "no name for a notice"),
           "hooks": "no name for a hook", "cron": "no id for a cron job"}
 """Tables whose members people name."""
+TYPE = re.compile(r"`([a-z |]+)`")
+TYPE_WORDS = {"object": "a table", "array": "a list", "str": "a text", "int": "a whole number", "float": "a number",
+              "bool": "true or false", "null": "nothing"}
+"""What a config file's values are called, by the names of the library that checks them."""
 DEFAULTS = "defaults"
 """`[agents.defaults]` says what holds for all agents, and is none itself."""
 
@@ -180,12 +184,21 @@ class _Reader:
         if get_origin(kind) is list and _is_struct(inner) and isinstance(value, list):
             members = cast("list[Any]", value)
             return [self.struct(inner, member, (*path, index)) for index, member in enumerate(members)]
+        if get_origin(kind) in {dict, list} and _is_struct(inner):
+            header = f"[{_dotted(path)}.NAME]" if get_origin(kind) is dict else f"[[{_dotted(path)}]]"
+            self.mistake(path, f'"{path[-1]}" in {_name(path[:-1])}: write each one as a table {header}.')
+            return None
         try:
             return msgspec.convert(value, kind, strict=True)
         except msgspec.ValidationError as error:
-            sentence = str(error).partition(" - at ")[0]
+            sentence = _in_words(str(error).partition(" - at ")[0])
             self.mistake(path, f'"{path[-1]}" in {_name(path[:-1])}: {sentence[0].lower()}{sentence[1:]}.')
             return None
+
+
+def _in_words(sentence: str) -> str:
+    """Name types as TOML does instead of as JSON and Python do."""
+    return TYPE.sub(lambda found: " or ".join(TYPE_WORDS.get(word, word) for word in found[1].split(" | ")), sentence)
 
 
 def _is_struct(kind: object) -> bool:
