@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
+from pathlib import Path
+
 import pytest
 from proof import inside
 from proof.issuer import Issuer
 
+from certificates import certificates
 from interlock.backends.outgoing.addresses import taken_apart
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.ports.outbound_http import Unreached, UrlRefused
@@ -53,7 +58,7 @@ async def test_an_answer_too_large_and_a_name_not_known_are_one_sentence() -> No
         answer = await outgoing.send("POST", there.url + "/nothing", headers={"X-A": "b"}, body=b"{}", max_bytes=10,
                                      timeout_s=5)
         assert (answer.status, answer.body) == (404, b"{}")
-    with pytest.raises(Unreached, match="cannot be asked"):
+    with pytest.raises(Unreached, match=r"^127\.0\.0\.1 cannot be asked: it refuses the connection\.$"):
         await outgoing.send("GET", there.url, headers={}, max_bytes=10, timeout_s=5)
 
     async def unknown(_host: str, _port: int) -> list[str]:
@@ -62,3 +67,22 @@ async def test_an_answer_too_large_and_a_name_not_known_are_one_sentence() -> No
     with pytest.raises(Unreached, match="is not known"):
         await HttpOutgoing(resolve=unknown).send("GET", "https://nowhere.example/", headers={}, max_bytes=1,
                                                  timeout_s=1)
+
+
+@pytest.mark.req("K-1")
+async def test_a_server_that_is_not_to_be_trusted_or_speaks_otherwise_is_named_with_the_reason(tmp_path: Path) -> None:
+    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        await writer.wait_closed()
+
+    own = certificates(tmp_path, "127.0.0.1")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(own.cert, own.key)
+    outgoing = HttpOutgoing(["127.0.0.1/32"])
+    for scheme, context, reason in (("https", tls, r"its certificate does not verify \(.+\)"),
+                                    ("http", None, "it broke the connection off")):
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=context)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(Unreached, match=f"^127.0.0.1 cannot be asked: {reason}\\.$"):
+                await outgoing.send("GET", f"{scheme}://127.0.0.1:{port}/", headers={}, max_bytes=1, timeout_s=5)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 MAX_ADDRESSES = 32
 """A name with more addresses than this is not asked."""
 
+REASONS = {"ConnectError": "no connection was made", "ReadError": "it broke the connection off",
+           "RemoteProtocolError": "it broke the connection off", "WriteError": "it broke the connection off"}
+"""What the library's errors mean to somebody who does not know it."""
+
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
@@ -31,6 +35,20 @@ def _library() -> ModuleType:
     import httpx2
 
     return httpx2
+
+
+def _reason(error: BaseException) -> str:
+    """Say why a request failed, without a word of the error's own text, which may have a header in it."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, ssl.SSLCertVerificationError):
+            return f"its certificate does not verify ({found.verify_message})"
+        if isinstance(found, ssl.SSLError):
+            return "it does not speak TLS as this side does"
+        if isinstance(found, ConnectionRefusedError):
+            return "it refuses the connection"
+        found = found.__cause__ or found.__context__
+    return REASONS.get(type(error).__name__, type(error).__name__)
 
 
 class HttpOutgoing(Outgoing):
@@ -60,7 +78,7 @@ class HttpOutgoing(Outgoing):
         except TimeoutError:
             raise Unreached(f"{target.host} did not answer within {timeout_s:g} s.") from None
         except library.HTTPError as error:
-            raise Unreached(f"{target.host} cannot be asked: {type(error).__name__}.") from None
+            raise Unreached(f"{target.host} cannot be asked: {_reason(error)}.") from None
 
     async def _address(self, target: TargetUrl) -> str:
         """Look the name up; one address inside among several is a trick, and refuses them all."""
