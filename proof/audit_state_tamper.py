@@ -19,9 +19,8 @@ from typing import Any
 
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.command.audit import FIRST_PREV, seal
+from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV, seal, write_noted
 from interlock.command.audit_lines import parse_checkpoint_line
-from interlock.command.audit_tail import CHECKPOINT_FACT, write_noted
 from interlock.command.audit_tree import Frontier
 from interlock.gateway.audit_state import CHECKPOINTS_NAME, verify_ledger_file
 from interlock.gateway.checkpoints import CheckpointSigner

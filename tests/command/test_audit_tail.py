@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.command.audit_tail import TailBound, TailFull, noted_line, noted_size, overrun, write_noted
+from interlock.command.audit import TailBound, TailFull, noted_line, noted_size, overrun, write_noted
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX, UNSIGNED_SPAN_MS_MAX
 
@@ -14,7 +14,7 @@ LINE = b'{"checkpoint":"a b\\n"}\n'
 
 def bound() -> TailBound:
     made = TailBound()
-    made.on = True
+    made.enforce()
     return made
 
 

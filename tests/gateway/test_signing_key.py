@@ -14,11 +14,10 @@ import pytest
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
-from interlock.command.audit import FIRST_PREV, checkpoint_line, export_lines, seal
+from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV, checkpoint_line, export_lines, seal
 from interlock.command.audit_check import verify
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.audit_report import AuditReport, Tampering
-from interlock.command.audit_tail import CHECKPOINT_FACT
 from interlock.command.audit_tree import Frontier
 from interlock.command.note import sign_checkpoint
 from interlock.gateway import checkpoints

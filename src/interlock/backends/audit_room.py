@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from interlock.command.audit_tail import TailBound, TailFull
+from interlock.command.audit import TailBound, TailFull
 from interlock.ports.ledger import AuditAppend, LedgerError, MakeRoom, Receipt, WriteBatch
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 
@@ -22,11 +22,16 @@ class AuditRoom:
         self.begun: set[str] = set()
         """Tenants whose first record was written through this room: nothing of their logs can have been replaced."""
         self._make_room: MakeRoom | None = None
+        self._watchers = list[Callable[[str, int], None]]()
 
     def bind(self, make_room: MakeRoom) -> None:
-        """Hold the bound from now on."""
+        """Enforce the bound from now on."""
         self._make_room = make_room
-        self.bound.on = True
+        self.bound.enforce()
+
+    def watch(self, watcher: Callable[[str, int], None]) -> None:
+        """Call `watcher` with a tenant and its highest new seq after each commit that wrote audit records."""
+        self._watchers.append(watcher)
 
     async def commit(self, batch: WriteBatch, write: Callable[[WriteBatch], Awaitable[Receipt]]) -> Receipt:
         """Write a batch. Raises LedgerError, also if the log cannot be signed."""
@@ -41,10 +46,30 @@ class AuditRoom:
         return self._noting(batch, await write(batch))
 
     def _noting(self, batch: WriteBatch, receipt: Receipt) -> Receipt:
-        if 1 in receipt.audit_seqs:
-            audits = (write.draft.tenant_id for write in batch.writes if isinstance(write, AuditAppend))
-            self.begun |= {tenant_id for tenant_id, seq in zip(audits, receipt.audit_seqs, strict=True) if seq == 1}
+        if receipt.audit_seqs:
+            tenants = [write.draft.tenant_id for write in batch.writes if isinstance(write, AuditAppend)]
+            records = list(zip(tenants, receipt.audit_seqs, strict=True))
+            self.begun |= {tenant_id for tenant_id, seq in records if seq == 1}
+            newest = dict(records)
+            for watcher in self._watchers:
+                for tenant_id, seq in newest.items():
+                    watcher(tenant_id, seq)
         return receipt
+
+
+class AuditedLedger:
+    """What a ledger does for the signer of its audit logs (`ports.audit_reads`)."""
+
+    _room: AuditRoom
+
+    def on_audit(self, told: Callable[[str, int], None]) -> None:
+        self._room.watch(told)
+
+    def bound_audit(self, make_room: MakeRoom) -> None:
+        self._room.bind(make_room)
+
+    def began_audit(self, tenant_id: str) -> bool:
+        return tenant_id in self._room.begun
 
 
 class NoRoom(LedgerError):

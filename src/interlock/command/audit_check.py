@@ -15,10 +15,9 @@ from itertools import chain
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from interlock.command import audit_lines as lines_
-from interlock.command.audit import FIRST_PREV, opens, record_id, record_line
+from interlock.command.audit import FIRST_PREV, opens, overrun, record_id, record_line
 from interlock.command.audit_lines import RecordBody, number_of, parse_checkpoint_line, parse_record
 from interlock.command.audit_report import AuditReport, Tampering, unbroken
-from interlock.command.audit_tail import overrun
 from interlock.command.audit_tree import HASH_BYTES, root_of
 from interlock.command.note import Checkpoint, is_genuine
 from interlock.command.vote_signatures import VoteSignatures

@@ -11,11 +11,10 @@ from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from interlock.command.audit import FIRST_PREV, leaf_hash, opens, record_id
+from interlock.command.audit import FIRST_PREV, leaf_hash, opens, overrun, record_id
 from interlock.command.audit_check import good
 from interlock.command.audit_lines import parse_checkpoint_line, parse_record, redacted_by
 from interlock.command.audit_report import AuditReport
-from interlock.command.audit_tail import overrun
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier
 from interlock.command.note import Checkpoint, is_genuine
 from interlock.command.vote_signatures import VoteSignatures

@@ -55,7 +55,7 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
     last_hash: str = FIRST_PREV
     """Hash of the last good record."""
     not_yet_signed: int = 0
-    """Good records past the checkpoint; no failure within the bounds of `audit_tail`."""
+    """Good records past the checkpoint; no failure within the bounds of `audit`."""
     erased: int = 0
     """Records whose personal data was erased, with a record that says so (U-4)."""
     signature_checked: bool = False

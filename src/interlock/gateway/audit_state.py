@@ -13,12 +13,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import LEDGER_NAME
-from interlock.command.audit import record_line
+from interlock.command.audit import noted_line, record_line
 from interlock.command.audit_check import verify_records
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.audit_quick import is_whole
 from interlock.command.audit_report import AuditReport, Tampering, plural, unbroken
-from interlock.command.audit_tail import noted_line
 from interlock.command.note import Checkpoint, is_genuine
 from interlock.gateway.checkpoints import begun_empty, newest
 from interlock.gateway.row_state import StoredRows, compare_rows

@@ -15,9 +15,8 @@ from typing import TypeVar
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from interlock.command.audit import checkpoint_line
+from interlock.command.audit import CHECKPOINT_FACT, checkpoint_line, noted_line, noted_size, write_noted
 from interlock.command.audit_lines import parse_checkpoint_line
-from interlock.command.audit_tail import CHECKPOINT_FACT, noted_line, noted_size, write_noted
 from interlock.command.audit_tree import EMPTY_ROOT, Wanted, beside, cut, subtree
 from interlock.command.canonical import MAX_INTEGER
 from interlock.command.note import Checkpoint, is_genuine, origin_of, sign_checkpoint
@@ -81,7 +80,7 @@ class CheckpointSigner:
 
     def __init__(self, ledger: Ledger, key: Ed25519PrivateKey, gateway_id: str, sink: CheckpointSink,
                  signing: Signing | None = None) -> None:
-        """Bound the ledger's unsigned records from here on. `signing` is told what cannot be signed."""
+        """Bound the ledger's unsigned records from here on. `signing` receives what cannot be signed."""
         self._ledger = ledger
         self._key = key
         self._gateway_id = gateway_id
@@ -306,7 +305,7 @@ class CheckpointSigner:
             await self._ledger.sessions(tenant_id, 1))
         if size or used:
             raise CheckpointRefused(f"No checkpoint of the log of {tenant_id} is left, here or in the ledger: "
-                                    f"whether its {size} records are those that were signed cannot be told. {REMEDY}")
+                                    f"whether its {size} records are those that were signed is unknown. {REMEDY}")
         first = sign_checkpoint(self._key, origin_of(self._gateway_id, tenant_id), 0, EMPTY_ROOT)
         await self._keep(tenant_id, first, None)
         return first

@@ -9,7 +9,7 @@ from itertools import islice
 
 import structlog
 
-from interlock.command.audit_tail import RESTORED_FACT
+from interlock.command.audit import RESTORED_FACT
 from interlock.engine.bridge.inputs.gateway import UnstartedClosed
 from interlock.engine.bridge.inputs.runner import RunnerCompared
 from interlock.engine.bridge.lane import SYSTEM

@@ -44,7 +44,7 @@ class AuditReads(Protocol):
         ...
 
     def bound_audit(self, make_room: MakeRoom) -> None:
-        """From now on hold the bound on unsigned records (`command.audit_tail`), in the transactions themselves: a
+        """From now on hold the bound on unsigned records (`command.audit`), in the transactions themselves: a
         batch that finds no room behind the last checkpoint waits for `make_room`, and fails as that fails (U-3)."""
         ...
 

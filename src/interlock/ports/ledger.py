@@ -79,7 +79,6 @@ __all__ = [
     "Spent",
     "StoredBallot",
     "WriteBatch",
-    "audited",
 ]
 """With the writes, which batches are made of, and what its reads are asked with."""
 
@@ -101,11 +100,6 @@ class Receipt(NamedTuple):
     numbers: list[int]
     audit_seqs: list[int]
 
-
-def audited(batch: WriteBatch, receipt: Receipt) -> dict[str, int]:
-    """Give each tenant's highest new seq of a committed batch."""
-    drafts = (write.draft for write in batch.writes if isinstance(write, AuditAppend))
-    return {draft.tenant_id: seq for draft, seq in zip(drafts, receipt.audit_seqs, strict=True)}
 
 
 class LedgerError(Exception):

@@ -32,9 +32,8 @@ from interlock.backends.postgres.database import (
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.ledger import PostgresLedger
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
-from interlock.command.audit import checkpoint_line
+from interlock.command.audit import CHECKPOINT_FACT, checkpoint_line, write_noted
 from interlock.command.audit_check import verify_records
-from interlock.command.audit_tail import CHECKPOINT_FACT, write_noted
 from interlock.command.audit_tree import subtree
 from interlock.command.note import origin_of, sign_checkpoint
 from interlock.command.register import bound, row_of

@@ -21,7 +21,6 @@ from interlock.ports.ledger import (
     CommandQuery,
     Due,
     Ledger,
-    MakeRoom,
     SessionFilter,
 )
 from interlock.ports.stored_lanes import SessionClock
@@ -224,14 +223,6 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
     async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:
         return self._audit.personal(tenant_id, who, limit)
 
-    def on_audit(self, told: Callable[[str, int], None]) -> None:
-        self._on_audit.append(told)
-
-    def bound_audit(self, make_room: MakeRoom) -> None:
-        self._room.bind(make_room)
-
-    def began_audit(self, tenant_id: str) -> bool:
-        return tenant_id in self._room.begun
 
     async def fact(self, name: str) -> str | None:
         return self._facts.get(name)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from interlock.backends.audit_room import AuditRoom, NoRoom
+from interlock.backends.audit_room import AuditedLedger, AuditRoom, NoRoom
 from interlock.backends.memory.audit_log import MemoryAudit
 from interlock.backends.memory.entities import MemoryEntities, Undo, drop, put
 from interlock.backends.memory.events import Streams
-from interlock.command.audit_tail import CHECKPOINT_FACT, TailFull
+from interlock.command.audit import CHECKPOINT_FACT, TailFull
 from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
     FIRST_EPOCH,
@@ -32,7 +30,6 @@ from interlock.ports.ledger import (
     PutTranscript,
     Receipt,
     WriteBatch,
-    audited,
 )
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
@@ -47,7 +44,7 @@ from interlock.protocol.records import (
 )
 
 
-class MemoryTables(MemoryEntities):
+class MemoryTables(AuditedLedger, MemoryEntities):
     """What the ledger holds, and its writes. A dict keeps the order of insertion, so lists come out as from a disk."""
 
     def __init__(self) -> None:
@@ -63,7 +60,7 @@ class MemoryTables(MemoryEntities):
         self._idempotency: dict[str, IdempotencyRecord] = {}
         self._audit = MemoryAudit()
         self._facts: dict[str, str] = {}
-        self._on_audit: list[Callable[[str, int], None]] = []
+
         self._room = AuditRoom()
         self._transcript: dict[tuple[str, str], TranscriptLine] = {}
 
@@ -87,9 +84,6 @@ class MemoryTables(MemoryEntities):
             if isinstance(error, LedgerError):
                 raise
             raise LedgerError(f"The batch could not be written: {error}") from error
-        for told in self._on_audit:
-            for tenant_id, seq in audited(batch, receipt).items():
-                told(tenant_id, seq)
         return receipt
 
     def _apply(self, write: LedgerWrite, receipt: Receipt, undo: Undo) -> None:

@@ -53,7 +53,7 @@ WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.session_id 
 
 
 class Entries:
-    """Writes lines in the transaction of its caller. It remembers only what a transcript that began tells for good."""
+    """Writes lines in the transaction of its caller. It remembers only what is final about a transcript that began."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()

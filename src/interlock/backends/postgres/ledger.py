@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import structlog
 
-from interlock.backends.audit_room import AuditRoom
+from interlock.backends.audit_room import AuditedLedger, AuditRoom
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import (
     PostgresConnection,
@@ -27,7 +27,7 @@ from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.upkeep import PostgresUpkeep, changed
 from interlock.backends.postgres.writer import Measured, PostgresWriter
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import EraseAudit, LedgerError, MakeRoom, Receipt, WriteBatch, audited
+from interlock.ports.ledger import EraseAudit, LedgerError, Receipt, WriteBatch
 from interlock.protocol.clock import iso
 
 PRUNE_ROWS = 1_000
@@ -67,7 +67,7 @@ async def open_ledger(settings: PostgresSettings, clock: Clock, *, keeps_transcr
                           keeps_transcripts=keeps_transcripts)
 
 
-class PostgresLedger(PostgresUpkeep, PostgresReading):
+class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
     """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
 
     def __init__(self, gateway_id: str, settings: PostgresSettings, writer: PostgresWriter, readers: PostgresReaders,
@@ -77,7 +77,6 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
         self._writer = writer
         self._readers = readers
         self._keeps_transcripts = keeps_transcripts
-        self._on_audit: list[Callable[[str, int], None]] = []
         self._room = room
 
     def measure(self, told: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
@@ -87,10 +86,6 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
 
     async def commit(self, batch: WriteBatch) -> Receipt:
         receipt = await self._room.commit(batch, self._writer.commit)
-        if receipt.audit_seqs:
-            for told in self._on_audit:
-                for tenant_id, seq in audited(batch, receipt).items():
-                    told(tenant_id, seq)
         if any(isinstance(write, EraseAudit) for write in batch.writes):
             await self._free_space()
         return receipt
@@ -114,14 +109,6 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
             if now < PRUNE_ROWS:
                 return pruned
 
-    def bound_audit(self, make_room: MakeRoom) -> None:
-        self._room.bind(make_room)
-
-    def began_audit(self, tenant_id: str) -> bool:
-        return tenant_id in self._room.begun
-
-    def on_audit(self, told: Callable[[str, int], None]) -> None:
-        self._on_audit.append(told)
 
     async def transact(self, work: Callable[[PostgresConnection], Awaitable[T]]) -> T:
         """Do `work` in a transaction of the writer; returns its result once that is durable. Raises LedgerError."""

@@ -17,7 +17,7 @@ from interlock.protocol.records import AuditRecord, ControlRecord, Event
 
 async def lanes(readers: PostgresReaders, session_ids: Sequence[str], received: int, *, pending: bool
                 ) -> dict[str, StoredLane]:
-    """See `LaneReads.stored_lanes`; `pending` tells whether transcript lines wait for files. Raises LedgerError."""
+    """See `LaneReads.stored_lanes`; `pending` is whether transcript lines wait for files. Raises LedgerError."""
     if not session_ids:
         return {}
     wanted = [held(one) for one in dict.fromkeys(session_ids)]

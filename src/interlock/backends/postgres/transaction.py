@@ -16,8 +16,16 @@ from interlock.backends.postgres.operations import TableStatement, columns
 from interlock.backends.postgres.single import HELD, MOVE_HEADS, NOTED, NotAtOnce, Single
 from interlock.backends.postgres.tables import TABLES, controls_apart, operation_of
 from interlock.backends.postgres.texts import held
-from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
-from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull, noted_size
+from interlock.command.audit import (
+    CHECKPOINT_FACT,
+    FIRST_PREV,
+    SALT_BYTES,
+    AuditRefused,
+    TailBound,
+    TailFull,
+    noted_size,
+    seal,
+)
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import (
     Append,
@@ -131,7 +139,7 @@ class CommitGroup:
             head = heads.get(tenant)
             if head is None:
                 raise NotAtOnce("head")
-            if not head.has_room(added[tenant], bounded=self._bound.on):
+            if not head.has_room(added[tenant], bounded=self._bound.enforced):
                 raise NotAtOnce("bound")  # There may be a newer checkpoint.
         logs, made = self._sealed({tenant: heads[tenant] for tenant in tenants})
         single.change("moved", MOVE_HEADS, [*_head_columns(tenants, logs), [heads[one].size for one in tenants],

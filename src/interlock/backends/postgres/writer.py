@@ -45,7 +45,7 @@ from interlock.backends.postgres.faults import (
 from interlock.backends.postgres.single import NotAtOnce, Reason
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import CommitGroup
-from interlock.command.audit_tail import TailBound
+from interlock.command.audit import TailBound
 from interlock.ports import trips
 from interlock.ports.ledger import Fenced, LedgerError, OutcomeUnknown, Receipt, WriteBatch
 from interlock.ports.outage_log import OutageLog
@@ -64,7 +64,7 @@ T = TypeVar("T")
 Work = Callable[[PostgresConnection], Awaitable[Any]]
 Change = tuple[str, tuple[Any, ...]]
 Measured = Callable[[int, float], None]
-"""Is told how many batches a transaction took, and the seconds from its begin to its end on disk."""
+"""Receives how many batches a transaction took, and the seconds from its begin to its end on disk."""
 Stepwise = Callable[[Reason], None]
 """Called with the reason for each group that is not committed by one statement."""
 log = structlog.get_logger("interlock.postgres")
@@ -215,7 +215,7 @@ class PostgresWriter:
         return group
 
     async def _patiently(self, group: list[_Job]) -> list[_Outcome]:
-        """Commit a group, also over a restart of the server; anyone who has waited too long for that is told."""
+        """Commit a group, also over a restart of the server; anyone who has waited too long for that gets an error."""
         outcomes: list[_Outcome] = []
         delay_s, tries = RETRY_MIN_S, 0
         loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import Full
 
 APPLICATION_ID = 0x496C6B31
-"""Stands in the file's header, so that another program's database is told from a ledger."""
+"""Is in the file's header, so that another program's database is not taken for a ledger."""
 BUSY_TIMEOUT_MS = 5_000
 """A reader of another process (a backup, a check) may hold a lock so long before a batch fails."""
 CHECKPOINT_PAGES = 4_000

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock.backends import entity_rows, rows, usage_sums
-from interlock.backends.audit_room import AuditRoom
+from interlock.backends.audit_room import AuditedLedger, AuditRoom
 from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.connect import open_writer
@@ -30,11 +30,9 @@ from interlock.ports.ledger import (
     Due,
     Ledger,
     LedgerError,
-    MakeRoom,
     Receipt,
     SessionFilter,
     WriteBatch,
-    audited,
 )
 from interlock.ports.stored_lanes import SessionClock
 from interlock.ports.usage import UsageQuery, UsageSums
@@ -78,14 +76,13 @@ async def open_ledger(path: Path, clock: Clock) -> SqliteLedger:
     return SqliteLedger(gateway_id, SqliteWriter(connection), SqliteReaders(path))
 
 
-class SqliteLedger(SqliteUpkeep, Ledger):
+class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
     """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
 
     def __init__(self, gateway_id: str, writer: SqliteWriter, readers: SqliteReaders) -> None:
         self._gateway_id = gateway_id
         self._writer = writer
         self._readers = readers
-        self._on_audit: list[Callable[[str, int], None]] = []
         self._room = AuditRoom()
         self._learning: asyncio.Task[None] | None = None
         self._earlier: Absent | None = None
@@ -97,12 +94,7 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         self._writer.measure(told)
 
     async def commit(self, batch: WriteBatch) -> Receipt:
-        receipt = await self._room.commit(batch, self._write)
-        if receipt.audit_seqs:
-            for told in self._on_audit:
-                for tenant_id, seq in audited(batch, receipt).items():
-                    told(tenant_id, seq)
-        return receipt
+        return await self._room.commit(batch, self._write)
 
     async def _write(self, batch: WriteBatch) -> Receipt:
         return await self._writer.run(lambda transaction: transaction.apply(batch, self._room.bound))
@@ -295,14 +287,6 @@ class SqliteLedger(SqliteUpkeep, Ledger):
     async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:
         return [row[0] for row in await self._readers.rows(queries.AUDIT_PERSONAL_OF, (tenant_id, who, limit))]
 
-    def on_audit(self, told: Callable[[str, int], None]) -> None:
-        self._on_audit.append(told)
-
-    def bound_audit(self, make_room: MakeRoom) -> None:
-        self._room.bind(make_room)
-
-    def began_audit(self, tenant_id: str) -> bool:
-        return tenant_id in self._room.begun
 
     async def fact(self, name: str) -> str | None:
         found = await self._readers.row(queries.STORE_VALUE, (name,))

@@ -14,8 +14,7 @@ from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.database import Row, SqliteDatabase
 from interlock.backends.sqlite.write_buffer import WriteBuffer, write_rows
-from interlock.command.audit import SALT_BYTES, AuditRefused, LogEnd
-from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull
+from interlock.command.audit import CHECKPOINT_FACT, SALT_BYTES, AuditRefused, LogEnd, TailBound, TailFull
 from interlock.ports.ledger import (
     FIRST_EPOCH,
     Append,
@@ -73,8 +72,7 @@ class Transaction:
         self._last_stream_id = -1
         self.absent_scopes = Absent()
         """Idempotency scopes that were not written since the ledger was opened."""
-        self.erased = False
-        """Personal data was erased since anyone who reads this last set it back."""
+        self._erased = False
 
     @property
     def connection(self) -> SqliteDatabase:
@@ -174,9 +172,9 @@ class Transaction:
         log = self._audit.get(draft.tenant_id)
         if log is None:
             found = self._execute(queries.AUDIT_TREE, (draft.tenant_id,)).fetchone()
-            log = LogEnd(found[0], found[2], str(found[1])) if found else LogEnd()
-            noted = self._execute(queries.STORE_VALUE, (CHECKPOINT_FACT + draft.tenant_id,)).fetchone()
-            log.noted = str(noted[0]) if noted else None
+            row = self._execute(queries.STORE_VALUE, (CHECKPOINT_FACT + draft.tenant_id,)).fetchone()
+            noted = str(row[0]) if row else None
+            log = LogEnd(found[0], found[2], str(found[1]), noted) if found else LogEnd(noted=noted)
             self._audit[draft.tenant_id] = log
         try:
             record, subtrees = log.append(draft, bound, [os.urandom(SALT_BYTES) for _ in draft.personal])
@@ -193,8 +191,13 @@ class Transaction:
         self._dirty_audit.add(draft.tenant_id)
         return record.seq
 
+    def take_erased(self) -> bool:
+        """Return whether personal data was erased since the last call."""
+        erased, self._erased = self._erased, False
+        return erased
+
     def erase_audit(self, write: EraseAudit) -> None:
-        self.erased = True
+        self._erased = True
         # What is deleted is overwritten in the file, too; what else is deleted every day need not be.
         self._connection.pragma("secure_delete", True)
         try:
@@ -215,7 +218,7 @@ class Transaction:
         if write.name.startswith(CHECKPOINT_FACT):
             log = self._audit.get(write.name.removeprefix(CHECKPOINT_FACT))
             if log is not None:
-                log.noted = write.value
+                log.note_checkpoint(write.value)
 
     def put_session(self, write: PutSession) -> None:
         self._sessions[write.record.session_id] = (write.record, rows.session_touch(write.record))

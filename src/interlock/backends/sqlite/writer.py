@@ -28,7 +28,7 @@ PATIENCE_SHARE, MAX_PATIENCE_S = 0.25, 0.001
 
 Work = Callable[[Transaction], Any]
 Measured = Callable[[int, float], None]
-"""Is told how many batches a transaction took, and the seconds from its begin to its end on disk."""
+"""Receives how many batches a transaction took, and the seconds from its begin to its end on disk."""
 
 
 class _Job(NamedTuple):
@@ -114,7 +114,7 @@ class SqliteWriter:
                 taken = perf_counter() - began
                 self._measured(len(group), taken)
                 self._expect(len(group), taken)
-                if self._transaction.erased:
+                if self._transaction.take_erased():
                     self._fold()
                 self._answer(outcomes)
         with suppress(apsw.Error):  # A disk that is full still: what is in the log beside the file is read from there.
@@ -205,7 +205,6 @@ class SqliteWriter:
 
     def _fold(self) -> None:
         """Fold the log into the file and empty it, so that what was erased is in neither (U-4)."""
-        self._transaction.erased = False
         with suppress(apsw.Error):  # A long read holds it up; then it is folded in as every day, later.
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
