@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
+from interlock.command.budget import Spending
 from interlock.command.policy import RuleSet
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.effects import LaneEvent, Out
 from interlock.engine.bridge.frames import take_frame
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.stream_items import durable
 from interlock.engine.viewers import StreamViewer, Viewers
 from interlock.gateway.outflow import RunnerOutflow
@@ -95,7 +96,8 @@ def _lane(first: Frame) -> Lane:
     state = LaneState(session_id=first.session_id or "", tenant_id="default", session_key="agent:bench:main",
                       agent_id="bench", runner_id="local", workspace="/", created_ms=0, opening="open", attached=True,
                       machine=TurnMachine(phase="turn", turn=turn))
-    return Lane(state, [], [], TurnFold(), lambda count: b"\1" * count, Limits())
+    return Lane(state, [], [], TurnFold(), lambda count: b"\1" * count, Limits(),
+                LaneHome("", False, Spending()))
 
 
 async def _acknowledge(groups: Sequence[Group]) -> float:

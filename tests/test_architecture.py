@@ -66,26 +66,18 @@ def test_modules_and_classes_have_names_of_their_own(trees: Trees) -> None:
 
 def test_what_an_object_needs_it_is_given_by_its_constructor_or_a_method(trees: Trees) -> None:
     assert set_from_outside(trees) == []
-    # A new one is a constructor's argument or a method; those that are left are to go.
-    assert set(assigned_elsewhere(trees)) <= LEFT_TO_OTHERS
+    assert set(assigned_elsewhere(trees)) <= NAMED_ALIKE
 
 
-LEFT_TO_OTHERS = frozenset({
-    "AcpToolCall.announced", "AcpUpdates.cancelled", "AgentTurn.live", "AgentTurn.history", "AnnouncedCall.asked",
-    "AnnouncedCall.delegates_to", "AnnouncedCall.denied", "AnnouncedCall.input_json", "AnnouncedCall.reported",
-    "AnnouncedCall.tool_name", "Durable.known", "Frontier.size", "Inbound.gateway_id", "Lane.answered",
-    "Lane.approvals", "Lane.at_input", "Lane.entropy", "Lane.gateway_id", "Lane.keeps_objects", "Lane.limits",
-    "Lane.sealed", "Lane.spending", "Lane.transcriber", "Lanes.limits", "Lanes.spending", "LogEnd.noted",
-    "LogEnd.size", "Outage.attempts", "Outage.told", "Outage.why", "OutboxCounts.bytes_kept",
-    "OutboxCounts.bytes_stored", "OutboxCounts.controller", "OutboxCounts.forgotten", "OutboxCounts.last_seq",
-    "OutboxCounts.policy", "OutboxCounts.state", "Path.entry", "Present.hello", "Present.link_id", "Problem.hint",
-    "Proxy.history_frames", "Questions.features", "ReaderCursor.held", "ReaderCursor.refused", "ReaderCursor.why",
-    "Refused.hint", "RequestFailed.said", "RunnerOutflow.batch", "Screen.unfold_hint", "SessionQueue.seq",
-    "SessionState.next_turn_index", "SessionState.opening", "SessionState.turn", "Staged.workspace",
-    "SupervisedTransport.greeted", "TailBound.on", "DpsTurn.message_id", "Transaction.erased", "Transcriber.leaf",
-    "TranscriptFold.model", "TurnMachine.phase", "TurnMachine.turn", "Workshop.only_adds",
+NAMED_ALIKE = frozenset({
+    "Durable.known",  # app.session_views assigns that of an _Agent,
+    "Frontier.size", "LogEnd.size",  # app.state_backup that of an entry of an archive,
+    "Lane.approvals", "Proxy.history_frames",  # demo.figures and demo.course those of the figures,
+    "Path.entry",  # the lane's handlers that of the session's state, as also
+    "Transcriber.leaf", "TranscriptFold.model",
 })
-"""Public attributes that their class and another module assign."""
+"""Attributes that only their class assigns: another module assigns one of this name to another class's object. The
+check matches by name."""
 
 
 def test_clients_of_the_api_take_its_paths_from_the_table_of_operations(trees: Trees) -> None:
@@ -105,9 +97,9 @@ def test_the_tests_of_a_module_are_found_by_its_name() -> None:
 
 @pytest.mark.req("Y-17")
 @pytest.mark.parametrize(("expression", "limit"), [
-    ("tell, told", 7.7), ("hear, heard", 1.6), ("stands in, stands for", 2.5), ("headless who", 1.7), ("anew", 0.2),
+    ("tell, told", 2.2), ("hear, heard", 1.2), ("stands in, stands for", 2.0), ("headless who", 1.5), ("anew", 0.2),
     ("nobody", 0.3), ("whoever", 0.1), ("is no", 6.0), ("what becomes of", 0.2), ("so many, much, long", 4.1),
-    ("where for if", 2.8), ("what is said", 1.9), ("is none of", 0.2),
+    ("where for if", 2.8), ("what is said", 1.7), ("is none of", 0.2),
 ])
 def test_a_private_expression_gets_no_more_frequent(expression: str, limit: float, prose: dict[str, float]) -> None:
     """Per 10,000 words of docstrings, comments and pages. The limits are what there is, and only fall."""

@@ -31,7 +31,8 @@ async def test_a_start_takes_up_today_and_forgets_what_was_kept_long_enough() ->
     ledger = MemoryLedger()
     await ledger.commit(WriteBatch([Add(spent(day=day, dollars=1)) for day in
                                     (TODAY, TODAY - 1, TODAY - KEPT_DAYS, TODAY - KEPT_DAYS - 1)]))
-    spending = await read_spending(ledger, NOON)
+    spending = Spending()
+    await read_spending(spending, ledger, NOON)
     assert [(record.day, record.spent_micros) for record in spending.records()] == [(TODAY, MICROS)]
     assert await ledger.spending(TODAY - KEPT_DAYS - 1) == []
     assert len(await ledger.spending(TODAY - KEPT_DAYS)) == 1

@@ -77,7 +77,7 @@ async def test_a_runners_lines_name_the_session_and_the_frame_that_asked() -> No
         given.set()
 
     inbound = Inbound(outbox, MemoryObjects(), flow, StillClock(), secrets.token_bytes, control)
-    inbound.gateway_id = "gw_1"
+    inbound.join("gw_1")
     frame = Frame(type="control.session.close", payload=p.SessionClose(reason="over"), message_id="m-7",
                   session_id="s-1", seq=1, timestamp="")
     await inbound.take([encode(frame)])

@@ -95,11 +95,10 @@ async def test_a_link_that_ends_before_its_welcome_says_nothing_but_why(outflow:
 
 @pytest.mark.req("L-2")
 async def test_what_waits_is_one_message_where_both_sides_offered_it(outflow: RunnerOutflow, socket: Socket) -> None:
-    outflow.batch = True
     outflow.send(control(1))
     outflow.send(control(2))
     outflow.ack("s", 7)
-    outflow.send_now(WELCOME)
+    outflow.send_now(WELCOME, batch=True)
     assert (await socket.frame()).type == "x-interlock.welcome"  # The welcome is a message of its own.
     lines = (await socket.next())["text"].split("\n")
     assert [decode(line.encode(), Direction.M).type for line in lines] == [

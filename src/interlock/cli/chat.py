@@ -320,7 +320,7 @@ class _Talk:
             detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "on")
             screen = Screen(command.target.agent_id or "", detail=detail)
             if self._is_edited:
-                screen.unfold_hint = HINT
+                screen.hint_unfold(HINT)
             asker = ApprovalPrompt(link, self._how, self._lines if self._is_person else None,
                                    SeenApprovals(self._where.directory()))
             shown = self._cursors.command(command.id)

@@ -34,11 +34,10 @@ def refusal(status: int, body: bytes, path: str, retry_after: str | None = None)
                        "Is this the URL of an Interlock gateway?", BY_HTTP.get(status, ExitStatus.FAILED))
     sentence = problem.detail or problem.title
     wait_s = seconds(retry_after)
-    if wait_s is not None and not problem.hint:
-        problem.hint = f"Send it again in {wait_s:.0f} s."
+    hint = problem.hint or (f"Send it again in {wait_s:.0f} s." if wait_s is not None else problem.hint)
     places = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in problem.errors)
     return Trouble(problem.code, f"{sentence} ({places})" if places and places not in sentence else sentence,
-                   problem.hint, retry_after_s=wait_s)
+                   hint, retry_after_s=wait_s)
 
 
 def decoded(raw: bytes, kind: type[T], path: str) -> T:

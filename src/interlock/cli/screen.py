@@ -100,7 +100,7 @@ class Screen:
         """That of the newest tool call that has ended, if something of it is hidden."""
         self._can_fold = fold and self._detail == "full" and not self._is_shell and is_terminal(sys.stderr)
         self._is_folded = self._can_fold
-        self.unfold_hint = "--full"
+        self._unfold_hint = "--full"
         """How a person has folded output shown."""
         self._prose = MarkdownStream()
         self._prose_block = ""
@@ -119,6 +119,11 @@ class Screen:
             p.AgentError: self._agent_error, p.SessionError: self._session_error, p.FileTransfer: self._file,
             p.Usage: self._usage,
         }
+
+    def hint_unfold(self, hint: str) -> str:
+        """Show a person this way to unfold output; returns the one before."""
+        before, self._unfold_hint = self._unfold_hint, hint
+        return before
 
     # --- what was shown ---
     def shown(self) -> dict[str, int]:
@@ -303,7 +308,7 @@ class Screen:
         fold = self._folds.pop(invocation_id, None)
         if fold is not None and fold.hidden_lines:
             self._last_fold = fold
-            self.remark(f"{INDENT}… {count(fold.hidden_lines, 'more line')} ({self.unfold_hint})")
+            self.remark(f"{INDENT}… {count(fold.hidden_lines, 'more line')} ({self._unfold_hint})")
 
     def _tool_result(self, result: p.ToolResult) -> None:
         streamed = self._streamed.pop(result.invocation_id, None)

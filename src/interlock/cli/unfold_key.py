@@ -42,11 +42,11 @@ def unfold_key(screen: Screen) -> Generator[None]:
     except (termios.error, OSError):
         yield
         return
-    hint, screen.unfold_hint = screen.unfold_hint, HINT
+    hint = screen.hint_unfold(HINT)
     try:
         yield
     finally:
-        screen.unfold_hint = hint
+        screen.hint_unfold(hint)
         with suppress(termios.error, OSError):  # The terminal may be gone.
             termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
         loop.remove_signal_handler(signal.SIGQUIT)

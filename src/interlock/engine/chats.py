@@ -59,7 +59,7 @@ Remember = Callable[[Received], IdempotencyRecord]
 
 Compact = Callable[[Principal, str, str | None, Callable[[Any], IdempotencyRecord]], Awaitable[Any]]
 TOLD_IN_CHAT = frozenset({"Conflict", "UnsupportedCapability", "InvalidPayload", "ApprovalRequired", "Forbidden"})
-"""Refusals of a word that the chat is told as an answer; what may pass is asked again."""
+"""Refusals of a word that are sent to the chat as an answer; what may pass is asked again."""
 
 
 class ChatSettings(NamedTuple):

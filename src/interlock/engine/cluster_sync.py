@@ -1,4 +1,5 @@
-"""An engine among others: what it lets go, takes up, tells and hears (C-4). Where it works alone there is none of this.
+"""An engine among others: what it releases, takes over, sends and receives (C-4). An engine that works alone has none
+of this.
 
 Which runners are attached anywhere stands in the rows of their links; what each says of itself comes by hints, and is
 read again when one may have been lost.
@@ -55,7 +56,7 @@ _row = msgspec.msgpack.Decoder(RunnerLocation)
 
 
 class Neighbours(Holder):
-    """Joins an engine to a cluster. `on_replaced` is told a runner that is attached elsewhere by now."""
+    """Joins an engine to a cluster. `on_replaced` is called with a runner that is attached elsewhere by now."""
 
     def __init__(self, engine: Joining, cluster: Cluster, on_replaced: Callable[[str], None]) -> None:
         self._engine = engine

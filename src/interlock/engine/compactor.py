@@ -213,7 +213,7 @@ class Compactor:
         raise Problem("Conflict", "the conversation goes on all the time; compact it when it rests")
 
     async def _looked(self, shell: LaneShell) -> None:
-        """Wait while the last turn's context is still looked at: who asks on its heels is not told to come back."""
+        """Wait while the last turn's context is still looked at: a request right after it is not refused."""
         working = self._working.get(shell.lane.state.session_id)
         if working is not None and shell.lane.state.context.due == "look":
             await asyncio.wait([working])

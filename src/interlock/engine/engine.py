@@ -17,7 +17,7 @@ from interlock.engine.audit_readiness import Signing
 from interlock.engine.bridge import trusted_files
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.inputs import LaneInput
-from interlock.engine.bridge.inputs.gateway import BudgetsChanged, RulesChanged
+from interlock.engine.bridge.inputs.gateway import RulesChanged
 from interlock.engine.bridge.inputs.people import (
     CardsReported,
     CommandSubmitted,
@@ -130,10 +130,7 @@ class Engine:
     def configure(self, policy: RuleSet, limits: Limits) -> None:
         """Take new settings; what is decided already stays decided, and what is remembered stays remembered."""
         self.policy = policy.remembering(self._remembered)
-        self.lanes.limits = limits
-        for shell in self.lanes.live():
-            shell.lane.limits = limits
-            shell.send(BudgetsChanged())
+        self.lanes.configure(limits)
 
     async def start(self) -> None:
         """Take up what an earlier gateway left: transcript lines are written (X-3), clocks run on (C-4)."""
@@ -141,7 +138,7 @@ class Engine:
             self._writer.start()
         await self.read_rules()
         await self.drains.learn()
-        self.lanes.spending = await read_spending(self.ledger, self.lanes.clock.now_ms())
+        await read_spending(self.lanes.spending, self.ledger, self.lanes.clock.now_ms())
         await self.lanes.wake_due()
         self._up = True
 

@@ -12,7 +12,7 @@ from interlock.ports.trips import Trips
 
 
 class LaneRunnerLink(Protocol):
-    """What a lane tells the runner with: never blocks; a link that cannot keep up closes itself."""
+    """What a lane sends to the runner with: never blocks; a link that cannot keep up closes itself."""
 
     def send(self, raw: bytes) -> None: ...
 

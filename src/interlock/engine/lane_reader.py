@@ -12,7 +12,7 @@ import structlog
 from interlock.command.register import Register
 from interlock.engine.bridge import seals
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.mismatch import RowMismatch, examine, subjects
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.engine.rehydration import digests, refold
@@ -44,6 +44,8 @@ class LaneSources(Protocol):
     rows: RowAudit
     entropy: Entropy
     limits: Limits
+
+    def home_of(self, tenant_id: str) -> LaneHome: ...
 
 
 class ReadLane(NamedTuple):
@@ -93,10 +95,8 @@ class LaneReader:
 
     def _parts(self, stored: StoredLane) -> _Parts:
         state = decode_state(stored.session.machine)
-        lane = Lane(state, stored.commands, stored.approvals, TurnFold(), self._from.entropy, self._from.limits, None,
-                    stored.received)
-        lane.keeps_objects = self._from.objects is not None
-        return _Parts(lane, stored)
+        return _Parts(Lane(state, stored.commands, stored.approvals, TurnFold(), self._from.entropy, self._from.limits,
+                           self._from.home_of(state.tenant_id), None, stored.received), stored)
 
     async def _entries(self, states: Sequence[LaneState]) -> Mapping[str, KeptEntries | OSError]:
         if self._from.transcripts is None or not states:
@@ -112,15 +112,16 @@ class LaneReader:
                     ) -> ReadLane:
         lane, stored = parts
         state = lane.state
-        lane.transcriber = _transcriber(state, stored.pending, entries) if entries is not None else None
-        lane.rehydrate(*await refold(state, lane.transcriber, self._from.ledger, self._from.objects, history.events))
+        transcriber = _transcriber(state, stored.pending, entries) if entries is not None else None
+        lane.rehydrate(*await refold(state, transcriber, self._from.ledger, self._from.objects, history.events),
+                       transcriber)
         findings = examine(lane, history.about)
         lane.digests.update(await digests(state, self._from.objects))
         controls = [one for one in stored.controls if one.seq > state.control_acked]
         broken = seals.SealMismatch()
         if owners.begun:
             sealed = seals.read(state.session_id, history.seals, seals.from_adopted(state, owners.rows))
-            lane.sealed = seals.deciding(state) if sealed.state is not None else b""
+            lane.note_sealed(seals.deciding(state) if sealed.state is not None else b"")
             broken = seals.examine(state, stored.controls, sealed)
         for control in controls:
             if control.seq not in broken.changed and control.seq not in broken.inserted:

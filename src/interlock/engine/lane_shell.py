@@ -1,4 +1,4 @@
-"""The shell of one lane: it feeds the lane, commits what that decided, then tells (decide, commit, tell)."""
+"""The shell of one lane: it feeds the lane, commits what that decided, then publishes (decide, commit, publish)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import structlog
 
-from interlock.command.budget import Spending
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.effects import LaneEvent
 from interlock.engine.bridge.inputs import LaneInput
@@ -53,7 +52,6 @@ class House(Protocol):
     """What a shell asks of those who keep all of them."""
 
     room: Room
-    spending: Spending
     ledger: Ledger
     viewers: Viewers
     clock: Clock
@@ -67,8 +65,6 @@ class House(Protocol):
     on_leaving: Signal[[Lane]]
     watchers: list[Callable[[Lane], None]]
     changed: set[tuple[str, str]]
-
-    def known_as(self, tenant_id: str) -> str: ...
 
     def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None: ...
 
@@ -86,22 +82,21 @@ class House(Protocol):
 
 
 class LaneShell:
-    """Runs one lane: takes all jobs that wait, decides them together, commits once, tells in order."""
+    """Runs one lane: takes all jobs that wait, decides them together, commits once, publishes in order."""
 
     def __init__(self, lane: Lane, epoch: int | None, lanes: House, link: LaneRunnerLink | None = None) -> None:
         """`epoch` is None where no one ever had the lane, and no one else can take it: its first commit begins it.
         `link` is that of the lane's runner, if it is attached."""
         self.lane = lane
-        lane.gateway_id, lane.spending = lanes.known_as(lane.state.tenant_id), lanes.spending
         self.link = link
         self._acked = 0
-        """The last number that the runner was told to be durable, on the link that is there."""
+        """The last number that was acknowledged to the runner, on the link that is there."""
         self.broken = False
         self._begun = epoch is not None
         self.epoch = epoch or FIRST_EPOCH
         self._hold: Hold | None = None
         self.told = lane.state.n
-        """Number of the last event of the session's stream that was told, or was there when the lane was read."""
+        """Number of the last event of the session's stream that was published, or was there when the lane was read."""
         self.over = False
         """Nothing that is handed over is decided any more: it was forgotten, and another takes its place."""
         self._lanes = self.lanes = lanes

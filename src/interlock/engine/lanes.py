@@ -18,7 +18,7 @@ from interlock.engine.bridge.inputs.gateway import BudgetsChanged, ClockTicked, 
 from interlock.engine.bridge.inputs.runner import RunnerDetached
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.mismatch import RowMismatch, examine, subjects
 from interlock.engine.bridge.tenant_lane import house_id, house_state, is_house
 from interlock.engine.bridge.transcriber import Transcriber
@@ -128,6 +128,17 @@ class Lanes:
 
     def _by_clock(self, _state: LaneState, _inputs: Sequence[LaneInput]) -> Conditions:
         return Conditions(self.clock.now_ms(), self.clock.now_ms())
+
+    def configure(self, limits: Limits) -> None:
+        """Decide by new settings from here on, in all lanes."""
+        self.limits = limits
+        for shell in self.live():
+            shell.lane.configure(limits)
+            shell.send(BudgetsChanged())
+
+    def home_of(self, tenant_id: str) -> LaneHome:
+        """Return what a lane of a tenant knows of this gateway."""
+        return LaneHome(self.known_as(tenant_id), self.objects is not None, self.spending)
 
     def take_changed(self) -> set[tuple[str, str]]:
         """Return the tenants and agents of sessions that have changed since the last call."""
@@ -264,8 +275,7 @@ class Lanes:
         transcriber = None
         if self.transcripts is not None:
             transcriber = Transcriber(fresh.session_id, TranscriptFold(fresh.agent_id), None, set())
-        lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, transcriber)
-        lane.keeps_objects = self.objects is not None
+        lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, self.home_of(fresh.tenant_id), transcriber)
         findings = await self._examined(lane) if kept else []
         link = self._link_of(fresh.runner_id)
         shell = LaneShell(lane, epoch, self, link)

@@ -114,7 +114,7 @@ class Alone(Room):
         return True
 
     def hint(self, kind: str, what: bytes = b"") -> None:
-        """There is no one to be told."""
+        """Do nothing: there are no others."""
 
     def on_hint(self, kind: str, told: Callable[[bytes], Awaitable[None] | None]) -> None:
         """There is no one who tells."""

@@ -30,7 +30,7 @@ ARRIVAL_S = 5.0
 class Present:
     """One runner that is attached, or was since the gateway's start."""
 
-    def __init__(self, record: RunnerRecord, hello: Hello, at_ms: int) -> None:
+    def __init__(self, record: RunnerRecord, hello: Hello, at_ms: int, link_id: str = "") -> None:
         self.record = record
         self.hello = hello
         self.link: LaneRunnerLink | None = None
@@ -43,7 +43,7 @@ class Present:
         included; None for a runner that is attached to another gateway."""
         self.instance_id = ""
         """The gateway that it is attached to, where that is another one."""
-        self.link_id = ""
+        self.link_id = link_id
         self.told = False
         """Whether what it vouches for was heard from there, since its link was learnt."""
         self._arriving: asyncio.Event | None = None
@@ -52,6 +52,10 @@ class Present:
         """Give work over this link from now on. Until every lane of the runner is attached, nothing but the opening
         goes over it."""
         self.link = link
+
+    def number_link(self, number: int) -> None:
+        """Number its link, in place of the number that its hello has."""
+        self.hello = msgspec.structs.replace(self.hello, link_number=number)
 
     def arrives(self) -> None:
         """The runner is welcomed and its lanes are being attached: who wants it waits for that, up to ARRIVAL_S."""
@@ -118,7 +122,7 @@ def _elsewhere(row: LinkRow) -> Present:
 
 
 def _newer(known: Present, found: Present) -> bool:
-    """Whether a link that is known was opened after one that is told of, as far as the runner numbers them."""
+    """Whether a link that is known was opened after one that was reported, as far as the runner numbers them."""
     return 0 < found.hello.link_number < known.hello.link_number
 
 
@@ -170,7 +174,7 @@ class RunnerPresence:
 
     def learn_one(self, row: LinkRow) -> bool:
         """Take that a runner has attached to another gateway, unless it is known by now to have gone on from there:
-        who stood still may tell it late. Returns whether it was taken."""
+        that was suspended may report it late. Returns whether it was taken."""
         found, known = _elsewhere(row), self._elsewhere.get(row.runner_id)
         if self._has_newer(found) or (known is not None and _newer(known, found)):
             return False
@@ -215,7 +219,7 @@ class RunnerPresence:
 
     def bounded(self, runner_id: str, number: int) -> int:
         """Return what the number of a hello counts for: at most LINK_JUMP above the largest that is known. Anyone who
-        has the runner's credential can claim any number; the runner, which is told the largest, must be able to go
+        has the runner's credential can claim any number; the runner, which receives the largest, must be able to go
         on."""
         return min(number, self._newest.get(runner_id, 0) + LINK_JUMP)
 
@@ -237,7 +241,7 @@ class RunnerPresence:
         return newest if 0 < number < newest else None
 
     def arrive(self, present: Present) -> Present:
-        """A runner has come; an older link of the same runner is told to close."""
+        """Attach a runner; an older link of the same runner is closed."""
         runner_id = present.record.runner_id
         before = self._present.get(runner_id)
         if before is not None and before.link is not None:

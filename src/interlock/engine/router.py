@@ -310,6 +310,6 @@ def _unavailable(detail: str) -> Problem:
 
 
 def holds(roots: Sequence[str], workspace: str) -> bool:
-    """Return whether a workspace lies below one of these directories, as far as the paths alone tell."""
+    """Return whether a workspace lies below one of these directories, as far as the paths alone show."""
     place = PurePosixPath(normpath(workspace))
     return any(place.is_relative_to(normpath(root)) for root in roots)

@@ -17,11 +17,11 @@ POTS_SHOWN = 100
 """Pots of a budget that its resource lists; how many more there are is said."""
 
 
-async def read_spending(ledger: Ledger, now_ms: int) -> Spending:
-    """Take up today's pots at a start; what has been kept long enough is forgotten."""
+async def read_spending(spending: Spending, ledger: Ledger, now_ms: int) -> None:
+    """Read today's pots at a start, and delete those that have been kept long enough."""
     day = now_ms // DAY_MS
     await ledger.commit(WriteBatch([Expire(SPENDING, day - KEPT_DAYS - 1), Expire(USAGE, day - KEPT_DAYS - 1)]))
-    return Spending(await ledger.spending(day))
+    spending.replace(await ledger.spending(day))
 
 
 def settle(spending: Spending, budgets: Sequence[BudgetRule], writes: Iterable[LedgerWrite]) -> set[str]:

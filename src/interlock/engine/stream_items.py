@@ -62,7 +62,7 @@ class SharedViews(msgspec.Struct):
 
 
 class SharedItems(list[Item]):
-    """What was told together, as all live viewers of a stream are given it; no one changes it."""
+    """What was published together, as all live viewers of a stream receive it; no one changes it."""
 
     __slots__ = ("first", "last", "size", "views")
 
@@ -141,8 +141,8 @@ PACE_BYTES = 256 * KIB
 
 
 class NotificationPace:
-    """Gathers what is told to one stream, and gives it on in order: the first thing after quiet at once, what follows
-    soon together (S-4). `deliver` is called with one burst at a time.
+    """Gathers what is published to one stream, and passes it on in order: the first thing after quiet at once, what
+    follows soon together (S-4). `deliver` is called with one burst at a time.
 
     To wake a viewer and write to it takes the same time for one event as for ten. Where hundreds watch one busy stream,
     a write for each event would keep the gateway from all else, and everybody would fall behind.

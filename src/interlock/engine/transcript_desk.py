@@ -2,7 +2,7 @@
 
 An entry is added by its session's lane alone, as every other (X-3). A fork or an import is a file first and a session
 then: a file without a session is nothing to anybody, a session without its file would be a lie. Each change is asked of
-policy (P-1), audited in the transaction that makes it, and looked for in the file before it is told.
+policy (P-1), audited in the transaction that makes it, and looked for in the file before it is answered.
 """
 
 from __future__ import annotations

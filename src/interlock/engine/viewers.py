@@ -1,9 +1,9 @@
 """Viewers: readers with a cursor on one numbered stream (S-1, S-3, S-4).
 
-The lane tells the hub what it has committed; the hub offers it to each viewer's bounded outbox and never waits. A
-viewer reads the ledger until nothing is left, is given the text so far of each open block, and is live from there.
-A viewer that is behind by more than VIEWER_OUTBOX_BYTES goes back to reading the ledger from its own cursor, at its
-own pace; one that falls behind again and again is ended with `Behind`.
+The lane publishes to the hub what it has committed; the hub offers it to each viewer's bounded outbox and never waits.
+A viewer reads the ledger until nothing is left, is given the text so far of each open block, and is live from there. A
+viewer that is behind by more than VIEWER_OUTBOX_BYTES goes back to reading the ledger from its own cursor, at its own
+pace; one that falls behind again and again is ended with `Behind`.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class _Topic:
         """Number of the last event that was published while this topic was here; 0 while none was."""
         self.pace = NotificationPace(self._offer)
         self.reach: Callable[[int], Awaitable[None]] | None = None
-        """Where another gateway may write the stream: has this topic be told all up to a number. No viewer runs ahead
-        of its topic there, or it would be given text of a block that it has seen closed."""
+        """Where another gateway may write the stream: has all up to a number published to this topic. No viewer runs
+        ahead of its topic there, or it would be given text of a block that it has seen closed."""
 
     def tell(self, items: Sequence[Item]) -> None:
         """Tell the viewers, at their pace."""
@@ -204,7 +204,7 @@ class StreamViewer:
                 if self._topic.reach is not None:
                     await self._topic.reach(items[-1].n)
                 return self._from_ledger(items)
-            # What waits to be told goes first: the text so far holds its deltas already.
+            # What waits to be published goes first: the text so far holds its deltas already.
             self._topic.pace.flush()
             # No await stands between this check and going live, so nothing can be published in between. What was
             # published after the read began is in the ledger: read once more.
@@ -226,7 +226,8 @@ class StreamViewer:
     def _from_ledger(self, events: list[Durable]) -> list[Item]:
         if self._topic.blocks:
             for event in events:
-                # What was told has closed its blocks already; one that is open now under the same name is a new one.
+                # What was published has closed its blocks already; one that is open now under the same name is a new
+                # one.
                 frame = closing_frame(event.kind, event.body) if event.n > self._topic.told else None
                 # A turn's end closes nothing by itself here: its blocks were closed by name before it (T-3).
                 if frame is not None and frame.type not in TURN_ENDS:
@@ -265,7 +266,7 @@ class Relay(Protocol):
     which waits for a while."""
 
     def told(self, stream: str, n: int) -> None:
-        """This gateway's viewers were told a stream up to `n`, which this gateway wrote."""
+        """This gateway's viewers were sent a stream up to `n`, which this gateway wrote."""
         ...
 
     def said(self, stream: str, n: int, raw: bytes) -> None:
@@ -273,7 +274,7 @@ class Relay(Protocol):
         ...
 
     async def watch(self, stream: str) -> None:
-        """A viewer joins: from here on what other gateways write is told to the hub."""
+        """A viewer joins: from here on what other gateways write is published to the hub."""
         ...
 
     def unwatch(self, stream: str) -> None:
@@ -295,7 +296,7 @@ class Viewers:
         self.topics: dict[str, _Topic] = {}
         """The streams that somebody here reads, or that have open blocks; only `Viewers` changes it."""
         self.relayed = False
-        """Whether what is told comes to other gateways too."""
+        """Whether what is published reaches other gateways too."""
         self._closed = False
         self.on_close = Signal[[]]()
         self._relay: Relay | None = None
@@ -370,7 +371,7 @@ class Viewers:
         return (topic.told, [frames.encode(frame) for frame in topic.blocks.merged()]) if topic is not None else (0, [])
 
     def at(self, stream: str) -> int:
-        """Number of the last event that viewers here were told."""
+        """Number of the last event that viewers here were sent."""
         topic = self.topics.get(stream)
         return topic.told if topic is not None else 0
 

@@ -33,7 +33,7 @@ class ClusterWatch:
     """Asks PostgreSQL and NATS when somebody looks. Nothing is remembered, so nothing shown is old."""
 
     def __init__(self, leases: Leases, bus: Bus, store: str, now_s: Callable[[], float] | None = None) -> None:
-        """`store` tells people where the ledger is, without its password; `now_s` is a monotonic clock."""
+        """`store` shows people where the ledger is, without its password; `now_s` is a monotonic clock."""
         self._leases = leases
         self._bus = bus
         self._store = store

@@ -27,7 +27,7 @@ READ_BYTES = 256 * KIB
 """So much may come at once."""
 
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER for no time: what waits in the kernel is dropped too, and the other side is told at once."""
+"""SO_LINGER for no time: what waits in the kernel is dropped too, and the other side sees it at once."""
 
 
 def _ways(transport: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class HttpConnection(HttpToolsProtocol):
     _head = 0
     """Bytes of this request's target and headers so far."""
     _unread = 0
-    """Bytes that came since the parser last told of anything: one header that does not end."""
+    """Bytes that came since the parser last reported anything: one header that does not end."""
 
     def on_message_begin(self) -> None:
         """Make the scope of a request."""

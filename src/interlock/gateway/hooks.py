@@ -107,7 +107,7 @@ class Hooks:
             except Problem as problem:
                 if problem.code != "Conflict":
                     raise
-                # No runner is there yet, or its session is elsewhere: a 4xx would tell the sender to give up.
+                # No runner is there yet, or its session is elsewhere: a 4xx would make the sender give up.
                 raise Problem("Unavailable", problem.detail, hint=problem.hint,
                               headers={"Retry-After": str(RETRY_S)}) from None
 

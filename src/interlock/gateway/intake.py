@@ -36,7 +36,7 @@ from interlock.protocol.limits import LARGEST_SEQ
 from interlock.protocol.refusals import CLOSE, LinkRefusal, reason
 
 GAPS_KEPT = 1_024
-"""Gaps that may come again, over all links; a runner that makes more of them has them told as new."""
+"""Gaps that may come again, over all links; of a runner that makes more of them they count as new."""
 
 
 class FrameGap(Exception):
@@ -64,7 +64,7 @@ class Inflow:
         self._expected[session_id] = seq
 
     def knows(self, session_id: str) -> bool:
-        """Whether it was told where the session stands, or took a frame of it, since it last forgot it."""
+        """Whether it received the session's number, or a frame of it, since it last forgot it."""
         return session_id in self._expected
 
     def forget(self, session_id: str) -> None:

@@ -69,7 +69,7 @@ class KeyStore:
                 raise closed
             if sum(not one.revoked for one in known) >= MAX_KEYS:
                 raise Problem("QuotaExceeded", f"The tenant has {MAX_KEYS} keys that are not revoked already.",
-                              hint="Revoke those that no one uses: `interlock keys` tells when each was last used.")
+                              hint="Revoke those that no one uses: `interlock keys` shows when each was last used.")
             now = self._clock.now_ms()
             secret = new_key(self._entropy)
             record = KeyRecord(

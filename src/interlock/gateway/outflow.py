@@ -58,14 +58,16 @@ class RunnerOutflow:
             self.fail("the runner does not read its control frames")
         self._wake.set()
 
-    def send_now(self, raw: bytes) -> None:
-        """Queue the welcome: it is first, because nothing is sent before it."""
-        self._welcome = raw
+    def send_now(self, raw: bytes, *, batch: bool = False) -> None:
+        """Queue the welcome: it is first, because nothing is sent before it. With `batch` both sides offered to send
+        what waits together."""
+        self._welcome, self.batch = raw, batch
         self._opened = True
         self._wake.set()
 
     def ack(self, session_id: str, seq: int) -> None:
-        """All up to `seq` is durable; told at the next turn of the loop, and at the latest after ACK_DELAY_MS."""
+        """Acknowledge all up to `seq`, which is durable: at the next turn of the loop, and at the latest after
+        ACK_DELAY_MS."""
         self._acks[session_id] = seq
         self._wake.set()
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import msgspec
 import structlog
 
 from interlock.engine.bridge.inputs.runner import ControlsRefused, RunnerAttached, RunnerDetached
@@ -136,7 +135,8 @@ class RawpEndpoint:
             outflow.fail("this gateway was away for too long")
 
     def close_tenants(self, tenants: Collection[str]) -> None:
-        """Close the links of runners whose tenant is moved, or being moved: they are told where with the next one."""
+        """Close the links of runners whose tenant is moved, or being moved: the next one is answered with the new
+        address."""
         for outflow, tenant_id in list(self._open.items()):
             if tenant_id in tenants:
                 outflow.fail(f"the tenant {tenant_id} is being moved")
@@ -197,8 +197,7 @@ class RawpEndpoint:
         if DPS_VERSION not in hello.versions:
             raise refused(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}, the runner {hello.versions}")
         clock = self._engine.clock
-        present = Present(runner, hello, clock.now_ms())
-        present.link_id = uuid4(self._entropy(16))
+        present = Present(runner, hello, clock.now_ms(), uuid4(self._entropy(16)))
         inflow = Inflow(self._gaps)
         outflow.on_forget.connect(inflow.forget)
         try:
@@ -246,7 +245,7 @@ class RawpEndpoint:
         what it says of sessions and turns is not so any more (C-7)."""
         presence, runner_id = self._engine.presence, present.record.runner_id
         number = presence.bounded(runner_id, present.hello.link_number)
-        present.hello = msgspec.structs.replace(present.hello, link_number=number)
+        present.number_link(number)
         newest = presence.greet(runner_id, number)
         if newest is None and self._neighbours is not None:
             try:
@@ -293,7 +292,7 @@ class RawpEndpoint:
             shell = await self._engine.lanes.of_runner(session_id, hello.runner_id)
             known = listed.get(session_id)
             if shell is None and await self._engine.ledger.session(session_id) is not None:
-                continue  # Another runner's: it is neither told of nor given to this one.
+                continue  # Another runner's: nothing of it is sent to this one.
             if shell is None and known is not None:
                 shell = await self._observed.begin(present.record, session_id, known.controller, known.agent_id,
                                                    known.workspace)
@@ -305,11 +304,10 @@ class RawpEndpoint:
             inflow.expect(session_id, seq + 1)
             if session_id in listed:
                 durable.append(p.WelcomeSession(session_id=session_id, last_durable_seq=seq))
-        outflow.batch = BATCH in hello.features
         known_as = self._engine.lanes.known_as(present.record.tenant_id)
         outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
             version=DPS_VERSION, link_id=present.link_id, gateway_id=known_as, limits=LIMITS_TOLD,
-            sessions=durable, features=[BATCH])))
+            sessions=durable, features=[BATCH])), batch=BATCH in hello.features)
         for together in _portions(named):
             done = await asyncio.gather(*(self._attach_lane(session_id, present, listed.get(session_id), outflow)
                                           for session_id in together), return_exceptions=True)

@@ -29,7 +29,7 @@ LOOK_S = 600
 SYSTEM = {"id": "gateway", "role": "system"}
 
 Forget = Callable[[str], Awaitable[PrunedRows]]
-"""Takes what a session holds, or tells what would be taken."""
+"""Deletes what a session holds, or returns what would be deleted."""
 
 log = structlog.get_logger("interlock.gateway")
 

@@ -58,7 +58,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
         try:
             source = peers.source(scope)
             door.check(said(scope))
-            # Behind a proxy every request comes from the same port; only the address tells one from another.
+            # Behind a proxy every request comes from the same port; only the address distinguishes them.
             scope["client"] = (source, 0) if source else None
             if scope["type"] == "websocket" and scope["path"] in socket_streams.PATHS:
                 await rest.socket(scope, receive, send)
@@ -189,7 +189,7 @@ async def serve(
     public: bool = False,
 ) -> None:
     """Listen until SIGINT or SIGTERM, or until `stopping` is set. `on_stop` ends the streams (`Viewers.close`); `ready`
-    is told the port as soon as connections are taken. Raises BindRefused."""
+    is called with the port as soon as connections are taken. Raises BindRefused."""
     listener = listen(host, port, public=public)
     server = make_server(app, on_stop, tls)
     watching = asyncio.ensure_future(_stop_when(stopping, server)) if stopping is not None else None

@@ -45,7 +45,7 @@ async def note_key(
 
 
 async def note_policy(ledger: Ledger, clock: Clock, tenant_id: str, rules: Sequence[Any]) -> bool:
-    """Record rules that are others than those last in force; tells whether they were. Raises LedgerError."""
+    """Record rules that are others than those last in force; returns whether they were. Raises LedgerError."""
     digest = hashlib.sha256(msgspec.json.encode(rules, order="deterministic")).hexdigest()
     before = await ledger.fact(POLICY_FACT)
     if before == digest:

@@ -69,15 +69,16 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         raise AgentStartFailed(f"This runner has no agent {asked.agent_id!r}; it has: {known}.")
     state = journal.state
     journal.leave_out(not_passed_on(spec, around.environment))
-    workspace = state.workspace = str(_workspace(around, spec, asked))
+    workspace = str(_workspace(around, spec, asked))
+    state.resolve_workspace(workspace)
     variables = environment(
         around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,
         extra={**ignoring_env(spec), **spec.env}, credentials=spec.env_pass,
     )
     name, index = remembered.get("agent_session"), whole(remembered.get("next_turn_index"))
     known = state.agent_session or (name if isinstance(name, str) else None)
-    if index is not None and state.next_turn_index < index <= LARGEST_SEQ:
-        state.next_turn_index = index
+    if index is not None and index <= LARGEST_SEQ:
+        state.skip_turns(index)
     opening = AgentStart(
         journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,
         agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),

@@ -139,8 +139,8 @@ class LinkSession:
         between this page and the next offer."""
         if lane.seq is None:
             row = await self._outbox.session(session_id, self._gateway_id)
-            lane.seq = row.acked_seq if row else 0
-        after, frames = lane.seq, list[StoredFrame]()
+            lane.reach(row.acked_seq if row else 0)
+        after, frames = lane.seq or 0, list[StoredFrame]()
         while True:
             page = await self._outbox.frames(session_id, frames[-1].seq if frames else after, PAGE_BYTES)
             frames += page
@@ -181,7 +181,7 @@ class LinkSession:
             if frame.seq != (lane.seq or 0) + 1:
                 raise LinkBroken(1001, f"Frames of session {frame.session_id} were lost before {frame.seq}; "
                                    "a new link reports them as lost.")
-            lane.seq = frame.seq
+            lane.reach(frame.seq)
             self._sending.push(frame.raw)
 
     async def _heartbeat(self) -> None:

@@ -53,7 +53,7 @@ class Inbound:
     """Accepts frames from every link to one gateway, one link after another; outlives the links, so that each stored
     frame is delivered.
 
-    `gateway_id` is set before the first frame arrives: the numbers of control frames are per gateway (D-7).
+    `join` comes before the first frame: the numbers of control frames are per gateway (D-7).
     """
 
     def __init__(self, outbox: Outbox, objects: Objects, outflow: Outflow, clock: Clock, entropy: Entropy,
@@ -64,7 +64,7 @@ class Inbound:
         self._clock = clock
         self._entropy = entropy
         self._control = control
-        self.gateway_id = ""
+        self._gateway_id = ""
         self._to_store: list[tuple[StoreControl, Frame]] = []
         """Frames of the current message: stored together, then delivered."""
         self._reached: dict[str, int] = {}
@@ -75,6 +75,10 @@ class Inbound:
         self._gaps: dict[str, tuple[int, int]] = {}
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Receives the exception of a control frame: the runner cannot continue with a frame half acted on."""
+
+    def join(self, gateway_id: str) -> None:
+        """Take frames of this gateway from here on."""
+        self._gateway_id = gateway_id
 
     async def take(self, raws: Iterable[bytes]) -> list[StoredControl | Frame | str]:
         """Store the durable frames of one message. For each frame, return what is to be acknowledged, a link frame
@@ -154,10 +158,10 @@ class Inbound:
 
     async def _is_next(self, came: StoredControl) -> bool:
         """Return whether the frame continues its session; False if it is stored already. Raises ControlGap."""
-        row = await self._outbox.session(came.session_id, self.gateway_id)
+        row = await self._outbox.session(came.session_id, self._gateway_id)
         have = self._reached.get(came.session_id)
         if have is None:
-            if row is None or (row.control_seq == 0 and row.controller not in ("", self.gateway_id)):
+            if row is None or (row.control_seq == 0 and row.controller not in ("", self._gateway_id)):
                 # A runner that never knew the session, or lost its outbox, continues at the gateway's number (D-6).
                 self._gaps.pop(came.session_id, None)
                 return True
@@ -197,7 +201,7 @@ class Inbound:
         """Close the session whose control frames cannot be completed (E-3), if it is on this runner."""
         session_id = wire.session_id or ""
         row = await self._outbox.session(session_id)
-        if row is not None and row.controller in ("", self.gateway_id):  # An observer's gap does not end the session.
+        if row is not None and row.controller in ("", self._gateway_id):  # An observer's gap does not end the session.
             report = self._error(wire, sentence, Code.INTERNAL, fatal=True)
             await self._outflow.emit(report)
             # The same error, as if sent by the gateway, ends the agent (T-5), after the frames that wait.
@@ -206,7 +210,7 @@ class Inbound:
 
     def _record(self, wire: Wire, raw: bytes, stored: StoredControl) -> StoreControl:
         return StoreControl(ControlRecord(session_id=stored.session_id, seq=stored.seq, message_id=wire.message_id,
-                                          body=raw), self._clock.now_ms(), self.gateway_id)
+                                          body=raw), self._clock.now_ms(), self._gateway_id)
 
     def _error(self, wire: Wire, sentence: str, code: Code = Code.INVALID_FRAME, *, fatal: bool = False) -> Frame:
         return Frame(
@@ -236,7 +240,7 @@ class Inbound:
                 frame, raw = waiting[0]
                 # Every log line of this frame, even of a whole turn, names the session and the frame.
                 bind_contextvars(session_id=session_id, message_id=frame.message_id, seq=frame.seq)
-                await self._control(frame, raw, self.gateway_id)
+                await self._control(frame, raw, self._gateway_id)
                 waiting.popleft()
         except Exception as error:  # noqa: BLE001 - handed to `failed`, which ends the link's run
             if not self.failed.done():

@@ -261,7 +261,7 @@ class GatewayConnector:
             self._backoff.yield_way(self._pace.reconnect_max_ms)
             raise LinkBroken(CloseCode.OPENING, f"Gateway {gateway_id} is attached by another pairing of this runner.")
         known, self.gateway_id = self.gateway_id, gateway_id
-        inbound.gateway_id = gateway_id
+        inbound.join(gateway_id)
         rows = await self._outbox.sessions(gateway_id)
         await self._outbox.join(gateway_id, self.name, adopt=self._primary)
         if known != gateway_id and any(row.control_seq or row.acked_seq for row in rows):

@@ -32,6 +32,10 @@ class SessionQueue:
         self.owes_history = owes_history
         self.ends: dict[str, int] = {}
 
+    def reach(self, seq: int) -> None:
+        """Note that frames up to `seq` are queued, or acknowledged."""
+        self.seq = seq
+
 
 class Sending:
     """The queue of one link: an `Uplink` for the outflow, drained by the task that writes to the socket."""
@@ -68,7 +72,7 @@ class Sending:
                 lane.ends[offer.block] = offer.end
                 self.push(offer.raw)
             case StoredFrame() if lane.live:
-                lane.seq = offer.seq
+                lane.reach(offer.seq)
                 self.push(offer.raw)
             case _:
                 pass

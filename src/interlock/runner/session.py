@@ -46,7 +46,7 @@ from interlock.runner.prompt_intake import PromptRefused, check_box, files_of, t
 from interlock.runner.session_context import Surroundings
 from interlock.runner.staged.store import Staged
 from interlock.runner.staged.turns import StagedTurns
-from interlock.runner.state import SessionState, TurnState
+from interlock.runner.state import SessionState
 from interlock.runner.turn import RunnerTurn
 from interlock.runner.turn_settings import asks, switches
 from interlock.runner.uploads import Uploads
@@ -186,9 +186,7 @@ class RunnerSession:
         if self._agent is not None and self._started is not None:
             await self._report_capabilities(frame, self._started)
             return
-        state = self.state
-        state.opening, state.agent_id, state.workspace = "opening", payload.agent_id, payload.workspace
-        state.access = payload.workspace_access
+        self.state.begin_opening(payload)
         await self.journal.write(PutPolicy(self.session_id, payload.buffer_policy))
         try:
             agent, opening, staged = prepare(self._around, self.journal, payload, frame.metadata, self._programs)
@@ -207,7 +205,7 @@ class RunnerSession:
             return
         self._agent = agent
         self._box = opening.box
-        state.agent_session = started.agent_session or ""
+        self.state.agent_session = started.agent_session or ""
         await self._report_capabilities(frame, started, *not_resumed(self.journal, opening, started))
         self._watching = asyncio.create_task(self._watch(agent))
         self._rest()
@@ -277,8 +275,7 @@ class RunnerSession:
                     ) -> tuple[RunnerTurn, list[Frame]]:
         """Return the turn, and the frames that start it."""
         journal, state = self.journal, self.state
-        opened = state.turn = TurnState(prompt.turn_id, prompt.prompt_id, journal.now_ms,
-                                        silent=prompt.settings.silent)
+        opened = state.begin_turn(prompt.turn_id, prompt.prompt_id, journal.now_ms, silent=prompt.settings.silent)
         start = p.TurnStart(turn_id=opened.turn_id, turn_index=state.next_turn_index, mode=mode)
         turn = self._turn = RunnerTurn(agent, journal, opened, self._interactions, self._around.graces,
                                        single_process=self._features.single_turn_process,

@@ -74,6 +74,24 @@ class SessionState(msgspec.Struct, kw_only=True):
         if controller and "" in self.handled_seqs:
             self.note_handled(controller, self.handled_seqs.pop(""))
 
+    def begin_opening(self, asked: p.SessionOpen) -> None:
+        """Begin to open the session as the gateway asks for it."""
+        self.opening, self.agent_id, self.workspace = "opening", asked.agent_id, asked.workspace
+        self.access = asked.workspace_access
+
+    def resolve_workspace(self, workspace: str) -> None:
+        """Replace the workspace as it was asked for by its directory."""
+        self.workspace = workspace
+
+    def skip_turns(self, index: int) -> None:
+        """Number the next turn with at least `index`."""
+        self.next_turn_index = max(self.next_turn_index, index)
+
+    def begin_turn(self, turn_id: str, prompt_id: str, at_ms: int, *, silent: bool) -> TurnState:
+        """Open a turn; it is numbered when its first frame is taken."""
+        self.turn = opened = TurnState(turn_id, prompt_id, at_ms, silent=silent)
+        return opened
+
     def take(self, frame: Frame) -> None:
         """Apply one durable frame that goes into the outbox in the same write."""
         payload, turn = frame.payload, self.turn

@@ -54,20 +54,23 @@ class AnnouncedCall:
     """One announced call: its streamed output per channel, and what is stored of it."""
 
     def __init__(self, invocation_id: str, started_ms: int, chain: list[dict[str, str]] | None = None, *,
+                 tool_name: str = "tool", input_json: bytes = b"{}", delegates_to: str = "",
                  kind: str | None = None, silent: bool = False) -> None:
         self.invocation_id = invocation_id
         self.silent = silent
         """Whether its turn is silent: its frames are marked so (Z-5)."""
         self.chain = chain or []
         """The subagents that started it, as in `delegation_chain`."""
-        self.delegates_to = ""
+        self.tool_name = tool_name
+        self.delegates_to = delegates_to
+        """The subagent that it starts; "" if none."""
         self.started_ms = started_ms
         self.denied = False
         self.asked = False
         """Whether permission was asked for it. A question in words does not count."""
         self.allowed: deque[Allowed] = deque(maxlen=MAX_ALLOWED)
         """What was allowed under its id; the input that it runs with is compared with it (H-3)."""
-        self.input_json = b"{}"
+        self.input_json = input_json
         self.reported = False
         """Whether it was reported as run without a yes, or with another input."""
         self.kind = kind
@@ -78,7 +81,22 @@ class AnnouncedCall:
         self.whole: bytes | None = None
         """After the result: the whole output, of which the result has both ends; None if nothing was cut, or if it is
         larger than a file may be."""
-        self.tool_name = "tool"
+
+    def ask(self) -> None:
+        """Note that permission is asked for it."""
+        self.asked = True
+
+    def deny(self) -> None:
+        """Note that it was denied: an error of it is the denial."""
+        self.denied = True
+
+    def run_with(self, input_json: bytes) -> None:
+        """Note the input that it runs with; an empty one is the announced one."""
+        self.input_json = input_json if input_json != b"{}" else self.input_json
+
+    def report(self) -> None:
+        """Note that it is reported as run without a yes, or with another input."""
+        self.reported = True
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -127,11 +127,9 @@ class TurnScribe:
                 title=None if title is None else sound(title)[:MAX_TITLE_CHARS], parent_invocation_id=parent,
             )
             now_ms = self._journal.now_ms
-            call = self._calls[invocation_id] = AnnouncedCall(invocation_id, now_ms, self._chain(parent),
-                                                              kind=kind, silent=self._turn.silent)
-            call.tool_name = payload.tool_name
-            call.delegates_to = _subagent(tool_name, input_json)
-            call.input_json = input_json
+            call = self._calls[invocation_id] = AnnouncedCall(
+                invocation_id, now_ms, self._chain(parent), tool_name=payload.tool_name, input_json=input_json,
+                delegates_to=_subagent(tool_name, input_json), kind=kind, silent=self._turn.silent)
             self._turn.tools[invocation_id] = now_ms
             self._turn.tool_count += 1
             metadata = {**call.metadata, **({"kind": kind[:MAX_NAME_CHARS]} if kind else {})}
@@ -150,13 +148,13 @@ class TurnScribe:
         async with self._order:
             call = self._calls.get(invocation_id)
             if call is not None and not self._finished:
-                call.input_json = input_json if input_json != b"{}" else call.input_json
+                call.run_with(input_json)
                 await self._check(call, input_json, printed=printed)
 
     async def _check(self, call: AnnouncedCall, input_json: bytes, *, printed: bool = False) -> None:
         found = without_yes(call, input_json, printed=printed) if self._asks and not call.reported else None
         if found is not None:
-            call.reported = True
+            call.report()
             await self._journal.write(self._journal.agent_error("error", *found, self._turn.turn_id))
 
     async def tool_output(self, invocation_id: str, channel: p.Channel, text: str) -> None:
@@ -239,12 +237,12 @@ class TurnScribe:
             return InteractionAnswer(False, None, "The turn has ended.")
         call = self._calls.get(question.invocation_id or "")
         if call is not None and question.wants == "PERMISSION":
-            call.asked = True
+            call.ask()
         answer = await self._refused(question) or await self._interactions.ask(question)
         if answer.allow and question.wants == "PERMISSION" and call is not None:
             call.allowed.append(Allowed(allowed_input(question, answer), question.content_json, question.described))
         if not answer.allow and question.wants == "PERMISSION" and call is not None:
-            call.denied = True
+            call.deny()
         return answer
 
     async def _refused(self, question: AgentQuestion) -> InteractionAnswer | None:

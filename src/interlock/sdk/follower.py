@@ -79,9 +79,8 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
         reply: HttpReply | ConnectionCut = yield Open(ask)
         if isinstance(reply, HttpReply) and reply.status == 204:
             return  # All was said: a stream that has ended has nothing behind its last event (S-2).
-        if away.since is not None and not away.told:
-            yield Give(Lost(away.why))
-            away.told = True
+        if away.since is not None:
+            yield from away.report()
         if isinstance(reply, HttpReply) and reply.status < 400:
             if away.since is not None:
                 now: float = yield Now()
@@ -90,50 +89,61 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
             reader = _Reader(asked.read, ask.last_event_id)
             why = yield from reader.read()
             ask = replace(ask, last_event_id=reader.cursor)
-            clean = why is None
-            away.attempts = 0 if reader.heard else away.attempts + 1
-            away.why = why or "the gateway ended the stream"
+            away.broke(why or "the gateway ended the stream", heard=reader.heard)
+            yield from away.wait(reply, manners, f"The stream {ask.path}", clean=why is None)
         else:
-            if isinstance(reply, HttpReply) and not asks_for_patience(reply):
-                raise refusal(reply.status, reply.body, reply.retry_after)
-            clean = False
-            away.attempts += 1
-            away.why = reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience"
-        now = yield Now()
-        lasts_s = away.lasts_s(now)
-        if not clean and not away.told:
-            yield Give(Lost(away.why))
-            away.told = True
-        if lasts_s > manners.stream_give_up_s:
-            raise Unreachable(f"The stream {ask.path} could not be resumed: {away.why}")
-        if away.attempts:
-            asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
-            yield Rest(max(asked_for or 0, manners.pause(away.attempts)))
+            away.refused(reply)
+            yield from away.wait(reply, manners, f"The stream {ask.path}")
 
 
 class Outage:
     """Since when, how often in vain, and whether the reader knows."""
 
     def __init__(self) -> None:
-        self.attempts = 0
-        self.why = ""
+        self._attempts = 0
+        self._why = ""
         self._since: float | None = None
-        self.told = False
+        self._reported = False
 
     @property
     def since(self) -> float | None:
         """When it began; None while the connection is there."""
         return self._since
 
-    def lasts_s(self, now: float) -> float:
-        """Return for how long it has lasted, 0 if it begins with this."""
+    def broke(self, why: str, *, heard: bool) -> None:
+        """Note why a connection broke; an attempt was in vain if nothing was received over it."""
+        self._attempts, self._why = 0 if heard else self._attempts + 1, why
+
+    def refused(self, reply: HttpReply | ConnectionCut) -> None:
+        """Count an attempt without a connection. Raises InterlockError for an answer that a repetition will not change.
+        """
+        if isinstance(reply, HttpReply) and not asks_for_patience(reply):
+            raise refusal(reply.status, reply.body, reply.retry_after)
+        self.broke(reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience", heard=False)
+
+    def report(self) -> Flow[None]:
+        """Yield, once an outage, that the connection is lost."""
+        if not self._reported:
+            self._reported = True
+            yield Give(Lost(self._why))
+
+    def wait(self, reply: HttpReply | ConnectionCut, manners: Manners, what: str, *, clean: bool = False) -> Flow[None]:
+        """Wait before the next attempt; a `clean` end is not reported yet. Raises Unreachable for `what` after too long
+        a time."""
+        now: float = yield Now()
         self._since = now if self._since is None else self._since
-        return now - self._since
+        if not clean:
+            yield from self.report()
+        if now - self._since > manners.stream_give_up_s:
+            raise Unreachable(f"{what} could not be resumed: {self._why}")
+        if self._attempts:
+            asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
+            yield Rest(max(asked_for or 0, manners.pause(self._attempts)))
 
     def back(self) -> None:
-        """The connection is there again."""
+        """End the outage: the connection is there again."""
         self._since = None
-        self.told = False
+        self._reported = False
 
 
 class _Reader:

@@ -20,12 +20,10 @@ from interlock.sdk.exchange import (
     Manners,
     Now,
     ReceiveMessage,
-    Rest,
     SendMessage,
-    asks_for_patience,
 )
 from interlock.sdk.follower import Following, Lost, Outage, Reattached, StreamEvent, decoded
-from interlock.sdk.problems import InterlockError, NotAGateway, Unreachable, refusal, seconds
+from interlock.sdk.problems import InterlockError, NotAGateway, refusal
 from interlock.sdk.requests import commands, sessions
 from interlock.sdk.requests.sessions import View
 
@@ -160,25 +158,10 @@ def watching(watched: Watched, manners: Manners) -> Flow[None]:
             heard, why = yield from _connection(watched)
             if why is None:
                 return
-            away.attempts, away.why = (0 if heard else away.attempts + 1), why
+            away.broke(why, heard=heard)
         else:
-            if isinstance(reply, HttpReply) and not asks_for_patience(reply):
-                raise refusal(reply.status, reply.body, reply.retry_after)
-            away.attempts += 1
-            away.why = reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience"
-        yield from _lose(away, manners)
-        asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
-        yield Rest(max(asked_for or 0, manners.pause(away.attempts) if away.attempts else 0))
-
-
-def _lose(away: Outage, manners: Manners) -> Flow[None]:
-    now: float = yield Now()
-    lasts_s = away.lasts_s(now)
-    if not away.told:
-        yield Give(Lost(away.why))
-        away.told = True
-    if lasts_s > manners.stream_give_up_s:
-        raise Unreachable(f"The streams of {STREAM_SOCKET} could not be resumed: {away.why}")
+            away.refused(reply)
+        yield from away.wait(reply, manners, f"The streams of {STREAM_SOCKET}")
 
 
 def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:

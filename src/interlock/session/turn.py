@@ -87,6 +87,14 @@ class TurnMachine(msgspec.Struct):
     next_index: int = 0
     """The least turn_index that the next turn may have: one is never used twice in a session."""
 
+    def leave_turn(self, phase: Literal["idle", "closed"]) -> None:
+        """Enter a phase without a turn, although no frame reported that."""
+        self.phase, self.turn = phase, None
+
+    def enter_turn(self, turn: OpenTurn) -> None:
+        """Enter a turn whose start was not received."""
+        self.phase, self.turn = "turn", turn
+
     def check(self, frame: Frame) -> None:
         """Refuse a frame of the runner that does not fit here. Transient frames are checked alike. Raises Refusal."""
         kind = frame.type

@@ -351,7 +351,8 @@ class AcpAgent:
     async def cancel(self) -> None:
         """Send ACP's `session/cancel`; from now on every permission of this prompt is denied."""
         if self._prompting and not self._cancelled and self._updates is not None:
-            self._cancelled = self._updates.cancelled = True
+            self._cancelled = True
+            self._updates.cancel()
             # An agent that does not read would block us at a full pipe; the runner's grace ends that.
             self._begin(self._connected().notify("session/cancel", {"sessionId": self._acp_session}))
 

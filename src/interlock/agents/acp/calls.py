@@ -66,6 +66,10 @@ class AcpToolCall:
         self._exit: tuple[int | None, Any] | None = None
         """Exit code and signal of a command that did not end with 0."""
 
+    def note_announced(self) -> None:
+        """Note that it has been reported to the scribe."""
+        self.announced = True
+
     @property
     def name(self) -> str:
         """The vendor's name, else ACP's kind, else `unknown`."""

@@ -45,7 +45,7 @@ class AcpUpdates:
         self._cost_before = 0.0
         self.spoke = False
         """Whether the prompt has produced text, a file or a tool call."""
-        self.cancelled = False
+        self._cancelled = False
         """Whether a cancel was requested: no further question reaches a person."""
         self._asked_elsewhere = False
         """Whether it asked for a permission under another session's id; reported once."""
@@ -55,9 +55,13 @@ class AcpUpdates:
     def begin(self, scribe: Scribe) -> None:
         """Start a prompt."""
         self._scribe = scribe
-        self.spoke = self.cancelled = self._asked_elsewhere = False
+        self.spoke = self._cancelled = self._asked_elsewhere = False
         self._cost_before = self._cost
         self._tokens.begin()
+
+    def cancel(self) -> None:
+        """Pass no further question of the prompt to a person."""
+        self._cancelled = True
 
     def end(self) -> None:
         """End the prompt: later updates belong to no turn."""
@@ -129,7 +133,8 @@ class AcpUpdates:
 
     async def _announce(self, call: AcpToolCall) -> None:
         if not call.announced and self._scribe is not None:
-            call.announced = self.spoke = True
+            call.note_announced()
+            self.spoke = True
             await self._scribe.tool_request(
                 call.invocation_id, call.name, call.input_json, call.title, call.parent, call.kind
             )
@@ -203,7 +208,7 @@ class AcpUpdates:
         return True
 
     def _over(self, scribe: Scribe) -> Callable[[], bool]:
-        return lambda: self.cancelled or self._scribe is not scribe
+        return lambda: self._cancelled or self._scribe is not scribe
 
     async def _elicitation(self, asked: wire.Elicitation) -> Inquiry | None:
         if asked.session_id != self._session_id or self._scribe is None:

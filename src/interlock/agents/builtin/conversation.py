@@ -136,7 +136,7 @@ class BuiltinConversation:
             offered(access, mode), thinking, self._patience,
         )
         figures = UsageSum(self._window(choice))
-        self._workshop.only_adds = prompt.settings.silent
+        self._workshop.begin_turn(silent=prompt.settings.silent)
         turn = AgentTurn(scribe, setting, self._workshop, figures, [*self._cache.messages, *self._unsent],
                          user_message(prompt.content, 0), lambda: str(uuid.uuid4()))
         try:
@@ -193,7 +193,7 @@ class BuiltinConversation:
             await turn.scribe.compacted(made.report)
         except CompactionFailed:
             return False  # The gateway has received the reason, and the conversation is unchanged.
-        turn.history, turn.live = [entry.message for entry in made.entries], []
+        turn.continue_after([entry.message for entry in made.entries])
         return True
 
     def cancel(self) -> None:

@@ -189,8 +189,11 @@ class Workshop:
     def __init__(self, workspace: str, shell: Shell, hidden: Sequence[str] = ()) -> None:
         self._workspace = Workspace(workspace, hidden)
         self._shell = shell
-        self.only_adds = False
-        """Whether files may only be appended to: a silent turn writes notes, and must not lose earlier ones (Z-5)."""
+        self._only_adds = False
+
+    def begin_turn(self, *, silent: bool) -> None:
+        """Only append to files in a silent turn: it writes notes, and must not lose earlier ones (Z-5)."""
+        self._only_adds = silent
 
     def check(self, call: ModelToolCall) -> None:
         """Check whether the call can run at all, before a person is asked. Raises ToolFailed."""
@@ -212,7 +215,7 @@ class Workshop:
                 return ToolOutcome(await _aside(lambda: files.read(here, path, offset, limit)),
                                    output_type="file_content")
             case WriteInput(path, content, append):
-                add = append or self.only_adds
+                add = append or self._only_adds
                 return ToolOutcome(await _aside(lambda: files.write(here, path, content, append=add)))
             case EditInput(path, old, new, every):
                 return ToolOutcome(await _aside(lambda: files.edit(here, path, old, new, every)))

@@ -76,6 +76,10 @@ class AgentTurn:
         self._ids = {str(part.get("id")) for message in history for part in parts_of(message)
                      if part.get("type") == "toolCall"}
 
+    def continue_after(self, history: list[Message]) -> None:
+        """Continue after this conversation, which has everything of the one before, also of this prompt."""
+        self.history, self.live = history, []
+
     async def run(self, fitting: Callable[[list[Message]], list[Message]], overflowing: Overflowing) -> TurnOutcome:
         """Run the prompt to its end. Never raises for errors of the model or its server."""
         empty, room_made = 0, False

@@ -83,7 +83,7 @@ class ClaudeConversation:
         SDK has no more specific error."""
         self._tasks.append(asyncio.create_task(self._bury()))
         await self._sdk.connect()
-        self._transport.greeted = True
+        self._transport.end_handshake()
         self._tasks.append(asyncio.create_task(self._read()))
         return await self._sdk.get_server_info() or {}
 

@@ -26,12 +26,16 @@ class SupervisedTransport(Transport):
     def __init__(self, process: Process) -> None:
         self._process = process
         self._closed = False
-        self.greeted = False
-        """Whether the SDK's handshake is done: until then it must receive an end at once, as an error."""
+        self._in_handshake = True
+        """Whether the SDK's handshake is under way: until it is done, it must receive an end at once, as an error."""
         self.garbage = 0
 
     async def connect(self) -> None:
         """Do nothing: the process runs already."""
+
+    def end_handshake(self) -> None:
+        """Note that the SDK's handshake is done."""
+        self._in_handshake = False
 
     async def write(self, data: str) -> None:
         """Write one line. Raises BrokenPipeError if the program no longer reads."""
@@ -56,7 +60,7 @@ class SupervisedTransport(Transport):
                 self.garbage += 1 if line.strip() else 0
             else:
                 yield message
-        if not self.greeted:
+        if self._in_handshake:
             raise ProcessError("Claude Code ended before it was ready", exit_code=(await self.end()).code)
 
     async def end(self) -> ProcessExit:

@@ -114,7 +114,7 @@ class DpsAgent:
         start = started(await greeted, opening)
         self._features = start.features
         if self._questions is not None:
-            self._questions.features = start.features
+            self._questions.configure(start.features)
         return start
 
     # --- frames of the agent ---
@@ -279,13 +279,13 @@ class DpsAgent:
                 asked, files = carried(request_of(prompt), lambda: str(uuid.uuid4()))
                 for file in files:  # E-5: on this pipe, too.
                     await pipe.send("agent.file.transfer", file)
-                turn.message_id = await pipe.send("control.prompt.request", asked)
+                turn.sent_as(await pipe.send("control.prompt.request", asked))
             if self._paused and self._features.pause == "boundary":
                 await self._send("control.turn.pause", p.TurnPause())
             return await self._until_over(turn)
         finally:
             self._turn = None
-            self._machine.phase, self._machine.turn = "idle", None
+            self._machine.leave_turn("idle")
             await report_refused(scribe, pipe.refused - refused)
 
     async def _until_over(self, turn: DpsTurn) -> TurnOutcome:

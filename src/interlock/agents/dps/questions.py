@@ -24,19 +24,22 @@ class Questions:
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
-        self.features = p.Features(adapter_type="process")
-        """The features that the agent reported."""
+        self._features = p.Features(adapter_type="process")
         self._open: dict[str, asyncio.Task[None]] = {}
         """The tasks that wait for an answer, by interaction_id."""
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def configure(self, features: p.Features) -> None:
+        """Go by the features that the agent reported."""
+        self._features = features
+
     def ask(self, turn: DpsTurn, asked: p.InteractionRequest, *, cancelled: bool) -> None:
         """Pass a question to the scribe, or deny it at once. Raises InvalidFrame."""
-        if asked.interaction_type == "QUESTION" and not self.features.questions:
+        if asked.interaction_type == "QUESTION" and not self._features.questions:
             raise InvalidFrame("$.payload.interaction_type", "is QUESTION, but the agent's session.capabilities lack "
                                "`questions`", None, Code.UNSUPPORTED_CAPABILITY)
         question = turn.question(asked)._replace(wants=asked.interaction_type,
-                                                    takes_input=self.features.updated_input)
+                                                    takes_input=self._features.updated_input)
         if cancelled or len(self._open) >= MAX_OPEN_QUESTIONS or asked.interaction_id in self._open:
             self.deny(asked.interaction_id, NOT_ASKED)
             return

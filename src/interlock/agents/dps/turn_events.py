@@ -54,8 +54,7 @@ class DpsTurn:
     def __init__(self, prompt: AgentPrompt, scribe: Scribe, cost_before: float) -> None:
         self.prompt = prompt
         self.scribe = scribe
-        self.message_id = ""
-        """message_id of the prompt as sent to the agent; a `session.error` that names it refuses the prompt."""
+        self._message_id = ""
         self._agents_turn_id: str | None = None
         self.over = asyncio.Event()
         """It has ended, or failed."""
@@ -75,6 +74,10 @@ class DpsTurn:
         """The block that text was appended to last, by the agent's id."""
         self._calls: dict[str, _Call] = {}
         self._invocations: dict[str, str] = {}
+
+    def sent_as(self, message_id: str) -> None:
+        """Note the message_id of the prompt as sent: a `session.error` that names it refuses the prompt."""
+        self._message_id = message_id
 
     @property
     def agents_turn_id(self) -> str | None:
@@ -212,7 +215,7 @@ class DpsTurn:
 
     def refuses(self, frame: Frame) -> bool:
         """Return whether this `session.error` refuses the prompt itself."""
-        return self._agents_turn_id is None and frame.metadata.get("in_reply_to") == self.message_id != ""
+        return self._agents_turn_id is None and frame.metadata.get("in_reply_to") == self._message_id != ""
 
     def relayed_error(self, error: p.AgentError) -> p.AgentError:
         """Return an `agent.error` for the gateway: with our turn's id instead of the agent's."""

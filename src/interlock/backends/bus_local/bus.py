@@ -26,7 +26,7 @@ from interlock.ports.bus import (
 )
 
 WAITING_NOTES = 65_536
-"""Notes that wait for one subscription; one more is let go, and its gateway told of a gap."""
+"""Notes that wait for one subscription; one more is dropped, and its gateway notified of a gap."""
 
 log = structlog.get_logger()
 Told = Callable[[bytes], None]

@@ -29,7 +29,7 @@ class _Keys(Protocol):
 
 
 def read_account(kind: str, path: str) -> dict[str, Any]:
-    """What the library is told of an account, from its file. Raises BusError."""
+    """Return what the library needs of an account, from its file. Raises BusError."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(MAX_ACCOUNT_BYTES).decode("ascii").strip()

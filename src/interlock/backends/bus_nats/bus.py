@@ -37,7 +37,7 @@ SERVERS = "servers"
 """The queue of those who serve one subject."""
 
 GAP_AFTER_S = 0.2
-"""A reader that falls behind misses many notes at once; its gateway is told once, when it may have caught up."""
+"""A reader that falls behind misses many notes at once; its gateway is notified once, when it may have caught up."""
 
 log = structlog.get_logger("interlock.bus")
 

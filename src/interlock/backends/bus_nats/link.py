@@ -22,7 +22,7 @@ FLUSH_TIMEOUT_S = 5
 CLOSE_TIMEOUT_S = 0.5
 """The library closes the socket, and then waits for its end: after a failed handshake of TLS for ever."""
 WAITING_BYTES = 64 * 1024 * 1024
-"""Notes that wait for one reader, in bytes; beyond it the newest are let go and a gap is told."""
+"""Notes that wait for one reader, in bytes; beyond it the newest are dropped and a gap is reported."""
 WAITING_NOTES = 65_536
 
 log = structlog.get_logger("interlock.bus")

@@ -13,7 +13,7 @@ from typing import Protocol
 from interlock.ports.bus import MAX_REQUEST_BYTES, BusError
 
 PART_BYTES = 512 * 1024
-"""One part; servers take messages of 1 MiB unless they are told otherwise."""
+"""One part; servers take messages of 1 MiB unless they are configured otherwise."""
 KEPT_BYTES = 16 * MAX_REQUEST_BYTES
 """What lies ready to be fetched at the most; beyond it a large body is refused."""
 KEEP_S = 60.0

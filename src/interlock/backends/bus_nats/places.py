@@ -36,7 +36,8 @@ class NatsServers(NamedTuple):
     """Whether `tls` shows the server a certificate of this gateway."""
 
     def options(self) -> dict[str, Any]:
-        """What the library is told. Files are read again each time, since what they hold expires. Raises BusError."""
+        """Return what the library needs to connect. Files are read again each time, since what they hold expires.
+        Raises BusError."""
         given: dict[str, Any] = {"servers": self.servers}
         if self.tls is not None:
             given["tls"] = self.tls

@@ -397,7 +397,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _make_directories(directory: Path, root: Path) -> bool:
-    """Make the directories below `root`, each for its owner alone; tell whether any was missing."""
+    """Make the directories below `root`, each for its owner alone; return whether any was missing."""
     if directory.is_dir():
         return False
     for parent in reversed([directory, *directory.parents]):

@@ -54,7 +54,7 @@ def _kind_of(mode: int) -> str:
 
 
 Stamp = tuple[int, int, int, int, int]
-"""What tells one state of a file from another: device, inode, size, and the instants of its last changes."""
+"""What distinguishes one state of a file from another: device, inode, size, and the instants of its last changes."""
 
 
 def stamp_of(found: os.stat_result) -> Stamp:

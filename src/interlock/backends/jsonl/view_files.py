@@ -28,7 +28,7 @@ class ViewUnreadable(Exception):
 
 
 class FileVersion(NamedTuple):
-    """What tells one state of a file from another."""
+    """What distinguishes one state of a file from another."""
 
     inode: int
     size: int

@@ -58,7 +58,7 @@ class _Session(OutboxCounts):
         self.note_peak()
         for _, cursor in self.observers():
             if self._size_after(cursor.acked_seq) > limit_bytes:
-                cursor.held, cursor.why = False, "bytes"
+                cursor.lose("bytes")
         self.trim()
 
     def _evict(self, limit_bytes: int) -> None:
@@ -174,9 +174,9 @@ class MemoryOutbox:
             case CloseBlock():
                 self._known(write.session_id).close_block(write.block)
             case PutState():
-                self._known(write.session_id).state = write.state
+                self._known(write.session_id).put_state(write.state)
             case PutPolicy():
-                self._known(write.session_id).policy = write.policy
+                self._known(write.session_id).put_policy(write.policy)
             case StoreControl():
                 self._known(write.record.session_id).add_control(write.record, write.gateway_id)
             case RefuseControl():
@@ -187,8 +187,7 @@ class MemoryOutbox:
     async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
         self._check_open()
         session = self._sessions.get(session_id) or self._make(session_id, at_ms, state)
-        session.forgotten = False
-        session.state = session.state or state
+        session.reopen(state)
         return session.row(None)
 
     async def sessions(self, gateway_id: str | None = None) -> list[SessionRow]:
@@ -248,8 +247,7 @@ class MemoryOutbox:
         self._known(session_id).ack(seq, message_id, at_ms, gateway_id)
 
     async def confirm(self, session_id: str, gateway_id: str, message_ids: Sequence[str]) -> None:
-        cursor = self._known(session_id).cursor(gateway_id)
-        cursor.refused = [one for one in cursor.refused if one.message_id not in message_ids]
+        self._known(session_id).cursor(gateway_id).confirm(message_ids)
 
     async def join(self, gateway_id: str, link: str, *, adopt: bool) -> None:
         self._check_open()
@@ -291,7 +289,7 @@ class MemoryOutbox:
         session.pieces.clear()
         session.channels.clear()
         session.controls.clear()
-        session.forgotten = True
+        session.forget()
 
     async def close(self) -> None:
         self._closed = True

@@ -33,7 +33,7 @@ class DirectoryObjects:
         try:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             for draft in root.glob(_DRAFT + "*"):
-                draft.unlink()  # Anyone who wrote it died before it was told kept.
+                draft.unlink()  # Its writer died before it was reported as kept.
         except OSError as error:
             raise ObjectsError(f"The objects in {root} cannot be used: {error.strerror}. Check who owns the "
                                "directory and that the disk has room.") from error
@@ -72,7 +72,7 @@ class DirectoryObjects:
         place.parent.mkdir(exist_ok=True, mode=0o700)
         with self._naming:
             draft.replace(place)
-        # The name, and the directory that may be new, are on the disk before anybody is told.
+        # The name, and the directory that may be new, are on the disk before this returns.
         for directory in (place.parent, self._root):
             _sync(directory)
 

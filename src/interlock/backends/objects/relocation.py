@@ -41,7 +41,7 @@ class MovedObjects:
         return sorted((now | before) - young)
 
     async def drop_old(self, sha256: str, before_ms: int) -> bool:
-        """Forget it where it is old; tells whether it is nowhere any more."""
+        """Forget it where it is old; returns whether it is nowhere any more."""
         for store in (self._now, self._before):
             if await store.size(sha256) is not None and not await store.drop_old(sha256, before_ms):
                 return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -34,6 +34,14 @@ class ReaderCursor(msgspec.Struct):
         """Remember a refusal until it is confirmed (D-7)."""
         self.refused = [*(one for one in self.refused if one.message_id != refusal.message_id), refusal][-REFUSED_KEPT:]
 
+    def lose(self, why: WhyLost) -> None:
+        """Keep nothing for the gateway any more."""
+        self.held, self.why = False, why
+
+    def confirm(self, message_ids: Sequence[str]) -> None:
+        """Forget refusals that the gateway has received."""
+        self.refused = [one for one in self.refused if one.message_id not in message_ids]
+
     def take_ack(self, seq: int, at_ms: int) -> None:
         """The gateway has all up to `seq`; it holds a place again."""
         self.acked_seq, self.last_sync_ms = seq, at_ms
@@ -58,6 +66,40 @@ class OutboxCounts:
         self.forgotten = False
         self.controller = ""
         self.cursors: dict[str, ReaderCursor] = cursors or {}
+
+    def restore(self, last_seq: int, bytes_kept: int, bytes_stored: int, *, forgotten: bool, policy: Policy,
+                controller: str) -> None:
+        """Set what is counted, as it was stored."""
+        self.last_seq, self.bytes_kept, self.bytes_stored = last_seq, bytes_kept, bytes_stored
+        self.forgotten, self.policy, self.controller = forgotten, policy, controller
+
+    def put_state(self, state: bytes) -> None:
+        """Replace the session's state."""
+        self.state = state
+
+    def put_policy(self, policy: Policy) -> None:
+        """Replace what is done with frames for which there is no room."""
+        self.policy = policy
+
+    def reopen(self, state: bytes) -> None:
+        """Open the session again, with this state if it has none."""
+        self.forgotten, self.state = False, self.state or state
+
+    def revive(self) -> None:
+        """Keep the session: something was added to it."""
+        self.forgotten = False
+
+    def forget(self) -> None:
+        """Leave the session out of what is open."""
+        self.forgotten = True
+
+    def reach(self, seq: int) -> None:
+        """Note that the session's frames go at least so far."""
+        self.last_seq = max(self.last_seq, seq)
+
+    def recount(self, bytes_kept: int) -> None:
+        """Set the size of the frames that the controller has not acknowledged."""
+        self.bytes_kept = bytes_kept
 
     def trim_lost(self, acked_seq: int) -> None:
         """Forget the lost frames up to `acked_seq`: the controller knows of them."""
@@ -137,7 +179,8 @@ class OutboxCounts:
         if cursor is None or not cursor.held or gateway_id == self.controller:
             return False
         behind = cursor.acked_seq < self.last_seq
-        cursor.held, cursor.why, cursor.refused = False, "absent", []
+        cursor.lose("absent")
+        cursor.refused = []
         return behind
 
     def row(self, gateway_id: str | None) -> SessionRow:

@@ -247,7 +247,7 @@ def _run(job: _Job, store: Store) -> None:
 
 
 def _tell(group: list[_Job]) -> None:
-    """Wake the callers, once per loop, after the commit (decide, commit, tell)."""
+    """Wake the callers, once per loop, after the commit (decide, commit, publish)."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in group:
         by_loop.setdefault(job.loop, []).append(job)

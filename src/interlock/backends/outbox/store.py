@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -45,16 +45,16 @@ class _Session(OutboxCounts):
         self.key = key
         self.trimmed = 0
 
-
-def _read(row: tuple[Any, ...], bytes_stored: int) -> _Session:
-    session = _Session(row[0], row[1], row[7], row[10], lost_ranges=_ranges_decoder.decode(row[6]),
-                       cursors=_cursors_decoder.decode(row[14]))
-    session.last_seq, session.bytes_kept, session.bytes_stored = row[2], row[5], bytes_stored
-    session.forgotten, session.policy, session.controller = bool(row[11]), row[12], row[13]
-    if session.controller not in session.cursors:  # A file from before gateways had cursors of their own.
-        session.cursors[session.controller] = ReaderCursor(row[3], row[4], row[8], row[9])
-    session.trimmed = session.floor()
-    return session
+    @classmethod
+    def of_row(cls, row: tuple[Any, ...], bytes_stored: int) -> Self:
+        """Read a row of the table `session`."""
+        session = cls(row[0], row[1], row[7], row[10], lost_ranges=_ranges_decoder.decode(row[6]),
+                      cursors=_cursors_decoder.decode(row[14]))
+        session.restore(row[2], row[5], bytes_stored, forgotten=bool(row[11]), policy=row[12], controller=row[13])
+        if session.controller not in session.cursors:  # A file from before gateways had cursors of their own.
+            session.cursors[session.controller] = ReaderCursor(row[3], row[4], row[8], row[9])
+        session.trimmed = session.floor()
+        return session
 
 
 class Store:
@@ -78,7 +78,7 @@ class Store:
         self._gateways = {row[0]: GatewayRow(*row) for row in self._rows("SELECT * FROM gateway ORDER BY rowid")}
         stored = dict(self._rows("SELECT session, total(size) FROM frame GROUP BY session"))
         for row in self._rows("SELECT * FROM session WHERE forgotten = 0 ORDER BY key"):
-            session = _read(row, int(stored.get(row[0], 0)))
+            session = _Session.of_row(row, int(stored.get(row[0], 0)))
             self._sessions[session.session_id] = session
         for row in self._rows("SELECT id, session, block, text FROM piece ORDER BY id"):
             if bounds.is_channel(row[2]):
@@ -109,7 +109,7 @@ class Store:
         if session is None:
             rows = self._rows("SELECT * FROM session WHERE session_id = ?", (session_id,))
             if rows:
-                session = _read(rows[0], 0)
+                session = _Session.of_row(rows[0], 0)
                 for gateway_id in self._gateways:  # Those that came while it was forgotten.
                     session.join(gateway_id)
         return session
@@ -177,8 +177,8 @@ class Store:
     def _add_frame(self, frame: StoredFrame, attached: Set[str] | None) -> None:
         session = self._known(frame.session_id)
         size = len(frame.raw)
-        session.last_seq = frame.seq
-        session.forgotten = False
+        session.reach(frame.seq)
+        session.revive()
         self._touch(session)
         detached = attached is not None and session.controller not in attached
         if bounds.refuses(session.policy, frame.frame_type, session.bytes_kept + size, self._limit_bytes,
@@ -229,12 +229,12 @@ class Store:
 
     def _put_state(self, put: PutState) -> None:
         session = self._known(put.session_id)
-        session.state = put.state
+        session.put_state(put.state)
         self._touch(session)
 
     def _put_policy(self, put: PutPolicy) -> None:
         session = self._known(put.session_id)
-        session.policy = put.policy
+        session.put_policy(put.policy)
         self._touch(session)
 
     def _add_control(self, control: StoreControl) -> None:
@@ -250,14 +250,14 @@ class Store:
         self._database.execute("DELETE FROM control WHERE session = ? AND gateway_id = ? AND seq <= ?",
                                (session.key, control.gateway_id, record.seq - CONTROLS_KEPT))
         cursor.control_seq = record.seq
-        session.forgotten = False
+        session.revive()
         self._touch(session)
 
     # --- who has what (D-5) ---
     def _put_controller(self, put: PutController) -> None:
         session = self._known(put.session_id)
         session.hand_to(put.gateway_id)
-        session.bytes_kept = self._size_after(session, session.seen(None).acked_seq)
+        session.recount(self._size_after(session, session.seen(None).acked_seq))
         session.note_peak()
         self._trim(session)
         self._touch(session)
@@ -279,7 +279,7 @@ class Store:
         cursor.take_ack(seq, at_ms)
         cursor.last_message_id = message_id
         session.settle_peak(cursor)
-        session.last_seq = max(session.last_seq, seq)
+        session.reach(seq)
         self._trim(session)
         self._touch(session)
 
@@ -302,13 +302,12 @@ class Store:
         for _, cursor in session.observers():
             if self._size_after(session, cursor.acked_seq) <= self._limit_bytes:
                 break  # Those that follow are less far behind.
-            cursor.held, cursor.why = False, "bytes"
+            cursor.lose("bytes")
         self._trim(session)
 
     def confirm(self, session_id: str, gateway_id: str, message_ids: Sequence[str]) -> None:
         session = self._known(session_id)
-        cursor = session.cursor(gateway_id)
-        cursor.refused = [one for one in cursor.refused if one.message_id not in message_ids]
+        session.cursor(gateway_id).confirm(message_ids)
         self._touch(session)
 
     def join(self, gateway_id: str, link: str, *, adopt: bool) -> None:
@@ -356,8 +355,7 @@ class Store:
 
     def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
         session = self._find(session_id) or self._make(session_id, at_ms, state)
-        session.forgotten = False
-        session.state = session.state or state
+        session.reopen(state)
         self._touch(session)
         return session.row(None)
 
@@ -368,7 +366,7 @@ class Store:
             self._database.execute(f"DELETE FROM {table} WHERE session = ?", (session.key,))
         for name in [name for name in self._channels if name[0] == session.key]:
             del self._channels[name]
-        session.forgotten = True
+        session.forget()
         self._touch(session)
 
     # --- reads ---
@@ -378,7 +376,7 @@ class Store:
     def forgotten(self, since_ms: int, limit: int, gateway_id: str | None = None) -> list[SessionRow]:
         rows = self._rows("SELECT * FROM session WHERE forgotten = 1 AND last_sync_ms >= ?"
                           " ORDER BY last_sync_ms DESC LIMIT ?", (since_ms, limit))
-        return [_read(row, 0).row(gateway_id) for row in rows]
+        return [_Session.of_row(row, 0).row(gateway_id) for row in rows]
 
     def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None:
         session = self._find(session_id)

@@ -1,6 +1,6 @@
 """A session's replies on their way to a chat: each block of text once it is closed, then how the command ended.
 
-The session's delivered view is followed, so what silence keeps back never comes here (Q-1). How far it was told is
+The session's delivered view is followed, so what silence keeps back never comes here (Q-1). How far it was sent is
 kept after each message: a bridge that starts again continues from there.
 """
 
@@ -70,7 +70,8 @@ class HandOvers:
 
 
 class Conversation:
-    """One session. `place` is its part of the file, `save` makes it durable, `over` is told when nothing is awaited."""
+    """One session. `place` is its part of the file, `save` makes it durable, `over` is called when nothing is
+    awaited."""
 
     def __init__(self, session_id: str, place: FollowedSession, gateway: AsyncInterlock, bot: ChatService,
                  handing: HandOvers, save: Callable[[], None], over: Callable[[str], None]) -> None:
@@ -89,7 +90,7 @@ class Conversation:
         self._detail: Verbosity = "off"
 
     def expect(self, command_id: str, spot: Spot, message_id: Id) -> None:
-        """Have a command's replies told at a spot; that it is awaited is durable when this returns. Raises OSError."""
+        """Have a command's replies sent to a spot; that it is awaited is durable when this returns. Raises OSError."""
         if command_id not in self._place.commands:
             self._place.commands[command_id] = Awaited(spot, message_id)
             self._save()
@@ -104,7 +105,7 @@ class Conversation:
                 self._waiting[command_id] = asyncio.create_task(self._await_end(command_id))
 
     async def stop(self) -> None:
-        """End between two messages, unless Telegram keeps one waiting; the next start tells the rest."""
+        """End between two messages, unless Telegram keeps one waiting; the next start sends the rest."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 await self._lock.acquire()
@@ -121,7 +122,7 @@ class Conversation:
                         async with self._lock:
                             await self._take(heard.data, heard.cursor)
             except CursorExpired:
-                self._place.since = None  # What is no longer kept was told, or is in the transcript.
+                self._place.since = None  # What is no longer kept was sent, or is in the transcript.
             except InterlockError as error:
                 log.warning("session_not_followed", session_id=self._session_id, error=str(error))
                 await asyncio.sleep(AGAIN_S)
@@ -216,7 +217,7 @@ class Conversation:
         return False
 
     async def _look_how(self) -> None:
-        """How much the session's `verboseLevel` wants told (I-4)."""
+        """How much the session's `verboseLevel` wants sent (I-4)."""
         with suppress(InterlockError):
             session = await self._gateway.sessions.get(self._session_id)
             self._detail = verbosity(session.entry.get("verboseLevel"), "off")

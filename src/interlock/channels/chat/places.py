@@ -1,4 +1,4 @@
-"""What must not be forgotten over a restart: who waits for which command, how far each session was told, and which
+"""What must not be forgotten over a restart: who waits for which command, how far each session was sent, and which
 messages ask for what. One small file, replaced whole."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_THREADS = 1_000
 MAX_UNDELIVERED = 100
 """Approvals that could not be shown which are remembered by id; the oldest are forgotten first."""
 MAX_SESSIONS = 1_000
-"""Sessions of which it is known how far they were told; the oldest of those where nothing is awaited are forgotten
+"""Sessions of which it is known how far they were sent; the oldest of those where nothing is awaited are forgotten
 first, and are read from their beginning when they continue."""
 
 
@@ -33,12 +33,12 @@ class Awaited(msgspec.Struct):
 
 
 class FollowedSession(msgspec.Struct):
-    """A session that is followed: the cursor behind what was told of it, and what is awaited there."""
+    """A session that is followed: the cursor behind what was sent of it, and what is awaited there."""
 
     since: str | None = None
     commands: dict[str, Awaited] = {}
     known: list[str] = []
-    """Codes of notices that were told here."""
+    """Codes of notices that were sent here."""
 
 
 class AskedQuestion(msgspec.Struct):

@@ -95,7 +95,7 @@ def _changed_input(approval: Approval) -> dict[str, Any] | None:
 
 def hand_answer(lane: Lane, answer: p.InteractionResponse) -> None:
     """Answer the agent's question. A yes waits while a budget is used up whose agent cannot pause (P-7): the runner is
-    told how long at most. The runner of one that can holds it itself."""
+    sent the longest time for it. The runner of one that can holds it itself."""
     hold = next((r for r in lane.approvals.values() if r.approval.budget is not None
                  and r.approval.state == "pending"), None)
     if answer.decision != "allow" or hold is None or lane.state.budget_pause:
@@ -123,8 +123,8 @@ def expire(lane: Lane, record: ApprovalRecord) -> None:
 
 
 def deny_repeated(lane: Lane, interaction_id: str) -> None:
-    """Deny the open question whose id a second one has: a runner tells answers apart by the id alone, and might take a
-    yes for the one as the answer to the other (A-5, P-2)."""
+    """Deny the open question whose id a second one has: a runner distinguishes answers by the id alone, and might take
+    a yes for the one as the answer to the other (A-5, P-2)."""
     turn = lane.state.machine.turn
     if turn is None or interaction_id not in turn.interactions:
         return

@@ -53,7 +53,7 @@ def covering(lane: Lane) -> list[BudgetRule]:
 
 def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> None:
     """Count a usage of the agent: the turn's tokens so far, and what the running total of money has grown by; then
-    tell what is left (rawp 7.3). Rows and frame are of one transaction."""
+    report what is left (rawp 7.3). Rows and frame are of one transaction."""
     state, tokens = lane.state, usage.token_usage
     if in_turn:
         state.turn_tokens = max(state.turn_tokens, tokens.input_tokens + tokens.output_tokens)

@@ -136,7 +136,7 @@ def _said(lane: Lane, record: CommandRecord, exit_code: int | None = None) -> Ou
 
 def _void_approvals(lane: Lane, command_id: str) -> None:
     """What was asked about a command that ends is decided with it, also where its agent never says so (P-6). A yes to a
-    tool stays until its runner tells the outcome of it."""
+    tool stays until its runner reports the outcome of it."""
     for record in list(lane.approvals.values()):
         approval = record.approval
         if approval.command_id == command_id and (approval.door == "command" or approval.state == "pending"):

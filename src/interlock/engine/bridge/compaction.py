@@ -154,7 +154,7 @@ def nothing_to_do(lane: Lane, sentence: str) -> None:
 
 
 def refuse_overflow(lane: Lane, sentence: str, told: str) -> None:
-    """Tell the agent, which waits in its turn, that its context stays as it is. `told` is its frame of the overflow."""
+    """Send the agent, which waits in its turn, that its context stays as it is. `told` is its frame of the overflow."""
     lane.control("session.error", p.SessionError(
         error_code=Code.COMPACTION_FAILED, message=f"The conversation cannot be made smaller: {sentence}.",
         fatal=False), {"in_reply_to": told})
@@ -261,7 +261,7 @@ def take_report(lane: Lane, frame: Frame, report: p.Compacted) -> None:
         by = "hook" if report.summary == context.pending.supplied else "gateway"
         append(lane, context.pending, report.summary, by=by)
         return
-    # The agent may have put its own summary in the place of what it was: it is told to forget it.
+    # The agent may have put its own summary in the place of what it was: it is asked to forget it.
     lane.control("session.error", p.SessionError(error_code=Code.COMPACTION_FAILED, message=fault, fatal=False),
                  {"in_reply_to": frame.message_id})
     failed(lane, fault)
@@ -311,8 +311,8 @@ def append(lane: Lane, done: PendingCompaction, summary: str, *, by: str) -> Non
 
 
 def _append_agents(lane: Lane, report: p.Compacted) -> None:
-    """An agent that owns its context tells of its compaction: kept from the running turn's first entry, else from the
-    next one's (Z-4)."""
+    """Record the compaction that an agent reports of a context of its own: kept from the running turn's first entry,
+    else from the next one's (Z-4)."""
     if lane.transcriber is not None and report.summary.strip():
         lane.transcribe([CompactionSummary(
             summary=report.summary[:MAX_SUMMARY_CHARS], first_kept_entry_id=_turn_entry(lane),
@@ -349,7 +349,7 @@ def _count(lane: Lane, after: int, *, estimated: bool) -> None:
 
 def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
     """Verbose surfaces show it, and how often that was (V-1). One that no one asked for, and that no command runs
-    beside, is told with the next command: surfaces follow commands."""
+    beside, is reported with the next command: surfaces follow commands."""
     sentence = f"{COMPLETE if automatic else DONE} ({lane.state.entry.compaction_count} in this session): {sizes}."
     if automatic and lane.active is None:
         lane.state.context.untold = sentence
@@ -358,7 +358,7 @@ def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
 
 
 def tell_late(lane: Lane) -> None:
-    """A prompt is out: what was compacted before it is told beside it, but for a turn that no one sees."""
+    """A prompt is out: what was compacted before it is reported beside it, but for a turn that no one sees."""
     context, record = lane.state.context, lane.active
     if context.untold and record is not None and record.origin != "flush":
         sentence, context.untold = context.untold, ""

@@ -60,13 +60,13 @@ class ContextState(msgspec.Struct, kw_only=True):
     leaf: str | None = None
     """The last entry that changed what is put before the model: marks and notices leave it where it is."""
     window_told: int | None = None
-    """The model's window as its agent told it."""
+    """The model's window as its agent reported it."""
     reported: int | None = None
-    """Tokens of the context as the last turn's usage told them."""
+    """Tokens of the context as the last turn's usage reported them."""
     calibration: Calibration = Calibration()
     due: Due = ""
     due_reply: str = ""
-    """message_id of the frame that told of an overflow: it is answered where nothing can be compacted."""
+    """message_id of the frame that reported an overflow: it is answered where nothing can be compacted."""
     instructions: str | None = None
     """What a person said when asked after failures: for the next attempt."""
     pending: PendingCompaction | None = None
@@ -77,7 +77,7 @@ class ContextState(msgspec.Struct, kw_only=True):
     rests: bool = False
     """A person left it as it is: nothing is compacted by itself until somebody asks for it."""
     untold: str = ""
-    """A compaction between two commands, which is told with the next one."""
+    """A compaction between two commands, which is reported with the next one."""
     sent: str | None = None
     """Id of the last entry that the agent was sent in this opening; None: it has nothing."""
     turn_entry: str = ""

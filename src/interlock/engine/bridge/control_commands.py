@@ -110,7 +110,7 @@ def check_controlled(lane: Lane) -> None:
 
 
 def release_session(lane: Lane, who: dict[str, str], to: str) -> None:
-    """Ask the runner to hand control to another gateway; it tells when it has (D-5). Raises Problem."""
+    """Ask the runner to hand control to another gateway; it reports when it has (D-5). Raises Problem."""
     check_controlled(lane)
     if to == lane.gateway_id:
         raise Problem("Conflict", f"gateway {to} is this one, and controls the session already")

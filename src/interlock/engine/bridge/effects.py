@@ -16,15 +16,15 @@ class LaneTransient(NamedTuple):
 
 
 class LaneEvent(NamedTuple):
-    """An event that viewers are told once it is durable, and the runner's frame that it holds, if it is one."""
+    """An event that viewers are sent once it is durable, and the runner's frame that it holds, if it is one."""
 
     event: Append
     frame: Frame | None
 
 
 class Out(NamedTuple):
-    """What a decision asks for: objects that must be kept first, writes in one transaction, then what is told, then
-    control frames to the runner.
+    """What a decision asks for: objects that must be kept first, writes in one transaction, then what is published,
+    then control frames to the runner.
 
     `tells` holds what the writes append and the transient frames, in the order in which viewers see them.
     """

@@ -110,7 +110,7 @@ def has_left(lane: Lane) -> None:
 
 
 def with_wishes(lane: Lane, prompt: PromptRequest) -> PromptRequest:
-    """Put the overrides on a prompt that says nothing else itself, and tell once what the agent does not offer."""
+    """Put the overrides on a prompt that sets nothing else itself, and report once what the agent does not offer."""
     entry, features = lane.state.entry, lane.state.features
     missing = entries.lacking(entry, features)
     if missing:

@@ -34,7 +34,7 @@ class Digest(Protocol):
 
 
 class _Lost(Exception):
-    """Chunks are missing that the runner said it lost (D-3): no one's fault, and told once."""
+    """Note that chunks are missing that the runner reported as lost (D-3): no one's fault, and reported once."""
 
 
 class PassedOver(Exception):

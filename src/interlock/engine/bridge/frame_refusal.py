@@ -19,7 +19,7 @@ def settle(lane: Lane, kind: str, prompt_id: object, sentence: str) -> bool:
     if state.controller:
         return False
     if kind == "session.usage" and state.machine.phase == "usage":
-        state.machine.phase, state.machine.turn = "idle", None
+        state.machine.leave_turn("idle")
         return True
     started = kind == "session.turn.start" and state.machine.phase == "idle"
     if started and record is not None and record.prompt_id == prompt_id:

@@ -61,7 +61,7 @@ MAX_SENTENCE_CHARS = 1_000
 
 
 def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: RuleSet) -> None:
-    """Apply the next durable frame; one that does not fit is recorded, told, and changes nothing (T-4, E-1)."""
+    """Apply the next durable frame; one that does not fit is recorded, reported, and changes nothing (T-4, E-1)."""
     assert frame.seq is not None
     reach(lane, frame.seq)
     try:
@@ -118,7 +118,7 @@ def _go_on(lane: Lane, kind: str, metadata: dict[str, Any], sentence: str) -> No
 
 
 def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -> None:
-    """Keep a refused frame where an operator finds it, and tell the runner why."""
+    """Keep a refused frame where an operator finds it, and send the runner the reason."""
     lane.append("refused", raw, message_id)
     # The answer must fit a frame, however long the names in what is refused (L-2).
     named = {"in_reply_to": message_id} if 0 < len(message_id) <= MAX_ID_CHARS else {}
@@ -180,7 +180,7 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
 
 
 def _exit_code(told: object) -> int | None:
-    """An exit code as the frame's open metadata tells it: a true number of that size, or nothing."""
+    """Return the exit code in the frame's open metadata: a true number of that size, or nothing."""
     code = whole(told)
     return code if code is not None and -(2**31) <= code < 2**32 else None
 

@@ -84,7 +84,7 @@ class InputRecorder:
             stored_rows.extend(rows)
             return rows
 
-        entropy, lane.entropy = lane.entropy, _noting(lane, drawn)
+        entropy = lane.draw_from(_noting(lane, drawn))
         failed = state = effects = ""
         try:
             answers = self._decide(lane, inputs, conditions, noted)
@@ -94,7 +94,7 @@ class InputRecorder:
             failed = repr(error)
             raise
         finally:
-            lane.entropy = entropy
+            lane.draw_from(entropy)
             log.lines.append(LaneDecision(
                 now_ms=conditions.now_ms, wall_ms=conditions.wall_ms, draining=conditions.draining,
                 unsigned=conditions.unsigned, offer=conditions.offer, inputs=cast("list[AnyInput]", list(inputs)),

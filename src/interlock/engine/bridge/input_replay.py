@@ -22,7 +22,7 @@ from interlock.engine.bridge.input_log import (
 )
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber, fold_again
 from interlock.ports.ledger import LedgerWrite, PutIdempotency
 from interlock.protocol.frames import Direction, decode
@@ -37,21 +37,27 @@ _KEPT = PutIdempotency(IdempotencyRecord(scope="", fingerprint="", status=0, hea
 class Tape:
     """Random bytes as they were drawn; behind their end, others that are the same in each replay."""
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    def __init__(self) -> None:
+        self._lane: Lane | None = None
         self._drawn: list[list[str]] = []
         self._beyond = 0
+
+    def follow(self, lane: Lane) -> None:
+        """Yield what was drawn for the input that this lane decides."""
+        self._lane = lane
 
     def wind(self, drawn: Sequence[Sequence[str]]) -> None:
         """Go on with what a decision drew."""
         self._drawn = [list(reversed(one)) for one in drawn]
 
     def __call__(self, count: int) -> bytes:
-        left = self._drawn[self._lane.at_input] if self._lane.at_input < len(self._drawn) else []
+        lane = self._lane
+        assert lane is not None, "a tape is drawn from by the lane that it follows"
+        left = self._drawn[lane.at_input] if lane.at_input < len(self._drawn) else []
         data = bytes.fromhex(left.pop()) if left else b""
         if len(data) != count:
             self._beyond += 1
-            data = hashlib.shake_256(f"{self._lane.state.session_id} {self._beyond}".encode()).digest(count)
+            data = hashlib.shake_256(f"{lane.state.session_id} {self._beyond}".encode()).digest(count)
         return data
 
 
@@ -81,10 +87,11 @@ def lane_from(start: LaneStart) -> tuple[Lane, Tape]:
     for received, raw, at_ms in start.folded:
         frame = decode(raw.encode(), Direction.C if received else Direction.M)
         fold_again(fold, transcriber, FoldedFrame(received, frame, at_ms))
-    lane = Lane(state, start.commands, start.approvals, fold, bytes, Limits(), transcriber, start.recent)
-    lane.entropy = tape = Tape(lane)
+    tape, home = Tape(), LaneHome(start.gateway_id, start.keeps_objects, Spending())
+    lane = Lane(state, start.commands, start.approvals, fold, tape, Limits(), home, transcriber, start.recent)
+    tape.follow(lane)
     lane.unconfirmed.update((seq, raw.encode()) for seq, raw in start.unconfirmed)
-    lane.sealed, lane.gateway_id, lane.keeps_objects = start.sealed, start.gateway_id, start.keeps_objects
+    lane.note_sealed(start.sealed)
     return lane, tape
 
 
@@ -98,7 +105,8 @@ class LaneReplay:
 
     def settle(self, settings: LaneSettings) -> None:
         """Go by these settings from here on."""
-        self.lane.limits, self.lane.spending = settings.limits, Spending(settings.spending)
+        self.lane.configure(settings.limits)
+        self.lane.spending.replace(settings.spending)
         self._policy = RuleSet(settings.rules, settings.remembered, remember_described=settings.remember_described)
 
     def decide(self, line: LaneDecision) -> list[Any]:

@@ -42,7 +42,7 @@ def decide(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept
     """
     lane.begin(conditions)
     answers = [apply(lane, given, at, kept) for at, given in enumerate(inputs)]
-    lane.at_input = len(inputs)
+    lane.advance_to(len(inputs))
     if lane.commands.interrupting:
         interrupt(lane)
     if lane.state.active is None:
@@ -55,7 +55,8 @@ def decide(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept
 
 def apply(lane: Lane, given: LaneInput, at: int, kept: Kept) -> Any:
     """Apply one input of a decision; returns its answer."""
-    lane.at_input, written = at, len(lane.out.writes)
+    lane.advance_to(at)
+    written = len(lane.out.writes)
     try:
         answer = HANDLERS[type(given)](lane, given)
     except Problem as problem:
@@ -63,6 +64,5 @@ def apply(lane: Lane, given: LaneInput, at: int, kept: Kept) -> Any:
             raise
         return problem
     if answer is not None and not isinstance(answer, Problem) and (rows := kept(at, answer)):
-        lane.out.writes.extend(rows)
-        lane.answered = True
+        lane.store_with_answer(rows)
     return answer

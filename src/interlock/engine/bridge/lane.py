@@ -1,6 +1,6 @@
 """A lane: the one writer of a session, its commands and its approvals. Decides, and writes nothing itself.
 
-A lane is mutable and belongs to one shell. What it decides collects in `out`; the shell commits that, then tells.
+A lane is mutable and belongs to one shell. What it decides collects in `out`; the shell commits that, then publishes.
 If the commit fails, the lane is thrown away and read again from the ledger, so no one ever saw what was not durable.
 """
 
@@ -13,19 +13,19 @@ import msgspec
 
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
-from interlock.command.budget import Spending
 from interlock.command.record_seal import progress_sha256, terms
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.effects import LaneEvent, LaneTransient, Out
 from interlock.engine.bridge.files import Digest, kept_apart
-from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.live import LiveCommands, RecentIds, next_deadline
 from interlock.engine.bridge.tenant_lane import is_house
 from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber
 from interlock.ports.ledger import (
     Append,
     AuditAppend,
+    LedgerWrite,
     PutApproval,
     PutCommand,
     PutControl,
@@ -70,6 +70,7 @@ UNSEALED = frozenset({"session.error", "session.usage", "session.capabilities", 
 _encoder = msgspec.json.Encoder()
 
 
+
 class Lane:
     """State, live commands and approvals of one session, and the words the rest of the bridge is written in."""
 
@@ -81,6 +82,7 @@ class Lane:
         fold: TurnFold,
         entropy: Callable[[int], bytes],
         limits: Limits,
+        home: LaneHome,
         transcriber: Transcriber | None = None,
         recent: Iterable[str] = (),
     ) -> None:
@@ -89,8 +91,7 @@ class Lane:
         self.commands = LiveCommands(live_commands)
         self.approvals = {record.approval.id: record for record in live_approvals}
         self.fold = fold
-        self.gateway_id = ""
-        """This gateway's own, as runners are told it; set by the shells."""
+        self.gateway_id, self.keeps_objects, self.spending = home
         self.unconfirmed: dict[int, bytes] = {}
         """Control frames by seq that the runner has not confirmed, as the ledger keeps them (D-7)."""
         self.controls: dict[int, bytes] = {}
@@ -99,19 +100,14 @@ class Lane:
         """What the lane decides by, as the audit log has its digest."""
         self.progress = {record.command.id: progress_sha256(record) for record in live_commands}
         """How far each live command is, as the audit log has its digest."""
-        self.now = 0
-        self.wall = 0
+        self.now = self.wall = 0
         self._at = ""
         self.due_ms: int | None = None
         """The next instant at which time alone decides something, as the last snapshot found it."""
         self.out = Out([], [], [], [], [])
-        self.keeps_objects = False
-        """Whether there is a store for what is kept apart from the stream (E-5)."""
         self.digests: dict[str, Digest] = {}
         """Of each file under way, over what came of it."""
         self.limits = limits
-        self.spending = Spending()
-        """What budgets count, as it is durable; set by the shells, which all share one."""
         self.transcriber = transcriber  # None where no transcripts are kept.
         self._trusted_files: str | None = None
         self._prepared: Prepared | None = None
@@ -137,12 +133,25 @@ class Lane:
     # --- what it holds beside its state ---
     @property
     def folded(self) -> Sequence[FoldedFrame]:
-        """What the folds were fed before the first decision, for a log of the lane's inputs."""
+        """What the folds received before the first decision, for a log of the lane's inputs."""
         return self._folded
 
-    def rehydrate(self, fold: TurnFold, folded: Sequence[FoldedFrame]) -> None:
-        """Take the fold of the open turn, with the frames that it was made of."""
-        self.fold, self._folded = fold, folded
+    def rehydrate(self, fold: TurnFold, folded: Sequence[FoldedFrame], transcriber: Transcriber | None) -> None:
+        """Set the fold of the open turn, with the frames that it was made of, and the transcript as it was read."""
+        self.fold, self._folded, self.transcriber = fold, folded, transcriber
+
+    def configure(self, limits: Limits) -> None:
+        """Decide by new settings from here on."""
+        self.limits = limits
+
+    def draw_from(self, entropy: Callable[[int], bytes]) -> Callable[[int], bytes]:
+        """Replace the source of random bytes; returns the one before."""
+        before, self.entropy = self.entropy, entropy
+        return before
+
+    def note_sealed(self, deciding: bytes) -> None:
+        """Note what the lane decides by, once the audit log has its digest."""
+        self.sealed = deciding
 
     @property
     def applying(self) -> Frame | None:
@@ -193,6 +202,15 @@ class Lane:
         self.wants_context = False
         self.out = Out([], [], [], [], [])
         self.controls = {}
+
+    def advance_to(self, at: int) -> None:
+        """Note the index of the input that is decided next."""
+        self.at_input = at
+
+    def store_with_answer(self, rows: Sequence[LedgerWrite]) -> None:
+        """Store rows with the answer to a person's request."""
+        self.out.writes.extend(rows)
+        self.answered = True
 
     @property
     def at(self) -> str:
@@ -397,7 +415,8 @@ class Lane:
         """Append an approval's event on the command's stream and the feed, and its audit record (P-5)."""
         approval = record.approval
         self.transcribe([approval_draft(approval, who["id"])])
-        # The terminal state is the last event of a command's stream, so a tool's late end is told by the feed alone.
+        # The terminal state is the last event of a command's stream, so a tool's late end is published in the feed
+        # alone.
         over = approval.door == "tool" and approval.command_id not in self.commands
         if approval.command_id is not None and not over:
             self.status(StatusEvent(event="approval", command_id=approval.command_id, at=self.at,

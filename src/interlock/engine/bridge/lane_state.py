@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from interlock.command.budget import BudgetRule
+from interlock.command.budget import BudgetRule, Spending
 from interlock.engine.bridge.context_state import CompactionRules, ContextState
 from interlock.protocol.box import Box
 from interlock.protocol.hold import Holding
@@ -15,6 +15,17 @@ from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopR
 from interlock.protocol.resources import WorkspaceAccess
 from interlock.session.entry import SessionFields
 from interlock.session.turn import TurnMachine
+
+
+class LaneHome(NamedTuple):
+    """What a lane knows of the gateway that it is in."""
+
+    gateway_id: str
+    """As the runners of the lane's tenant know it."""
+    keeps_objects: bool
+    """Whether there is a store for what is kept apart from the stream (E-5)."""
+    spending: Spending
+    """What budgets count, as it is durable: one for all lanes."""
 
 
 class Limits(NamedTuple):
@@ -123,7 +134,7 @@ class LaneState(msgspec.Struct, kw_only=True):
     incoming: dict[str, Incoming] = {}
     """Files of the runner that are under way."""
     agent_session: str = ""
-    """What the agent calls its own conversation, as the runner told it: a later opening is given it back."""
+    """What the agent calls its own conversation, as the runner reported it: a later opening receives it."""
     compacting: str | None = None
     """message_id of the `control.session.compact` that waits for its answer: no prompt goes out meanwhile (T-1)."""
     prompt_message_id: str = ""
@@ -158,11 +169,11 @@ class LaneState(msgspec.Struct, kw_only=True):
     """Heartbeats in a row that did not vouch for the agent (C-7)."""
     stage: Literal["", "retrieval", "tool", "chat"] = ""
     stage_told: str = ""
-    """The stage that its command's stream was told last (S-5)."""
+    """The stage that its command's stream received last (S-5)."""
     percent: float | None = None
     """How much of the turn is done, as its agent says; None where it does not."""
     percent_told_ms: int = 0
-    """When its command's stream was told last how far it is."""
+    """When its command's stream received its progress last."""
     input_tokens: int = 0
     output_tokens: int = 0
     context_tokens: int | None = None
@@ -171,7 +182,8 @@ class LaneState(msgspec.Struct, kw_only=True):
     cost_usd: float = 0.0
     """What the session cost so far, as its agent says (session.usage)."""
     cost_told: float | None = None
-    """The running total that the runner told last: one that lost its outbox begins again. None: told before budgets."""
+    """The running total that the runner reported last: one that lost its outbox begins again. None: from before
+    budgets."""
     turn_tokens: int = 0
     """Tokens of the turn so far: a running total."""
     turn_raised: dict[str, int] = {}
@@ -179,7 +191,7 @@ class LaneState(msgspec.Struct, kw_only=True):
     budget_pause: bool = False
     """The command stands because of a budget, not because somebody asked for a pause."""
     held_answers: list[InteractionResponse] = []
-    """What was allowed while a budget was used up: told to the agent when it may go on (P-7, C-6)."""
+    """What was allowed while a budget was used up: sent to the agent when it may go on (P-7, C-6)."""
     lost_frames: int = 0
     lost_ahead: int = 0
     """Frames that were reported as lost, and that no frame behind them has passed yet (D-4)."""

@@ -1,4 +1,4 @@
-"""How a session stands, as `/status` tells it (V-1)."""
+"""The state of a session, as `/status` returns it (V-1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from interlock.session.chat_words import ChatStatus
 
 
 def lane_status(lane: Lane) -> ChatStatus:
-    """What there is to tell of a lane's session."""
+    """What `/status` shows of a lane's session."""
     state, entry = lane.state, lane.state.entry
     waiting = [record for record in lane.commands.values() if record.command.type == "execute"]
     return ChatStatus(

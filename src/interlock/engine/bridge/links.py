@@ -1,4 +1,4 @@
-"""What the link tells a lane: the runner came, went, confirmed, refused, vouched (C-7, D-7)."""
+"""What the link reports to a lane: the runner came, went, confirmed, refused, vouched (C-7, D-7)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def take_offer(lane: Lane, offer: AgentOffer) -> None:
 
 
 def _must_be_known(lane: Lane) -> bool:
-    """A runner forgets a session only when it has told that it is closed: else it has lost its outbox."""
+    """A runner forgets a session only when it has reported that it is closed: else it has lost its outbox."""
     state = lane.state
     return state.machine.phase != "closed" or (
         state.opening != "closed" and state.control_acked >= state.control_seq
@@ -114,14 +114,14 @@ def vouch(lane: Lane, *, vouched: bool, turn_id: str | None = None) -> None:
 
 
 def lose_agent(lane: Lane, sentence: str) -> None:
-    """The agent is gone and nothing more will be told of it: what it left open ends here (C-7, P-6, T-3)."""
+    """End what the agent left open: it is gone, and nothing more will be reported of it (C-7, P-6, T-3)."""
     state, record = lane.state, lane.active
     state.opening, state.ended = "closed", None
     lane.out.writes.append(lane.snapshot())  # Also if nothing else is to be written.
     compaction.dropped(lane)
     turn = state.machine.turn if state.machine.phase == "turn" else None
     orphans.lose(lane, turn.turn_id if turn is not None else "")
-    state.machine.phase, state.machine.turn = "closed", None
+    state.machine.leave_turn("closed")
     if lane.transcriber is not None:
         lane.transcribe(lane.transcriber.fold.abandon(sentence, lane.now))
     void_interactions(lane)

@@ -105,7 +105,7 @@ class RecentIds:
         self._known = set(self._order)
 
     def seen(self, message_id: str) -> bool:
-        """Remember the id; tell whether it was known."""
+        """Remember the id; returns whether it was known."""
         short = _short(message_id)
         if short in self._known:
             return True

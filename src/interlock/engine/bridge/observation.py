@@ -70,9 +70,9 @@ def follow(lane: Lane, frame: Frame) -> bool:
     machine = lane.state.machine
     turn_id = getattr(frame.payload, "turn_id", None)
     if frame.type in TURN_FRAMES and isinstance(turn_id, str):
-        machine.phase, machine.turn = "turn", OpenTurn(turn_id, 0, "")
+        machine.enter_turn(OpenTurn(turn_id, 0, ""))
     elif frame.type in ("session.turn.start", "session.usage"):
-        machine.phase, machine.turn = "idle", None
+        machine.leave_turn("idle")
     if machine.phase != "closed" and lane.state.opening == "closed":
         lane.state.opening = "open"
     try:

@@ -1,7 +1,7 @@
 """How far a command is: its stage, and the agent's own figure, one event a second at most (S-5).
 
-What changes within the second is not lost: the next event carries it, and a stage that nothing follows is told by the
-clock.
+What changes within the second is not lost: the next event carries it, and a stage that nothing follows is reported by
+the clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def take_transient(lane: Lane, frame: Frame, raw: bytes) -> None:
 
 
 def begin(lane: Lane) -> None:
-    """A command's first turn has started: nothing is told of it yet."""
+    """Note that a command's first turn has started: nothing of it is reported yet."""
     lane.state.stage_told, lane.state.percent_told_ms = "", 0
 
 
@@ -48,7 +48,8 @@ def at_percent(lane: Lane, percent: float) -> None:
 
 
 def tell(lane: Lane, *, figure: bool = False) -> None:
-    """Tell a stage that is not told yet, or with `figure` a new one, unless something was told within the second."""
+    """Report a stage that is not reported yet, or with `figure` a new one, unless something was reported within the
+    second."""
     state, record = lane.state, lane.active
     if record is None or record.command.started_at is None or not state.stage:
         return

@@ -110,7 +110,7 @@ def seal(lane: Lane) -> None:
     now = deciding(lane.state)
     if now == lane.sealed and not lane.controls:
         return
-    lane.sealed = now
+    lane.note_sealed(now)
     meta: dict[str, Any] = {"frames_of": frames_of(lane.state.session_id), "state_sha256": _sha256(now)}
     if lane.controls:
         meta["frames"] = {str(seq): _sha256(raw) for seq, raw in lane.controls.items()}

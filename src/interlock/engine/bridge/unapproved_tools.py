@@ -34,7 +34,7 @@ def reports(payload: p.AgentError) -> bool:
 
 
 def report(lane: Lane, payload: p.AgentError, policy: RuleSet) -> None:
-    """Record it, say it on every surface, and end the turn, unless the config says only to tell."""
+    """Record it, report it on every surface, and end the turn, unless the config asks for the report alone."""
     code = Code(payload.error_code)
     held.has_fallen(lane.state)
     _fall(lane, "ran_unasked", code, payload.message, policy)

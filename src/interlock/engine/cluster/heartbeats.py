@@ -1,7 +1,7 @@
 """What the runners of one gateway vouch for, as the other gateways know it (L-5, S-2).
 
 Each runner says every 15 s which agents it has, and nearly always says what it said before. To give each heartbeat on
-by itself would have every gateway of a cluster work for every runner of it. So a gateway tells the others once a
+by itself would have every gateway of a cluster work for every runner of it. So a gateway reports to the others once a
 second, in one note: what has changed in full, and of the rest only whose heartbeat came. The notes are numbered: who
 misses one, or is new, asks for everything again, and has it from the next heartbeat of each runner.
 
@@ -60,7 +60,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class OwnBeats:
-    """Those of the runners that are attached here. `tell` gives a note to the others, `now_ms` is the wall clock."""
+    """Those of the runners that are attached here. `tell` sends a note to the others, `now_ms` is the wall clock."""
 
     def __init__(self, instance_id: Callable[[], str], tell: Callable[[bytes], None], now_ms: Callable[[], int]
                  ) -> None:
@@ -92,7 +92,7 @@ class OwnBeats:
             self._timer = asyncio.get_running_loop().call_later(BEATS_TOGETHER_S, self.flush)
 
     def left(self, runner_id: str, link_id: str) -> None:
-        """A link is gone: nothing more is told of it."""
+        """Remove a link that is gone: nothing more is reported of it."""
         known = self._known.get(runner_id)
         if known is not None and known.link_id == link_id:
             del self._known[runner_id]
@@ -124,7 +124,7 @@ class Knows(NamedTuple):
 
 
 class OthersBeats:
-    """Those of the runners at other gateways. `ask` has one of these tell everything; `now_ms` never goes back."""
+    """Those of the runners at other gateways. `ask` has one of these report everything; `now_ms` never goes back."""
 
     def __init__(self, knows: Knows, ask: Callable[[str], None], now_ms: Callable[[], int]) -> None:
         self._knows = knows

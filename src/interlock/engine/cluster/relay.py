@@ -1,10 +1,10 @@
 """Streams across gateways: the one who writes says "stream S is at N", the others read that from the ledger (S-1, S-3).
 
-A note carries numbers, and transient frames with their bodies, in the order in which its writer told its own viewers;
-who reads it replays just that order. So a transient frame is given out after the events that came before it, and is
-dropped where its block was closed since. Whatever is lost is found again: numbers by the next note, by a slow look at
-the heads, or after a gap; text by asking the writer for the text so far of open blocks, which overlaps with what is
-there and never doubles it, since text stands at its offset (E-4).
+A note carries numbers, and transient frames with their bodies, in the order in which its writer sent them to its own
+viewers; who reads it replays just that order. So a transient frame is given out after the events that came before it,
+and is dropped where its block was closed since. Whatever is lost is found again: numbers by the next note, by a slow
+look at the heads, or after a gap; text by asking the writer for the text so far of open blocks, which overlaps with
+what is there and never doubles it, since text stands at its offset (E-4).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ log = structlog.get_logger("interlock.cluster")
 
 
 class StreamNote(msgspec.Struct, array_like=True):
-    """What one gateway tells of a stream. `epoch` is that of the lane, 0 where the stream has none."""
+    """What one gateway reports of a stream. `epoch` is that of the lane, 0 where the stream has none."""
 
     instance_id: str
     epoch: int
@@ -76,7 +76,7 @@ class Beside(Protocol):
         ...
 
     def told_of(self, session_id: str) -> int | None:
-        """Up to which event that lane has told its viewers, or found it written when it was read."""
+        """Up to which event that lane has sent to its viewers, or found written when it was read."""
         ...
 
     async def ask_owner(self, session_id: str, what: str, body: bytes, timeout_ms: int) -> bytes | None:
@@ -152,7 +152,7 @@ class StreamRelay:
         return (self._beside.epoch_of(session_id) or 0) if session_id is not None else 0
 
     def flush(self) -> None:
-        """Send what was told since the last turn of the loop."""
+        """Send what was published since the last turn of the loop."""
         self._flushing = False
         telling, self._telling = self._telling, {}
         for stream, (parts, epoch) in telling.items():
@@ -271,8 +271,8 @@ class StreamRelay:
             return
         if followed.session_id is not None and (told := self._beside.told_of(followed.session_id)) is not None \
                 and (self._beside.epoch_of(followed.session_id) or 0) >= followed.epoch:
-            # What its lane writes here it tells itself; what was written elsewhere before, no one here may have heard.
-            # A lane that another gateway has replaced writes nothing more, although it is not let go yet.
+            # What its lane writes here it publishes itself; what was written elsewhere before, no one here may have
+            # received. A lane that another gateway has replaced writes nothing more, although it is not let go yet.
             n = min(n, told)
         async with followed.turn:
             while (at := self._viewers.at(stream)) < n:

@@ -70,7 +70,7 @@ class LaneClaim(NamedTuple):
 
 
 class Takeover:
-    """Claims what the dead left. `behind` tells whether this gateway should take on nothing more."""
+    """Claims what the dead left. `behind` returns whether this gateway should take on nothing more."""
 
     def __init__(self, leases: Leases, instance_id: Callable[[], str], behind: Callable[[], bool]) -> None:
         self._leases = leases

@@ -149,7 +149,7 @@ class RestApp:
                 return
         except ClientDisconnect:
             return
-        except Exception as error:  # noqa: BLE001 - the boundary: what comes through is logged and told
+        except Exception as error:  # noqa: BLE001 - the boundary: what comes through is logged and answered
             problem = _as_problem(error, scope)
             self._front.metrics.refused(problem.code)
             if started:
@@ -159,7 +159,7 @@ class RestApp:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
 
     def _begun(self, scope: Scope, status: int, headers: Sequence[tuple[bytes, bytes]]) -> Message:
-        """Count an answer, and begin it with the headers that tell its pace beside its own (K-3)."""
+        """Count an answer, and begin it with the headers of its rate beside its own (K-3)."""
         if HOPS not in scope:
             self._front.metrics.answered(scope["method"], status)
         return {"type": "http.response.start", "status": status, "headers": [*headers, *rates_beside(scope, headers)]}
@@ -382,7 +382,7 @@ def _check_query(request: Request, operation: Operation[Any]) -> None:
 
 
 def _as_problem(error: Exception, scope: Scope) -> Problem:
-    """Turn any failure into a refusal; what was not foreseen is logged, and told without its inside (F-1)."""
+    """Turn any failure into a refusal; what was not foreseen is logged, and answered without its inside (F-1)."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, OutcomeUnknown):

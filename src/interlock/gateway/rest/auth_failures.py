@@ -16,7 +16,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft
 
 INTERVAL_MS = 1_000
-"""A source gets at most one record in this time; it tells how many refusals it stands for."""
+"""A source gets at most one record in this time; it has the number of refusals that it is for."""
 MAX_SOURCES = 1_024
 """Sources that are counted apart; past it the one that was quiet longest starts again."""
 
@@ -55,7 +55,7 @@ class Denials:
 
 
 def personal_of(request: HTTPConnection) -> dict[str, str]:
-    """Give what a request tells of the person behind it, for the part of a record that can be erased (U-4)."""
+    """Return what a request shows of the person behind it, for the part of a record that can be erased (U-4)."""
     said = {"ip": request.client.host if request.client is not None else "",
             "user_agent": SECRETS.text(request.headers.get("user-agent", "")[:MAX_USER_AGENT])}
     return {name: text for name, text in said.items() if text}

@@ -1,4 +1,4 @@
-"""Which codes of F-1 an operation can answer, and how the OpenAPI document tells them (F-2)."""
+"""Which codes of F-1 an operation can answer, and how the OpenAPI document describes them (F-2)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def problem_schema() -> dict[str, Any]:
     """The form of every refusal (RFC 9457, F-1)."""
     return {
         "title": "Problem", "type": "object",
-        "description": "A refusal. `code` is stable; `retryable` tells whether the same request can succeed later as "
+        "description": "A refusal. `code` is stable; `retryable` is whether the same request can succeed later as "
                        "it is; `errors` name the places that are wrong, a JSON pointer into the body or a parameter; "
                        "`approval_id` is there where an approval is waited for.",
         "required": ["type", "title", "status", "detail", "instance", "code", "retryable", "hint"],

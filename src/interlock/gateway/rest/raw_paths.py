@@ -99,7 +99,7 @@ RAW_PATHS: dict[str, Any] = {
     "/rawp": {
         "description": "Not an HTTP operation: a runner opens it as a WebSocket.",
         "x-websocket": {"summary": "The link of a runner", "subprotocol": DPS_VERSION,
-                        "description": "RAWP-DPS frames; the AsyncAPI document and the JSON Schema of the frames tell "
+                        "description": "RAWP-DPS frames; the AsyncAPI document and the JSON Schema of the frames say "
                                        "the rest. The credential is a runner's token.",
                         "refusals": ["Unauthorized"]},
     },

@@ -140,7 +140,7 @@ class Desk(Protocol):
 
 
 class GatewayFacts(NamedTuple):
-    """What `GET /v1/status` tells of the gateway itself (N-3)."""
+    """What `GET /v1/status` returns of the gateway itself (N-3)."""
 
     gateway_id: str
     version: str

@@ -1,4 +1,4 @@
-"""Operations that tell of the gateway itself and of its runners (N-3, L-6)."""
+"""Operations on the gateway itself and its runners (N-3, L-6)."""
 
 from __future__ import annotations
 

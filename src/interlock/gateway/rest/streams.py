@@ -34,7 +34,7 @@ REFUSED = (b'event: unauthorized\ndata: {"code":"Unauthorized","detail":"The cre
 BEAT_SOON_S = 0.001
 """A reader is waited for so long although its keep-alive is due."""
 FAREWELL_S = 1.0
-"""How long such a stream may take to be told so."""
+"""How long sending that to such a stream may take."""
 
 log = structlog.get_logger("interlock.gateway")
 

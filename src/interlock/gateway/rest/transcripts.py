@@ -42,7 +42,7 @@ FORMATS = {"jsonl": (NDJSON, "jsonl"), "markdown": (MARKDOWN, "md"), "html": (HT
 REDACTED = "X-Interlock-Redacted"
 """In how many lines of an export something was redacted."""
 MAX_TREE_NODES = 100_000
-"""A tree is told whole up to here; a longer one by its newest nodes, and says so."""
+"""A tree is returned whole up to here; of a longer one the newest nodes, and that it is cut."""
 
 
 class _Role(msgspec.Struct):
