@@ -20,7 +20,7 @@ def demo(
     json: Annotated[bool, Parameter(help="Print what was found as one JSON document.")] = False,
     sabotage: Annotated[str | None, Parameter(help=f"Break it on purpose: {', '.join(SABOTAGES)}.")] = None,
 ) -> int:
-    """See the whole of it at work in a temporary directory."""
+    """Watch all of it work in a temporary directory."""
     if sabotage is not None and sabotage not in SABOTAGES:
         raise usage(f"There is no sabotage {sabotage!r}.", f"Known: {', '.join(SABOTAGES)}.")
     # Named by string: the demo is a room of its own, which the verbs do not know.

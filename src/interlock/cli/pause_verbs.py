@@ -1,4 +1,4 @@
-"""`interlock pause`, `resume`, `drain` and `undrain`: work that is to stand still, or not to begin (C-5, C-6)."""
+"""`interlock pause`, `resume`, `drain` and `undrain`: work that is paused or not started (C-5, C-6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from interlock.protocol.drains import Drain, DrainScope
 from interlock.protocol.resources import Command
 
 OBEYED_S = 10
-"""So long at most an agent is waited for to stand still, or to continue."""
+"""How long the verb waits at most until an agent has paused or continued."""
 Reason = Annotated[str | None, Parameter(help="Kept with it.")]
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
@@ -34,7 +34,7 @@ def pause(
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Have a running command's agent stand still."""
+    """Pause a running command."""
     return asyncio.run(_order("pause", id_, reason, where, json=json))
 
 

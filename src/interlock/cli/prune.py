@@ -28,7 +28,7 @@ def prune(
     json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Forget frames, events and files of sessions that ended long ago; transcripts and the audit log stay."""
+    """Delete frames, events and files of sessions that ended long ago; transcripts and the audit log stay."""
     return asyncio.run(_prune(span_ms(older_than), where, dry_run=dry_run, json=json))
 
 

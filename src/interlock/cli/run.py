@@ -80,7 +80,7 @@ def run(
     jsonl: Annotated[bool, Parameter(help="Print every event as a line of JSON.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Give an agent a prompt, and follow its work until it ends.
+    """Send an agent a prompt, and follow its work until it ends.
 
     Parameters
     ----------

@@ -82,8 +82,9 @@ def _add_task_tools(server: MCPServer[Any], tools: Callable[[], GatewayTools]) -
     async def start_task(agent: str, prompt: str, session: str | None = None, directory: str | None = None,
                          runner: str | None = None, mode: str | None = None, timeout_s: int | None = None,
                          request_id: str | None = None) -> Members:
-        """Give an agent a prompt. Returns at once with the task's id; wait for it with wait_for_task. `session` goes on
-        with a conversation, `directory` is where a new one works. The same `request_id` starts nothing twice."""
+        """Send an agent a prompt. Returns at once with the task's id; wait for it with wait_for_task. With
+        `session` a conversation continues, `directory` is where a new one works. The same `request_id` starts nothing
+        twice."""
         return await _answered(tools().start_task(agent, prompt, session, directory, runner, mode, timeout_s,
                                                   request_id))
 

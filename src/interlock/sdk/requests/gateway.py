@@ -59,7 +59,7 @@ def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[Usage
 
 def prune(older_than_ms: int, *, dry_run: bool | None = None,
           idempotency_key: str | None = None) -> RequestSpec[Pruned]:
-    """Forget frames, events and files of sessions whose last turn is older; with `dry_run` only count them."""
+    """Delete frames, events and files of sessions whose last turn is older; with `dry_run` only count them."""
     body = PruneBody(older_than_ms=older_than_ms, dry_run=bool(dry_run))
     return change(PRUNE, body=body, key=idempotency_key)
 
