@@ -34,6 +34,7 @@ class Stdio:
         # A separate descriptor: the transport makes it non-blocking and closes it.
         output = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
         transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, output)
+        transport.set_write_buffer_limits(high=0)  # `drain` waits for the pipe: nothing is left to lose at the end.
         return cls(reader, asyncio.StreamWriter(transport, protocol, None, loop))
 
     async def write(self, data: bytes) -> None:
