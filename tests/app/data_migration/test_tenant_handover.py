@@ -141,7 +141,7 @@ async def test_a_gateway_that_does_not_follow_ends_the_move(pair: Pair, monkeypa
     monkeypatch.setattr(tenant_handover, "ACKNOWLEDGE_S", 0.2)
     assert pair.clusters.store is not None
     leases = await open_leases(read_settings(pair.clusters.store))
-    await leases.join(Instance("i_old", "host:1"))
+    await leases.join(Instance("i_old", "host:1"), life_ms=600_000)  # It renews itself as any other does.
     with pytest.raises(MoveRefused, match=r"i_old \(host:1\) did not follow .* It is open at the source as before"):
         await pair.move()
     assert await pair.open_at() == [True, False]
