@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from interlock.app.own_servers import free_port
 from interlock.cli.place import gateway_file
 from interlock.gateway.audit_state import verify_ledger_file
 from proof import interpreter
-from proof.swift import Forked, Swift
+from proof.swift import VERB_TIMEOUT_S, Forked, Swift
 
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
 """Whether three gateways on PostgreSQL and NATS stand where one on a file does otherwise."""
@@ -86,6 +86,15 @@ class House:
                                                         stdin=subprocess.DEVNULL, start_new_session=True,
                                                         cwd=REPOSITORY, env=interpreter.environment())
         child_cleanup.leave(self.processes[part].pid)
+
+    def interlock(self, *words: str, cwd: Path | None = None, stdin: str | None = None,
+                  environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a verb to its end in the workspace, or in `cwd`, forked where this house forks its parts."""
+        if self._swift is not None:
+            return self._swift.run(list(words), cwd or self.workspace, stdin=stdin, environment=environment)
+        given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+        return subprocess.run([sys.executable, "-m", "interlock", *words], cwd=cwd or self.workspace, text=True,
+                              capture_output=True, check=False, env=environment, timeout=VERB_TIMEOUT_S, **given)
 
     def up(self) -> None:
         """Start both and wait until the runner is attached."""

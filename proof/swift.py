@@ -1,26 +1,39 @@
-"""Parts of houses, forked out of one process that has loaded everything: a start costs a tenth of a new interpreter's.
+"""Parts of houses and verbs, forked out of one process that has loaded everything: a start costs a tenth of a new
+interpreter's.
 
-For proofs that start a thousand parts; one that measures a start takes whole processes.
+For proofs and tests that start a thousand of them; one that measures a start, or is about one, takes whole processes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
 import os
 import select
+import selectors
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LOADED = ("interlock.app.gateway", "interlock.app.runner", "uvloop", "uvicorn.protocols.http.httptools_impl",
           "uvicorn.protocols.websockets.websockets_sansio_impl", "uvicorn.loops.auto", "proof.part",
-          "interlock.agents.dps.agent")
+          "interlock.agents.dps.agent", "interlock.cli.dispatch", "interlock.cli.verbs", "interlock.cli.run",
+          "interlock.cli.decide", "interlock.cli.lists", "interlock.cli.console", "interlock.cli.follower")
+NOTHING = Path(os.devnull)
+LENGTH_BYTES = 8
+MOST_FILES = 4_096
+"""A forked process closes what it has of the warm one up to here, but for its standard streams."""
+VERB_TIMEOUT_S = 60.0
+CHUNK_BYTES = 65_536
 
 
 class Forked:
@@ -65,65 +78,194 @@ class Forked:
 
 
 class Swift:
-    """Starts modules of this package, each in a process of its own, by forking a process that has them loaded."""
+    """Starts parts and verbs of this package, each in a process of its own, by forking one that has them loaded."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
+        self._link, theirs = socket.socketpair()
         self._zygote = subprocess.Popen([sys.executable, "-m", "proof.swift", str(theirs.fileno())],
                                         pass_fds=[theirs.fileno()], cwd=REPOSITORY, stdin=subprocess.DEVNULL)
         theirs.close()
-        self._link = ours.makefile("rwb")
-        ours.close()
         self._turn = threading.Lock()
 
     def start(self, arguments: list[str], log: Path) -> Forked:
         """Run `main` of the module `arguments[0]` with these as its `sys.argv`; output goes to the end of `log`."""
-        with self._turn:
-            self._link.write(json.dumps([arguments, str(log)]).encode() + b"\n")
-            self._link.flush()
-            return Forked(int(self._link.readline()))
+        log.touch(0o600)
+        with NOTHING.open("rb") as nothing, log.open("ab") as output:
+            return self._forked({"part": arguments}, nothing, output, output)
+
+    def run(self, words: list[str], cwd: Path, *, stdin: str | None = None,
+            environment: Mapping[str, str] | None = None,
+            timeout: float = VERB_TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+        """Run `interlock` with these words to its end, as `subprocess.run` does with `capture_output` and `text`.
+
+        Standard input is a pipe with `stdin`, or where that is None nothing at all. What an interpreter reads of the
+        environment as it starts is the warm process's. Raises subprocess.TimeoutExpired.
+        """
+        variables = dict(os.environ if environment is None else environment)
+        with contextlib.ExitStack() as kept:
+            taken, given = _pipe(kept) if stdin is not None else (kept.enter_context(NOTHING.open("rb")), None)
+            outputs = [_pipe(kept) for _ in range(3)]
+            theirs = [taken, *(write for _, write in outputs)]
+            process = self._forked({"verb": words, "cwd": str(cwd), "environment": variables}, *theirs)
+            for file in theirs:
+                file.close()
+            try:
+                out, err, status = _exchange(given, (stdin or "").encode(), [read for read, _ in outputs],
+                                             time.monotonic() + timeout)
+            except TimeoutError:
+                process.kill()
+                raise subprocess.TimeoutExpired(["interlock", *words], timeout) from None
+            finally:
+                process.wait()
+        return subprocess.CompletedProcess(["interlock", *words], int(status), out.decode(), err.decode())
 
     def close(self) -> None:
         """End the process that forks; what it forked goes on."""
         self._link.close()
         self._zygote.wait()
 
+    def _forked(self, asked: dict[str, Any], *files: BinaryIO) -> Forked:
+        """Have one forked; the files become its standard streams, and a fourth is where its exit status is written."""
+        line = json.dumps(asked).encode()
+        with self._turn:
+            socket.send_fds(self._link, [len(line).to_bytes(LENGTH_BYTES)], [file.fileno() for file in files])
+            self._link.sendall(line)
+            return Forked(int.from_bytes(_received(self._link, LENGTH_BYTES)))
+
+
+def _pipe(kept: contextlib.ExitStack) -> tuple[BinaryIO, BinaryIO]:
+    read, write = os.pipe()
+    return kept.enter_context(os.fdopen(read, "rb", 0)), kept.enter_context(os.fdopen(write, "wb", 0))
+
+
+def _exchange(given: BinaryIO | None, text: bytes, files: list[BinaryIO], until: float) -> list[bytes]:
+    """Write the text, and read each file to its end. Raises TimeoutError at `until`."""
+    found = dict.fromkeys(files, b"")
+    with selectors.DefaultSelector() as waiting:
+        for file in files:
+            waiting.register(file, selectors.EVENT_READ, file)
+        if given is not None:
+            waiting.register(given, selectors.EVENT_WRITE, given)
+        while waiting.get_map():
+            ready = waiting.select(max(0.0, until - time.monotonic()))
+            if not ready and time.monotonic() >= until:
+                raise TimeoutError
+            for key, _ in ready:
+                if key.data is given:
+                    more, text = text[:select.PIPE_BUF], text[select.PIPE_BUF:]
+                    with contextlib.suppress(BrokenPipeError):
+                        os.write(key.fd, more)
+                elif more := os.read(key.fd, CHUNK_BYTES):
+                    found[key.data] += more
+                if not more:
+                    waiting.unregister(key.data)
+                    key.data.close()
+    return list(found.values())
+
+
+def _received(link: socket.socket, size: int) -> bytes:
+    """So many bytes. Raises EOFError if the other end has gone."""
+    found = b""
+    while len(found) < size:
+        more = link.recv(size - len(found))
+        if not more:
+            raise EOFError("the process at the other end has ended")
+        found += more
+    return found
+
+
+class Zygote:
+    """The warm process's side: forks what is asked for, and reports how what it forked has ended."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._waiting = selectors.DefaultSelector()
+        self._waiting.register(link, selectors.EVENT_READ)
+
+    def serve(self) -> None:
+        """Fork until no one asks any more."""
+        while True:
+            for key, _ in self._waiting.select():
+                if key.fileobj is not self._link:
+                    self._reap(key.fd, *key.data)
+                elif not self._fork():
+                    return
+
+    def _fork(self) -> bool:
+        """Fork one; whether anybody asked for it."""
+        head, files, _, _ = socket.recv_fds(self._link, LENGTH_BYTES, 4)
+        if not head:
+            return False
+        asked = json.loads(_received(self._link, int.from_bytes(head)))
+        pid = os.fork()
+        if pid == 0:
+            _become(asked, files)
+        for file in files[:3]:
+            os.close(file)
+        self._waiting.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, files[3:]))
+        self._link.sendall(pid.to_bytes(LENGTH_BYTES))
+        return True
+
+    def _reap(self, end: int, pid: int, reports: list[int]) -> None:
+        """Take the status of one that has ended, and write it where it was asked for."""
+        self._waiting.unregister(end)
+        os.close(end)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        for report in reports:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(report, b"%d" % status)
+            os.close(report)
+
 
 def main() -> None:
-    """Fork what is asked for, until no one asks any more."""
-    link = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
+    """Load everything, and fork what is asked for."""
+    link = socket.socket(fileno=int(sys.argv[1]))
     for name in LOADED:
         importlib.import_module(name)
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # What has ended is reaped by the kernel.
-    for line in link:
-        arguments, log = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            _become(arguments, log)
-        link.write(b"%d\n" % pid)
-        link.flush()
+    Zygote(link).serve()
 
 
-def _become(arguments: list[str], log: str) -> None:
-    """Go on as the part that was asked for, and end with it."""
+def _become(asked: dict[str, Any], files: list[int]) -> NoReturn:
+    """Go on as what was asked for, and end with it."""
     code = 1
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.setsid()
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.closerange(3, 64)
-        sys.argv = arguments
-        importlib.import_module(arguments[0]).main()
-        code = 0
+        for number, file in enumerate(files[:3]):
+            os.dup2(file, number)
+        os.closerange(3, MOST_FILES)
+        code = _run_verb(asked) if "verb" in asked else _run_part(asked["part"])
     except BaseException:  # noqa: BLE001 - the end of a process that has no interpreter's own end
         sys.excepthook(*sys.exc_info())
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(code)
+
+
+def _run_part(arguments: list[str]) -> int:
+    os.setsid()
+    sys.argv = arguments
+    importlib.import_module(arguments[0]).main()
+    return 0
+
+
+def _run_verb(asked: dict[str, Any]) -> int:
+    """Run a verb with streams as an interpreter makes them for what it was given."""
+    from interlock import cli
+
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    time.tzset()
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        was, by_line = getattr(sys, name), name == "stderr" or os.isatty(number)
+        setattr(sys, name, os.fdopen(number, mode, 1 if by_line else -1, was.encoding, was.errors, closefd=False))
+    sys.argv = ["interlock", *asked["verb"]]
+    try:
+        cli.main()
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else 1
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from proof.swift import Swift
 
 from certificates import Certificates, certificates
 from cli.test_up import PATIENCE_S, read_until
@@ -20,7 +21,8 @@ from cli.test_up import PATIENCE_S, read_until
 class Place:
     """One machine: a state directory, a workspace, and the verbs typed there."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, swift: Swift) -> None:
+        self._swift = swift
         self.state, self.workspace = base / "state", base / "work"
         self.workspace.mkdir(parents=True)
         self._environment = {key: value for key, value in os.environ.items() if not key.startswith("INTERLOCK_")} | {
@@ -32,8 +34,7 @@ class Place:
                                 stderr=subprocess.PIPE)
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        ran = subprocess.run([sys.executable, "-m", "interlock", *words], text=True, cwd=self.workspace, check=False,
-                             timeout=PATIENCE_S, capture_output=True, env=self._environment, stdin=subprocess.DEVNULL)
+        ran = self._swift.run(list(words), self.workspace, environment=self._environment)
         sys.stderr.write(f"$ interlock {' '.join(words)} -> {ran.returncode}\n{ran.stderr}\n")
         return ran
 
@@ -46,9 +47,9 @@ class Place:
 class Pair:
     """A gateway's machine, another host, and the certificates between them."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, swift: Swift) -> None:
         self.pem: Certificates = certificates(base / "pem", "localhost")
-        self.gateway, self.host = Place(base / "gateway"), Place(base / "host")
+        self.gateway, self.host = Place(base / "gateway", swift), Place(base / "host", swift)
         self.process = self.gateway.start("gateway", "--port", "0", "--tls-cert", str(self.pem.cert),
                                           "--tls-key", str(self.pem.key))
         said = read_until(self.process.stderr, "the gateway listens on https://127.0.0.1:")
@@ -66,8 +67,8 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    made = Pair(tmp_path_factory.mktemp("pair"))
+def pair(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[Pair]:
+    made = Pair(tmp_path_factory.mktemp("pair"), swift)
     yield made
     made.process.terminate()
     made.process.communicate(timeout=PATIENCE_S)
@@ -125,8 +126,10 @@ def test_a_wrong_code_and_a_stranger_certificate_are_one_sentence_each(pair: Pai
 
 
 @pytest.mark.req("L-2")
-def test_half_a_certificate_and_a_public_address_in_clear_are_refused_before_anything_starts(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_half_a_certificate_and_a_public_address_in_clear_are_refused_before_anything_starts(
+    tmp_path: Path, swift: Swift
+) -> None:
+    place = Place(tmp_path, swift)
     for words, sentence in (
         (["--tls-cert", "cert.pem"], "needs its key"), (["--host", "0.0.0.0"], "in clear"),
         (["--host", "0.0.0.0", "--behind-proxy"], "in clear"),
@@ -139,9 +142,9 @@ def test_half_a_certificate_and_a_public_address_in_clear_are_refused_before_any
 
 
 @pytest.mark.req("L-2", "G-3")
-def test_up_speaks_tls_to_itself_by_the_very_certificate(tmp_path: Path) -> None:
+def test_up_speaks_tls_to_itself_by_the_very_certificate(tmp_path: Path, swift: Swift) -> None:
     pem = certificates(tmp_path / "pem", "gate.example.org")
-    place = Place(tmp_path)
+    place = Place(tmp_path, swift)
     place.state.mkdir(mode=0o700)
     (place.state / "interlock.toml").write_text(
         f'[gateway]\ntls_cert = "{pem.cert}"\ntls_key = "{pem.key}"\nhosts = ["gate.example.org"]\n')

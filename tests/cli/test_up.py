@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from proof.swift import Swift
 
 from interlock.cli import completion
 from interlock.cli.children import Child
@@ -26,7 +27,8 @@ COUNTING = "for i in $(seq 1 {n}); do echo line $i; sleep 0.1; done"
 class Site:
     """A state directory with a workspace, and `interlock up` at work on it."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, swift: Swift) -> None:
+        self._swift = swift
         self.state = base / "state"
         self.workspace = base / "work"
         self.workspace.mkdir()
@@ -41,9 +43,7 @@ class Site:
                                 env=self._environment, **(settings | how))
 
     def call(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        how: dict[str, Any] = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
-        ran = subprocess.run([sys.executable, "-m", "interlock", *words], text=True, cwd=self.workspace, check=False,
-                             timeout=PATIENCE_S, capture_output=True, env=self._environment, **how)
+        ran = self._swift.run(list(words), self.workspace, stdin=stdin, environment=self._environment)
         # Shown by pytest with a test that fails.
         sys.stderr.write(f"$ interlock {' '.join(words)} -> {ran.returncode}\n{ran.stderr}\n")
         return ran
@@ -70,8 +70,8 @@ def read_until(stream: IO[str] | None, marker: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("site"))
+def site(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[Site]:
+    made = Site(tmp_path_factory.mktemp("site"), swift)
     yield made
     if made.up.poll() is None:
         made.up.send_signal(signal.SIGTERM)
@@ -251,9 +251,10 @@ def test_an_agent_put_into_the_config_is_there_after_a_reload_and_a_mistake_chan
 
 @pytest.mark.req("G-3")
 def test_a_second_up_says_who_runs_already(site: Site) -> None:
-    second = site.call("up")
+    second = site.start("up")
+    _, err = second.communicate(timeout=PATIENCE_S)
     assert second.returncode == 9
-    assert f"process {site.up.pid}" in second.stderr
+    assert f"process {site.up.pid}" in err
 
 
 @pytest.mark.req("G-4")
@@ -351,10 +352,11 @@ def test_ctrl_c_ends_both_and_leaves_nothing_behind(site: Site) -> None:
 
 @pytest.mark.req("G-3", "L-3")
 def test_after_a_revocation_up_says_how_to_have_a_runner_again(site: Site) -> None:
-    refused = site.call("up", "--port", "0")
+    refused = site.start("up", "--port", "0")
+    _, err = refused.communicate(timeout=PATIENCE_S)
     assert refused.returncode == 8
     token = site.state / "runner" / "token"
-    assert f"remove {token} and start again" in refused.stderr
+    assert f"remove {token} and start again" in err
     token.unlink()
     up = site.start("up", "--port", "0")
     try:

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import ARGUMENTS
 
 from installed import require
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway and a runner with the shell agent."""
-    house = House(tmp_path_factory.mktemp("console"), "")
+    house = House(tmp_path_factory.mktemp("console"), "", swift)
     try:
         house.up()
         yield house
@@ -23,9 +24,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
         house.down()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """A real browser, with its security as it ships."""
+    """A real browser, with its security as it ships; what a test does is in a context of its own."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,8 +15,8 @@ PATIENCE_MS = 20_000
 
 
 def interlock(house: House, *words: str) -> str:
-    run = subprocess.run([sys.executable, "-m", "interlock", *words, "--state", str(house.state), "--url", house.url],
-                         capture_output=True, text=True, cwd=house.workspace, check=True)
+    run = house.interlock(*words, "--state", str(house.state), "--url", house.url)
+    assert run.returncode == 0, run.stderr
     return run.stdout.strip()
 
 
@@ -42,7 +40,7 @@ def page_of(browser: Any, house: House) -> Iterator[Any]:
     try:
         yield page
         assert elsewhere == []
-        assert errors == []
+        assert errors == [], errors
         assert page.evaluate("window.ran") is None
     finally:
         context.close()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import origin, page_of
 from tests.console.screens import NAMES, SCHEMES, SIZES, config, fill, open_folds
 
@@ -19,9 +20,9 @@ RUN = """async () => (await axe.run({resultTypes: ['violations']})).violations.m
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway and a runner with agents that say and ask for what they are given."""
-    house = House(tmp_path_factory.mktemp("accessible"), config())
+    house = House(tmp_path_factory.mktemp("accessible"), config(), swift)
     try:
         house.up()
         yield house

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import asked, interlock, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
@@ -44,10 +45,11 @@ agent = "shell"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway that holds each command of the shell, and a runner."""
     place = tmp_path_factory.mktemp("compose")
-    house = House(place, RULES.format(**{name: place / "workspace" / name for name in ("secret", "own", "boxed")}))
+    directories = {name: place / "workspace" / name for name in ("secret", "own", "boxed")}
+    house = House(place, RULES.format(**directories), swift)
     try:
         house.up()
         yield house

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import asked, interlock, origin, page_of
 
 from interlock.command.card.lines import lines
@@ -35,10 +36,10 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway and a runner with an agent that asks for the call that its prompt is."""
     house = House(tmp_path_factory.mktemp("diff"), f'[agents.forger]\nadapter = "acp"\n'
-                  f'command = {json.dumps(sys.executable)}\nargs = {json.dumps(["-I", str(AGENT)])}\n')
+                  f'command = {json.dumps(sys.executable)}\nargs = {json.dumps(["-I", str(AGENT)])}\n', swift)
     try:
         house.up()
         yield house

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.forging import CLAIM, FORGED
 from tests.console.pages import asked, origin, page_of
 
@@ -34,11 +35,11 @@ HIDDEN = ("\u202e", "\u202c", "\u2066", "\u2069", "\u200b")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway and a runner with the agent that forges."""
     words = json.dumps(["-I", str(AGENT)])
     house = House(tmp_path_factory.mktemp("forged"),
-                  f'[agents.forger]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n')
+                  f'[agents.forger]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n', swift)
     try:
         house.up()
         yield house

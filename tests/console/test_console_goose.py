@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from proof.hold import goose_config
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import interlock, origin, page_of
 
 from installed import require
@@ -18,12 +19,12 @@ pytestmark = [pytest.mark.needs("chromium", "console", "goose"), pytest.mark.fil
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway and a runner with goose, on the stand-in for a model."""
     place = tmp_path_factory.mktemp("goose")
     (place / "home").mkdir()
     with running_model_server() as model:
-        house = House(place, goose_config(require("goose"), place / "home", model.url))
+        house = House(place, goose_config(require("goose"), place / "home", model.url), swift)
         try:
             house.up()
             yield house

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import asked, interlock, origin, page_of
 from tests.console.payloads import HOSTILE
 
@@ -45,14 +46,14 @@ CLEANED = """async ([url, payloads]) => {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway and a runner with an agent that says its prompt, and one that asks for the call that its prompt is."""
     config = ""
     for name, module in (("speaker", "speaking"), ("forger", "forging")):
         start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
         config += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
                    f'args = {json.dumps(["-c", start])}\n')
-    house = House(tmp_path_factory.mktemp("hostile"), config)
+    house = House(tmp_path_factory.mktemp("hostile"), config, swift)
     try:
         house.up()
         yield house

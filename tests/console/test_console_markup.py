@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import interlock, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
@@ -44,12 +45,12 @@ if a < b:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway and a runner with an agent that repeats its prompt."""
     words = json.dumps(["-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import speaking; "
                         "speaking.main()"])
     house = House(tmp_path_factory.mktemp("markup"),
-                  f'[agents.speaker]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n')
+                  f'[agents.speaker]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n', swift)
     try:
         house.up()
         yield house

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import PATIENCE_MS, PHONE, asked, interlock, link, origin, page_of
 
 from channels.post_server import Posted
@@ -87,9 +88,9 @@ def service() -> Generator[PushService]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway that notifies browsers."""
-    house = House(tmp_path_factory.mktemp("notices"), CONFIG)
+    house = House(tmp_path_factory.mktemp("notices"), CONFIG, swift)
     try:
         house.up()
         yield house

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import asked, interlock, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-17")]
@@ -33,9 +32,9 @@ INSIDE = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, 
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway whose policy counts signed votes alone, and a runner."""
-    house = House(tmp_path_factory.mktemp("passkeys"), RULES)
+    house = House(tmp_path_factory.mktemp("passkeys"), RULES, swift)
     try:
         house.up()
         yield house
@@ -92,8 +91,7 @@ def test_a_passkey_is_registered_votes_and_is_revoked(browser: Any, house: House
     interlock(house, "cancel", house.get(f"/v1/approvals/{third}")["command_id"])
     export = house.place / "log.jsonl"
     interlock(house, "audit", "export", str(export))
-    checked = subprocess.run([sys.executable, "-m", "interlock", "audit", "verify", str(export)], capture_output=True,
-                             text=True, check=False)
+    checked = house.interlock("audit", "verify", str(export))
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import interlock, origin, page_of
 from tests.console.screens import config
 from tests.console.updating import HOSTILE
@@ -31,9 +32,9 @@ STEPS = [("Read the code", "completed"), (HOSTILE, "in_progress"), ("Write a tes
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway and a runner with agents that send what their prompt says."""
-    house = House(tmp_path_factory.mktemp("plan"), config() + RULES)
+    house = House(tmp_path_factory.mktemp("plan"), config() + RULES, swift)
     try:
         house.up()
         yield house

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 from tests.console.pages import asked, interlock, origin, page_of
 from tests.console.payloads import HOSTILE
 from tests.console.screens import config
@@ -21,9 +22,9 @@ HARMLESS = ("git status --short", "ls -la firm; echo results form -f", "cat note
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
     """A gateway and a runner with agents that ask for what their prompt is."""
-    house = House(tmp_path_factory.mktemp("risks"), config())
+    house = House(tmp_path_factory.mktemp("risks"), config(), swift)
     try:
         house.up()
         yield house

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -99,14 +99,6 @@ AGENTS = (f'\n[agents.free]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs
           + f'between_turns = ["{sys.executable} -m interlock.shell_agent"]\n'
           + '\n[agents.staging]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n'
           + '[agents.staging.box]\nchanges = "staged"\non_unavailable = "start"\n')
-
-
-@pytest.fixture(scope="session")
-def swift() -> Iterator[Swift]:
-    """Forks gateways and runners out of a process that has loaded them, which halves what a house costs."""
-    forking = Swift()
-    yield forking
-    forking.close()
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,8 @@ WHERE = "\x1b[6n"
 
 
 def chat(house: House, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "interlock", "chat", *options, "--state", str(house.state)],
-                          input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-                          env={**os.environ, "INTERLOCK_URL": house.url})
+    return house.interlock("chat", *options, "--state", str(house.state), stdin=text,
+                           environment={**os.environ, "INTERLOCK_URL": house.url})
 
 
 @pytest.mark.req("V-1", "R-4", "I-1")
@@ -55,9 +54,8 @@ def test_stop_ends_what_runs(house: House) -> None:
 @pytest.mark.req("N-3")
 def test_status_says_where_things_are_and_which_session_was_last(house: House) -> None:
     chat(house, "echo x # free\n", "shell", "--session", "where")
-    told = subprocess.run([sys.executable, "-m", "interlock", "status", "--state", str(house.state)], check=True,
-                          capture_output=True, text=True, timeout=PATIENCE_S,
-                          env={**os.environ, "INTERLOCK_URL": house.url}).stdout
+    told = house.interlock("status", "--state", str(house.state),
+                           environment={**os.environ, "INTERLOCK_URL": house.url}).stdout
     said = dict(line.split("  ", 1) for line in told.splitlines() if line.startswith(("state directory", "store ")))
     states, stores = house.places()
     assert said["state directory"].strip() in states

@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from proof.house import House
 
-from end_to_end.errands import PATIENCE_S, submit
+from end_to_end.errands import submit
 
 pytestmark = [pytest.mark.req("J-4"), pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
 
 
 def verb(house: House, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a verb against the house."""
-    return subprocess.run([sys.executable, "-m", "interlock", *words, "--state", str(house.state)], check=False,
-                          capture_output=True, text=True, timeout=PATIENCE_S,
-                          env={**os.environ, "INTERLOCK_URL": house.url})
+    return house.interlock(*words, "--state", str(house.state), environment={**os.environ, "INTERLOCK_URL": house.url})
 
 
 def by_a_new_runner(house: House, path: str) -> Any:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from proof.house import House
 
-from end_to_end.errands import PATIENCE_S, Errand, new_key, submit, watching
+from end_to_end.errands import Errand, new_key, submit, watching
 from interlock.box.host import survey
 
 HOST = survey()
@@ -154,8 +152,7 @@ def test_the_verb_has_it_asked_again_and_lands_the_named_file(house: House, fill
     errand.vote("deny", asked(errand))
     errand.ended()
     with watching(errand) as viewer:
-        ran = subprocess.run([sys.executable, "-m", "interlock", "land", errand.session_id, "a", "--yes", "--state",
-                              str(house.state)], text=True, capture_output=True, timeout=PATIENCE_S, check=False)
+        ran = house.interlock("land", errand.session_id, "a", "--yes", "--state", str(house.state))
         assert ran.returncode == 0, ran.stderr
         viewer.until(lambda event: event.get("frame", {}).get("payload", {}).get("event") == "landed")
     assert "the question is asked again; the agent starts, but gets no prompt" in ran.stderr

@@ -1,0 +1,88 @@
+"""What is forked out of a warm process is to its caller what a new interpreter would have been."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proof.house import House
+from proof.swift import Swift
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with a file that is no audit log."""
+    (tmp_path / "log").write_text("no log\n")
+    return tmp_path
+
+
+def environment(place: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(place), "COLUMNS": "77", "INTERLOCK_STATE": "here/state"}
+
+
+@pytest.mark.parametrize(("words", "stdin"), [
+    (["--version"], None), (["--help"], None), (["statsu"], None), (["config", "path"], None), (["status"], None),
+    (["config", "show", "--json"], None), (["audit", "verify", "log"], None), (["conformance", "--json"], None),
+    (["acp"], "not json\n" * 20_000),
+], ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "")
+def test_a_verb_is_what_a_new_interpreter_makes_of_it(
+    swift: Swift, place: Path, words: list[str], stdin: str | None
+) -> None:
+    forked = swift.run(words, place, stdin=stdin, environment=environment(place))
+    given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    new = subprocess.run([sys.executable, "-m", "interlock", *words], cwd=place, env=environment(place), text=True,
+                         capture_output=True, check=False, timeout=60, **given)
+    assert (forked.returncode, forked.stdout, forked.stderr) == (new.returncode, new.stdout, new.stderr)
+    assert forked.stdout or forked.stderr
+
+
+def test_a_verb_changes_nothing_for_the_next_one(swift: Swift, place: Path) -> None:
+    (place / "other").mkdir()
+    first = swift.run(["config", "path"], place / "other", environment=environment(place))
+    second = swift.run(["config", "path"], place, environment={**environment(place), "INTERLOCK_STATE": "elsewhere"})
+    assert first.stdout.strip() == str(place / "other/here/state/interlock.toml")
+    assert second.stdout.strip() == str(place / "elsewhere/interlock.toml")
+
+
+def test_verbs_of_several_threads_get_each_its_own_answer(swift: Swift, place: Path) -> None:
+    def ask(name: str) -> str:
+        return swift.run(["config", "path"], place, environment={**environment(place), "INTERLOCK_STATE": name}).stdout
+
+    names = [f"state-{number}" for number in range(12)]
+    with ThreadPoolExecutor(6) as threads:
+        found = list(threads.map(ask, names))
+    assert found == [f"{place / name}/interlock.toml\n" for name in names]
+
+
+def test_one_that_is_killed_and_one_that_does_not_end_are_reported(swift: Swift, place: Path) -> None:
+    words = ["gateway", "--port", "0"]
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(swift.run, words, place, environment=environment(place))
+        file = place / "here/state/gateway.json"
+        while not (file.exists() or running.done()):
+            time.sleep(0.01)
+        os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
+        assert running.result().returncode == -signal.SIGKILL
+    with pytest.raises(subprocess.TimeoutExpired, match="gateway"):
+        swift.run(words, place, environment=environment(place), timeout=0)
+
+
+def test_what_was_forked_goes_on_when_nothing_more_is(tmp_path: Path) -> None:
+    forking = Swift()
+    house = House(tmp_path, "", forking, on_file=True)
+    try:
+        house.start("gateway")
+        house.until_up()
+        forking.close()
+        assert house.ask("/v1/sessions").status_code == 200
+    finally:
+        house.down()
+    assert "Traceback" not in house.log("gateway")
