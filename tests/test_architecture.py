@@ -97,9 +97,9 @@ def test_the_tests_of_a_module_are_found_by_its_name() -> None:
 
 @pytest.mark.req("Y-17")
 @pytest.mark.parametrize(("expression", "limit"), [
-    ("tell, told", 2.2), ("hear, heard", 1.2), ("stands in, stands for", 2.0), ("headless who", 1.5), ("anew", 0.2),
-    ("nobody", 0.3), ("whoever", 0.1), ("is no", 6.0), ("what becomes of", 0.2), ("so many, much, long", 4.1),
-    ("where for if", 2.8), ("what is said", 1.7), ("is none of", 0.2),
+    ("tell, told", 2.0), ("hear, heard", 1.2), ("stands in, stands for", 2.0), ("headless who", 1.5), ("anew", 0.2),
+    ("nobody", 0.3), ("whoever", 0.1), ("is no", 4.1), ("what becomes of", 0.2), ("so many, much, long", 4.1),
+    ("where for if", 1.7), ("what is said", 1.2), ("is none of", 0.2),
 ])
 def test_a_private_expression_gets_no_more_frequent(expression: str, limit: float, prose: dict[str, float]) -> None:
     """Per 10,000 words of docstrings, comments and pages. The limits are what there is, and only fall."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
@@ -18,8 +17,6 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.postgres.database import PostgresSettings, connect
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
-from interlock.backends.sqlite.leases import SqliteLeases
-from interlock.backends.sqlite.ledger import open_ledger
 from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLocation
 from interlock.ports.ledger import Append, Fenced, Ledger, NameTaken, WriteBatch
 
@@ -89,13 +86,13 @@ NOW = "CREATE OR REPLACE FUNCTION interlock_now_ms() RETURNS bigint LANGUAGE sql
 SERVERS_OWN = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "postgres"])
 def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
     return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
 
 
 @pytest.fixture
-async def store(place: str | PostgresSettings, tmp_path: Path) -> AsyncIterator[Store]:
+async def store(place: str | PostgresSettings) -> AsyncIterator[Store]:
     async with AsyncExitStack() as ends:
         if isinstance(place, PostgresSettings):
             time: Time = ServerTime(place)
@@ -106,8 +103,8 @@ async def store(place: str | PostgresSettings, tmp_path: Path) -> AsyncIterator[
             leases = InServerTime(leases, time)  # type: ignore[arg-type]
         else:
             time = Time()
-            ledger = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", time)
-            leases = MemoryLeases(ledger.lanes, time) if place == "memory" else SqliteLeases(ledger, time)
+            ledger = MemoryLedger()
+            leases = MemoryLeases(ledger.lanes, time)
         ends.push_async_callback(ledger.close)
         for name in ("a", "b"):
             await leases.join(Instance(name, f"http://{name}"))

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from interlock.ports.entities import ENTITIES, Column, Engine, Entity, RowCondition, with_noted
+from interlock.ports.entities import Column, Engine, Entity, RowCondition, with_noted
 from interlock.protocol.records import Record
 
 R = TypeVar("R", bound=Record)
@@ -121,11 +121,6 @@ def table_sql(entity: Entity[Any], engine: Engine) -> str:
                *([(entity.expires,)] if entity.expires else [])]
     made = [f"CREATE INDEX {entity.table}_by_{'_'.join(one)} ON {entity.table} ({', '.join(one)})" for one in indexes]
     return ";\n".join([f"CREATE TABLE {entity.table} ({', '.join([*lines, *unique])})", *made])
-
-
-def entities_by_table() -> dict[str, Entity[Any]]:
-    """Return the entities by their tables."""
-    return {entity.table: entity for entity in ENTITIES}
 
 
 def _where(entity: Entity[Any], where: Sequence[RowCondition], marks: Marks) -> str:

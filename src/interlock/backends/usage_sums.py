@@ -1,4 +1,4 @@
-"""The statement that sums usage, apart by what is asked (J-13): the same for every database but for its parameters."""
+"""The statement that sums usage, grouped as requested (J-13): the same for every database but for its parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ORDER BY day DESC, input_tokens + output_tokens DESC, agent_id, model, session_i
 
 
 def parameters(query: UsageQuery) -> tuple[str | int | None, ...]:
-    """Give what is asked, in the order of the statement."""
+    """Return the query's values, in the order of the statement."""
     return (query.tenant_id, query.first_day, query.last_day, query.agent_id, query.model, query.session_id,
             query.person, query.limit)
 

@@ -16,7 +16,7 @@ from interlock.command.note import ORIGIN_PREFIX, Checkpoint, NotANote, parse_ch
 MAX_MENDED_BYTES = 4_096
 """In a longer line no flipped bit is looked for."""
 MAX_FRAMING_BYTES = 256
-"""What stands before a record in its line is looked through so far, where the record cannot be found."""
+"""What stands before a record in its line is looked through so far, if the record cannot be found."""
 
 
 class RecordBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

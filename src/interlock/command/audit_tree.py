@@ -100,7 +100,7 @@ def root_of(hashes: Sequence[bytes]) -> bytes:
     """Give the root over leaves, or over whole subtrees of one size of which only the last may be smaller."""
     if not hashes:
         return EMPTY_ROOT
-    # Two and two become one; the last one, where it is alone, goes up as it is.
+    # Two and two become one; the last one, if it is alone, goes up as it is.
     while len(hashes) > 1:
         pairs = zip(hashes[::2], hashes[1::2], strict=False)
         above = [hashlib.sha256(b"\x01" + left + right).digest() for left, right in pairs]

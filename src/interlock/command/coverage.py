@@ -162,7 +162,7 @@ def _paths_fit(wanted: CoverageTerms, paths: Sequence[str]) -> bool:
 
 
 def _place_fits(globs: tuple[str, ...], place: str) -> bool:
-    """A glob that begins inside the workspace stays there: `**` is no path outside."""
+    """A glob that begins inside the workspace stays there: `**` is not a path outside."""
     return any(path_glob(glob, any_depth=False).fullmatch(place) for glob in globs
                if not outside(place) or glob.startswith(("/", "~", "..")))
 

@@ -21,7 +21,7 @@ def is_one_of(wanted: str | Sequence[str] | None, value: str | None) -> bool:
 
 
 def fits_glob(wanted: str | Sequence[str] | None, value: str | None) -> bool:
-    """Whether a value fits one of the globs; None fits all, also where there is no value."""
+    """Whether a value fits one of the globs; None fits all, also an absent value."""
     if wanted is None:
         return True
     if value is None:

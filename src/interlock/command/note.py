@@ -29,7 +29,7 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 
 
 class NotANote(ValueError):
-    """The bytes are no signed checkpoint; the sentence says why."""
+    """The bytes are not a signed checkpoint; the sentence has the reason."""
 
 
 class Signature(NamedTuple):

@@ -306,7 +306,7 @@ MATCHES: tuple[tuple[str, Callable[[Rule, PolicySubject], bool]], ...] = (
 
 def concerns(rule: Rule, door: Door) -> bool:
     """Whether a rule is about this door. One that names none was written for commands and tools: an allow of an agent
-    is no yes to what a repository makes of it."""
+    does not allow what a repository makes of it."""
     return rule.door == door or (rule.door is None and door != "workspace")
 
 

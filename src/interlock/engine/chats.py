@@ -86,7 +86,7 @@ class InboundMessage(NamedTuple):
     described: dict[str, str]
     """Fields of the entry that the channel knows: subject, room, space, displayName."""
     session_key: str | None = None
-    """The session itself, where it is not the chat that names it."""
+    """The session itself, if the chat does not name it."""
 
 
 class SystemMessage(NamedTuple):
@@ -116,7 +116,7 @@ class ChatInbox:
         self._settings = ChatSettings()
         self._turns = turns
         self._leaving: dict[str, asyncio.Task[None]] = {}
-        """New session → what ends the work of the one before it, where a gateway ended in between."""
+        """New session → what ends the work of the one before it, if a gateway ended in between."""
 
     def configure(self, settings: ChatSettings) -> None:
         """Take other settings."""
@@ -215,7 +215,7 @@ class ChatInbox:
         self, principal: Principal, session_id: str, message: InboundMessage, key: str, instructions: str,
         remember: Remember
     ) -> Received:
-        """Have the conversation compacted; where that cannot be, the answer says why."""
+        """Have the conversation compacted; if that cannot be, the answer has the reason."""
         shell = await self._lanes.lane(session_id)
         policy = shell.lane.state.entry.send_policy if shell is not None else None
         silent = not may_send(self._settings.sending, policy, message.chat, key)

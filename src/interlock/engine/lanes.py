@@ -158,7 +158,7 @@ class Lanes:
         return self.shells.get(session_id)
 
     def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None:
-        """Count what was committed; where a shared pot is used up now, or was raised, other lanes look again (P-7)."""
+        """Count what was committed; if a shared pot is used up now, or was raised, other lanes look again (P-7)."""
         concerned = settle(self.spending, self.limits.budgets, writes)
         if self.limits.budgets:
             self.room.hint("spending")
@@ -213,7 +213,7 @@ class Lanes:
         return shell
 
     async def need(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None) -> LaneShell:
-        """As `lane`, where there must be one. Raises Problem(NotFound)."""
+        """As `lane`, if there must be one. Raises Problem(NotFound)."""
         shell = await self.lane(session_id, fresh, hold)
         if shell is None:
             raise Problem("NotFound", f"there is no session {session_id}")

@@ -38,7 +38,7 @@ class Room(Protocol):
         ...
 
     async def begin(self, lane: str, runner_id: str) -> int | None:
-        """Become the owner of a lane that no one ever had: returns its epoch, or None where there is no one else who
+        """Become the owner of a lane that no one ever had: returns its epoch, or None if there is no one else who
         could take it before its first commit: then that one begins it. Raises Elsewhere, LedgerError."""
         ...
 
@@ -62,7 +62,7 @@ class Room(Protocol):
 
     def hold(self, name: str) -> AbstractAsyncContextManager[Hold | None]:
         """Be the one who does something under a name; what is committed with the hold is refused once another one has
-        the name. None where there are no others. Raises Elsewhere."""
+        the name. None without others. Raises Elsewhere."""
         ...
 
     async def leads(self, duty: str) -> bool:
@@ -117,4 +117,4 @@ class Alone(Room):
         """Do nothing: there are no others."""
 
     def on_hint(self, kind: str, told: Callable[[bytes], Awaitable[None] | None]) -> None:
-        """There is no one who tells."""
+        """Do nothing: there are no others."""

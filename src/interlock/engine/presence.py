@@ -42,7 +42,7 @@ class Present:
         """How far its clock was ahead of the gateway's in the last frame that said its time, the way of the frame
         included; None for a runner that is attached to another gateway."""
         self.instance_id = ""
-        """The gateway that it is attached to, where that is another one."""
+        """The gateway that it is attached to, if that is another one."""
         self.link_id = link_id
         self.told = False
         """Whether what it vouches for was heard from there, since its link was learnt."""

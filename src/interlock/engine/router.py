@@ -32,7 +32,7 @@ START_MS = 30_000
 RETURN_RETRY_S = 2
 """What `Retry-After` says meanwhile."""
 RUNNERS_NAMED = 20
-"""Runners that a refusal names at the most, where one of many must be chosen."""
+"""Runners that a refusal names at the most, when one of many must be chosen."""
 
 
 async def _see_nothing_else() -> None:

@@ -93,7 +93,7 @@ class _TypeOnly(msgspec.Struct, frozen=True):
 
 
 def durable(n: int, kind: EventKind, body: bytes, at_ms: int, frame: Frame | None) -> Durable:
-    """Make an item of an event whose frame is understood already; `frame` is None where the event is no frame of the
+    """Make an item of an event whose frame is understood already; `frame` is None if the event is not a frame of the
     runner that changed something."""
     return Durable(n, kind, body, at_ms, None, frame if frame is not None and frame.type in CLOSING else None)
 

@@ -142,7 +142,7 @@ class TranscriptDesk:
         return await self._kept(self._transcripts.read(record.session_id, record.agent_id))
 
     async def leaving(self, record: SessionRecord) -> Leaving:
-        """Every line as it may leave: with the rules of redaction over what was said in it (K-4)."""
+        """Every line as it may leave: with the rules of redaction applied to its text (K-4)."""
         return await asyncio.to_thread(leaving, await self.lines(record), self._redact)
 
     async def note_raw_export(self, principal: Principal, record: SessionRecord, media: str) -> None:

@@ -342,7 +342,7 @@ class Viewers:
         """Relay a transient frame: what of it is new goes to every live viewer, and into the text so far.
 
         A turn's end must have been published before a frame of the next turn is relayed, since it closes what is open.
-        `after` is the number of the event that it came after, where that is known.
+        `after` is the number of the event that it came after, if that is known.
         """
         news = self.overhear(session_stream, raw, frame, after)
         if self._relay is not None and isinstance(news, TransientItem):

@@ -98,7 +98,7 @@ class HttpConnection(HttpToolsProtocol):
             self.send_400_response("")
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, and close."""
+        """Refuse what is not a request, and close."""
         cycle: Any = self.cycle
         if cycle is None or not cycle.response_started or cycle.response_complete:
             large = max(self._head, self._unread) > MAX_HEAD_BYTES

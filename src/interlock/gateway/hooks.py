@@ -27,7 +27,7 @@ from interlock.session.hook_text import hook_text
 from interlock.session.keys import canonical_key
 
 SAME_MS = 10 * 60 * 1000
-"""A body that comes again within this is the same delivery, where the sender does not number them."""
+"""A body that comes again within this is the same delivery, if the sender does not number them."""
 STAMP_MS = 5 * 60 * 1000
 """A Standard Webhook's time may differ by so much."""
 DELIVERY_CHARS = 200
@@ -70,7 +70,7 @@ class Hooks:
         self._hooks = hooks
 
     def known(self, name: str, headers: Mapping[str, str], body: bytes) -> ConfiguredHook | None:
-        """The hook, where the delivery shows its secret; None also where there is no such hook: who guesses names
+        """The hook, if the delivery shows its secret; None also if there is no such hook: who guesses names
         learns nothing."""
         hook = self._hooks.get(name)
         return hook if hook is not None and proves(hook, headers, body, self._clock.now_ms()) else None

@@ -18,12 +18,12 @@ from interlock.engine.bridge.inputs.runner import (
     InvalidFrameReceived,
     PoisonFrameReceived,
 )
+from interlock.engine.bridge.losses import FULL
 from interlock.engine.engine import Engine
 from interlock.engine.inbox import Run
 from interlock.engine.inputs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.presence import Present
-from interlock.gateway.losses import why_lost
 from interlock.gateway.outflow import LinkClosed
 from interlock.ports.signals import Signal
 from interlock.protocol import payloads as p
@@ -34,6 +34,23 @@ from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wir
 from interlock.protocol.integers import decode_whole
 from interlock.protocol.limits import LARGEST_SEQ
 from interlock.protocol.refusals import CLOSE, LinkRefusal, reason
+
+LOSSES = {"RING": FULL, "DROP": FULL, "NONE": "this session is not buffered"}
+"""By the policy that was applied (D-3)."""
+PLACE_LOST = {
+    "bytes": "this gateway, which observes, was behind by more than the runner's buffer holds",
+    "absent": "this gateway, which observes, was away for more than a day",
+    "joined": "this gateway joined the session when they were no longer kept",
+}
+"""By the history's `metadata.place_lost`: why an observer has a hole (D-5)."""
+
+
+def why_lost(history: Frame) -> str:
+    """Say why a history's frames are lost."""
+    place = history.metadata.get("place_lost")
+    policy = history.payload.buffer_status.policy_applied
+    return PLACE_LOST.get(place if isinstance(place, str) else "", LOSSES[policy])
+
 
 GAPS_KEPT = 1_024
 """Gaps that may come again, over all links; of a runner that makes more of them they count as new."""
@@ -183,7 +200,7 @@ class Intake:
                 self._inflow.went_live(session_id or "")
 
     async def _past_gaps(self, taking: Callable[[], Any]) -> None:
-        """Take a frame; where a gap is given up before it, once more (E-3)."""
+        """Take a frame; if a gap is given up before it, once more (E-3)."""
         while True:
             try:
                 await taking()
@@ -214,7 +231,7 @@ class Intake:
         await shell.inbox.room()
 
     async def _reached(self, session_id: str) -> int:
-        """The last number that this link brought of the session; where it has brought none since the session's lane was
+        """The last number that this link brought of the session; if it has brought none since the session's lane was
         read, that which the lane has."""
         if not self._inflow.knows(session_id):
             shell = await self._lane(session_id)
@@ -256,7 +273,7 @@ class Intake:
         its first part, so that the report is in the result of a command that ends within the history."""
         session_id = frame.session_id or ""
         try:
-            # Through JSON, where an integral float is an integer.
+            # Through JSON, in which an integral float is an integer.
             named = msgspec.json.encode(frame.metadata.get("lost_ranges", []))
             ranges = decode_whole(_ranges_decoder.decode, named)
         except msgspec.ValidationError as error:

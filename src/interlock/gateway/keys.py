@@ -49,7 +49,7 @@ class KeyStore:
         """Rotating and revoking read a key and write it back: one after the other, or one would undo the other."""
 
     async def list(self, principal: Principal, tenant_id: str | None) -> list[KeyRecord]:
-        """All keys of a tenant, by their age; for one who is no admin those that are their own, and of the agents that
+        """All keys of a tenant, by their age; for others than admins those that are their own, and of the agents that
         they drive. Raises Problem."""
         keys = await self._ledger.keys(self._tenant(principal, tenant_id))
         return keys if _is_admin(principal) else [record for record in keys if _is_own(record, principal)]

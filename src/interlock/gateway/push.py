@@ -201,7 +201,7 @@ class PushService:
 
 class BrowserChannel(Channel):
     """Notifies all browsers of one tenant. An attempt after a failure goes to those that have not got the notice; after
-    a restart to all of them, where it replaces the first one."""
+    a restart to all of them, if it replaces the first one."""
 
     def __init__(self, service: PushService, tenant_id: str, settings: PushSettings,
                  unfinished: OrderedDict[str, set[str]]) -> None:

@@ -27,7 +27,7 @@ async def refuse_upgrade(send: Send, refusal: LinkRefusal) -> None:
 
 async def refuse_tenant(send: Send, tenant: TenantRecord, closed: Problem) -> None:
     """Refuse a runner whose tenant is not here: 503 while it is on its way, then 421 with its new place. If that place
-    is no address of a gateway, the refusal is for good."""
+    is not an address of a gateway, the refusal is for good."""
     if tenant.moving is None and not (tenant.moved_to or "").startswith(WEB):
         await refuse_upgrade(send, LinkRefusal(Code.UNAUTHORIZED, tenant.moved))
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +16,22 @@ from interlock.protocol.limits import EXPIRY_SLACK_MS, HELD_TIMEOUT_MS
 from interlock.runner.blocks import sound
 from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.links import resolved_paths
-from interlock.runner.subject import subject_bytes
+
+
+def subject_bytes(question: AgentQuestion, resolved_paths: Mapping[str, str]) -> bytes:
+    """Encode an InteractionSubject as JSON, with the request's input and content byte for byte."""
+    return msgspec.json.encode(p.InteractionSubject(
+        tool_name=question.tool_name[:MAX_NAME_CHARS],
+        title=sound(question.title)[:MAX_TITLE_CHARS],
+        kind=question.kind[:MAX_NAME_CHARS] if question.kind else None,
+        input=msgspec.Raw(question.input_json or b"{}"),
+        content=msgspec.Raw(question.content_json) if question.content_json else msgspec.UNSET,
+        locations=[sound(path) for path in question.locations],
+        described=question.described,
+        changed=question.changed,
+        resolved_paths={sound(path): sound(real) for path, real in resolved_paths.items()},
+    ))
+
 
 MAX_OPTIONS = 32
 """Options shown for one question; once-options count only among these (A-9)."""

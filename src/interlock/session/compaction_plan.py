@@ -233,7 +233,8 @@ def _begin(path: Path) -> _Begin:
 
 
 def _cut(path: Path, begin: int, keep: int, calibration: Calibration) -> _Cut:
-    """Walk back until `keep` is filled. A place where results behind it answer calls before it is no place to cut."""
+    """Walk back until `keep` is filled. A place where results behind it answer calls before it is not a place to
+    cut."""
     open_results: set[str] = set()
     found: _Cut | None = None
     tokens = 0

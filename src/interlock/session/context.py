@@ -63,7 +63,7 @@ def context(tree: Tree, leaf: int | None = None) -> ModelContext:
 
 
 def read_entries(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Read lines into entries as they are, the header left out; a line that is no entry is passed over (X-4)."""
+    """Read lines into entries as they are, the header left out; a line that is not an entry is skipped (X-4)."""
     found = (read_object(line) for line in lines)
     return [entry for entry in found if entry is not None and isinstance(entry.get("type"), str)
             and entry["type"] != "session" and isinstance(entry.get("id"), str)]

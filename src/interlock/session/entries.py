@@ -192,7 +192,7 @@ class Stub(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BadLine(ValueError):
-    """A line that must not be appended: it is no entry, or not the one that it is said to be."""
+    """A line that must not be appended: it is not an entry, or not the one that it is said to be."""
 
 
 _encode = msgspec.json.Encoder().encode

@@ -63,7 +63,7 @@ def broken_field(entry: dict[str, Any]) -> str | None:
         return next((f"message.{name}" for name, fits in _MESSAGES.get(role, {}).items()
                      if not fits(fields.get(name))), None)
     if kind == "session_info":
-        # A name that is no text makes pi throw; none takes the name away.
+        # A name that is not a text makes pi throw; none takes the name away.
         return "name" if not isinstance(entry.get("name"), str | None) else None
     fields_of_kind = _ENTRIES.get(kind, {}) if isinstance(kind, str) else {}
     return next((name for name, fits in fields_of_kind.items() if not fits(entry.get(name))), None)

@@ -45,7 +45,7 @@ def value_of(line: bytes) -> Any:
 
 
 def legible(line: bytes) -> bytes:
-    """Replace what is no text: bytes that are not UTF-8 and halves of surrogate pairs become U+FFFD. No byte order
+    """Replace what is not text: bytes that are not UTF-8 and halves of surrogate pairs become U+FFFD. No byte order
     mark is left. A line in which nothing is replaced is the same bytes."""
     line = line.removeprefix(BOM)
     try:

@@ -26,7 +26,7 @@ View = dict[str, dict[str, Any]]
 
 
 class BadView(ValueError):
-    """A text that is no view; the message is one sentence without its full stop."""
+    """A text that is not a view; the message is one sentence without its full stop."""
 
 
 class SessionFacts(NamedTuple):
@@ -99,7 +99,7 @@ def written(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[bytes]
 
 
 def read_view(text: bytes) -> dict[str, Any]:
-    """Read a view. Values that are no entries are left for `differences` to refuse one by one. Raises BadView."""
+    """Read a view. Values that are not entries are left for `differences` to refuse one by one. Raises BadView."""
     if len(text) > VIEW_MAX_BYTES:
         raise BadView(f"it is larger than {VIEW_MAX_BYTES} bytes")
     try:

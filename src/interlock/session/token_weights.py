@@ -12,7 +12,7 @@ WORD, WORD_IN_CAPITALS = 0.95, 1.6
 LETTERS: tuple[tuple[str, float], ...] = (
     ("etaoinsrl", 0.25), ("dhcumpg", 0.27), ("fbywvk", 0.8), ("jxqz", 1.13),
 )  # fmt: skip
-"""Letters of other words, by how common they are: rare ones mean that a word is no English one."""
+"""Letters of other words, by how common they are: rare ones mean that a word is not English."""
 UPPER, UPPER_AGAIN = 0.5, 0.7
 """A capital that begins a word, and each one of a word in capitals."""
 CONSONANTS = 2.6

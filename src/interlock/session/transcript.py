@@ -303,7 +303,7 @@ def _arguments(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def _plain(raw: bytes) -> Any:
-    """Decode what a frame carried raw; as text where it is no JSON, or nests so deep that a reader might fail."""
+    """Decode what a frame carried raw; as text if it is not JSON, or nests so deep that a reader might fail."""
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -21,7 +21,7 @@ RUN = 512
 """Entries that are looked at together, to see whether each follows its parent."""
 
 Harm = Literal["nul_run", "garbage", "no_entry"]
-"""What can be wrong with one line: zero bytes, no JSON, or JSON that is no entry."""
+"""What can be wrong with one line: zero bytes, no JSON, or JSON that is not an entry."""
 
 
 class TranscriptNode(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -34,7 +34,7 @@ class TranscriptNode(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class DamagedLine(NamedTuple):
-    """A line that is no entry. `line` counts lines from 1, blank ones included."""
+    """A line that is not an entry. `line` counts lines from 1, blank ones included."""
 
     line: int
     harm: Harm
@@ -59,7 +59,7 @@ class Tree(NamedTuple):
         return self.at[self.nodes[-1].id] if self.nodes else None
 
     def place(self, entry_id: str | None) -> int | None:
-        """Place of an entry, of the leaf where none is named; None where there is no such entry."""
+        """Place of an entry, of the leaf if none is named; None without such an entry."""
         return self.leaf if entry_id is None else self.at.get(entry_id)
 
     def entry(self, place: int) -> dict[str, Any]:
@@ -132,13 +132,13 @@ def read_tree(lines: Sequence[bytes]) -> Tree:
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:
-    """Read a line as a JSON object; what is no text in it becomes U+FFFD, as it does where the format comes from."""
+    """Read a line as a JSON object; what is not text in it becomes U+FFFD, as it does where the format comes from."""
     value = value_of(line)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def read_node(line: bytes) -> TranscriptNode | None:
-    """Read one line with patience; None where it is no entry and no header."""
+    """Read one line with patience; None if it is neither entry nor header."""
     entry = read_object(line.removeprefix(BOM))
     if entry is None or not isinstance(entry.get("type"), str) or not isinstance(entry.get("id"), str):
         return None

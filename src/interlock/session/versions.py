@@ -26,7 +26,7 @@ def version_of(header: dict[str, Any]) -> int:
 
 
 def upgraded(lines: Sequence[bytes]) -> list[bytes]:
-    """Write a file's lines again in version 3. A line that is no JSON stays as it is, where it is."""
+    """Write a file's lines again in version 3. A line that is not JSON stays as it is, in its place."""
     values = [_object(line) for line in lines]
     whole = [value for value in values if value is not None]
     header = next((value for value in whole if value.get("type") == "session"), None)

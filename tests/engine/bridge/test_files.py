@@ -12,7 +12,7 @@ import pytest
 from engine.conversation import OWNER, Table, remember
 from interlock.engine.bridge.inputs.runner import HistoryBegun, RunnerDetached
 from interlock.engine.bridge.losses import FULL
-from interlock.engine.stored_files import whole
+from interlock.gateway.rest.files import whole
 from interlock.ports.ledger import LedgerError
 from interlock.ports.objects import ObjectDamaged, ObjectsError
 from interlock.protocol import payloads as p

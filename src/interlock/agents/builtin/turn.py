@@ -48,12 +48,6 @@ class Setting(NamedTuple):
     patience: ModelTimeouts
 
 
-class RequestContext(Protocol):
-    """Makes the messages of a request from the whole conversation."""
-
-    def fitting(self, messages: list[Message]) -> list[Message]: ...
-
-
 class Overflowing(Protocol):
     """Shortens the context if the provider reports that it is too long (Z-2)."""
 

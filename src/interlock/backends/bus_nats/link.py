@@ -80,7 +80,7 @@ class NatsLink:
         self._refusal: str | None = None
 
     async def open(self) -> None:
-        """Connect; where no server is there now, go on trying, and return. Raises BusError where one is there and
+        """Connect; if no server is there now, go on trying, and return. Raises BusError if one is there and
         refuses this gateway, or is not to be trusted."""
         first = asyncio.Event()
         self._task = asyncio.create_task(self._keep(first), name="bus")

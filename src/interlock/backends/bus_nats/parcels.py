@@ -20,7 +20,7 @@ KEEP_S = 60.0
 """A parcel that no one has fetched to its end is thrown away."""
 PART_TIMEOUT_S = 10.0
 HEADER = "Interlock-Parcel"
-"""Says, instead of a body, where its parts are: `subject parts`."""
+"""Names, instead of a body, the place of its parts: `subject parts`."""
 
 
 class ParcelHeader(Protocol):

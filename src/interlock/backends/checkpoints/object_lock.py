@@ -98,7 +98,7 @@ class Both(CheckpointSink):
         self._near.append(tenant_id, line)
 
     def lines(self, tenant_id: str) -> list[bytes]:
-        """The file's; where it is gone, the store's: what was signed is the evidence, wherever it lies."""
+        """The file's; if it is gone, the store's: what was signed is the evidence, wherever it lies."""
         return self._near.lines(tenant_id) or self._locked.lines(tenant_id)
 
     def newest(self, tenant_id: str, after: int) -> list[bytes]:

@@ -33,7 +33,7 @@ KNOWN_FILES = 256
 ASIDE_NAMES = 100
 """Torn tails and old versions of one file that may be set aside in the same millisecond."""
 MAX_HEADER_BYTES = 1024 * 1024
-"""A first line that is longer is no header."""
+"""A first line that is longer is not a header."""
 
 GROWN_STAMPS = 256
 """Appends to one file over which an index of it is known to be one of its beginning."""

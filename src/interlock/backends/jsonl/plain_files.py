@@ -39,7 +39,7 @@ def open_plain(path: Path, flags: int, mode: int = 0o600) -> int:
 
 
 def _named(path: Path, error: OSError) -> OSError:
-    """The same error in words about what lies there, where that is no regular file."""
+    """The same error in words about what is there, if that is not a regular file."""
     try:
         mode = path.lstat().st_mode
     except OSError:

@@ -84,7 +84,7 @@ class Indexed:
         self._fits = False
         """Whether the index was found to be as it was written."""
         self.keep_index: Callable[[], None] = _nothing
-        """Writes the index of what was read, where there is none that fits; to be called when no one waits."""
+        """Writes the index of what was read, if there is none that fits; to be called when no one waits."""
         self.from_index = False
         """Whether the file was opened by its index alone."""
 
@@ -377,7 +377,7 @@ def _nothing() -> None:
 
 
 def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tree: Tree) -> None:
-    """Make an index of what was read, where the file may have one."""
+    """Make an index of what was read, if the file may have one."""
     made = _made(lines, tree)
     if made is not None:
         _write(path, stat, now_ns, made)

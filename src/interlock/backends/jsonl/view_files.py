@@ -1,4 +1,4 @@
-"""`sessions.json` on disk: written whole, read back when somebody else wrote it, set aside where it is no view (N-1).
+"""`sessions.json` on disk: written whole, read back when somebody else wrote it, set aside if it is not a view (N-1).
 
 Beside the file lies a copy of what was last written, to which a person's text is held: so an edit made while no gateway
 ran is found too. Everything here blocks.
@@ -24,7 +24,7 @@ ASIDE_NAMES = 100
 
 
 class ViewUnreadable(Exception):
-    """What lies there is no text that may be read: one sentence without its full stop."""
+    """What is there is not a text that may be read: one sentence without its full stop."""
 
 
 class FileVersion(NamedTuple):
@@ -53,7 +53,7 @@ class ViewFile:
         return FileVersion(found.st_ino, found.st_size, found.st_mtime_ns)
 
     def read(self) -> bytes:
-        """Read it. Raises Unreadable for what is no plain file, or too large; FileNotFoundError."""
+        """Read it. Raises Unreadable for what is not a plain file, or too large; FileNotFoundError."""
         return _read(self.path)
 
     def last(self) -> list[bytes]:

@@ -17,7 +17,7 @@ REFUSED_KEPT = 256
 
 
 class ReaderCursor(msgspec.Struct):
-    """How far one gateway is in one session. `held`: what it has not acknowledged is kept for it; where it is not,
+    """How far one gateway is in one session. `held`: what it has not acknowledged is kept for it; if it is not,
     `why` says how it lost its place. Of the controller everything is kept, within its policy."""
 
     acked_seq: int = 0

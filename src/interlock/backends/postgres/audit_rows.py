@@ -146,7 +146,7 @@ def record_of(tenant_id: str, row: Row) -> AuditRecord:
 
 @contextmanager
 def audit_rows(settings: PostgresSettings) -> Generator[PostgresAuditRows]:
-    """Open a database for checking, where no loop runs. Raises LedgerError."""
+    """Open a database for checking, when no loop runs. Raises LedgerError."""
     with asyncio.Runner() as runner:
         connection = runner.run(first_connection(settings))
         try:

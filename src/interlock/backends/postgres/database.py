@@ -206,7 +206,7 @@ class PostgresReaders:
         return found[0] if found else None
 
     async def close(self) -> None:
-        """Finish what was asked, then close. May be called again."""
+        """Finish the reads under way, then close. May be called again."""
         self._closed = True
         for _ in range(READ_CONNECTIONS):
             await self._room.acquire()

@@ -21,7 +21,7 @@ class NotReached(LedgerError):
 
 
 class NotAPostgresLedger(LedgerError):
-    """The database holds what is no ledger."""
+    """The database does not hold a ledger."""
 
 
 class WrongSchema(LedgerError):

@@ -89,7 +89,7 @@ async def server_of(connection: DriverConnection) -> PrimaryServer | None:
 
 
 def hosts_of(dsn: str) -> list[LedgerHost]:
-    """Return the servers that an address names; none if it leaves that to the environment, or is no address."""
+    """Return the servers that an address names; none if it leaves that to the environment, or is not an address."""
     try:
         parts = urlsplit(dsn)
     except ValueError:  # The driver says what is wrong with it.
@@ -158,7 +158,7 @@ class Primaries:
                 f"standby with pg_rewind.{copy}")
 
     async def connect(self, dsn: str, open_one: Open[C]) -> tuple[C, PrimaryServer | None]:
-        """Open a connection to a server that is no former primary, to another one of the address if need be. Raises
+        """Open a connection to a server that is not a former primary, to another one of the address if need be. Raises
         FormerPrimary and what the driver raises."""
         found, server = await self._opened(open_one, None)
         if not self.is_former(server):

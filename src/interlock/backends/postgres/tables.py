@@ -85,7 +85,7 @@ TABLES = [*(table for table in dict.fromkeys(op.table for op in OPS.values()) if
 
 
 def operation_of(write: LedgerWrite) -> RowOperation | None:
-    """Return the statement of a write; None for one that is no row's."""
+    """Return the statement of a write; None for one that does not concern a row."""
     return OPS.get(type(write)) or entities.operation_of(write)
 
 

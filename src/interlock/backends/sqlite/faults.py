@@ -8,7 +8,7 @@ from interlock.ports.ledger import Full, LedgerError, NameTaken
 
 
 class NotASqliteLedger(LedgerError):
-    """The file is no database, a damaged one, or another program's."""
+    """The file is not a database, or a damaged one, or another program's."""
 
 
 class TooNew(LedgerError):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -16,7 +16,6 @@ from interlock.backends.audit_room import AuditedLedger, AuditRoom
 from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.connect import open_writer
-from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.readers import SqliteReaders
 from interlock.backends.sqlite.upkeep import SqliteUpkeep
 from interlock.backends.sqlite.writer import Measured, SqliteWriter
@@ -101,10 +100,6 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
 
     async def take(self, lane: str) -> int:
         return await self._writer.run(lambda transaction: transaction.take(lane))
-
-    async def transact(self, work: Callable[[SqliteDatabase], Any]) -> Any:
-        """Do `work` in a transaction of the writer; returns its result once that is durable."""
-        return await self._writer.run(lambda transaction: work(transaction.connection))
 
     async def gateway_id(self) -> str:
         return self._gateway_id

@@ -89,7 +89,7 @@ def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
 
 
 def _changed_input(approval: Approval) -> dict[str, Any] | None:
-    """What the agent is to do instead, where the input was changed (P-2)."""
+    """What the agent is to do instead, if the input was changed (P-2)."""
     return msgspec.json.decode(approval.input, type=dict[str, Any]) if approval.supersedes is not None else None
 
 

@@ -1,6 +1,6 @@
 """Budgets in a lane (P-7): what its frames add, whether one is used up, and the question whether to go on.
 
-A budget never kills: the command pauses, or, where its agent cannot, its next yes and its next prompt are held. What
+A budget never kills: the command pauses, or, if its agent cannot, its next yes and its next prompt are held. What
 becomes of the question is in `budget_decisions`.
 """
 
@@ -148,7 +148,7 @@ def hold_turn(lane: Lane) -> None:
 
 
 def _ask(lane: Lane, record: CommandRecord, one: UsedUp) -> bool:
-    """Open the question, where it is not open already; True where it is new."""
+    """Open the question, if it is not open already; True if it is new."""
     budget = one.budget
     if any(r.approval.budget is not None and (r.approval.budget.name, r.approval.budget.measure) ==
            (budget.name, one.measure) and r.approval.command_id == record.command.id for r in asked(lane)):

@@ -64,7 +64,7 @@ def end_command(
 
 
 def close_agent(lane: Lane, who: dict[str, str], reason: str) -> None:
-    """Ask the runner to end the session's agent (A-4), where there is one."""
+    """Ask the runner to end the session's agent (A-4), if there is one."""
     if lane.state.opening in ("opening", "open"):
         lane.control("control.session.close", p.SessionClose(reason=reason[:MAX_REASON_CHARS]))
         lane.state.opening = "closing"

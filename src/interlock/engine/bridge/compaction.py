@@ -1,4 +1,5 @@
-"""Compaction, the gateway's part (Z-2, Z-4): what starts it, what is asked of the agent, what its report must fit.
+"""Compaction, the gateway's part (Z-2, Z-4): what starts it, what the agent is requested to do, what its report must
+fit.
 
 Where the gateway owns the context it plans, the agent summarises, and the entry is appended here or not at all. Where
 the agent owns it, its reports are kept as they come. The shell reads transcripts (`engine.compactor`); this decides.

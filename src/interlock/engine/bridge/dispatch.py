@@ -98,7 +98,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     payload = payload if lands else with_wishes(lane, payload)
     context = None if lands else _context(lane, again=command.attempt > 0)
     if command.attempt == 0 and not lands:
-        # what was asked is in the transcript before the agent can run; sent again, it is not asked again.
+        # the prompt is in the transcript before the agent can run; sent again, it is not asked again.
         lane.transcribe([prompt_draft(payload, lane.now)])
         lane.state.context.turn_entry = lane.state.transcript_leaf or ""
     carried_payload, transfers = carried(payload, lane.new_uuid)

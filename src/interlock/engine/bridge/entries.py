@@ -63,7 +63,7 @@ def heard(lane: Lane, *, person: bool) -> None:
 
 
 def describe(lane: Lane, said: Mapping[str, str]) -> None:
-    """Take what the channel says of the chat: names that change by themselves, and are no person's decision."""
+    """Store what the channel reports of the chat: names that change by themselves, without a person's decision."""
     known = {name: text[:entries.TEXT_MAX_CHARS] for name, text in said.items() if text.strip() and text.isprintable()}
     lane.state.entry = entries.patched(lane.state.entry, known)[0]
 

@@ -151,7 +151,7 @@ def passed_over(frame: Frame, raw: bytes) -> bytes:
 
 
 def _keep(lane: Lane, transfer: p.FileTransfer, objects: list[str]) -> None:
-    if lane.keeps_objects and transfer.purpose != "context":  # A conversation on its way is no one's file.
+    if lane.keeps_objects and transfer.purpose != "context":  # A conversation on its way does not belong to a person.
         lane.out.writes.append(PutFile(FileRecord(
             session_id=lane.state.session_id, transfer_id=transfer.transfer_id, name=transfer.name,
             media_type=transfer.media_type, size=transfer.size, sha256=transfer.sha256, purpose=transfer.purpose,

@@ -1,4 +1,4 @@
-"""Pause and resume of a command (C-6): what is asked of the agent, what it says, and the clocks meanwhile (C-1)."""
+"""Pause and resume of a command (C-6): requests to the agent, its reports, and the clocks meanwhile (C-1)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def quorums(verdict: PolicyVerdict) -> list[Quorum]:
 
 
 def origin_of(record: CommandRecord | None) -> Origin:
-    """Who is behind a turn, as policy asks it: a cron job and a hook are no one's word."""
+    """Who is behind a turn, as policy asks it: no person is behind a cron job or a hook."""
     if record is None:
         return "system"
     return record.command.actor.type if record.origin == "user" else record.origin

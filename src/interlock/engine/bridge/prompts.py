@@ -43,7 +43,7 @@ def first_line(payload: ExecutePayload) -> str:
 
 
 def title_of_payload(raw: bytes) -> str:
-    """Return the title of a command's payload as it is stored; empty if it is no prompt."""
+    """Return the title of a command's payload as it is stored; empty if it is not a prompt."""
     try:
         return first_line(_decoder.decode(raw))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,5 @@
-"""Taking an execute: what is checked, what policy says, where it waits. Refusals are Problems, and change nothing."""
+"""Accept an execute: what is checked, what policy decides, what it waits for. Refusals are Problems, and change
+nothing."""
 
 from __future__ import annotations
 

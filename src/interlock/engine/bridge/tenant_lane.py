@@ -1,4 +1,4 @@
-"""A tenant's house: the lane of what is asked for in no session, such as the drain of a runner.
+"""A tenant's house: the lane of requests that concern no session, such as the drain of a runner.
 
 It holds approvals and nothing else. It has no row among the sessions: it is made again from what the ledger keeps of
 it.

@@ -254,7 +254,7 @@ class Cluster(Room):
         try:
             yield lane, epoch
         finally:
-            with suppress(LedgerError):  # Then it is no one's once this gateway is gone.
+            with suppress(LedgerError):  # Then no gateway owns it once this one is gone.
                 await self._leases.release([(lane, epoch)], self.instance_id)
 
     async def leads(self, duty: str) -> bool:

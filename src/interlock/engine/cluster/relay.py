@@ -397,7 +397,8 @@ def _keep(task: asyncio.Future[Any]) -> None:
 
 
 def _in_notes(parts: list[Part]) -> list[list[Part]]:
-    """Split what is told into notes of a size that the bus carries, each with its number before its first frame."""
+    """Split what is published into notes of a size that the bus carries, each with its number before its first
+    frame."""
     notes: list[list[Part]] = [[]]
     size, after = 0, 0
     for part in parts:

@@ -64,7 +64,7 @@ class TaskPushes:
 
     def __init__(self, ledger: Ledger, viewers: Viewers, clock: Clock, sender: TaskPushSender,
                  leads: Callable[[], Awaitable[bool]] | None = None) -> None:
-        """`leads` says whether it is this gateway that notifies for all on its ledger; None where there is no other."""
+        """`leads` says whether it is this gateway that notifies for all on its ledger; None if it is alone."""
         self._ledger = ledger
         self._viewers = viewers
         self._clock = clock

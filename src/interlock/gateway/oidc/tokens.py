@@ -156,7 +156,7 @@ def _check_claims(claims: Mapping[str, Any], section: OidcSection, now_s: float)
 
 
 def _instant(claims: Mapping[str, Any], name: str) -> float | None:
-    """Read a time claim; one that is there and is no time refuses the token."""
+    """Read a time claim; one that is not a time refuses the token."""
     if name not in claims:
         return None
     value = claims[name]

@@ -76,7 +76,7 @@ def _small(name: str) -> bytes:
 
 
 def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
-    """Write a problem's members (RFC 9457). It may repeat what was asked, but no secret that stood there (K-4)."""
+    """Write a problem's members (RFC 9457). It may repeat parts of the request, but no secret in them (K-4)."""
     kind = PROBLEMS[problem.code]
     document: dict[str, Any] = {
         "type": PROBLEM_TYPE + problem.code,

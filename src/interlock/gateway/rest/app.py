@@ -234,7 +234,7 @@ class RestApp:
             raise
 
     async def _operate(self, request: Request, principal: Principal) -> ASGIApp:
-        """Do what is asked; a role that may not is counted (U-1). Raises Problem."""
+        """Perform the operation; a role that may not is counted (U-1). Raises Problem."""
         try:
             scope = request.scope
             path = unversioned(scope["path"])

@@ -43,7 +43,7 @@ async def reading(call: ApiRequest) -> ASGIApp:
         return await _newest_first(call, search, limit)
     ledger, tenant, since = call.front.desk.ledger, call.principal.tenant_id, call.query("since")
     start = cursors.number(_scope(tenant), since) if since else 0
-    # The cursor of the very beginning is no way around it.
+    # Nor does the cursor of the very beginning lead around it.
     if start == 0:
         await _record(call, "audit_read")
     last = start

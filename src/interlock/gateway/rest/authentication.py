@@ -25,7 +25,7 @@ RATE_HEADERS = "interlock.rate_headers"
 CREDENTIAL = "interlock.credential"
 """Where a request's scope keeps the token that it was let in with: an open stream ends with it."""
 HOPS = "interlock.hops"
-"""Set in a request that another gateway sent here, where it was counted: how many gateways it has seen."""
+"""Set in a request that another gateway sent here and counted: how many gateways it has seen."""
 ADMITTED = "interlock.admitted"
 """Set in a request that this gateway itself sends for a connection it has let in: the credential of that connection,
 which is looked up and counted like one that a request carries."""

@@ -103,7 +103,7 @@ def _ignored(body: CommandBody) -> dict[str, str]:
 
 
 def preferred_wait_s(wishes: Sequence[str]) -> int | None:
-    """Read `wait` of `Prefer`, at most WAIT_MAX_S; None where it is not there, or is no number: then it is no wish."""
+    """Read `wait` of `Prefer`, at most WAIT_MAX_S; None if it is absent or not a number: then it has no effect."""
     for wish in ",".join(wishes).split(","):
         name, _, value = wish.partition(";")[0].partition("=")
         if name.strip().lower() == "wait" and re.fullmatch(r"[0-9]{1,9}", value.strip().strip('"')):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from interlock.engine.stored_files import whole
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import json_answer
 from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.sessions import find_session
-from interlock.ports.objects import Objects, ObjectsError
+from interlock.ports.objects import ObjectDamaged, Objects, ObjectsError
 from interlock.protocol.answers import FilePage
 from interlock.protocol.api import sessions as api
 from interlock.protocol.api.operation import BINARY
@@ -20,6 +21,17 @@ from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import FileRecord
 from interlock.protocol.resources import SessionFile
+
+
+async def whole(record: FileRecord, objects: Objects) -> AsyncIterator[bytes]:
+    """A file in pieces. Raises ObjectMissing or ObjectDamaged before its end, if it is not what was kept."""
+    digest = hashlib.sha256()
+    for name in record.objects:
+        async for piece in objects.read(name):
+            digest.update(piece)
+            yield piece
+    if digest.hexdigest() != record.sha256:
+        raise ObjectDamaged(f"The file {record.transfer_id} is damaged.")
 
 
 async def listing(call: ApiRequest) -> ASGIApp:

@@ -69,7 +69,7 @@ _answered = msgspec.msgpack.Decoder(Answered)
 
 
 class Forwarding:
-    """Finds the gateway that can answer. `ask` is None where there are no others."""
+    """Finds the gateway that can answer. `ask` is None without others."""
 
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask

@@ -64,7 +64,7 @@ def parse_json(raw: bytes) -> Any:
 
 
 class _Float(Exception):
-    """A body holds a number that is no integer."""
+    """A body holds a number that is not an integer."""
 
 
 def _a_float(_text: str) -> Any:

@@ -46,7 +46,7 @@ def said(scope: Scope) -> Said:
 
 
 class _Peer(NamedTuple):
-    """Who is at the other end of a connection: "" is no one who has an address."""
+    """Who is at the other end of a connection: "" without an address."""
 
     address: str
     is_proxy: bool

@@ -119,7 +119,7 @@ class RouteTable:
         fits = [(found, operation) for pattern, operation in self._rows if (found := pattern.fullmatch(path))]
         if not fits:
             raise Problem("NotFound", f"There is no such path: {path}")
-        # A path that is written out is no name in another one: `/sessions/import` is no one's session.
+        # A path that is written out is not a name in another one: `/sessions/import` does not name a session.
         fits = [(found, operation) for found, operation in fits if operation.path == path] or fits
         for found, operation in fits:
             if operation.method == method or (method == "HEAD" and operation.method == "GET"):

@@ -177,8 +177,8 @@ class Front(NamedTuple):
     """Whether the audit logs can be signed."""
     signer: CheckpointSigner | None = None
     ask: Ask | None = None
-    """Asks another gateway; None where there are no others."""
+    """Asks another gateway; None without others."""
     cluster: ClusterWatch | None = None
-    """Looks at the cluster; None where there are no others."""
+    """Looks at the cluster; None without others."""
     console: Path | None = None
     """The directory of the console's files; None for those of the package."""

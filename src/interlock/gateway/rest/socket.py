@@ -36,7 +36,7 @@ MAX_REF_CHARS = 64
 STALLED = 4408
 """Close code: the reader took nothing for SEND_STALL_S; it resumes from its cursors."""
 BAD_REQUEST = 4400
-"""Close code: what came is no request, so that no one could say which stream it meant."""
+"""Close code: what came is not a request, and names no stream."""
 UNAUTHORIZED = 4401
 """Close code: the credential that opened it is accepted no more."""
 STOPPING = 1012
@@ -88,7 +88,7 @@ class Socket:
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def serve(self, lost: asyncio.Event) -> None:
-        """Accept, then follow what is asked for until either side ends it, or its credential is `lost`."""
+        """Accept, then follow the requested streams until either side ends it, or its credential is `lost`."""
         bound(self._scope)
         await self._send({"type": "websocket.accept"})
         reading = asyncio.ensure_future(self._read_all())

@@ -119,7 +119,7 @@ async def page(call: ApiRequest, wanted: StreamQuery, *, wait: bool = True) -> S
 
 
 class EarlierQuery(NamedTuple):
-    """The page that ends with the event `end`, where a reader asks for that."""
+    """The page that ends with the event `end`, if a reader asks for that."""
 
     start: StreamQuery
     end: int
@@ -289,7 +289,7 @@ def bound(scope: Scope) -> None:
 
 async def abort(scope: Scope) -> bool:
     """End the connection of somebody who reads nothing: what waits for it is dropped, and its descriptor is free. False
-    where there is no socket."""
+    without a socket."""
     end: Callable[[], None] | None = scope.get("state", {}).get("abort")
     if end is None:
         return False

@@ -220,7 +220,7 @@ def _desk(call: ApiRequest) -> TranscriptDesk:
 
 
 def _as_json(line: bytes) -> msgspec.Raw:
-    """A line as it is, but for what is no text in it: an answer is JSON that every client can read."""
+    """A line as it is, but for what is not text in it: an answer is JSON that every client can read."""
     return msgspec.Raw(legible(line))
 
 

@@ -42,7 +42,7 @@ def deliver(view: str, stream: str) -> StreamViewFilter:
 
 
 def prime(view: StreamViewFilter, items: Sequence[Item]) -> None:
-    """Let a view see what was given out before."""
+    """Let a view see what was sent before."""
     for item in items:
         view(item)
 
