@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from interlock.cli.device_grant import IssuedTokens, ends_ms, trust_remedy
+from interlock.cli import trust
+from interlock.cli.device_grant import IssuedTokens, ends_ms
 
 pytestmark = pytest.mark.req("Y-11")
 
@@ -37,5 +38,5 @@ def test_an_opaque_token_is_its_issuers_alone_to_read() -> None:
 
 
 def test_a_certificate_that_is_not_trusted_has_a_remedy() -> None:
-    assert "--ca FILE" in trust_remedy("[SSL: CERTIFICATE_VERIFY_FAILED] unable to get local issuer")
-    assert trust_remedy("connection refused") == ""
+    assert "--ca FILE" in trust.remedy("[SSL: CERTIFICATE_VERIFY_FAILED] unable to get local issuer")
+    assert trust.remedy("connection refused") == ""

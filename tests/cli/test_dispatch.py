@@ -182,7 +182,7 @@ def test_what_no_verb_foresaw_is_one_line_and_a_file(
     def fail(*_: object, **__: object) -> int:
         raise ZeroDivisionError("by hand")
 
-    monkeypatch.setattr("interlock.cli.lists.status", fail)
+    monkeypatch.setattr("interlock.cli.gateway_status.status", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert dispatch(["status"]) == 1
     err = capsys.readouterr().err
@@ -201,7 +201,7 @@ def test_an_interruption_and_a_closed_pipe_are_quiet(
     def fail(*_: object, **__: object) -> int:
         raise raised
 
-    monkeypatch.setattr("interlock.cli.lists.status", fail)
+    monkeypatch.setattr("interlock.cli.gateway_status.status", fail)
     assert dispatch(["status"]) == status
     assert "Traceback" not in capsys.readouterr().err
 

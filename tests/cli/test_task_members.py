@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.scripted import Script, answer, link_to
-from interlock.cli import lists, short_ids
+from interlock.cli import gateway_link, short_ids
 from interlock.cli.lists import tasks
 from interlock.cli.place import Where
 from interlock.cli.task_members import task_members
@@ -39,7 +39,7 @@ def listed(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *rows: dict[str, Any]) -> Where:
     script = Script({"GET /v1/commands": [answer(listed(list(rows)))], "GET /v1/sessions": [answer(listed([SESSION]))]})
-    monkeypatch.setattr(lists, "GatewayLink", lambda _: link_to(script, tmp_path))
+    monkeypatch.setattr(gateway_link, "GatewayLink", lambda *_, **__: link_to(script, tmp_path))
     return Where(state=tmp_path)
 
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
+from interlock.cli import trust
 from interlock.cli.terminal import one_line
 from interlock.cli.verb_error import Trouble
 from interlock.sdk.place import LOOPBACK
@@ -181,7 +182,7 @@ class IssuerClient:
                 return _Answer(response.status_code, bytes(body))
         except httpx2.TransportError as error:
             raise Trouble("Unreachable", f"The issuer {self._issuer} does not answer: {error or type(error).__name__}.",
-                          trust_remedy(str(error)) or "Check that this machine reaches it.") from None
+                          trust.remedy(str(error)) or "Check that this machine reaches it.") from None
 
     def _read(self, answer: _Answer, kind: type[T]) -> T:
         try:
@@ -206,12 +207,6 @@ class IssuerClient:
     def _trouble(self, what: str, remedy: str = "") -> Trouble:
         return Trouble("UpstreamError", f"The issuer {self._issuer} {what}.", remedy or "Check `[oidc]` in the "
                        "gateway's config.")
-
-
-def trust_remedy(why: str) -> str:
-    """Say what to do about a certificate that is not trusted; "" for any other failure of a connection."""
-    return ("Name the CA's certificates with --ca FILE, or $INTERLOCK_CA."
-            if "CERTIFICATE_VERIFY_FAILED" in why else "")
 
 
 class _Claims(msgspec.Struct, frozen=True):

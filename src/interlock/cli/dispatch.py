@@ -6,7 +6,6 @@ import errno
 import os
 import sys
 import time
-import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -69,14 +68,20 @@ def _run(words: list[str]) -> int:
 
         sys.stdout.write(f"interlock {__version__}\n")
         return ExitStatus.DONE
+    if not os.environ.get("COLUMNS", "").strip("0"):
+        os.environ.pop("COLUMNS", None)  # A terminal that does not know its width says 0, which fits no word at all.
+    words = _without_agent_flags(spelled(words))
+    if words in ([], ["--help"], ["-h"]):
+        from interlock.cli import first_page
+
+        if (cells := first_page.width()) is not None:
+            first_page.show(cells)
+            return ExitStatus.DONE
     from cyclopts import CycloptsError
 
     from interlock.cli.progress import working
     from interlock.cli.verbs import build
 
-    if not os.environ.get("COLUMNS", "").strip("0"):
-        os.environ.pop("COLUMNS", None)  # A terminal that does not know its width says 0, which fits no word at all.
-    words = _without_agent_flags(spelled(words))
     try:
         app = build()
         with working(words):
@@ -159,7 +164,7 @@ def _failed(trouble: Trouble) -> int:
     from interlock.cli.terminal import say
 
     if os.environ.get("INTERLOCK_DEBUG"):
-        traceback.print_exc()
+        _print_traceback()
     try:
         say(trouble.line(), "red", trouble.label)
     except OSError:  # Standard error may be full, too: then only the exit status reports the failure.
@@ -167,10 +172,16 @@ def _failed(trouble: Trouble) -> int:
     return trouble.status
 
 
+def _print_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()
+
+
 def _surprised(error: Exception, words: list[str]) -> int:
     """Something that no verb foresaw: kept where it can be read, and said."""
     if os.environ.get("INTERLOCK_DEBUG"):
-        traceback.print_exc()
+        _print_traceback()
         return ExitStatus.FAILED
     kept = _keep(error, words)
     remedy = f"The details are in {kept}; please report them." if kept else "INTERLOCK_DEBUG=1 shows the details."
@@ -183,6 +194,7 @@ def _surprised(error: Exception, words: list[str]) -> int:
 def _keep(error: Exception, words: list[str]) -> Path | None:
     """Write the traceback to a file; the words are kept but for the prompt, which may be private."""
     import tempfile
+    import traceback
 
     text = "".join(traceback.format_exception(error))
     try:

@@ -23,11 +23,11 @@ from interlock.agents.mcp_servers import program_of, summary
 from interlock.box.host import Host, survey
 from interlock.channels.chat.places import PlacesFile
 from interlock.cli.cluster_health import shared_server
+from interlock.cli.drain_line import drained
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.pairings import pairings
-from interlock.cli.pause_verbs import drained
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.terminal import one_line, print_json, print_sentence
 from interlock.cli.values import count

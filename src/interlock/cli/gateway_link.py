@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
-import httpx2
 import msgspec
 
 from interlock.cli import contexts, renewal, trust
 from interlock.cli.api_key import checked_key, key_of
 from interlock.cli.contexts import Context
-from interlock.cli.device_grant import trust_remedy
 from interlock.cli.gateway_reply import decoded, not_a_gateway, refusal
 from interlock.cli.gateway_url import checked_url
 from interlock.cli.place import Where, gateway_file
@@ -27,7 +24,6 @@ from interlock.cli.runner_line import up_is_starting, up_process
 from interlock.cli.terminal import say
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import full_sentence
-from interlock.sdk.awaiting_link import AsyncLink
 from interlock.sdk.exchange import (
     ConnectionCut,
     Flow,
@@ -42,6 +38,12 @@ from interlock.sdk.exchange import (
     patience,
 )
 from interlock.sdk.place import KeySource, trusting_none
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from interlock.cli.plain_link import PlainLink
+    from interlock.sdk.awaiting_link import AsyncLink
 
 T = TypeVar("T")
 
@@ -131,7 +133,7 @@ def start_remedy(state: Path | None) -> str:
 def unreachable(address: Address, why: str) -> Trouble:
     """Say that no one answers, and how to start one."""
     who = f" (process {address.pid})" if address.pid is not None else ""
-    remedy = trust_remedy(why) or ("Check that this machine reaches it; `interlock contexts` lists others."
+    remedy = trust.remedy(why) or ("Check that this machine reaches it; `interlock contexts` lists others."
                                      if address.context is not None else start_remedy(address.state))
     return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.", remedy)
 
@@ -141,21 +143,44 @@ class GatewayLink:
     here. Finds the gateway again when it was restarted elsewhere."""
 
     def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None, *,
-                 sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-                 clock: Callable[[], float] = time.monotonic, patient: bool = True) -> None:
-        """Without `patient` a refusal that asks to come again is the answer: what is wrong now is what was asked."""
+                 sleep: Callable[[float], Awaitable[None]] | None = None,
+                 clock: Callable[[], float] = time.monotonic, patient: bool = True, streams: bool = True) -> None:
+        """Without `patient` a refusal that asks to come again is the answer: what is wrong now is what was asked.
+        Without `streams` requests to this machine are sent without an event loop: see `ask_gateway`."""
         self._where = where
         self._patient = patient
         self._shown = set[str]()
         """Sentences of refusals that were printed while the request is sent again."""
         self.address = locate(where)
         host = urlsplit(self.address.url).hostname
+        self._transport, self._sleep, self._clock = transport, sleep, clock
         if urlsplit(self.address.url).scheme == "http" and host not in LOOPBACK:
             say(f"warning: the key goes to {host} in the clear; use https", "bold", "warning:")
-        tls = trust.tls(self.address.url, where.directory(), self.address.ca) or (
-            trusting_none() if host in LOOPBACK else True)
-        self._link = AsyncLink(self.address.url, self._credential, MANNERS, in_clear=True, tls=tls,
-                               transport=transport, sleep=sleep, clock=clock)
+        self._tls = trust.tls(self.address.url, where.directory(), self.address.ca)
+        self._opened: AsyncLink | None = None
+        self._plain: PlainLink | None = None
+        if not streams and host in LOOPBACK and transport is None:
+            from interlock.cli.plain_link import PlainLink
+
+            self._plain = PlainLink(self.address.url, self._credential, self._tls)
+
+    @property
+    def _link(self) -> AsyncLink:
+        """The library's link, which is loaded with its first use."""
+        if self._opened is None:
+            import asyncio
+
+            from interlock.sdk.awaiting_link import AsyncLink
+
+            tls = self._tls or (trusting_none() if urlsplit(self.address.url).hostname in LOOPBACK else True)
+            self._opened = AsyncLink(self.address.url, self._credential, MANNERS, in_clear=True, tls=tls,
+                                     transport=self._transport, sleep=self._sleep or asyncio.sleep, clock=self._clock)
+        return self._opened
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its requests never wait for an event loop."""
+        return self._plain is not None
 
     async def __aenter__(self) -> Self:
         return self
@@ -163,7 +188,10 @@ class GatewayLink:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._link.close()
+        if self._plain is not None:
+            self._plain.close()
+        if self._opened is not None:
+            await self._opened.close()
 
     @property
     def is_local(self) -> bool:
@@ -177,7 +205,10 @@ class GatewayLink:
 
     def _go_to(self, address: Address) -> None:
         self.address = address
-        self._link.move_to(address.url)
+        if self._plain is not None:
+            self._plain.move_to(address.url)
+        if self._opened is not None:
+            self._opened.move_to(address.url)
 
     def _credential(self) -> str:
         """Return the key of the next request. A login that ends soon is renewed: what runs for hours outlives many a
@@ -238,7 +269,8 @@ class GatewayLink:
 
         Raises Trouble; `Unreachable` means that no one knows whether a change was taken.
         """
-        return await self._link.drive(self.asking(asked.with_key("cli-" + secrets.token_hex(16))))
+        flow = self.asking(asked.with_key("cli-" + secrets.token_hex(16)))
+        return await self._link.drive(flow) if self._plain is None else self._plain.drive(flow)
 
     def follow(self, flow: Flow[None]) -> AsyncGenerator[Any]:
         """Do what a flow of a stream wants, and give what it gives."""
@@ -299,6 +331,32 @@ class GatewayLink:
             self._shown.add(refused.sentence)
             say(f"{full_sentence(refused.sentence)} Sending it again in {wait_s:.0f} s.")
         return wait_s
+
+
+def ask_gateway(where: Where, ask: Callable[[GatewayLink], Coroutine[Any, Any, T]], *, patient: bool = True) -> T:
+    """Ask a gateway, one request after another and no streams; the result. For a gateway on this machine no event loop
+    is loaded: that takes longer than what a list asks (Y-18). Raises Trouble."""
+    link = GatewayLink(where, patient=patient, streams=False)
+
+    async def work() -> T:
+        async with link:
+            return await ask(link)
+
+    if link.is_plain:
+        return _completed(work())
+    import asyncio
+
+    return asyncio.run(work())
+
+
+def _completed(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits for nothing to its end."""
+    try:
+        work.send(None)
+    except StopIteration as over:
+        return over.value
+    work.close()
+    raise AssertionError("it waits for an event loop, so it is not one of single requests")
 
 
 def _rows(page: dict[str, msgspec.Raw], path: str) -> tuple[list[msgspec.Raw], str | None]:

@@ -1,34 +1,24 @@
-"""`interlock tasks`, `approvals`, `sessions` and `status`: what there is; what waits for you comes first (G-7)."""
+"""`interlock tasks`, `approvals` and `sessions`: what there is; what waits for you comes first (G-7)."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import sys
-from collections.abc import Iterator
 from typing import Annotated, Any, get_args
 
 import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.approval_card import CardReading, show_result
-from interlock.cli.approval_prompt import decided, elsewhere
-from interlock.cli.cluster_health import cluster_lines
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.ledger_gaps import restored_lines
-from interlock.cli.pause_verbs import drained
+from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.runner_line import runner_line, up_is_starting
 from interlock.cli.seen_approvals import SeenApprovals
-from interlock.cli.session_list import WAITING, context, session_table, standing
+from interlock.cli.session_list import WAITING, session_table
 from interlock.cli.task_members import task_members
 from interlock.cli.terminal import (
-    one_line,
     print_json,
-    print_sentence,
     print_table,
     printable,
     result,
@@ -39,14 +29,11 @@ from interlock.cli.terminal import (
 from interlock.cli.values import ago, between, count, until
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.permission_request import title_of_approval
-from interlock.protocol.answers import ClusterHealth, RestoredLedger
 from interlock.protocol.api.approvals import GET_APPROVAL, GET_APPROVAL_INPUT, LIST_APPROVALS
 from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
-from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
 from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
-from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
-from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
+from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 TASKS = Layout(text=("PROMPT", "SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "SESSION", "TOOK"),
@@ -81,7 +68,7 @@ def tasks(
     _check_state(only, get_args(CommandState))
     asked = {key: value for key, value in (("state", only), ("agent", agent), ("session", session), ("actor", by),
                                              ("type", None if all_ else "execute")) if value}
-    return asyncio.run(_tasks(id_, asked, limit, where, json=json))
+    return ask_gateway(where, lambda link: _tasks(link, id_, asked, limit, json=json))
 
 
 def approvals(
@@ -107,10 +94,10 @@ def approvals(
     if bytes_:
         if id_ is None or json:
             raise usage("--bytes writes the bytes of one approval.", "Name it: interlock approvals ID --bytes")
-        return asyncio.run(_voted_bytes(id_, where))
+        return ask_gateway(where, lambda link: _voted_bytes(link, id_))
     asked = {"state": only} if only else {} if all_ or by else {"state": "pending"}
     asked |= _given(agent=agent, session=session, by=by, q=search)
-    return asyncio.run(_approvals(id_, asked, limit, where, json=json))
+    return ask_gateway(where, lambda link: _approvals(link, id_, asked, limit, where, json=json))
 
 
 def sessions(
@@ -137,30 +124,22 @@ def sessions(
         raise usage(f"--active {active} shows nothing.", "Give a number of minutes from 1.")
     asked = _given(active=str(active) if active is not None else None, waiting="true" if waiting else None, state=only,
                    agent=agent, runner=runner, q=search)
-    return asyncio.run(_sessions(id_, asked, limit, where, json=json))
+    return ask_gateway(where, lambda link: _sessions(link, id_, asked, limit, json=json))
 
-LABEL_CELLS = 17
-"""The labels of `status` are padded to so many cells."""
 USED = "allowed (used)"
 """What became of an approval whose yes the runner has used: on the wire it is `consumed`."""
 
 
-def status(*, json: Json = False, where: Here = NOWHERE) -> int:
-    """Show what waits for you, what runs, and the gateway and its runners."""
-    return asyncio.run(_status(where, json=json))
-
-
-async def _tasks(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        if id_ is not None:
-            path = GET_COMMAND.at((await short_ids.command(link, id_)).id)
-            if json:
-                return await _show(link, path, json=True)
-            _print_members(task_members(msgspec.json.decode(await link.get(path))))
-            return ExitStatus.DONE
-        raw = await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked), limit)
-        titles = {} if json else {one.session_id: one.title for one in await link.list(
-            LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
+async def _tasks(link: GatewayLink, id_: str | None, asked: dict[str, str], limit: int, *, json: bool) -> int:
+    if id_ is not None:
+        path = GET_COMMAND.at((await short_ids.command(link, id_)).id)
+        if json:
+            return await _show(link, path, json=True)
+        _print_members(task_members(msgspec.json.decode(await link.get(path))))
+        return ExitStatus.DONE
+    raw = await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked), limit)
+    titles = {} if json else {one.session_id: one.title for one in await link.list(
+        LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
     if json:
         return _document("commands", raw)
     found = [msgspec.json.decode(one, type=Command) for one in raw]
@@ -179,10 +158,9 @@ async def _tasks(id_: str | None, asked: dict[str, str], limit: int, where: Wher
     return ExitStatus.DONE
 
 
-async def _voted_bytes(id_: str, where: Where) -> int:
-    async with GatewayLink(where) as link:
-        approval = await short_ids.approval(link, id_)
-        raw = await link.get(GET_APPROVAL_INPUT.at(approval.id))
+async def _voted_bytes(link: GatewayLink, id_: str) -> int:
+    approval = await short_ids.approval(link, id_)
+    raw = await link.get(GET_APPROVAL_INPUT.at(approval.id))
     if hashlib.sha256(raw).hexdigest() != approval.digest:
         raise Trouble("UpstreamError", f"The bytes of {approval.id} that came are not those of its digest.",
                       "Do not vote on it; see: interlock audit verify")
@@ -192,17 +170,20 @@ async def _voted_bytes(id_: str, where: Where) -> int:
     return ExitStatus.DONE
 
 
-async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        if id_ is not None:
-            approval = await short_ids.approval(link, id_)
-            if json:
-                return await _show(link, GET_APPROVAL.at(approval.id), json=True)
-            show_result(CardReading(approval).all_rows())
-            SeenApprovals(where.directory()).add([approval.id])
-            say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
-            return ExitStatus.DONE
-        raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
+async def _approvals(link: GatewayLink, id_: str | None, asked: dict[str, str], limit: int, where: Where, *,
+                     json: bool) -> int:
+    if id_ is not None:
+        from interlock.cli.approval_card import CardReading, show_result
+        from interlock.cli.approval_prompt import decided, elsewhere
+
+        approval = await short_ids.approval(link, id_)
+        if json:
+            return await _show(link, GET_APPROVAL.at(approval.id), json=True)
+        show_result(CardReading(approval).all_rows())
+        SeenApprovals(where.directory()).add([approval.id])
+        say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
+        return ExitStatus.DONE
+    raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
     if json:
         return _document("approvals", raw)
     found = [msgspec.json.decode(one, type=Approval) for one in raw]
@@ -231,13 +212,12 @@ def _given(**filters: str | None) -> dict[str, str]:
     return {name: value for name, value in filters.items() if value is not None}
 
 
-async def _sessions(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        if id_ is not None:
-            return await _show(link, GET_SESSION.at((await short_ids.session(link, id_)).session_id), json=json)
-        if "runner" in asked:
-            asked = {**asked, "runner": await short_ids.runner_id(link, asked["runner"])}
-        raw = await link.pages(LIST_SESSIONS.at(), asked, limit)
+async def _sessions(link: GatewayLink, id_: str | None, asked: dict[str, str], limit: int, *, json: bool) -> int:
+    if id_ is not None:
+        return await _show(link, GET_SESSION.at((await short_ids.session(link, id_)).session_id), json=json)
+    if "runner" in asked:
+        asked = {**asked, "runner": await short_ids.runner_id(link, asked["runner"])}
+    raw = await link.pages(LIST_SESSIONS.at(), asked, limit)
     if json:
         return _document("sessions", raw)
     found = [msgspec.json.decode(one, type=Session) for one in raw]
@@ -255,72 +235,6 @@ async def _sessions(id_: str | None, asked: dict[str, str], limit: int, where: W
     if len(raw) == limit:
         say(f"the {limit} that changed last; more with: interlock sessions --limit {2 * limit}", "dim")
     return ExitStatus.DONE
-
-
-class _Status(msgspec.Struct):
-    """`GET /v1/status`, as far as it is shown."""
-
-    version: str = ""
-    state_dir: str = ""
-    store_path: str = ""
-    role: str = ""
-    commands: dict[str, int] = {}
-    approvals_pending: int = 0
-    sessions: int = 0
-    viewers: int = 0
-    runners: list[Node] = []
-    drains: list[Drain] = []
-    unsigned: str | None = None
-    restored: RestoredLedger | None = None
-    cluster: ClusterHealth | None = None
-
-
-async def _status(where: Where, *, json: bool) -> int:
-    async with GatewayLink(where, patient=False) as link:
-        raw = await link.get(GET_STATUS_OF_GATEWAY.at())
-        newest = await link.list(LIST_SESSIONS.at(), Session, most=1)
-        address, starting = link.address, link.is_local and up_is_starting(where.directory())
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    for line in _status_lines(msgspec.json.decode(raw, type=_Status), newest, address.url, starting=starting):
-        print_sentence(line, indent=LABEL_CELLS)
-    return ExitStatus.DONE
-
-
-def _status_lines(now: _Status, newest: list[Session], url: str, *, starting: bool) -> Iterator[str]:
-    """Write the lines of `status`, each behind a label of `LABEL_CELLS`."""
-    waiting = now.approvals_pending
-    yield (f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting
-           else "waiting for you  nothing")
-    working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
-    yield f"tasks            {working or 'none at work'}"
-    yield f"sessions         {_many(now.sessions)}"
-    for one in newest:
-        tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
-        name = one_line(one.session_key)
-        known_by = name if one.session_id in name else f"{name} · {one.session_id}"
-        yield f"last session     {known_by} · {standing(one)} · {tokens}"
-    if now.unsigned is not None:
-        yield f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}"
-    for line in restored_lines(now.restored) if now.restored is not None else ():
-        yield f"older ledger     {line}"
-    for one in now.drains:
-        yield f"drain            {drained(one)}"
-    for node in now.runners:
-        yield f"runner           {runner_line(node, starting=starting)}"
-    if not now.runners:
-        yield "runner           none is paired; start one with: interlock up"
-    yield f"gateway          {url} · version {now.version} · your role is {now.role}"
-    yield from cluster_lines(now.cluster) if now.cluster is not None else ()
-    if now.state_dir:
-        yield f"state directory  {now.state_dir}"
-        yield f"store            {now.store_path}"
-
-
-def _many(number: int) -> str:
-    """A count of the gateway's status, which stops at a page."""
-    return f"{PAGE_MAX}+" if number >= PAGE_MAX else str(number)
 
 
 async def _show(link: GatewayLink, path: str, *, json: bool) -> int:

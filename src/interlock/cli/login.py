@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from interlock.cli import contexts, trust
 from interlock.cli.console import has_display
 from interlock.cli.contexts import Context, LoginRenewal
-from interlock.cli.device_grant import DeviceCode, IssuedTokens, IssuerClient, ends_ms, trust_remedy
+from interlock.cli.device_grant import DeviceCode, IssuedTokens, IssuerClient, ends_ms
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.gateway_reply import refusal
@@ -175,7 +175,7 @@ class _Gateway:
                 answer = http.request(method, self.url + path, json=body, headers=headers)
         except httpx2.TransportError as error:
             raise Trouble("Unreachable", f"The gateway at {self.url} does not answer: {error or type(error).__name__}.",
-                          trust_remedy(str(error)) or "Check the URL.") from None
+                          trust.remedy(str(error)) or "Check the URL.") from None
         if answer.status_code >= 400:
             raise refusal(answer.status_code, answer.content, path, answer.headers.get("Retry-After"))
         return answer

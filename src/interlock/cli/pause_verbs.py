@@ -10,11 +10,11 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.drain_line import drained
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_sentence, say
-from interlock.cli.values import ago
+from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.commands import DRAIN, GET_COMMAND, GET_STATUS, SUBMIT_COMMAND, UNDRAIN
 from interlock.protocol.drains import Drain, DrainScope
@@ -125,10 +125,3 @@ async def _drain(verb: str, scope: str, id_: str | None, reason: str | None, whe
     if not drains:
         print_sentence("nothing is drained")
     return ExitStatus.DONE
-
-
-def drained(one: Drain) -> str:
-    """A drain in one line."""
-    why = f" · {one_line(one.reason, 120)}" if one.reason else ""
-    what = f"{one.scope} {one_line(one.id, 80)}" if one.id else one.scope
-    return f"draining {what} · began {ago(one.at)} · by {one_line(one.by, 80)}{why}"

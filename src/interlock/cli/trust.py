@@ -32,6 +32,12 @@ def tls(url: str, state: Path, ca: Path | None = None) -> ssl.SSLContext | None:
     return context
 
 
+def remedy(why: str) -> str:
+    """Say what to do about a certificate that is not trusted; "" for any other failure of a connection."""
+    return ("Name the CA's certificates with --ca FILE, or $INTERLOCK_CA."
+            if "CERTIFICATE_VERIFY_FAILED" in why else "")
+
+
 def _trust(context: ssl.SSLContext, ca: Path) -> None:
     try:
         context.load_verify_locations(ca)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from interlock.cli.exit_status import BY_CODE, ExitStatus
-from interlock.protocol.problems import full_sentence
 
 
 class Trouble(Exception):
@@ -26,6 +25,8 @@ class Trouble(Exception):
 
     def line(self) -> str:
         """The one line for standard error."""
+        from interlock.protocol.problems import full_sentence
+
         return f"error[{self.code}]: {full_sentence(self.sentence)} {self.remedy}".rstrip()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from cyclopts import App, Group, Parameter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock import __version__
+
+if TYPE_CHECKING:
+    from cyclopts import App, Group
 
 
 class CliVerb(NamedTuple):
@@ -19,9 +21,8 @@ class CliVerb(NamedTuple):
     shown: bool = True
 
 
-DAILY = Group("Every day", sort_key=1)
-THINGS = Group("What there is", sort_key=2)
-SETUP = Group("Setting up and checking", sort_key=3)
+DAILY, THINGS, SETUP = "Every day", "What there is", "Setting up and checking"
+"""The headings of the help, in this order."""
 
 DAILY_VERBS: tuple[CliVerb, ...] = (
     CliVerb("up", "interlock.cli.up:up", "Start gateway and runner here, until Ctrl-C.",
@@ -48,7 +49,8 @@ DAILY_VERBS: tuple[CliVerb, ...] = (
             ("interlock pause", "interlock pause cmd_01K9")),
     CliVerb("resume", "interlock.cli.pause_verbs:resume", "Let a paused task continue.", ("interlock resume @last",)),
     CliVerb("cancel", "interlock.cli.decide:cancel", "End tasks.", ("interlock cancel @last",)),
-    CliVerb("status", "interlock.cli.lists:status", "Show what waits for you, what runs, and gateway and runners.",
+    CliVerb("status", "interlock.cli.gateway_status:status",
+            "Show what waits for you, what runs, and gateway and runners.",
             ("interlock status", "interlock status --json")),
     CliVerb("doctor", "interlock.cli.doctor:doctor", "Check what must be right.", ("interlock doctor",)),
 )
@@ -347,7 +349,7 @@ CONTEXTS_VERBS: tuple[CliVerb, ...] = (
     CliVerb("remove", "interlock.cli.context_verbs:remove", "Remove a gateway and its credential from the list.",
             ("interlock contexts remove work",)),
 )
-GROUPED: tuple[tuple[CliVerb, tuple[CliVerb, ...], Group], ...] = (
+GROUPED: tuple[tuple[CliVerb, tuple[CliVerb, ...], str], ...] = (
     (CONSOLE, CONSOLE_VERBS, DAILY),
     (AGENTS, AGENTS_VERBS, THINGS), (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS),
     (POLICY, POLICY_VERBS, THINGS), (TRUST, TRUST_VERBS, THINGS),
@@ -364,6 +366,14 @@ COMPLETION_VERBS: tuple[CliVerb, ...] = tuple(
     for shell in ("bash", "zsh", "fish")
 )
 
+PARTS: tuple[tuple[str, tuple[CliVerb, ...], str], ...] = (
+    ("audit", AUDIT_VERBS, "List, export, verify or witness the audit log."),
+    ("config", CONFIG_VERBS, "Check or show the config file."),
+    ("completion", COMPLETION_VERBS, "Complete verbs, options and ids in your shell."),
+)
+"""Names that only have verbs below them."""
+
+ABOUT = "Run coding agents on your own machines under command, approval and audit."
 FIRST = ("interlock demo", "interlock up", 'interlock run shell "ls -l"', "interlock approvals")
 EXITS = """Exit status: 0 done, 1 failed, 2 usage, 3 rejected, 4 canceled, 5 timed out, 6 no gateway, 7 not found, \
 8 not authorised, 9 conflict, 130 interrupted (the work continues)."""
@@ -371,41 +381,50 @@ EXITS = """Exit status: 0 done, 1 failed, 2 usage, 3 rejected, 4 canceled, 5 tim
 
 def build() -> App:
     """Make the command line. No verb is imported."""
+    from cyclopts import App, Group, Parameter
+
+    groups = {heading: Group(heading, sort_key=order) for order, heading in enumerate((DAILY, THINGS, SETUP))}
     app = App(
         name="interlock", version=f"interlock {__version__}", help_format="plaintext",
-        help="Run coding agents on your own machines under command, approval and audit.",
+        help=ABOUT,
         help_prologue=examples(FIRST), help_epilogue=EXITS,
         default_parameter=Parameter(negative=(), show_default=False),
         result_action="return_value", exit_on_error=False, print_error=False,
     )
-    add(app, DAILY_VERBS, DAILY)
-    add(app, THING_VERBS, THINGS)
-    add(app, SETUP_VERBS, SETUP)
-    for verb, _, group in GROUPED:
+    add(app, DAILY_VERBS, groups[DAILY])
+    add(app, THING_VERBS, groups[THINGS])
+    add(app, SETUP_VERBS, groups[SETUP])
+    for verb, _, heading in GROUPED:
         # Each is an app that says the rest itself.
-        app.command(verb.place, name=verb.name, help=verb.line, group=group, sort_key=len(SETUP_VERBS))
-    for name, verbs, line in (("audit", AUDIT_VERBS, "List, export, verify or witness the audit log."),
-                              ("config", CONFIG_VERBS, "Check or show the config file."),
-                              ("completion", COMPLETION_VERBS, "Complete verbs, options and ids in your shell.")):
-        part = App(name=name, help=line, group=SETUP, help_epilogue="",
+        app.command(verb.place, name=verb.name, help=verb.line, group=groups[heading], sort_key=len(SETUP_VERBS))
+    for name, verbs, line in PARTS:
+        part = App(name=name, help=line, group=groups[SETUP], help_epilogue="",
                    help_prologue=examples(tuple(verb.examples[0] for verb in verbs)))
         add(part, verbs, None)
         app.command(part)
-    app["--help"].group = app["--version"].group = SETUP
+    app["--help"].group = app["--version"].group = groups[SETUP]
     return app
+
+
+def listed() -> Iterator[tuple[str, list[CliVerb]]]:
+    """Give the headings of the help, each with the verbs below it in their order."""
+    for heading, verbs in ((DAILY, DAILY_VERBS), (THINGS, THING_VERBS), (SETUP, SETUP_VERBS)):
+        grouped = sorted((verb for verb, _, under in GROUPED if under == heading), key=lambda verb: verb.name)
+        parts = sorted((CliVerb(name, "", line) for name, _, line in PARTS if heading == SETUP),
+                       key=lambda verb: verb.name)
+        yield heading, [verb for verb in (*verbs, *grouped, *parts) if verb.shown]
 
 
 def names() -> list[str]:
     """The verbs of the first level."""
     grouped = (itself for itself, _, _ in GROUPED)
     return [*(verb.name for verb in (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS, *grouped)),
-            "audit", "config", "completion"]
+            *(name for name, _, _ in PARTS)]
 
 
 def below(name: str) -> list[str]:
     """The verbs under one of the first level."""
-    parts = {"audit": AUDIT_VERBS, "config": CONFIG_VERBS, "completion": COMPLETION_VERBS,
-             **{itself.name: verbs for itself, verbs, _ in GROUPED}}
+    parts = {**{name: verbs for name, verbs, _ in PARTS}, **{itself.name: verbs for itself, verbs, _ in GROUPED}}
     return [verb.name for verb in parts.get(name, ())]
 
 

@@ -1,0 +1,98 @@
+"""`interlock status`: what waits for you comes first, then what runs, and the gateway with its runners (G-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli.cluster_health import cluster_lines
+from interlock.cli.drain_line import drained
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.gateway_link import GatewayLink, ask_gateway
+from interlock.cli.ledger_gaps import restored_lines
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.runner_line import runner_line, up_is_starting
+from interlock.cli.session_list import context, standing
+from interlock.cli.terminal import one_line, print_json, print_sentence
+from interlock.protocol.answers import ClusterHealth, RestoredLedger
+from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
+from interlock.protocol.api.sessions import LIST_SESSIONS
+from interlock.protocol.drains import Drain
+from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.resources import Node, Session
+
+LABEL_CELLS = 17
+"""Labels are padded to so many cells."""
+
+
+def status(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
+    """Show what waits for you, what runs, and the gateway and its runners."""
+    return ask_gateway(where, lambda link: _status(link, where, json=json), patient=False)
+
+
+class _Status(msgspec.Struct):
+    """`GET /v1/status`, as far as it is shown."""
+
+    version: str = ""
+    state_dir: str = ""
+    store_path: str = ""
+    role: str = ""
+    commands: dict[str, int] = {}
+    approvals_pending: int = 0
+    sessions: int = 0
+    viewers: int = 0
+    runners: list[Node] = []
+    drains: list[Drain] = []
+    unsigned: str | None = None
+    restored: RestoredLedger | None = None
+    cluster: ClusterHealth | None = None
+
+
+async def _status(link: GatewayLink, where: Where, *, json: bool) -> int:
+    raw = await link.get(GET_STATUS_OF_GATEWAY.at())
+    newest = await link.list(LIST_SESSIONS.at(), Session, most=1)
+    address, starting = link.address, link.is_local and up_is_starting(where.directory())
+    if json:
+        print_json(raw)
+        return ExitStatus.DONE
+    for line in status_lines(msgspec.json.decode(raw, type=_Status), newest, address.url, starting=starting):
+        print_sentence(line, indent=LABEL_CELLS)
+    return ExitStatus.DONE
+
+
+def status_lines(now: _Status, newest: list[Session], url: str, *, starting: bool) -> Iterator[str]:
+    """Write the lines of `status`, each behind a label of `LABEL_CELLS`."""
+    waiting = now.approvals_pending
+    yield (f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting
+           else "waiting for you  nothing")
+    working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
+    yield f"tasks            {working or 'none at work'}"
+    yield f"sessions         {_many(now.sessions)}"
+    for one in newest:
+        tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
+        name = one_line(one.session_key)
+        known_by = name if one.session_id in name else f"{name} · {one.session_id}"
+        yield f"last session     {known_by} · {standing(one)} · {tokens}"
+    if now.unsigned is not None:
+        yield f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}"
+    for line in restored_lines(now.restored) if now.restored is not None else ():
+        yield f"older ledger     {line}"
+    for one in now.drains:
+        yield f"drain            {drained(one)}"
+    for node in now.runners:
+        yield f"runner           {runner_line(node, starting=starting)}"
+    if not now.runners:
+        yield "runner           none is paired; start one with: interlock up"
+    yield f"gateway          {url} · version {now.version} · your role is {now.role}"
+    yield from cluster_lines(now.cluster) if now.cluster is not None else ()
+    if now.state_dir:
+        yield f"state directory  {now.state_dir}"
+        yield f"store            {now.store_path}"
+
+
+def _many(number: int) -> str:
+    """A count of the gateway's status, which stops at a page."""
+    return f"{PAGE_MAX}+" if number >= PAGE_MAX else str(number)
