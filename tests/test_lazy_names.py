@@ -38,7 +38,10 @@ def test_a_name_that_there_is_none_of_is_an_attribute_error() -> None:
     ("import interlock.cli.lists, interlock.cli.plain_link", "asyncio"),
     ("import interlock.cli.up", "httpx2"),
     ("import interlock.cli.processes", "httpx2"),
+    ("import interlock.cli.processes as p; p.load_structlog(); import interlock.app.gateway", "rich"),
+    ("import interlock.cli.processes as p; p.load_structlog(); import interlock.app.runner", "rich"),
     ("import interlock.app.gateway", "joserfc"),
+    ("import interlock.app.gateway", "interlock.gateway.a2a.facade"),
     ("import interlock.app.gateway", "httpx2"),
     ("import interlock.app.runner", "httpx2"),
 ])
@@ -46,3 +49,10 @@ def test_what_a_verb_does_not_use_is_not_loaded(words: str, absent: str) -> None
     shown = subprocess.run([sys.executable, "-c", f"{words}\nimport sys; print({absent!r} in sys.modules)"],
                            check=True, capture_output=True, text=True)
     assert shown.stdout == "False\n"
+
+
+@pytest.mark.req("Y-18")
+def test_rich_is_there_for_what_uses_it_later() -> None:
+    words = "import interlock.cli.processes as p; p.load_structlog(); "\
+            "from rich.cells import cell_len; print(cell_len('a'))"
+    assert subprocess.run([sys.executable, "-c", words], check=True, capture_output=True, text=True).stdout == "1\n"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import Coroutine
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from cyclopts import Parameter
@@ -52,6 +54,7 @@ def gateway(
     where: Here = NOWHERE,
 ) -> int:
     """Run the gateway alone, in the foreground."""
+    load_structlog()
     from interlock import log
     from interlock.app.gateway import run_gateway
     from interlock.backends.sqlite.lock import AlreadyRunning
@@ -98,6 +101,18 @@ def gateway(
     return ExitStatus.DONE
 
 
+def load_structlog() -> None:
+    """Load structlog without rich, which it takes for coloured tracebacks if it is there: these logs are JSON, and it
+    would be 3 MB of each process for as long as it runs (Y-18)."""
+    if "rich" in sys.modules or "structlog" in sys.modules:
+        return
+    sys.modules["rich"] = cast("Any", None)  # As the import system has a module that is not to be found.
+    try:
+        import_module("structlog")
+    finally:
+        del sys.modules["rich"]
+
+
 def _remedy(said: str) -> str:
     """What to type, by the setting that the error begins with."""
     setting = said.partition(":")[0]
@@ -119,6 +134,7 @@ def runner(
     where: Here = NOWHERE,
 ) -> int:
     """Run the runner alone, in the foreground."""
+    load_structlog()
     from interlock import log
     from interlock.app.runner import Dialled, run_runner
     from interlock.config import FILE_NAME, load

@@ -13,8 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.config import GatewaySection
-from interlock.gateway.a2a.facade import BASE as A2A_BASE
-from interlock.gateway.a2a.facade import A2AFacade
+from interlock.gateway.a2a.endpoint import BASE as A2A_BASE
+from interlock.gateway.a2a.endpoint import A2AEndpoint
 from interlock.gateway.a2a.task_pushes import TaskPushes
 from interlock.gateway.acp.endpoint import PATHS as ACP_PATHS
 from interlock.gateway.acp.endpoint import AcpEndpoint
@@ -47,7 +47,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
     door = RequestGuard(config)
     peers = Peers(config)
     rest = rest or RestApp(front)
-    a2a = A2AFacade(rest, door.is_secure, pushes)
+    a2a = A2AEndpoint(rest, door.is_secure, pushes)
     acp = AcpEndpoint(rest)
     mcp = McpEndpoint(rest, door.is_secure, front.desk.viewers.on_close)
 

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.gateway.a2a.card import CARD_MAX_AGE_S, card_of, etag_of
+from interlock.gateway.a2a.endpoint import BASE
 from interlock.gateway.a2a.internal_api import InternalApi
 from interlock.gateway.a2a.operations import AgentOperations, Update
 from interlock.gateway.a2a.task_pushes import TaskPushes
@@ -39,7 +40,6 @@ from interlock.gateway.rest.streams import KEEP_ALIVE, SEND_STALL_S, abort, boun
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.problems import Problem, full_sentence
 
-BASE = "/a2a/"
 CARD = "/.well-known/agent-card.json"
 BEAT_S = 15.0
 """A stream without updates carries a comment this often, so that proxies keep it open."""
