@@ -11,12 +11,13 @@ from typing import Literal, NamedTuple
 
 from interlock.backends.bus_local.bus import Hub
 from interlock.backends.memory.leases import MemoryLeases
+from interlock.command.budget import Spending
 from interlock.command.machine import TERMINAL
 from interlock.command.policy import RuleSet
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.lane_state import LaneHome, LaneState
 from interlock.gateway.credentials import digest
 from interlock.ports.ledger import LedgerWrite, Put, WriteBatch
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
@@ -123,7 +124,7 @@ class Town:
         state = LaneState(
             session_id=f"ses-{number:07d}", tenant_id=self.tenant_of(runner), session_key=f"agent:{AGENT}:{number}",
             agent_id=AGENT, runner_id=f"r{runner}", workspace="/", created_ms=NOW_MS)
-        lane = Lane(state, [], [], TurnFold(), self.draw.randbytes, LIMITS)
+        lane = Lane(state, [], [], TurnFold(), self.draw.randbytes, LIMITS, LaneHome("", False, Spending()))
         lane.begin(Conditions(NOW_MS, NOW_MS))
         return lane.snapshot()
 
