@@ -382,7 +382,10 @@ def compared(question: AgentQuestion, ran: bytes) -> str | None:
     ({"filePath": "/w/b.txt", "oldString": "before", "newString": "after"}, "RAN_OTHER_THAN_ALLOWED"),
     ({"command": "rm -rf x"}, "RAN_OTHER_THAN_ALLOWED"),
 ])  # fmt: skip
-async def test_opencodes_edit_runs_as_another_input_with_the_same_effect(ran: dict[str, Any], code: str | None) -> None:
+async def test_opencodes_edit_runs_as_another_input_with_the_same_effect(
+    ran: dict[str, Any], code: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updates, "INPUT_WAIT_S", 0.01)  # It reports nothing more.
     request = permission(OPTIONS, toolCallId="c", title="/w/a.txt", kind="edit", content=[DIFF],
                          locations=[{"path": "/w/a.txt"}], rawInput={"filepath": "/w/a.txt", "diff": "Index: a\n"})
     question, _ = await asked(OPEN_CODE, request)
