@@ -464,8 +464,8 @@ MEANING = {
     "agent.base_url": "where that provider's API is: any OpenAI-compatible server, under a name of your own",
     "agent.api_key_env": "the variable of the runner's environment, or of `env`, that holds the API key",
     "agent.box": "the walls around its processes, a table of its own: see `[agents.ID.box]` below",
-    "agent.mcp": "MCP servers that an agent of the adapter `acp` or `claude` gets, tables of their own: see "
-                 "`[agents.ID.mcp.NAME]` below",
+    "agent.mcp": "MCP servers that an agent of the adapter `acp` or `claude`, or codex by `exec`, gets, tables of "
+                 "their own: see `[agents.ID.mcp.NAME]` below",
     "mcp.command": "a program that speaks MCP on standard input and output: an absolute path, or a name on PATH",
     "mcp.args": "its arguments",
     "mcp.env": "variables that it gets; names with KEY, TOKEN, SECRET … are not shown",

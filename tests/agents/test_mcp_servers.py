@@ -123,7 +123,7 @@ def test_a_wrong_table_is_refused_with_its_reason(wrong: dict[str, Any], why: st
 
 @pytest.mark.req("Y-13", "G-1")
 def test_other_adapters_and_odd_names_are_refused() -> None:
-    with pytest.raises(msgspec.ValidationError, match="only agents of the adapters acp and claude"):
+    with pytest.raises(msgspec.ValidationError, match="only agents of the adapters acp and claude, and codex by exec"):
         msgspec.convert({"adapter": "exec", "command": "x", "mcp": {"a": {"command": "b"}}}, AgentSpec)
     with pytest.raises(msgspec.ValidationError, match="is no name"):
         spec(**{"a b": {"command": "c"}})

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.req("G-1")
     ({"adapter": "claude", "modes": ["x"]}, "mode: only agents"), ({"adapter": "exec", "asking_modes": ["x"]},
     "mode: only"),
     ({"adapter": "exec", "mcp": {"a": {"command": "x"}}}, "mcp: only agents of the adapters acp and claude"),
+    ({"adapter": "exec", "command": "/opt/codex/run", "mcp": {"a": {"command": "x"}}}, "and codex by exec, take"),
     ({"adapter": "acp", "mcp": {"a b": {"command": "x"}}}, "mcp: 'a b' is no name"), ({"adapter": "acp",
     "context_window": -1}, "context_w"),
     ({"adapter": "acp", "env_pass": ["PATH"]}, "env_pass: PATH is not named like a credential"),

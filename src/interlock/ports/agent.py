@@ -71,7 +71,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The walls around its processes (H-15); None is as shipped: the state directory is hidden if the host can do it.
     """
     mcp: dict[str, McpSpec] = {}
-    """MCP servers that an agent of the adapter `acp` or `claude` gets in each conversation, by name (Y-13)."""
+    """MCP servers that an agent of the adapter `acp` or `claude`, or codex by `exec`, gets in each conversation, by
+    name (Y-13)."""
     context_window: int = 0
     """Tokens that the model takes, where its provider's catalog does not say it or is wrong (Z-1)."""
 
@@ -80,11 +81,17 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         check_passed(self.env_pass, self.env)
         if (self.mode or self.modes or self.asking_modes) and self.adapter != "acp":
             raise ValueError("mode: only agents of the adapter acp take `mode`, `modes` and `asking_modes`")
-        if self.mcp and self.adapter not in ("acp", "claude"):
-            raise ValueError("mcp: only agents of the adapters acp and claude take MCP servers from this config")
+        if self.mcp and self.adapter not in ("acp", "claude") and not self._is_codex:
+            raise ValueError("mcp: only agents of the adapters acp and claude, and codex by exec, take MCP servers "
+                             "from this config")
         check_servers(self.mcp)
         if self.context_window < 0:
             raise ValueError("context_window: tokens, so not below 0")
+
+    @property
+    def _is_codex(self) -> bool:
+        """Whether it is the one program that the adapter exec can hand MCP servers to."""
+        return self.adapter == "exec" and self.command.rpartition("/")[2] == "codex"
 
 
 class Secrets(dict[str, str]):

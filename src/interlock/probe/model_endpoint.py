@@ -116,6 +116,7 @@ CLAUDE = Pointing(_claude, settings=(".claude/settings.json",), prompts=("/permi
 POINTINGS: Mapping[str, Pointing] = {
     "claude": CLAUDE,
     "claude-agent-acp": CLAUDE,
+    "codex": Pointing(_fixed(FAKE_API_KEY=NOT_A_KEY), _codex, settings=(".codex/config.toml",)),
     "codex-acp": Pointing(_fixed(FAKE_API_KEY=NOT_A_KEY), _codex, settings=(".codex/config.toml",)),
     "copilot": Pointing(_copilot, settings=(".copilot/config.json",), prompts=("/yolo", "/allow-all on")),
     "gemini": Pointing(

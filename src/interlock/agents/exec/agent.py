@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 
+from interlock.agents.exec.codex_servers import server_words
 from interlock.ports.agent import AgentPrompt, AgentStart, AgentStartFailed, ProcessExit, Scribe, Started, TurnOutcome
 from interlock.ports.process import Process, Spawn
 from interlock.protocol.codes import Code
@@ -30,12 +31,16 @@ class ExecAgent:
         self._ending: asyncio.Task[ProcessExit] | None = None
         self._cancelled = False
         self._last_stderr = ""
+        self._server_words: list[str] = []
+        self._server_variables: dict[str, str] = {}
 
     async def open(self, opening: AgentStart) -> Started:
-        """Check the command; nothing starts before a prompt (A-3). Raises AgentStartFailed without a command."""
+        """Check the command; nothing starts before a prompt (A-3). Raises AgentStartFailed without a command, or for an
+        MCP server that it cannot be given."""
         if not opening.spec.command:
             raise AgentStartFailed("The agent has no command; set `command` in its `[agents.<id>]` section.")
         self._opening = opening
+        self._server_words, self._server_variables = server_words(opening.servers, opening.environment)
         features = Features(adapter_type="process", pause="signal", single_turn_process=True)
         return Started(features, opening.spec.name or opening.agent_id)
 
@@ -50,7 +55,8 @@ class ExecAgent:
         arguments, on_input = command_line(opening.spec.args, text)
         try:
             process = self._process = await self._spawn(
-                [opening.spec.command, *arguments], opening.environment, opening.workspace
+                [opening.spec.command, *self._server_words, *arguments],
+                {**opening.environment, **self._server_variables}, opening.workspace
             )
         except AgentStartFailed as error:
             return TurnOutcome("error", error=(Code.AGENT_START_FAILED, str(error)))
