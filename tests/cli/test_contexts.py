@@ -182,7 +182,7 @@ def test_a_chat_bridge_is_given_a_key_that_is_renewed_in_time(
     async def carry(state: Path, config: object, gate: chat_bridge.Gate) -> None:
         gates.append(gate)
 
-    monkeypatch.setattr(f"interlock.app.{service}.run_{service}", carry)
+    monkeypatch.setattr(f"interlock.app.{service}.run", carry)
     assert getattr(chat_bridges, service)(where=Where(state=state)) == 0
     (gate,) = gates
     assert callable(gate.key)

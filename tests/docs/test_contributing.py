@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "interlock"
 MOST = {"an operation of the API": 5, "a field of the status": 3, "a frame with behaviour": 6, "an adapter": 2,
-        "a kind of notice to approvers": 5}
+        "a kind of notice to approvers": 5, "a chat service": 7}
 SECTION = re.compile(r"^## How to add (.+?)\n(.*?)(?=^## )", re.MULTILINE | re.DOTALL)
 STEP = re.compile(r"^\d+\. (.+?)(?=^\d+\. |\n\n)", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")

@@ -10,7 +10,7 @@ from interlock.config import Config, ConfigError, PersonSection
 from interlock.ports.chat_service import Id
 
 
-async def run_slack(state: Path, config: Config, gate: Gate) -> None:
+async def run(state: Path, config: Config, gate: Gate) -> None:
     """Carry messages until SIGTERM or SIGINT. Raises ConfigError, ChatRefused, OSError, ValueError, each with one
     sentence."""
     section = config.slack

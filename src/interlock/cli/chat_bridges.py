@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli import trust
@@ -27,33 +28,22 @@ Run = Callable[["Path", "Config", "Gate"], Coroutine[Any, Any, None]]
 
 def telegram(*, with_parent: WithParent = False, where: Here = NOWHERE) -> int:
     """Carry messages between a Telegram bot and the gateway, in the foreground."""
-
-    def run() -> Run:
-        from interlock.app.telegram import run_telegram
-
-        return run_telegram
-
-    return _carry("telegram", "Telegram", run, where, with_parent=with_parent)
+    return _carry("telegram", "Telegram", where, with_parent=with_parent)
 
 
 def slack(*, with_parent: WithParent = False, where: Here = NOWHERE) -> int:
     """Carry messages between a Slack app and the gateway, in the foreground."""
-
-    def run() -> Run:
-        from interlock.app.slack import run_slack
-
-        return run_slack
-
-    return _carry("slack", "Slack", run, where, with_parent=with_parent)
+    return _carry("slack", "Slack", where, with_parent=with_parent)
 
 
-def _carry(extra: Extra, service: str, load: Callable[[], Run], where: Where, *, with_parent: bool) -> int:
+def _carry(extra: Extra, service: str, where: Where, *, with_parent: bool) -> int:
+    """Call `run` of `interlock.app.EXTRA`, whose libraries may be absent."""
     state = writable(where.directory())
     loaded = load_config(where)
     if getattr(loaded, extra) is None:
         raise usage(f"The config has no [{extra}] table.", f"It is described in docs/how-to/{extra}.md.")
     try:
-        run = load()
+        run: Run = import_module(f"interlock.app.{extra}").run
     except ModuleNotFoundError:
         raise Trouble("NotInstalled", f"The {service} channel is not installed.",
                       f"Install it: {install(extra)}") from None

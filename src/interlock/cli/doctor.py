@@ -39,6 +39,7 @@ from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
 from interlock.protocol.api.webhooks import LIST_WEBHOOKS
 from interlock.protocol.box import phrase
 from interlock.protocol.drains import Drain
+from interlock.protocol.extras import CHAT_SERVICES
 from interlock.protocol.limits import MIB
 from interlock.protocol.resources import Node
 from interlock.runner.session_box import Boxing
@@ -232,7 +233,7 @@ class _Standing(msgspec.Struct):
 
 def chats(state: Path) -> Iterator[HostFinding]:
     """Check that each chat bridge could show every approval that waits (O-12, O-13)."""
-    for path in (state / f"{name}.json" for name in ("telegram", "slack")):
+    for path in (state / f"{name}.json" for name in CHAT_SERVICES):
         if not path.exists():
             continue
         try:

@@ -9,12 +9,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from interlock.cli.terminal import is_terminal, transient
+from interlock.protocol.extras import CHAT_SERVICES
 
 FIRST_S = 1.0
 """Shorter work says nothing."""
 EVERY_S = 0.5
 LASTING = frozenset({
-    "answer", "approve", "attach", "chat", "demo", "deny", "gateway", "run", "runner", "slack", "telegram", "up",
+    "answer", "approve", "attach", "chat", "demo", "deny", "gateway", "run", "runner", "up", *CHAT_SERVICES,
     "__complete", "audit erase", "audit witness", "conformance",
 })
 """Verbs that follow something, ask something, or run until they are ended: they say themselves what happens."""

@@ -40,6 +40,7 @@ from interlock.cli.processes import checked_port, checked_roots
 from interlock.cli.terminal import is_terminal, printable, say, write
 from interlock.cli.verb_error import Trouble, usage
 from interlock.config.hangup import on_hangup
+from interlock.protocol.extras import CHAT_SERVICES
 from interlock.protocol.limits import READY_TIMEOUT_S
 from interlock.protocol.resources import Node
 
@@ -71,7 +72,7 @@ def up(
     try:
         ensure_token(directory / RUNNER_TOKEN_FILE)
         chosen = checked_port(port) if port is not None else free_port(loaded.gateway)
-        aside = [name for name in ("telegram", "slack") if getattr(loaded, name) is not None]
+        aside = [name for name in CHAT_SERVICES if getattr(loaded, name) is not None]
         return asyncio.run(_made(cluster, directory, chosen, roots, loaded, aside, verbose=verbose).run())
     finally:
         os.close(lock)

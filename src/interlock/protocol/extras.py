@@ -6,6 +6,9 @@ from typing import Literal
 
 Extra = Literal["agent", "agents", "apprise", "cluster", "cluster-local", "mcp", "otel", "s3", "slack", "telegram"]
 """The extras of pyproject.toml that a user may need."""
+CHAT_SERVICES: tuple[Extra, ...] = ("telegram", "slack")
+"""The services in which people write to agents: each has a table of the config, a composition in `app/` and a verb of
+this name."""
 
 
 def install(extra: Extra) -> str:
