@@ -25,8 +25,8 @@ COMMITS_READ = 500
 NOT_GERUNDS = frozenset(("string", "ring", "thing", "king", "during", "bring", "embed", "feed", "seed", "speed", "need",
                          "shed", "bed", "red", "led"))
 DIALECT = {
-    "tell, told": r"\b(?:tell|tells|told|telling)\b",
-    "hear, heard": r"\b(?:hear|hears|heard|hearing)\b",
+    "tell, told": r"\b(?:[Tt]ell|[Tt]ells|[Tt]old|[Tt]elling)\b",
+    "hear, heard": r"\b(?:[Hh]ear|[Hh]ears|[Hh]eard|[Hh]earing)\b",
     "stands in, stands for": r"\b(?:stand|stands|stood) (?:in|for)\b",
     "headless who": r"(?:^|[.;:,] )[Ww]ho (?:has|is|was|can|may|asks|wants|reads|comes|knows|does|did|had)\b",
     "anew": r"\banew\b",

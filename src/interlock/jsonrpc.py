@@ -207,7 +207,7 @@ class Rpc:
                 future.exception()
 
     async def notify(self, method: str, params: Any) -> None:
-        """Tell the agent; one that is gone hears nothing."""
+        """Send it to the agent; one that is gone receives nothing."""
         try:
             await self._send({"jsonrpc": "2.0", "method": method, "params": params})
         except PeerLost:

@@ -150,7 +150,7 @@ async def test_a_commit_that_was_in_doubt_until_the_lane_was_taken_is_in_the_lan
     assert "The reply was lost." in caught.value.detail
     shell = await table.lane(session_id)
     assert shell.lane.state.last_seq == 2, "the session is read after the lane is taken, also without other gateways"
-    assert shell.told == shell.lane.state.n == (await ledger.events(f"s/{session_id}", 0, 100))[-1].n
+    assert shell.delivered == shell.lane.state.n == (await ledger.events(f"s/{session_id}", 0, 100))[-1].n
     table.seqs[session_id] = 2
     await table.say(session_id, "agent.error", warn("after it"))
     assert shell.lane.state.last_seq == 3

@@ -251,15 +251,15 @@ async def test_one_run_is_shared_by_those_who_wait_for_it_and_several_are_read_i
     async with hub.join(S, 0) as one, hub.join(S, 0) as two, hub.join(S, 0) as late:
         for viewer in (one, two, late):
             assert await viewer.next(0) == []
-        hub.tell(S, runs[0])
+        hub.publish_items(S, runs[0])
         first = await one.next(0)
         assert first is await two.next(0)
         assert isinstance(first, SharedItems)
-        hub.tell(S, runs[1])
+        hub.publish_items(S, runs[1])
         assert numbers(await one.next(0)) == [4, 5, 6]
         assert numbers(await late.next(0)) == [1, 2, 3, 4, 5, 6]
         assert (one.cursor, late.cursor) == (6, 6)
-        hub.tell(S, [Durable(7, "notice", b"{}", 0)])
+        hub.publish_items(S, [Durable(7, "notice", b"{}", 0)])
         hub.close()
         assert not late.ended
         assert numbers(await late.next(0)) == [7]

@@ -88,7 +88,7 @@ class Neighbours(Holder):
 
     def told_of(self, session_id: str) -> int | None:
         shell = self._engine.lanes.peek(session_id)
-        return shell.told if shell is not None and not shell.broken else None
+        return shell.delivered if shell is not None and not shell.broken else None
 
     async def let_go(self) -> None:
         self.on_let_go()

@@ -133,7 +133,7 @@ class Crons:
     async def run(
         self, principal: Principal, job_id: str, remember: Callable[[Received], IdempotencyRecord]
     ) -> Received:
-        """Tell a job now, whenever it is due. It is cron's word all the same: policy and clocks see it so. Raises
+        """Send a job now, whenever it is due. Its origin is cron all the same, for policy and clocks. Raises
         Problem."""
         job = self._jobs.get((principal.tenant_id, job_id))
         if job is None:

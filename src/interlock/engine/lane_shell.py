@@ -95,7 +95,7 @@ class LaneShell:
         self._begun = epoch is not None
         self.epoch = epoch or FIRST_EPOCH
         self._hold: Hold | None = None
-        self.told = lane.state.n
+        self.delivered = lane.state.n
         """Number of the last event of the session's stream that was published, or was there when the lane was read."""
         self.over = False
         """Nothing that is handed over is decided any more: it was forgotten, and another takes its place."""
@@ -182,7 +182,7 @@ class LaneShell:
             group = self.inbox.take()
             try:
                 trips.CURRENT.set(spent := Trips())
-                await self._decide_commit_tell(group, spent)
+                await self._decide_commit_publish(group, spent)
             except asyncio.CancelledError:
                 if self.broken:
                     self._answer(group, LaneMoved)
@@ -203,7 +203,7 @@ class LaneShell:
                 self._break(group, f"the lane failed: {error}")
                 return
 
-    async def _decide_commit_tell(self, group: Sequence[Job | Run], spent: Trips) -> None:
+    async def _decide_commit_publish(self, group: Sequence[Job | Run], spent: Trips) -> None:
         lane = self.lane
 
         def kept(at: int, answer: Any) -> Sequence[LedgerWrite]:
@@ -251,7 +251,7 @@ class LaneShell:
                 watcher(lane)
             except Exception:
                 log.exception("a watcher failed", session_id=state.session_id)
-        self._tell(numbers)
+        self._publish(numbers)
         for reply, answer in replies:
             if reply.done():
                 continue
@@ -275,31 +275,31 @@ class LaneShell:
             if isinstance(job, Job) and job.spent is not None:
                 job.spent.ended(0, spent)
 
-    def _tell(self, numbers: list[int]) -> None:
+    def _publish(self, numbers: list[int]) -> None:
         lane, viewers = self.lane, self._lanes.viewers
         given = iter(numbers)
         own = burst_of = lane.stream
         burst: list[Durable] = []
-        for item in lane.out.tells:
+        for item in lane.out.published:
             if isinstance(item, LaneEvent):
                 event, frame = item
                 n = next(given)
                 if event.stream == own:
-                    self.told = n
+                    self.delivered = n
                 if not viewers.relayed and event.stream not in viewers.topics:
                     continue
                 if burst and burst_of != event.stream:
-                    viewers.tell(burst_of, burst)
+                    viewers.publish_items(burst_of, burst)
                     burst = []
                 burst_of = event.stream
                 burst.append(durable(n, event.kind, event.body, event.at_ms, frame))
             else:
                 if burst:
-                    viewers.tell(burst_of, burst)
+                    viewers.publish_items(burst_of, burst)
                     burst = []
-                viewers.transient(own, item.raw, item.frame, self.told)
+                viewers.transient(own, item.raw, item.frame, self.delivered)
         if burst:
-            viewers.tell(burst_of, burst)
+            viewers.publish_items(burst_of, burst)
 
     def _send(self, attached: LaneRunnerLink | None) -> None:
         lane = self.lane

@@ -70,7 +70,7 @@ class Room(Protocol):
         ...
 
     def hint(self, kind: str, what: bytes = b"") -> None:
-        """Tell the others that something has changed which they may remember. Never blocks; may get lost."""
+        """Notify the others of a change of something that they may remember. Never blocks; may get lost."""
         ...
 
     def on_hint(self, kind: str, told: Callable[[bytes], Awaitable[None] | None]) -> None:

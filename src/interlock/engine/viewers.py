@@ -62,15 +62,15 @@ class _Topic:
     def __init__(self) -> None:
         self.viewers: list[StreamViewer] = []
         self.blocks = OpenBlocks()
-        self.told = 0
+        self.delivered = 0
         """Number of the last event that was published while this topic was here; 0 while none was."""
         self.pace = NotificationPace(self._offer)
         self.reach: Callable[[int], Awaitable[None]] | None = None
         """Where another gateway may write the stream: has all up to a number published to this topic. No viewer runs
         ahead of its topic there, or it would be given text of a block that it has seen closed."""
 
-    def tell(self, items: Sequence[Item]) -> None:
-        """Tell the viewers, at their pace."""
+    def deliver(self, items: Sequence[Item]) -> None:
+        """Send items to the viewers, at their pace."""
         if self.viewers:
             self.pace.take(items, len(self.viewers))
 
@@ -97,7 +97,7 @@ class StreamViewer:
         self._turn: PageTurn | None = None
         """While a page of the ledger is under way to the reader."""
         self._live = False
-        self._told = after
+        self._delivered = after
         self._inbox: deque[Item] = deque()
         self._shared: SharedItems | None = None
         """Stands for the whole inbox while that holds one run and nothing else."""
@@ -110,13 +110,13 @@ class StreamViewer:
     # --- the hub's side: never waits ---
     def offer(self, run: SharedItems) -> None:
         """Put a run into the outbox; past the bound the viewer goes back to the ledger (S-4)."""
-        if self._live and run.first in (0, self._told + 1):
+        if self._live and run.first in (0, self._delivered + 1):
             if self._inbox or self._shared is not None:
                 self._unshare()
                 self._inbox.extend(run)
             else:
                 self._shared = run
-            self._told = run.last or self._told
+            self._delivered = run.last or self._delivered
             self._size += run.size
         else:
             self._put(run)
@@ -132,19 +132,19 @@ class StreamViewer:
 
     def _put(self, items: SharedItems) -> None:
         self._unshare()
-        live, told, size = self._live, self._told, 0
+        live, delivered, size = self._live, self._delivered, 0
         for item in items:
             if isinstance(item, Durable):
-                if item.n <= told:
+                if item.n <= delivered:
                     continue
-                if live and item.n != told + 1:
+                if live and item.n != delivered + 1:
                     self._fall_back()  # Told out of order: the ledger has the order.
                     live, size = False, 0
-                told = item.n
+                delivered = item.n
             if live:
                 self._inbox.append(item)
                 size += ITEM_BYTES + len(item.body)
-        self._told = told
+        self._delivered = delivered
         self._size += size
 
     def end(self) -> None:
@@ -208,7 +208,7 @@ class StreamViewer:
             self._topic.pace.flush()
             # No await stands between this check and going live, so nothing can be published in between. What was
             # published after the read began is in the ledger: read once more.
-            if self._told <= self.cursor:
+            if self._delivered <= self.cursor:
                 self.rest()
                 return self._go_live()
         return self._take()
@@ -228,12 +228,12 @@ class StreamViewer:
             for event in events:
                 # What was published has closed its blocks already; one that is open now under the same name is a new
                 # one.
-                frame = closing_frame(event.kind, event.body) if event.n > self._topic.told else None
+                frame = closing_frame(event.kind, event.body) if event.n > self._topic.delivered else None
                 # A turn's end closes nothing by itself here: its blocks were closed by name before it (T-3).
                 if frame is not None and frame.type not in TURN_ENDS:
                     self._closed_blocks.update(self._topic.blocks.closed_by(frame))
         self.cursor = events[-1].n
-        self._told = max(self._told, self.cursor)
+        self._delivered = max(self._delivered, self.cursor)
         return [*events]
 
     def _go_live(self) -> list[Item]:
@@ -247,7 +247,7 @@ class StreamViewer:
         shared, self._shared = self._shared, None
         if shared is not None:
             self._size = 0
-            self.cursor = self._told
+            self.cursor = self._delivered
             return shared
         burst: list[Item] = list(self._inbox)
         if self._size > COALESCE_BYTES and TransientItem in set(map(type, burst)):
@@ -265,12 +265,12 @@ class Relay(Protocol):
     """Leads what happens in streams to the gateways whose viewers read them, and back. Nothing here blocks but `watch`,
     which waits for a while."""
 
-    def told(self, stream: str, n: int) -> None:
+    def on_durable(self, stream: str, n: int) -> None:
         """This gateway's viewers were sent a stream up to `n`, which this gateway wrote."""
         ...
 
-    def said(self, stream: str, n: int, raw: bytes) -> None:
-        """They were given a transient frame after event `n`."""
+    def on_transient(self, stream: str, n: int, raw: bytes) -> None:
+        """They were sent a transient frame after event `n`."""
         ...
 
     async def watch(self, stream: str) -> None:
@@ -314,17 +314,17 @@ class Viewers:
             self._relay.lost(stream)
 
     def publish(self, stream: str, events: Sequence[Event]) -> None:
-        """Tell what one transaction appended to a stream: numbers in order and without a gap. Never waits."""
-        self.tell(stream, [Durable(event.n, event.kind, event.body, event.at_ms) for event in events])
+        """Publish what one transaction appended to a stream: numbers in order and without a gap. Never waits."""
+        self.publish_items(stream, [Durable(event.n, event.kind, event.body, event.at_ms) for event in events])
 
-    def tell(self, stream: str, items: Sequence[Durable]) -> None:
+    def publish_items(self, stream: str, items: Sequence[Durable]) -> None:
         """Do what `publish` does, with the items as viewers will share them."""
         if self._relay is not None and items:
-            self._relay.told(stream, items[-1].n)
-        self.hear(stream, items)
+            self._relay.on_durable(stream, items[-1].n)
+        self.deliver(stream, items)
 
-    def hear(self, stream: str, items: Sequence[Durable]) -> None:
-        """Tell what is durable to the viewers here, no matter who wrote it."""
+    def deliver(self, stream: str, items: Sequence[Durable]) -> None:
+        """Send what is durable to the viewers here, no matter which gateway wrote it."""
         topic = self.topics.get(stream)
         if topic is None:
             return
@@ -334,8 +334,8 @@ class Viewers:
                 if frame is not None:
                     topic.blocks.feed(frame)
         if items:
-            topic.told = max(topic.told, items[-1].n)
-            topic.tell(items)
+            topic.delivered = max(topic.delivered, items[-1].n)
+            topic.deliver(items)
         self._forget_if_idle(stream, topic)
 
     def transient(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> None:
@@ -346,14 +346,14 @@ class Viewers:
         """
         news = self.overhear(session_stream, raw, frame, after)
         if self._relay is not None and isinstance(news, TransientItem):
-            self._relay.said(session_stream, after, news.body)
+            self._relay.on_transient(session_stream, after, news.body)
 
     def overhear(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> TransientItem | Hole | None:
         """Give a transient frame to the viewers here, no matter who relayed it; returns what of it was new."""
         topic = self.topics.get(session_stream)
         if topic is None:
             topic = self.topics[session_stream] = _Topic()
-        topic.told = max(topic.told, after)
+        topic.delivered = max(topic.delivered, after)
         news = topic.blocks.feed(frame)
         item: TransientItem | Hole | None = None
         if isinstance(news, Hole):
@@ -361,26 +361,28 @@ class Viewers:
             item = news
         elif news is not None:
             item = TransientItem(raw if news is frame else frames.encode(news), news)
-            topic.tell((item,))
+            topic.deliver((item,))
         self._forget_if_idle(session_stream, topic)
         return item
 
     def so_far(self, stream: str) -> tuple[int, list[bytes]]:
         """The text so far of a stream's open blocks, and the number of the event after which it is that."""
         topic = self.topics.get(stream)
-        return (topic.told, [frames.encode(frame) for frame in topic.blocks.merged()]) if topic is not None else (0, [])
+        if topic is None:
+            return 0, []
+        return topic.delivered, [frames.encode(frame) for frame in topic.blocks.merged()]
 
     def at(self, stream: str) -> int:
         """Number of the last event that viewers here were sent."""
         topic = self.topics.get(stream)
-        return topic.told if topic is not None else 0
+        return topic.delivered if topic is not None else 0
 
     def follow(self, stream: str, n: int, reach: Callable[[int], Awaitable[None]]) -> None:
-        """Have viewers read a stream no farther than `reach` has told; all up to `n` is taken for told."""
+        """Have viewers read a stream no farther than `reach` has reported; all up to `n` counts as delivered."""
         topic = self.topics.get(stream)
         if topic is None:
             topic = self.topics[stream] = _Topic()
-        topic.told, topic.reach = max(topic.told, n), reach
+        topic.delivered, topic.reach = max(topic.delivered, n), reach
 
     def unfollow(self, stream: str, *, blocks: bool) -> None:
         """No one reads a stream here any more; without `blocks` no one here writes it either."""
@@ -418,7 +420,7 @@ class Viewers:
                 relay.unwatch(stream)
 
     def count(self) -> int:
-        """Tell how many viewers there are."""
+        """Return the number of viewers."""
         return sum(len(topic.viewers) for topic in self.topics.values())
 
     def close(self) -> None:

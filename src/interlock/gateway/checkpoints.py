@@ -69,8 +69,8 @@ def newest(lines: Sequence[bytes]) -> bytes | None:
 
 
 def begun_empty(lines: Sequence[bytes]) -> bool:
-    """Tell whether a log's checkpoints begin with that of an empty log: then the ledger has had a copy of the last one
-    since before the first record."""
+    """Return whether a log's checkpoints begin with that of an empty log: then the ledger has had a copy of the last
+    one since before the first record."""
     first = parse_checkpoint_line(lines[0]) if lines else None
     return first is not None and first.size == 0
 
@@ -139,7 +139,7 @@ class CheckpointSigner:
                     await self.sign_tenant(tenant_id)
 
     async def _is_left_behind(self, tenant_id: str) -> bool:
-        """Tell whether the gateway that signs for all has not done so for LEFT_BEHIND_ROUNDS. Raises LedgerError."""
+        """Return whether the gateway that signs for all has not done so for LEFT_BEHIND_ROUNDS. Raises LedgerError."""
         noted = noted_size(await self._ledger.fact(CHECKPOINT_FACT + tenant_id))
         size, _ = await self._ledger.audit_head(tenant_id)
         seen, rounds = self._behind.get(tenant_id, (None, 0))

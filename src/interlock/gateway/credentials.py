@@ -144,7 +144,7 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def owns_all(principal: Principal) -> bool:
-    """Tell whether it is an owner of the gateway: of the tenant whose machine it is, and so over all the others."""
+    """Return whether it is an owner of the gateway: of the tenant whose machine it is, and so over all the others."""
     return principal.tenant_id == OWNER_TENANT and "owner" in principal.roles
 
 
@@ -169,7 +169,8 @@ class _Looked(NamedTuple):
 
 
 class Credentials:
-    """Tells who a bearer token stands for. What was accepted is remembered for CACHE_MS, at most CACHE_KEYS of them."""
+    """Finds the principal of a bearer token. What was accepted is remembered for CACHE_MS, at most CACHE_KEYS of
+    them."""
 
     def __init__(self, ledger: Ledger, clock: Clock, issuers: Issuers | None = None,
                  rows: RowAudit | None = None) -> None:

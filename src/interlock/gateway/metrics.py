@@ -105,7 +105,7 @@ class Metrics:
     def watch(self, lane: Lane) -> None:
         """Count what a lane decided and has made durable."""
         kinds = Tally[str]()
-        for item in lane.out.tells:
+        for item in lane.out.published:
             if not isinstance(item, LaneEvent):
                 kinds[_TRANSIENT] += 1
             elif (kind := _FRAMES.get(item.event.kind)) is not None:

@@ -76,7 +76,7 @@ class Ready:
 
 
 def has_room(directory: Path) -> bool:
-    """Tell whether ROOM_BYTES are free where a directory lies; True where no one can say."""
+    """Return whether ROOM_BYTES are free where a directory lies; True if that is unknown."""
     try:
         disk = os.statvfs(directory)
     except OSError:

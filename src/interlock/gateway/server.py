@@ -24,7 +24,7 @@ from interlock.gateway.mcp.endpoint import McpEndpoint
 from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.request_guard import Peers, RequestGuard, said
+from interlock.gateway.rest.request_guard import Peers, RequestGuard, headers_of
 from interlock.gateway.rest.service import Front
 from interlock.gateway.transport import BindRefused
 from interlock.protocol.limits import MAX_MESSAGE_BYTES, PING_INTERVAL_S, PING_TIMEOUT_S
@@ -57,7 +57,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
             return
         try:
             source = peers.source(scope)
-            door.check(said(scope))
+            door.check(headers_of(scope))
             # Behind a proxy every request comes from the same port; only the address distinguishes them.
             scope["client"] = (source, 0) if source else None
             if scope["type"] == "websocket" and scope["path"] in socket_streams.PATHS:
@@ -127,7 +127,7 @@ def listen(host: str, port: int, *, public: bool = False) -> socket.socket:
 
 
 def port_of(listener: socket.socket) -> int:
-    """Tell the port that was bound."""
+    """Return the port that was bound."""
     return cast("tuple[Any, ...]", listener.getsockname())[1]
 
 

@@ -96,7 +96,7 @@ class Tracing:
                     self._command(command, session_id)
         if lane.state.active is not None:
             self._of_session[session_id] = lane.state.active
-        for item in lane.out.tells:
+        for item in lane.out.published:
             if isinstance(item, LaneEvent) and item.frame is not None:
                 self._frame(item.frame, item.event.at_ms, session_id)
         for command in ended:

@@ -13,7 +13,7 @@ class BindRefused(Exception):
 
 
 def may_be_public(config: GatewaySection) -> bool:
-    """Tell whether a public address may be bound: with TLS, or behind proxies whose addresses are known."""
+    """Return whether a public address may be bound: with TLS, or behind proxies whose addresses are known."""
     return config.tls_cert is not None or bool(config.behind_proxy and config.trusted_proxies)
 
 

@@ -49,5 +49,5 @@ class AuditReads(Protocol):
         ...
 
     def began_audit(self, tenant_id: str) -> bool:
-        """Tell whether the first record of a tenant's log was written through this object."""
+        """Return whether the first record of a tenant's log was written through this object."""
         ...

@@ -142,7 +142,7 @@ class Rest(NamedTuple):
 
 
 class Now(NamedTuple):
-    """Tell the monotonic clock, in seconds."""
+    """Return the monotonic clock, in seconds."""
 
 
 class Call(NamedTuple):

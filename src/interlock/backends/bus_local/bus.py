@@ -154,7 +154,7 @@ class LocalBus(Bus):
         self._missed += 1
 
     def gap(self) -> None:
-        """Tell those who asked that something may have been missed."""
+        """Notify the subscribers that something may have been missed."""
         for told in self._gaps:
             told()
 

@@ -25,7 +25,7 @@ Ranges = list[tuple[int, int]]
 
 
 def is_channel(block: str) -> bool:
-    """Tell a tool channel ("invocation_id/channel") from a text block."""
+    """Return whether a block is a tool channel ("invocation_id/channel") and not text."""
     return "/" in block
 
 

@@ -59,7 +59,7 @@ def taken_apart(url: str) -> TargetUrl:
 
 
 def is_address(host: str) -> bool:
-    """Tell whether a host is written as an address."""
+    """Return whether a host is written as an address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

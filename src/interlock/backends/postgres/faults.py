@@ -60,25 +60,25 @@ _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.Loc
 
 
 def is_away(error: BaseException) -> bool:
-    """Tell whether the server, not the question, is what failed: the same may do later."""
+    """Return whether the server, not the question, is what failed: the same may do later."""
     if isinstance(error, asyncpg.InterfaceError):  # A link that has ended is said so; a wrong call is too.
         return "closed" in str(error)
     return isinstance(error, _AWAY)
 
 
 def is_in_the_way(error: BaseException) -> bool:
-    """Tell whether two transactions stood in each other's way: the same will do at once."""
+    """Return whether two transactions blocked each other: a repetition succeeds at once."""
     return isinstance(error, _AGAIN)
 
 
 def concerns_one_batch(error: BaseException) -> bool:
-    """Tell whether the others of a group could commit without the batch that raised this. Not after OutcomeUnknown:
+    """Return whether the others of a group could commit without the batch that raised this. Not after OutcomeUnknown:
     the group may be committed already, and a second try would double it."""
     return not (is_away(error) or is_in_the_way(error) or isinstance(error, (*_CANNOT_TAKE, OutcomeUnknown)))
 
 
 def is_answered(error: BaseException) -> bool:
-    """Tell whether the server itself answered that it has not done a statement: its outcome is not in doubt."""
+    """Return whether the server itself answered that it has not done a statement: its outcome is not in doubt."""
     return isinstance(error, asyncpg.ReadOnlySQLTransactionError | asyncpg.QueryCanceledError)
 
 

@@ -1,4 +1,4 @@
-"""Tells of most keys at once that the ledger does not have them: nearly every command comes under a key of its own.
+"""Knows of most keys at once that the ledger does not have them: nearly every command comes under a key of its own.
 
 A Bloom filter: what was ever added is never called absent; of what was not, one in hundreds is looked up in vain.
 """

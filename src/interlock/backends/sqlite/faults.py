@@ -50,5 +50,5 @@ def translate(error: Exception) -> LedgerError:
 
 
 def concerns_one_batch(error: Exception) -> bool:
-    """Tell whether the others of a group could commit without the batch that raised this."""
+    """Return whether the others of a group could commit without the batch that raised this."""
     return not isinstance(error, (*_CANNOT_TAKE, apsw.CorruptError, apsw.NotADBError))

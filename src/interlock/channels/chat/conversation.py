@@ -140,7 +140,7 @@ class Conversation:
                 await asyncio.sleep(AGAIN_S)
 
     async def _settle(self, command_id: str) -> None:
-        """Tell the rest of the session up to the command's end, then how it ended. Raises InterlockError."""
+        """Send the rest of the session up to the command's end, then how it ended. Raises InterlockError."""
         command = await self._gateway.commands.get(command_id)
         while True:
             page = await self._gateway.sessions.frames(self._session_id, since=self._place.since, limit=PAGE_MAX)
@@ -170,7 +170,7 @@ class Conversation:
             self._over(self._session_id)
 
     async def _take(self, event: FrameEvent, cursor: str | None) -> None:
-        """Tell one event; what is durable moves the cursor, and what was said moves it on the disk."""
+        """Send one event; what is durable moves the cursor, and what was sent moves it on the disk."""
         said = False
         if event.kind in ("C", "M") and event.frame is not msgspec.UNSET:
             said = await self._tell(_frame.decode(event.frame))

@@ -49,7 +49,7 @@ def open_approval(
         box=expected_box(lane.state) if agent_id is None else None, **details,
     )
     record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms, judged=judged))
-    lane.tell_approval(record, SYSTEM)
+    lane.record_approval(record, SYSTEM)
     _ask_approvers(lane, approval)
     return approval
 

@@ -55,7 +55,7 @@ def begin_order(lane: Lane, principal: Principal, body: CommandBody, about: Comm
         idempotency_key=body.idempotency_key, reason=body.reason,
     )
     record = lane.keep(CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now))
-    lane.tell_state(record, None, who, {"target": about.command.id}, {"reason": body.reason})
+    lane.record_state(record, None, who, {"target": about.command.id}, {"reason": body.reason})
     record = lane.move(record, "dispatched", who)
     return lane.move(record, "running", who, started_at=lane.at)
 

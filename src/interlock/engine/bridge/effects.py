@@ -26,11 +26,11 @@ class Out(NamedTuple):
     """What a decision asks for: objects that must be kept first, writes in one transaction, then what is published,
     then control frames to the runner.
 
-    `tells` holds what the writes append and the transient frames, in the order in which viewers see them.
+    `published` has what the writes append and the transient frames, in the order in which viewers see them.
     """
 
     writes: list[LedgerWrite]
-    tells: list[LaneEvent | LaneTransient]
+    published: list[LaneEvent | LaneTransient]
     sends: list[bytes]
     objects: list[bytes]
     faults: list[str]

@@ -168,7 +168,7 @@ def canonical_effects(out: Out, kept: Sequence[LedgerWrite]) -> bytes:
     others = set(map(id, kept))
     return _canonical.encode({
         "writes": [[type(one).__name__, one] for one in out.writes if id(one) not in others],
-        "tells": [[type(one).__name__, one] for one in out.tells],
+        "tells": [[type(one).__name__, one] for one in out.published],
         "sends": [raw.decode() for raw in out.sends],
         "objects": [hashlib.sha256(piece).hexdigest() for piece in out.objects], "faults": out.faults})
 

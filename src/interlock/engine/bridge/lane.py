@@ -244,7 +244,7 @@ class Lane:
 
     def _append(self, event: Append, frame: Frame | None = None) -> None:
         self.out.writes.append(event)
-        self.out.tells.append(LaneEvent(event, frame))
+        self.out.published.append(LaneEvent(event, frame))
 
     def transient(self, frame: Frame, raw: bytes) -> bool:
         """Pass a transient frame on to viewers; one that fits no open turn is dropped, as it may be: False (E-4, T-4).
@@ -253,7 +253,7 @@ class Lane:
             self.state.machine.check(frame)
         except Refusal:
             return False
-        self.out.tells.append(LaneTransient(raw, frame))
+        self.out.published.append(LaneTransient(raw, frame))
         return True
 
     def control(self, kind: str, payload: Payload, metadata: dict[str, Any] | None = None) -> Frame:
@@ -276,7 +276,7 @@ class Lane:
             self.controls[self.state.control_seq] = raw
         shown = kept_apart(self, frame, raw)[1] if isinstance(payload, FileTransfer) else raw
         self.append("M", shown, frame.message_id)
-        self.hear(frame)
+        self.transcribe_frame(frame)
         self.unconfirmed[self.state.control_seq] = raw
         self.out.sends.append(raw)
         return frame
@@ -294,7 +294,7 @@ class Lane:
         self.unconfirmed[frame.seq] = raw
 
     def notice(self, notice: Notice) -> None:
-        """Tell every viewer of the session, and of its live command, something that a person must know."""
+        """Send every viewer of the session, and of its live command, something that a person must know."""
         self.append("notice", _encoder.encode(notice))
         self.transcribe([notice_draft(notice)])
         record = self.active
@@ -305,7 +305,7 @@ class Lane:
             self.status(StatusEvent(event="notice", command_id=command.id, at=self.at, notice=notice))
 
     # --- the transcript ---
-    def hear(self, frame: Frame) -> None:
+    def transcribe_frame(self, frame: Frame) -> None:
         """Keep the transcript entries that a durable frame of either direction finishes (X-8)."""
         drafts = self.transcriber.fold.feed(frame, self.wall) if self.transcriber is not None else None
         if drafts:  # Most frames finish no entry, and then there is nothing to name or to date.
@@ -374,10 +374,10 @@ class Lane:
         if to in commands.TERMINAL:
             command = msgspec.structs.replace(command, ended_at=self.at)
         kept = self.keep(msgspec.structs.replace(record, command=command, **changes))
-        self.tell_state(kept, before, who, meta)
+        self.record_state(kept, before, who, meta)
         return kept
 
-    def tell_state(
+    def record_state(
         self, record: CommandRecord, before: CommandState | None, who: dict[str, str], meta: dict[str, Any] | None,
         personal: Mapping[str, str | None] | None = None,
     ) -> None:
@@ -408,10 +408,10 @@ class Lane:
         """Move an approval by its table, with events and exactly one audit record."""
         moved = approvals.moved(record.approval, to, **changes)
         kept = self.keep_approval(msgspec.structs.replace(record, approval=moved))
-        self.tell_approval(kept, who)
+        self.record_approval(kept, who)
         return kept
 
-    def tell_approval(self, record: ApprovalRecord, who: dict[str, str]) -> None:
+    def record_approval(self, record: ApprovalRecord, who: dict[str, str]) -> None:
         """Append an approval's event on the command's stream and the feed, and its audit record (P-5)."""
         approval = record.approval
         self.transcribe([approval_draft(approval, who["id"])])
@@ -430,7 +430,7 @@ class Lane:
                     **opened}, command_id=approval.command_id, approval_id=approval.id)
 
     def feed_approval(self, record: ApprovalRecord, by: str) -> None:
-        """Tell the tenant's feed that an approval is as it is now."""
+        """Publish an approval's state in the tenant's feed."""
         approval = record.approval
         self.feed(FeedEvent(event="approval", at=self.at, id=approval.id, state=approval.state,
                             command_id=approval.command_id, session_id=approval.session_id, by=by))

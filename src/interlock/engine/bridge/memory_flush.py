@@ -53,6 +53,6 @@ def start(lane: Lane) -> None:
         queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms))
     lane.state.entry = msgspec.structs.replace(entry, memory_flush_at=lane.wall,
                                                memory_flush_compaction_count=entry.compaction_count)
-    lane.tell_state(kept, None, SYSTEM, {"rule": "memory flush", "digest": digest, "target_sha256": target(kept),
+    lane.record_state(kept, None, SYSTEM, {"rule": "memory flush", "digest": digest, "target_sha256": target(kept),
                                         "needs_asking": True},
                     {"reason": REASON})

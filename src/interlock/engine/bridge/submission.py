@@ -102,7 +102,7 @@ def submit_execute(
         kept = lane.keep(msgspec.structs.replace(kept, command=msgspec.structs.replace(
             kept.command, notices=[*kept.command.notices, notice])))
         lane.status(StatusEvent(event="notice", command_id=kept.command.id, at=lane.at, notice=notice))
-    lane.tell_state(kept, None, who, {"rule": verdict.rule, "digest": digest, "target_sha256": target(kept),
+    lane.record_state(kept, None, who, {"rule": verdict.rule, "digest": digest, "target_sha256": target(kept),
                                      "held": phrase(holding_now(lane.state)),
                                      **({"needs_asking": True} if needs_asking else {}),
                                      **({"needs_box": box_fact(needs_box)} if needs_box is not None else {})},

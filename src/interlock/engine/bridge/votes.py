@@ -83,7 +83,7 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
     lane.audit("vote", who, _vote_meta(approval, ballot, body), command_id=approval.command_id, approval_id=approval.id,
                personal={"comment": body.comment})
     if counted.outcome in ("granted", "denied"):
-        lane.tell_approval(kept, who)
+        lane.record_approval(kept, who)
         if approval.budget is not None:
             budget_decisions.decided(lane, approval, who)
         elif approval.workspace_files:

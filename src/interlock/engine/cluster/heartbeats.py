@@ -104,7 +104,7 @@ class OwnBeats:
         self._known.clear()
 
     def flush(self) -> None:
-        """Tell what waits."""
+        """Send what waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

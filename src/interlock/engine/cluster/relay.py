@@ -125,14 +125,14 @@ class StreamRelay:
         bus.on_gap(self.catch_up)
 
     # --- what this gateway writes ---
-    def told(self, stream: str, n: int) -> None:
+    def on_durable(self, stream: str, n: int) -> None:
         parts = self._parts(stream)
         if parts and isinstance(parts[-1], int):
             parts[-1] = n  # Anyone who reads up to here has read what came before.
         else:
             parts.append(n)
 
-    def said(self, stream: str, n: int, raw: bytes) -> None:
+    def on_transient(self, stream: str, n: int, raw: bytes) -> None:
         parts = self._parts(stream)
         if not parts:
             parts.append(n)
@@ -265,7 +265,7 @@ class StreamRelay:
             followed.waiting.popleft()
 
     async def _reach(self, stream: str, n: int) -> None:
-        """Tell the viewers here all up to `n`, which the ledger has."""
+        """Send the viewers here all up to `n`, which the ledger has."""
         followed = self._followed.get(stream)
         if followed is None:
             return
@@ -284,7 +284,7 @@ class StreamRelay:
                 items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
                 for item in items:
                     self._close(followed, item.n, closing_frame(item.kind, item.body))
-                self._viewers.hear(stream, items)
+                self._viewers.deliver(stream, items)
                 if self._viewers.at(stream) == at:
                     return  # No one follows it any more.
 

@@ -35,7 +35,7 @@ from interlock.gateway.a2a.wire import (
 )
 from interlock.gateway.rest.answers import HttpResponse, encode, raw_answer
 from interlock.gateway.rest.app import read_body
-from interlock.gateway.rest.request_guard import said
+from interlock.gateway.rest.request_guard import headers_of
 from interlock.gateway.rest.streams import KEEP_ALIVE, SEND_STALL_S, abort, bound
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.problems import Problem, full_sentence
@@ -137,7 +137,7 @@ class A2AFacade:
         await _send(answer, scope, receive, send)
 
     def _origin(self, scope: Scope) -> str:
-        host = said(scope)[b"host"][0]
+        host = headers_of(scope)[b"host"][0]
         return f"{'https' if self._secure(host) else 'http'}://{host}"
 
     def _push_key(self) -> str | None:

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from interlock.gateway.rest.app import RestApp, read_body
 from interlock.gateway.rest.json_body import read_json
-from interlock.gateway.rest.request_guard import said
+from interlock.gateway.rest.request_guard import headers_of
 from interlock.ports.signals import Signal
 from interlock.protocol.extras import install
 from interlock.protocol.problems import Problem
@@ -49,7 +49,7 @@ class McpEndpoint:
             await self._load()
             from interlock.gateway.mcp.exchange import serve_exchange
 
-            host = said(scope)[b"host"][0]
+            host = headers_of(scope)[b"host"][0]
             origin = f"{'https' if self._secure(host) else 'http'}://{host}"
             stopping = asyncio.Event()
             self._open.add(stopping)

@@ -50,7 +50,7 @@ from interlock.gateway.rest.console_pages import ASSETS, ConsolePages
 from interlock.gateway.rest.forwarder import Forwarding
 from interlock.gateway.rest.idempotency import IdempotentAnswers, Memory, RequestClaim, claim_of, key_of
 from interlock.gateway.rest.json_body import THREAD_BYTES, read, read_json, typed
-from interlock.gateway.rest.request_guard import allow, said
+from interlock.gateway.rest.request_guard import allow, headers_of
 from interlock.gateway.rest.routes import (
     ApiRequest,
     Handler,
@@ -208,7 +208,7 @@ class RestApp:
         scope = request.scope
         principal = await self._gate.known(scope)
         scope[READER] = reader_of(principal)
-        if scope["method"] == "GET" and SSE in media_ranges(said(scope).get(b"accept", ())):
+        if scope["method"] == "GET" and SSE in media_ranges(headers_of(scope).get(b"accept", ())):
             self._front.access.openings.check(scope[READER])  # Before anything is read for it.
             turn = await self._front.desk.viewers.replays.turn(scope[READER])
             try:
@@ -243,7 +243,7 @@ class RestApp:
                 tenant_id=principal.tenant_id, **{word: name for word, name in found.path.items() if word in LOGGED})
             operation = found.operation
             allow(principal, operation.roles)
-            if accept := said(scope).get(b"accept"):
+            if accept := headers_of(scope).get(b"accept"):
                 check_acceptable(media_ranges(accept), operation.media)
             if scope["query_string"]:
                 _check_query(request, operation)
@@ -274,7 +274,7 @@ class RestApp:
         # What is ignored does not make it another request.
         left_out = commands.ignored(body) if isinstance(body, CommandBody) else []
         form = came.without(left_out) if left_out else came.form
-        key = key_of(said(scope).get(b"idempotency-key", ()), body)
+        key = key_of(headers_of(scope).get(b"idempotency-key", ()), body)
         claim = claim_of(principal, scope["method"], path, key, form, secret=operation.secret)
         if "idempotency_key" in body.__struct_fields__ and body.idempotency_key is None:
             body = msgspec.structs.replace(body, idempotency_key=key)
@@ -299,7 +299,7 @@ class RestApp:
     async def _uploading(self, request: Request, principal: Principal, path: str, found: RouteMatch) -> ASGIApp:
         """Take a long body, and answer once as any change is answered (M-1). It is not passed on to another gateway:
         what would have to be is refused, and says where to send it."""
-        key = key_of(said(request.scope).get(b"idempotency-key", ()), None)
+        key = key_of(headers_of(request.scope).get(b"idempotency-key", ()), None)
         with ReceivedUpload() as upload:
             await receive(request, upload)
             form = msgspec.json.encode([upload.sha256, sorted(request.query_params.items())])
@@ -347,7 +347,7 @@ async def read_body(request: Request, optional: bool) -> bytes:
                       headers={"Connection": "close"})
     if not raw and optional:
         return b"{}"
-    headers = said(request.scope)
+    headers = headers_of(request.scope)
     declared, encoded = headers.get(b"content-type"), headers.get(b"content-encoding")
     if not _is_json(declared[0] if declared else ""):
         raise Problem("UnsupportedMediaType", "The body is not declared as application/json in UTF-8.")
@@ -358,7 +358,7 @@ async def read_body(request: Request, optional: bool) -> bytes:
 
 
 def _media(request: Request) -> str:
-    declared = said(request.scope).get(b"content-type")
+    declared = headers_of(request.scope).get(b"content-type")
     return declared[0].partition(";")[0].strip().lower() if declared else ""
 
 

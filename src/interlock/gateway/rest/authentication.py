@@ -14,7 +14,7 @@ from starlette.types import Scope
 from interlock.gateway.credentials import BROWSER_PREFIX, KEY_PREFIX, OWNER_TENANT, RUNNER_PREFIX
 from interlock.gateway.rest.auth_failures import Denials, personal_of
 from interlock.gateway.rest.browser_halves import BROWSER_HEADER, browser_token, cookie_name
-from interlock.gateway.rest.request_guard import bearer, said
+from interlock.gateway.rest.request_guard import bearer, headers_of
 from interlock.gateway.rest.routes import media_ranges, unversioned
 from interlock.gateway.rest.service import Front
 from interlock.protocol.problems import Problem
@@ -38,7 +38,8 @@ _NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, BROWSER_PREFIX
 
 
 class Authentication:
-    """Tells who asks, and counts: refusals against their address, requests against principal and tenant."""
+    """Finds the principal of a request, and counts: refusals against their address, requests against principal and
+    tenant."""
 
     def __init__(self, front: Front, denials: Denials) -> None:
         self._access = front.access
@@ -52,9 +53,9 @@ class Authentication:
         source = str(scope["client"][0]) if scope.get("client") else ""
         now, scope[RECEIVED_MS] = self._clock.monotonic_ms(), self._clock.now_ms()
         if HOPS in scope:
-            scope[CREDENTIAL] = bearer(said(scope))
+            scope[CREDENTIAL] = bearer(headers_of(scope))
             return await self._access.credentials.principal(scope[CREDENTIAL])
-        presented = ADMITTED in scope or b"ticket=" in scope["query_string"] or not said(scope).keys().isdisjoint(
+        presented = ADMITTED in scope or b"ticket=" in scope["query_string"] or not headers_of(scope).keys().isdisjoint(
             (b"authorization", BROWSER_HEADER))
         try:
             principal = await self._principal(scope, source, now)
@@ -84,7 +85,7 @@ class Authentication:
             # The key may have been revoked since it asked for the ticket.
             await self._access.credentials.principal(scope[CREDENTIAL])
             return principal
-        headers = said(scope)
+        headers = headers_of(scope)
         token = browser_token(headers, self._cookie) if BROWSER_HEADER in headers else bearer(headers)
         if token.startswith(BROWSER_PREFIX) and BROWSER_HEADER not in headers:
             raise Problem("Unauthorized", "A browser session is not a bearer key.")
@@ -119,12 +120,12 @@ class Authentication:
 
 def _taken_ticket(scope: Scope) -> str | None:
     """Take the ticket out of the URL of a stream; None where there is none, or where it opens nothing."""
-    if b"ticket=" not in scope["query_string"] or b"authorization" in said(scope):
+    if b"ticket=" not in scope["query_string"] or b"authorization" in headers_of(scope):
         return None
     pairs: list[tuple[str, str]] = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     found = [value for name, value in pairs if name == TICKET]
     streams = scope["type"] == "websocket" or (
-        scope["method"] == "GET" and "text/event-stream" in media_ranges(said(scope).get(b"accept", ())))
+        scope["method"] == "GET" and "text/event-stream" in media_ranges(headers_of(scope).get(b"accept", ())))
     if len(found) != 1 or not streams:
         return None
     scope["query_string"] = urlencode([pair for pair in pairs if pair[0] != TICKET]).encode()

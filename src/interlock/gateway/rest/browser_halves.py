@@ -6,7 +6,7 @@ import re
 
 from interlock.gateway.browsers import token_of
 from interlock.gateway.credentials import digest
-from interlock.gateway.rest.request_guard import Said
+from interlock.gateway.rest.request_guard import HeaderValues
 from interlock.protocol.problems import Problem
 
 BROWSER_HEADER = b"interlock-browser"
@@ -20,14 +20,14 @@ def cookie_name(gateway_id: str) -> str:
     return COOKIE + digest(gateway_id)[:8]
 
 
-def cookie_of(headers: Said, name: str) -> str:
+def cookie_of(headers: HeaderValues, name: str) -> str:
     """Take the one cookie of this name; "" if there is none, or several: then another page has planted one."""
     pairs = [pair.strip().partition("=") for line in headers.get(b"cookie", ()) for pair in line.split(";")]
     found = [value for key, _, value in pairs if key == name]
     return found[0] if len(found) == 1 and _HALF.fullmatch(found[0]) else ""
 
 
-def browser_token(headers: Said, name: str) -> str:
+def browser_token(headers: HeaderValues, name: str) -> str:
     """Join header and cookie into a credential. Raises Problem Unauthorized: either alone is none."""
     halves = headers.get(BROWSER_HEADER, ())
     if b"authorization" in headers:
@@ -40,7 +40,7 @@ def browser_token(headers: Said, name: str) -> str:
     return token_of(halves[0], cookie)
 
 
-def check_same_origin(headers: Said, *, required: bool) -> None:
+def check_same_origin(headers: HeaderValues, *, required: bool) -> None:
     """Refuse what a browser sends for another page than the console. Raises Problem Unauthorized, as for a session
     that is not known."""
     sites = headers.get(b"sec-fetch-site", ())
@@ -49,7 +49,7 @@ def check_same_origin(headers: Said, *, required: bool) -> None:
                       "says so in Sec-Fetch-Site.", hint="Use a browser of this decade, at the gateway's own address.")
 
 
-def set_cookie(headers: Said, name: str, value: str) -> str:
+def set_cookie(headers: HeaderValues, name: str, value: str) -> str:
     """Write `Set-Cookie`; an empty value ends the cookie. It is for HTTPS alone where the page came over that."""
     origin = headers.get(b"origin", ("",))[0].lower()
     secure = "; Secure" if origin.startswith("https://") else ""

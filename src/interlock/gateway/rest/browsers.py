@@ -10,7 +10,7 @@ from interlock.gateway.rest.auth_failures import personal_of
 from interlock.gateway.rest.authentication import CREDENTIAL
 from interlock.gateway.rest.browser_halves import check_same_origin, cookie_name, cookie_of, set_cookie
 from interlock.gateway.rest.keys import whoami_of
-from interlock.gateway.rest.request_guard import said
+from interlock.gateway.rest.request_guard import headers_of
 from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.protocol.access import (
     BROWSER_IDLE_MS,
@@ -44,7 +44,7 @@ async def offer(call: ApiRequest) -> ASGIApp:
 async def log_in(call: ApiRequest) -> ASGIApp:
     """POST /browser-sessions."""
     body: BrowserSessionBody = call.body
-    headers = said(call.request.scope)
+    headers = headers_of(call.request.scope)
     if (body.code is None) == (body.key is None):
         raise Problem("InvalidPayload", "A browser session is opened with a code or a key, one of the two.",
                       errors=(Place("/code", "or /key"),))
@@ -88,7 +88,7 @@ async def end(call: ApiRequest) -> ASGIApp:
     others = any(one.cookie_sha256 == record.cookie_sha256
                  for one in await call.front.access.browsers.list(call.principal))
     forget = ended == current and not others
-    headers = {"Set-Cookie": set_cookie(said(call.request.scope), name, "")} if forget else {}
+    headers = {"Set-Cookie": set_cookie(headers_of(call.request.scope), name, "")} if forget else {}
     return raw_answer(encode(_shown(record, call)), 200, headers)
 
 

@@ -17,7 +17,7 @@ from interlock.engine.router import Route
 from interlock.engine.stream_items import Durable, Item
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import HttpResponse, encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import said
+from interlock.gateway.rest.request_guard import headers_of
 from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import CommandQuery
 from interlock.protocol.answers import CommandPage, StatusPage
@@ -68,7 +68,7 @@ def seek(call: ApiRequest) -> Awaitable[Route] | None:
 
 async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
     """`Prefer: wait=N` (RFC 7240): 200 once the command has ended within so many seconds. Raises Problem Timeout."""
-    wishes = said(call.request.scope).get(b"prefer")
+    wishes = headers_of(call.request.scope).get(b"prefer")
     wait_s = preferred_wait_s(wishes) if wishes else None
     if wait_s is None or not isinstance(answer, HttpResponse) or answer.status != 202:
         return answer
@@ -208,7 +208,7 @@ async def _poll(call: ApiRequest, command_id: str, wanted: streams.StreamQuery, 
 
 
 async def _is_over(call: ApiRequest, command_id: str, after: int) -> bool:
-    """Tell whether the command has ended and nothing of its stream lies behind `after`."""
+    """Return whether the command has ended and nothing of its stream comes after `after`."""
     ledger = call.front.desk.ledger
     record = await ledger.command(command_id)
     return record is not None and record.command.state in TERMINAL and await ledger.head(

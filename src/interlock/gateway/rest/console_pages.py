@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from interlock.gateway.rest.answers import HttpResponse, problem_answer, raw_answer
-from interlock.gateway.rest.request_guard import said
+from interlock.gateway.rest.request_guard import headers_of
 from interlock.gateway.rest.routes import media_ranges
 from interlock.protocol.problems import Problem
 
@@ -84,7 +84,7 @@ class ConsolePages:
         """Whether a request is for the console, or leads there."""
         path: str = request.scope["path"]
         if path == "/":
-            return "text/html" in media_ranges(said(request.scope).get(b"accept", ()))
+            return "text/html" in media_ranges(headers_of(request.scope).get(b"accept", ()))
         return path == "/console" or path.startswith((BASE, "/a/"))
 
     def answer(self, request: Request) -> HttpResponse:
@@ -138,7 +138,7 @@ def _pages(directory: Path) -> dict[str, ConsoleFile]:
 
 
 def _sent(page: ConsoleFile, request: Request, *, hashed: bool) -> HttpResponse:
-    headers = said(request.scope)
+    headers = headers_of(request.scope)
     sent = {**SECURITY_HEADERS, "ETag": page.etag, "Vary": "Accept-Encoding",
             "Cache-Control": "public, max-age=31536000, immutable" if hashed else "no-cache"}
     known = {one.strip().removeprefix("W/") for one in ",".join(headers.get(b"if-none-match", ())).split(",")}

@@ -23,15 +23,15 @@ ADDRESSES_KEPT = 1_024
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Names that a gateway always answers for, with any port."""
 
-Said = Mapping[bytes, Sequence[str]]
+HeaderValues = Mapping[bytes, Sequence[str]]
 """A request's headers by their names, each with all its values."""
-_SAID = "interlock.said"
+_HEADERS = "interlock.headers"
 
 
-def said(scope: Scope) -> Said:
-    """Give a request's headers by name: they are gone through once, no matter who asks for them."""
+def headers_of(scope: Scope) -> HeaderValues:
+    """Return a request's headers by name: they are read once for each request."""
     headers: Headers = scope["headers"]
-    known: tuple[Headers, Said] | None = scope.get(_SAID)
+    known: tuple[Headers, HeaderValues] | None = scope.get(_HEADERS)
     if known is not None and known[0] is headers:  # A scope that was made of another one has headers of its own.
         return known[1]
     found: dict[bytes, list[str]] = {}
@@ -41,7 +41,7 @@ def said(scope: Scope) -> Said:
             found[name].append(text)
         else:
             found[name] = [text]
-    scope[_SAID] = headers, found
+    scope[_HEADERS] = headers, found
     return found
 
 
@@ -73,7 +73,7 @@ class Peers:
         if peer.stranger:
             raise Problem("Forbidden", "This gateway is spoken to in clear by its proxy only.",
                           hint="Come through the proxy, or add the proxy's address to `gateway.trusted_proxies`.")
-        return self._forwarded(said(scope), peer.address) if peer.is_proxy else peer.address
+        return self._forwarded(headers_of(scope), peer.address) if peer.is_proxy else peer.address
 
     def _peer(self, client: str, server: str) -> _Peer:
         peer = _address(client)
@@ -86,7 +86,7 @@ class Peers:
     def _is_proxy(self, peer: Address) -> bool:
         return self._behind_proxy and (peer.is_loopback or any(peer in network for network in self._proxies))
 
-    def _forwarded(self, headers: Said, peer: str) -> str:
+    def _forwarded(self, headers: HeaderValues, peer: str) -> str:
         """Read X-Forwarded-For from its end: each trusted proxy vouches for the address before its own, no other."""
         source = peer
         for text in reversed(",".join(headers.get(b"x-forwarded-for", ())).split(",")):
@@ -118,7 +118,7 @@ class RequestGuard:
         self._tls = config.tls_cert is not None
         self._behind_proxy = config.behind_proxy
 
-    def check(self, headers: Said) -> None:
+    def check(self, headers: HeaderValues) -> None:
         """Raises Problem MisdirectedRequest or Forbidden."""
         named = headers.get(b"host", ())
         if len(named) != 1 or not self._answers_for(named[0].lower()):
@@ -154,7 +154,7 @@ class RequestGuard:
         return (not port or port.isdigit()) and (name in self._hosts or host in self._hosts)
 
 
-def bearer(headers: Said) -> str:
+def bearer(headers: HeaderValues) -> str:
     """Take the token from `Authorization: Bearer`. Raises Problem Unauthorized."""
     found = headers.get(b"authorization", ())
     scheme, _, token = found[0].partition(" ") if len(found) == 1 else ("", "", "")

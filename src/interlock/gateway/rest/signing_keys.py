@@ -12,7 +12,7 @@ from interlock.command.passkey import PasskeyStatement, check_assertion, host_of
 from interlock.command.register import bound
 from interlock.command.signature import check_moment, key_id_of, read_public_key
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.request_guard import said
+from interlock.gateway.rest.request_guard import headers_of
 from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.ports.ledger import AuditAppend, Put, PutIdempotency, WriteBatch
 from interlock.protocol.answers import SigningKeyList
@@ -52,7 +52,7 @@ async def register_passkey(call: ApiRequest) -> ASGIApp:
     """POST /passkeys."""
     body: PasskeyBody = call.body
     principal, now_ms = call.principal, call.front.clock.now_ms()
-    origins = said(call.request.scope).get(b"origin", ())
+    origins = headers_of(call.request.scope).get(b"origin", ())
     statement = PasskeyStatement(principal.tenant_id, named(principal.actor), body.public_key, body.credential_id,
                                  body.at)
     check_moment(body.at, now_ms)
