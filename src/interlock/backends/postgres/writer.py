@@ -215,50 +215,52 @@ class PostgresWriter:
         return group
 
     async def _patiently(self, group: list[_Job]) -> list[_Outcome]:
-        """Commit a group, also over a restart of the server; anyone who has waited too long for that gets an error."""
+        """Commit a group, also over a restart of the server; anyone who has waited too long gets an error. A group
+        that is refused over one of its batches is committed in halves, one after the other: the others neither fail
+        with it nor wait long."""
         outcomes: list[_Outcome] = []
         delay_s, tries = RETRY_MIN_S, 0
         loop = asyncio.get_running_loop()
-        while group:
+        groups = deque([group])
+        while groups:
+            group = groups.popleft()
             try:
                 outcomes += await self._once(group)
                 for outage in self._outages.values():
                     outage.ended()
-                return outcomes
+                continue
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer of those who wait
                 if is_in_the_way(error) and tries < TRIES_IN_THE_WAY:
                     tries += 1
-                elif isinstance(error, OutcomeUnknown):
-                    return outcomes + [_Outcome(job.answer, None, error) for job in group]
-                elif is_away(error):
+                elif is_away(error) and not isinstance(error, OutcomeUnknown):
                     event, reason = why_away(error, shown(self._settings.dsn))
                     self._outages[event].failed(reason)
                     # When the server is away the writer closes with it: what waits cannot be kept any more.
                     gone = [job for job in group if self._closed or job.until_s < loop.time() + delay_s]
                     outcomes += [_Outcome(job.answer, None, translate(error)) for job in gone]
                     group = [job for job in group if job not in gone]
+                elif len(group) > 1 and concerns_one_batch(error):
+                    groups.extendleft((group[len(group) // 2:], group[:len(group) // 2]))
+                    continue
                 else:
-                    return outcomes + [_Outcome(job.answer, None, translate(error)) for job in group]
+                    outcomes += [_Outcome(job.answer, None, translate(error)) for job in group]
+                    continue
             if group:
+                groups.appendleft(group)
                 await asyncio.sleep(delay_s)
                 delay_s = min(2 * delay_s, RETRY_MAX_S)
         return outcomes
 
     async def _once(self, group: Sequence[_Job]) -> list[_Outcome]:
-        """Commit a group together; when one of it fails by itself, commit the others. Raises whatever concerns them
-        all; then nothing was committed."""
+        """Commit a group together. Raises NotAtOnce("refused") or what else one of its batches may have caused, and
+        whatever concerns them all; then nothing was committed."""
         try:
             return await self._at_once(group)
         except NotAtOnce as refused:
             self._stepwise(refused.reason)
-        try:
-            return await self._transaction(group, self._together)
-        except Exception as error:
-            if is_away(error) or is_in_the_way(error) or not concerns_one_batch(error):
+            if refused.reason == "refused" and len(group) > 1:
                 raise
-            if len(group) == 1:
-                return [_Outcome(group[0].answer, None, translate(error))]
-        return await self._transaction(group, self._apart)
+        return await self._transaction(group)
 
     async def _at_once(self, group: Sequence[_Job]) -> list[_Outcome]:
         """Commit a group by one statement. Raises NotAtOnce and faults of the server; nothing is committed then."""
@@ -296,15 +298,13 @@ class PostgresWriter:
                 self._drop(connection)
             raise
 
-    async def _transaction(
-        self, group: Sequence[_Job], fill: Callable[[PostgresConnection, Sequence[_Job]], Awaitable[list[_Outcome]]]
-    ) -> list[_Outcome]:
+    async def _transaction(self, group: Sequence[_Job]) -> list[_Outcome]:
         connection = await self._connected()
         self._number += 1
         self._written = None
         try:
             await connection.execute(self._begin.format(number=self._number))
-            outcomes = await fill(connection, group)
+            outcomes = await self._together(connection, group)
         except BaseException:
             if self._entries is not None:
                 self._entries.forget()
@@ -338,30 +338,6 @@ class PostgresWriter:
         self._written = made
         receipts = dict(zip(map(id, kept), made.receipts, strict=True))
         return [_Outcome(job.answer, receipts.get(id(job)), error) for job, error in zip(group, stale, strict=True)]
-
-    async def _apart(self, connection: PostgresConnection, group: Sequence[_Job]) -> list[_Outcome]:
-        # One transaction still; a savepoint around each batch lets it fail alone.
-        outcomes: list[_Outcome] = []
-        for job, error in zip(group, await self._stale(connection, group), strict=True):
-            if error is not None or job.batch is None:
-                outcomes.append(_Outcome(job.answer, None, error))
-                continue
-            made = CommitGroup(self._entries, self._bound)
-            await connection.execute("SAVEPOINT batch")
-            try:
-                made.add(job.batch)
-                await made.run(connection)
-            except Exception as failed:
-                if not concerns_one_batch(failed):
-                    raise
-                if self._entries is not None:
-                    self._entries.forget()
-                await connection.execute("ROLLBACK TO batch")
-                outcomes.append(_Outcome(job.answer, None, translate(failed)))
-            else:
-                outcomes.append(_Outcome(job.answer, made.receipts[0]))
-            await connection.execute("RELEASE batch")
-        return outcomes
 
     async def _stale(self, connection: PostgresConnection, group: Sequence[_Job]) -> list[LedgerError | None]:
         """Hold the lanes of a group, and return for each batch why it cannot be committed (C-4)."""
