@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import msgspec
 import pytest
 
-from gateway.raw_runner import TOKEN, House, warning
+from gateway.raw_runner import CAPABILITIES, TOKEN, House, warning
 from interlock.engine.inbox import RUN_FRAMES
+from interlock.ports.ledger import Receipt, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import Direction, decode
+from interlock.protocol.resources import Target
 
 pytestmark = pytest.mark.anyio
 
@@ -373,3 +376,33 @@ async def test_what_comes_in_one_message_is_decided_committed_and_acknowledged_t
             pass
         assert groups == [0, RUN_FRAMES]
         assert len(await house.ledger.events(f"s/{session_id}", 0, 500)) >= RUN_FRAMES + 10
+
+
+@pytest.mark.req("L-4", "C-4")
+async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_side(house: House) -> None:
+    """A lane that was read notes its runner's absence first: one commit each, which must not wait for one another."""
+    names = ("one", "two", "three")
+    async with house.attached() as runner:
+        opened = [await house.execute(target=Target(agent_id="shell", session_key=f"agent:shell:{name}"))
+                  for name in names]
+        sessions = [command.target.session_id for command in opened]
+        for session_id in sessions:
+            await runner.frame("control.prompt.request")
+            runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+        for _ in sessions:
+            await runner.frame("session.capabilities")
+    await house.restart()
+    together, first, commit = asyncio.Barrier(len(names)), set(sessions), house.ledger.commit
+
+    async def commit_together(batch: WriteBatch) -> Receipt:
+        for lane, _ in batch.epochs:
+            if lane in first:
+                first.discard(lane)
+                await together.wait()
+        return await commit(batch)
+
+    house.ledger.commit = commit_together  # type: ignore[method-assign]
+    async with house.attached(*(p.HelloSession(session_id=one, last_seq_sent=1, control_seq=2, state="idle")
+                                for one in sessions)):
+        notices = [await house.has_notice(one, "Detached") for one in sessions]
+    assert notices == [True, True, True]

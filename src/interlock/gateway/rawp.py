@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, MutableMapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -56,10 +56,11 @@ Send = Callable[[Message], Awaitable[None]]
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
 TOKENS_AT_ONCE = 500
-ATTACHED_TOGETHER = 32
-"""Sessions of a runner that are read, and attached, with the round trips of one."""
 """Runners whose tokens are read again in one look at the ledger."""
+ATTACHED_TOGETHER = 32
+"""Sessions of a runner that are read, compared and attached with the round trips of one."""
 LIMITS_TOLD = {
     "max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
     "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
@@ -288,36 +289,44 @@ class RawpEndpoint:
         named = list(dict.fromkeys([*listed, *records]))
         for together in _portions(named):
             await self._engine.lanes.read_together(one for one in together if one in records)
-        for session_id in named:
-            shell = await self._engine.lanes.of_runner(session_id, hello.runner_id)
-            known = listed.get(session_id)
-            if shell is None and await self._engine.ledger.session(session_id) is not None:
-                continue  # Another runner's: nothing of it is sent to this one.
-            if shell is None and known is not None:
-                shell = await self._observed.begin(present.record, session_id, known.controller, known.agent_id,
-                                                   known.workspace)
-            # One that the runner has forgotten is compared as well: its frames would be numbered from there on.
-            had = known or forgotten(hello, session_id)
-            seq = await self._restored.last_durable(shell, had, present) if shell is not None else 0
-            if shell is None and known is not None:
-                self._restored.absent(known, present)
-            inflow.expect(session_id, seq + 1)
-            if session_id in listed:
-                durable.append(p.WelcomeSession(session_id=session_id, last_durable_seq=seq))
+            # Side by side: what was read has its runner's absence to commit first, and commits share transactions.
+            seqs = await _all(self._compared(session_id, hello, listed.get(session_id), present)
+                              for session_id in together)
+            for session_id, seq in zip(together, seqs, strict=True):
+                if seq is None:
+                    continue
+                inflow.expect(session_id, seq + 1)
+                if session_id in listed:
+                    durable.append(p.WelcomeSession(session_id=session_id, last_durable_seq=seq))
         known_as = self._engine.lanes.known_as(present.record.tenant_id)
         outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
             version=DPS_VERSION, link_id=present.link_id, gateway_id=known_as, limits=LIMITS_TOLD,
             sessions=durable, features=[BATCH])), batch=BATCH in hello.features)
         for together in _portions(named):
-            done = await asyncio.gather(*(self._attach_lane(session_id, present, listed.get(session_id), outflow)
-                                          for session_id in together), return_exceptions=True)
-            if failed := next((one for one in done if one is not None), None):
-                raise failed  # Only now: none of them goes on behind the end of this link.
+            await _all(self._attach_lane(session_id, present, listed.get(session_id), outflow)
+                       for session_id in together)
         present.connect(outflow)
         for shell in self._engine.lanes.of_runners(hello.runner_id):
             if shell.link is not outflow:
                 session_id = shell.lane.state.session_id
                 await self._attach_lane(session_id, present, listed.get(session_id), outflow)
+
+    async def _compared(self, session_id: str, hello: p.Hello, known: p.HelloSession | None, present: Present
+                        ) -> int | None:
+        """Compare a session with what its runner has of it; returns the last frame that need not come again. None for
+        another runner's: nothing of it is sent to this one."""
+        shell = await self._engine.lanes.of_runner(session_id, hello.runner_id)
+        if shell is None and await self._engine.ledger.session(session_id) is not None:
+            return None
+        if shell is None and known is not None:
+            shell = await self._observed.begin(present.record, session_id, known.controller, known.agent_id,
+                                               known.workspace)
+        if shell is None:
+            if known is not None:
+                self._restored.absent(known, present)
+            return 0
+        # One that the runner has forgotten is compared as well: its frames would be numbered from there on.
+        return await self._restored.last_durable(shell, known or forgotten(hello, session_id), present)
 
     async def _attach_lane(
         self, session_id: str, present: Present, session: p.HelloSession | None, outflow: RunnerOutflow
@@ -371,6 +380,18 @@ class RawpEndpoint:
             if shell.link is outflow:
                 shell.drop_link()
                 shell.send(RunnerDetached())
+
+
+async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do all of it side by side; returns what they returned. Raises what the first of them raised, once all have ended:
+    none of them goes on behind the end of its link."""
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    answers = list[T]()
+    for one in done:
+        if isinstance(one, BaseException):
+            raise one
+        answers.append(one)
+    return answers
 
 
 def _portions(session_ids: list[str]) -> Iterator[list[str]]:
