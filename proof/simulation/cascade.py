@@ -48,6 +48,7 @@ async def _cascade(town: Town, kills: int) -> Found:
     slowest_s, joined, had = 0.0, 0, town.size.sessions
     try:
         await town.open()
+        await town.gateways[0].engine.adopt()  # As the first gateway on a ledger does at its start.
         joined = town.leases.joined
         for _ in range(kills):
             await _set_to_work(town)
@@ -96,6 +97,8 @@ async def _kill(town: Town, gateway: Gateway) -> float:
     an owner."""
     unread = await _clocked(town, gateway)
     town.kill(gateway)
+    for number in range(town.size.looks):
+        town.people.begin(town.people.look(town.tenant_of(number), f"looked-for-{number}"))
     began_s = town.loop.time()
     served_s = WATCHED_S
     while (past_s := town.loop.time() - began_s) < WATCHED_S:

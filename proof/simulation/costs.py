@@ -7,11 +7,22 @@ holds one of them up for all behind it. What cascades does so by these costs, so
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Literal, NamedTuple
 
+from interlock.backends.postgres.database import LANE_CONNECTIONS, READ_CONNECTIONS
+
 Way = Literal["alone", "together", "beside"]
-READERS = 4
-"""Connections for reading, as `backends/postgres/database.py` has them."""
+
+class Readers(NamedTuple):
+    """Connections for reading, as `backends/postgres/database.py` has them."""
+
+    any: int = READ_CONNECTIONS
+    lanes: int = LANE_CONNECTIONS
+    """For reading many lanes at once. None of their own: they wait among all others, as they once did."""
+
+
+READERS = Readers()
 
 
 class Cost(NamedTuple):
@@ -24,8 +35,10 @@ class Cost(NamedTuple):
 
 
 READ = Cost("readers", 1, "beside")
-LEDGER = {"commit": Cost("ledger", 3, "together")}
-"""What writes to the ledger. Whatever is not listed reads."""
+_LANES = Cost("lanes", 1, "beside")
+LEDGER = {"commit": Cost("ledger", 3, "together"),
+          **dict.fromkeys(("session_clocks", "stored_lanes", "lane_histories", "runner_sessions"), _LANES)}
+"""What writes to the ledger, and what reads lanes. Whatever is not listed reads."""
 LEASES = {"renew": Cost("lease_renewal", 1), "take": Cost("leases", 5, "together"), "claim": Cost("leases", 4),
           "begin": Cost("leases", 1), "release": Cost("leases", 1), "pass_on": Cost("leases", 1),
           "join": Cost("leases", 1), "leave": Cost("leases", 1), "attach": Cost("leases", 1),
@@ -36,22 +49,32 @@ LEASES = {"renew": Cost("lease_renewal", 1), "take": Cost("leases", 5, "together
 class Connections:
     """The connections of one gateway: until when each is occupied. Times are seconds of the loop."""
 
-    def __init__(self, rtt_s: float, costs: dict[str, Cost]) -> None:
+    def __init__(self, rtt_s: float, costs: dict[str, Cost], readers: Readers = READERS) -> None:
         self._rtt_s = rtt_s
         self._costs = costs
         self._until: dict[str, float] = {}
         self._group: dict[str, tuple[float, float]] = {}
         """Begin and end of the last transaction that several share."""
-        self._reading = [0.0] * READERS
+        every = [0.0] * readers.any
+        self.reading = {"readers": every, "lanes": [0.0] * readers.lanes if readers.lanes else every}
+        self._unsent: dict[Hashable, tuple[float, float]] = {}
+        """Begin and end of a read that others share who ask for the same before it is sent."""
 
-    def answered_s(self, operation: str, now_s: float) -> float:
-        """When an operation that is called now has its answer."""
+    def answered_s(self, operation: str, now_s: float, asked: Hashable = None) -> float:
+        """When an operation that is called now has its answer; `asked` tells what else asks for the same."""
         cost = self._costs.get(operation, READ)
         takes_s = cost.trips * self._rtt_s
         if cost.way == "beside":
-            free = self._reading.index(min(self._reading))
-            self._reading[free] = max(now_s, self._reading[free]) + takes_s
-            return self._reading[free]
+            began_s, ends_s = self._unsent.get(asked, (-1.0, -1.0))
+            if asked is not None and now_s < began_s:
+                return ends_s
+            reading = self.reading[cost.connection]
+            free = reading.index(min(reading))
+            begins_s = max(now_s, reading[free])
+            reading[free] = begins_s + takes_s
+            if asked is not None and begins_s > now_s:
+                self._unsent[asked] = (begins_s, reading[free])
+            return reading[free]
         begins_s = max(now_s, self._until.get(cost.connection, 0.0))
         if cost.way == "together":
             began_s, ends_s = self._group.get(cost.connection, (-1.0, -1.0))

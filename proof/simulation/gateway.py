@@ -22,7 +22,7 @@ from interlock.gateway.assembly import ClusterPlace, GatewaySettings, GatewaySto
 from interlock.gateway.rest.service import GatewayFacts
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.envelope import DPS_VERSION
-from proof.simulation.costs import LEASES, LEDGER, Connections
+from proof.simulation.costs import LEASES, LEDGER, READERS, Connections, Readers
 from proof.simulation.earlier import EARLIER_LEASES, EARLIER_LEDGER, beat_for_ever
 from proof.simulation.network import KeptTranscripts, LossyBus, Reached, Store
 from proof.simulation.time import Place, SimulatedClock, SimulatedLoop
@@ -51,6 +51,7 @@ class Shared(NamedTuple):
     transcripts: KeptTranscripts
     rtt_s: float = 0.0
     """A round trip to the store; 0 for one whose answers take a random while, whatever they are."""
+    readers: Readers = READERS
     decide: Decide = decide
     """The kernel's, or what records or breaks it."""
     earlier: bool = False
@@ -69,8 +70,9 @@ class Gateway:
         self.clock = SimulatedClock(shared.loop, skew_ms)
         rtt_s = shared.rtt_s
         ledger, leases = (EARLIER_LEDGER, EARLIER_LEASES) if shared.earlier else (LEDGER, LEASES)
-        self.store = Reached(shared.store, draw, connections=Connections(rtt_s, ledger) if rtt_s else None)
-        self.leases = Reached(shared.leases, draw, connections=Connections(rtt_s, leases) if rtt_s else None)
+        ways = [Connections(rtt_s, costs, shared.readers) if rtt_s else None for costs in (ledger, leases)]
+        self.store = Reached(shared.store, draw, connections=ways[0])
+        self.leases = Reached(shared.leases, draw, connections=ways[1])
         self.transcripts = Reached(shared.transcripts, draw, OSError)
         self.bus = LossyBus(shared.hub, draw)
         self._entropy = random.Random(draw.random())

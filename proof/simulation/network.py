@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Any
 
 from interlock.backends.bus_local.bus import Hub, LocalBus
@@ -193,7 +193,7 @@ class Reached:
             return found
 
         async def reached(*given: Any, **named: Any) -> Any:
-            answered_s = self._answered_s(name)
+            answered_s = self._answered_s(name, given if not named else ([],))
             await self._travel()
             if self.refuses or self.gone:
                 raise self._error("The store refuses.")
@@ -204,9 +204,15 @@ class Reached:
         self.__dict__[name] = reached
         return reached
 
-    def _answered_s(self, operation: str) -> float | None:
-        now_s = asyncio.get_running_loop().time()
-        return self._connections.answered_s(operation, now_s) if self._connections is not None else None
+    def _answered_s(self, operation: str, given: tuple[Any, ...]) -> float | None:
+        if self._connections is None:
+            return None
+        alike: Hashable = (operation, given)
+        try:
+            hash(alike)
+        except TypeError:  # As the real one has it: who asks with a list asks for what no one else does.
+            alike = None
+        return self._connections.answered_s(operation, asyncio.get_running_loop().time(), alike)
 
     async def _travel(self, answered_s: float | None = None) -> None:
         loop = asyncio.get_running_loop()

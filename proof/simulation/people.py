@@ -162,6 +162,10 @@ class People:
         if answer is not None and answer.status == 200:
             self.votes += [(approval_id, vote) for vote in answer.body["votes"]]
 
+    async def look(self, tenant: str, session_id: str) -> None:
+        """Ask for a session, which need not be there."""
+        await self._until_answered("GET", f"/v1/sessions/{session_id}", tenant, "")
+
     async def pry(self, tenant: str, session_id: str) -> None:
         """Ask for a session of another tenant."""
         answer = await self._until_answered("GET", f"/v1/sessions/{session_id}", tenant, "")

@@ -23,6 +23,7 @@ from interlock.ports.ledger import LedgerWrite, Put, WriteBatch
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor
 from interlock.session.turn_output import TurnFold
+from proof.simulation.costs import READERS, Readers
 from proof.simulation.gateway import LIMITS, Gateway, Shared
 from proof.simulation.network import KeptTranscripts, Store
 from proof.simulation.people import People, Viewer
@@ -54,6 +55,10 @@ class Size(NamedTuple):
     """Failures in a second, on average."""
     rtt: float = 0.0
     """A round trip between a gateway and the store, in milliseconds; see `proof/simulation/costs.py`."""
+    readers: Readers = READERS
+    """How many connections each gateway reads with."""
+    looks: int = 0
+    """Requests of people as a gateway dies, in a cascade, each with a read that no other one shares."""
 
     @property
     def step_s(self) -> float:
@@ -76,7 +81,7 @@ class Town:
         leases = self.leases = MemoryLeases(self.store.lanes, SimulatedClock(loop))
         self.transcripts = KeptTranscripts()
         self.shared = Shared(loop, self.store, leases, Hub(), RuleSet(), self.transcripts, size.rtt / 1000,
-                             decide, earlier)
+                             size.readers, decide, earlier)
         self.befell: Counter[str] = Counter()
         self.gateways: list[Gateway] = []
         self.gone: list[Gateway] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from proof.simulation.cascade import SIZE, cascade
+from proof.simulation.costs import Readers
 from proof.simulation.town import FAILURES, Size
 from proof.simulation.trial import trial
 
@@ -42,6 +43,22 @@ def test_the_others_outlive_the_death_of_a_gateway_on_a_slow_network() -> None:
     assert found.falsely_dead == 0
     assert found.served_s < 5.0
     assert found.broken == []
+
+
+MANY_REQUESTS = SIZE._replace(rtt=10.0, looks=1_500)
+
+
+def test_a_takeover_does_not_wait_for_what_people_ask_meanwhile() -> None:
+    found = cascade(1, MANY_REQUESTS._replace(readers=Readers(any=1, lanes=1)))
+    assert found.served_s < 5.0
+    assert found.falsely_dead == 0
+    assert found.broken == []
+
+
+@pytest.mark.long
+def test_a_takeover_that_reads_among_all_requests_is_noticed() -> None:
+    """1,500 requests at two gateways with one connection each are 7.5 s of reading at 10 ms."""
+    assert cascade(1, MANY_REQUESTS._replace(readers=Readers(any=1, lanes=0))).served_s > 7.0
 
 
 @pytest.mark.long

@@ -22,7 +22,6 @@ from interlock.ports.ledger import Ledger
 from interlock.ports.objects import Objects
 from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane
 from interlock.ports.transcripts import KeptEntries, TranscriptStore
-from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import PAGE_MAX, RECENT_MESSAGE_IDS
 from interlock.session.transcript import TranscriptFold
@@ -81,7 +80,7 @@ class LaneReader:
                 found[session_id] = error
         # Side by side, and behind the entries that wait for their file: those may reach it meanwhile.
         owners, histories, entries = await asyncio.gather(
-            self._from.rows.register(OWNER_TENANT),
+            self._from.rows.adopted(),
             self._from.ledger.lane_histories([_question(one) for one in read], PAGE_MAX, SEALS_READ),
             self._entries([one.lane.state for one in read]))
         for one, history in zip(read, histories, strict=True):

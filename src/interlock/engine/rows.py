@@ -52,6 +52,11 @@ class RowAudit:
         register.read(await self._ledger.audit_rows(tenant_id, register.seq))
         return register
 
+    async def adopted(self) -> Register:
+        """Return the owner's register, read only until rows are bound: what was adopted then is never changed."""
+        owners = self._registers.setdefault(OWNER_TENANT, Register())
+        return owners if owners.begun else await self.register(OWNER_TENANT)
+
     async def look(self, tenant_id: str) -> None:
         """Read what the logs say of a tenant's rows, side by side: for `genuine` with `looked`."""
         await asyncio.gather(*(self.register(one) for one in {tenant_id, OWNER_TENANT}))

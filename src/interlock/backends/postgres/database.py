@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import asyncpg
@@ -40,12 +40,16 @@ RETRY_MIN_S = 0.05
 RETRY_MAX_S = 1.0
 READ_CONNECTIONS = 4
 """Reads at the same time; one more waits."""
+LANE_CONNECTIONS = 3
+"""The same of reading many lanes at once, after a gateway has died or as a runner comes: it waits behind no one's
+requests."""
 
 WANTS_WRITES = re.compile(r"[?&]target_session_attrs=(read-write|primary)\b")
 PROMOTE = " One of its hosts must take writes: promote the standby if the primary is gone."
 
 Row = tuple[Any, ...]
 """As asyncpg's records behave, and as `Readers` gives them."""
+_Asked = tuple[str, tuple[Any, ...]]
 
 
 class PostgresConnection(Protocol):
@@ -180,23 +184,29 @@ async def patiently(attempt: Callable[[], Awaitable[T]], wait_s: float | None = 
 
 
 class PostgresReaders:
-    """A few connections for reading. A read sees every commit that had returned when it was called."""
+    """A few connections for reading. A read sees every commit that had returned when it was called.
 
-    def __init__(self, settings: PostgresSettings) -> None:
+    While all of them are taken, reads that ask for the same and have not been sent yet are one.
+    """
+
+    def __init__(self, settings: PostgresSettings, connections: int = READ_CONNECTIONS) -> None:
         self._settings = settings
+        self._connections = connections
         self._free: list[PostgresConnection] = []
-        self._room = asyncio.Semaphore(READ_CONNECTIONS)
+        self._room = asyncio.Semaphore(connections)
         self._closed = False
+        self._unsent: dict[_Asked, asyncio.Task[list[Row]]] = {}
+        self._shared: set[asyncio.Task[list[Row]]] = set()
 
     async def rows(self, sql: str, *values: Any) -> list[Row]:
         """Run a query; returns its rows. Raises LedgerError."""
         waits = trips.CURRENT.get()
         if waits is None:
-            return await patiently(lambda: self._once(sql, values))
+            return await self._read(sql, values)
         # Counted from the call on: reads side by side are one in a row, also if one of them waits for a connection.
         begun_at = waits.in_a_row
         with trips.counting() as spent:
-            found = await patiently(lambda: self._once(sql, values))
+            found = await self._read(sql, values)
         waits.ended(begun_at, spent)
         return found
 
@@ -208,15 +218,36 @@ class PostgresReaders:
     async def close(self) -> None:
         """Finish the reads under way, then close. May be called again."""
         self._closed = True
-        for _ in range(READ_CONNECTIONS):
+        for _ in range(self._connections):
             await self._room.acquire()
         while self._free:
             await close_quietly(self._free.pop())
-        for _ in range(READ_CONNECTIONS):
+        for _ in range(self._connections):
             self._room.release()
+        await asyncio.gather(*self._shared, return_exceptions=True)
 
-    async def _once(self, sql: str, values: Sequence[Any]) -> list[Row]:
+    async def _read(self, sql: str, values: tuple[Any, ...]) -> list[Row]:
+        if not self._room.locked() or any(isinstance(one, list) for one in values):
+            return await patiently(lambda: self._once(sql, values))
+        asked = (sql, values)
+        if (shared := self._unsent.get(asked)) is not None:
+            with one_trip():
+                return list(await asyncio.shield(shared))
+        reading = patiently(lambda: self._once(sql, values, asked))
+        shared = self._unsent[asked] = asyncio.create_task(reading, name="a read")
+        self._shared.add(shared)
+        shared.add_done_callback(self._has_read)
+        return list(await asyncio.shield(shared))
+
+    def _has_read(self, shared: asyncio.Task[list[Row]]) -> None:
+        self._shared.discard(shared)
+        if not shared.cancelled():
+            shared.exception()  # Whoever waited may have been cancelled.
+
+    async def _once(self, sql: str, values: tuple[Any, ...], asked: _Asked | None = None) -> list[Row]:
         async with self._room:
+            if asked is not None:
+                self._unsent.pop(asked, None)  # Who asks from now on may have seen a newer commit.
             if self._closed:
                 raise PostgresClosed("The ledger is closed.")
             connection = self._free.pop() if self._free else await connect(self._settings)

@@ -11,6 +11,7 @@ import structlog
 from interlock.backends.audit_room import AuditedLedger, AuditRoom
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import (
+    LANE_CONNECTIONS,
     PostgresConnection,
     PostgresReaders,
     PostgresSettings,
@@ -63,19 +64,19 @@ async def open_ledger(settings: PostgresSettings, clock: Clock, *, keeps_transcr
     except Exception as error:
         await close_quietly(connection)
         raise translate(error) from error
-    return PostgresLedger(gateway_id, settings, writer, PostgresReaders(settings), room,
-                          keeps_transcripts=keeps_transcripts)
+    return PostgresLedger(gateway_id, settings, writer, room, keeps_transcripts=keeps_transcripts)
 
 
 class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
     """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
 
-    def __init__(self, gateway_id: str, settings: PostgresSettings, writer: PostgresWriter, readers: PostgresReaders,
-                 room: AuditRoom, *, keeps_transcripts: bool) -> None:
+    def __init__(self, gateway_id: str, settings: PostgresSettings, writer: PostgresWriter, room: AuditRoom, *,
+                 keeps_transcripts: bool) -> None:
         self._gateway_id = gateway_id
         self._settings = settings
         self._writer = writer
-        self._readers = readers
+        self._readers = PostgresReaders(settings)
+        self._lane_readers = PostgresReaders(settings, LANE_CONNECTIONS)
         self._keeps_transcripts = keeps_transcripts
         self._room = room
 
@@ -119,9 +120,15 @@ class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
         """The connections that read, for what else is kept in the same database."""
         return self._readers
 
+    @property
+    def lane_readers(self) -> PostgresReaders:
+        """The same for what many lanes are read with."""
+        return self._lane_readers
+
     async def close(self) -> None:
         await self._writer.close()
         await self._readers.close()
+        await self._lane_readers.close()
 
     async def _free_space(self) -> None:
         """Have the server give the space of what was erased free (U-4). It was forgotten all the same if it cannot."""

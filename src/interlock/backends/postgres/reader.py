@@ -46,6 +46,7 @@ class PostgresReading(Ledger):
     """The half of the ledger that reads."""
 
     _readers: PostgresReaders
+    _lane_readers: PostgresReaders
     _keeps_transcripts: bool
 
     async def events(self, stream: str, after: int, limit: int) -> list[Event]:
@@ -83,20 +84,21 @@ class PostgresReading(Ledger):
         return [rows.session_of(row) for row in found]
 
     async def runner_sessions(self, runner_id: str, tenant_id: str) -> list[SessionRecord]:
-        return [rows.session_of(row) for row in await self._readers.rows(queries.RUNNER_SESSIONS, runner_id, tenant_id)]
+        found = await self._lane_readers.rows(queries.RUNNER_SESSIONS, runner_id, tenant_id)
+        return [rows.session_of(row) for row in found]
 
     async def due_sessions(self) -> list[Due]:
         return [Due(*row) for row in await self._readers.rows(queries.DUE_SESSIONS)]
 
     async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
         wanted = [held(one) for one in session_ids]
-        return [SessionClock(*row) for row in await self._readers.rows(queries.SESSION_CLOCKS, wanted)]
+        return [SessionClock(*row) for row in await self._lane_readers.rows(queries.SESSION_CLOCKS, wanted)]
 
     async def stored_lanes(self, session_ids: Sequence[str], received: int) -> dict[str, StoredLane]:
-        return await stored_lanes.lanes(self._readers, session_ids, received, pending=not self._keeps_transcripts)
+        return await stored_lanes.lanes(self._lane_readers, session_ids, received, pending=not self._keeps_transcripts)
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
-        return await stored_lanes.histories(self._readers, asked, events, seals)
+        return await stored_lanes.histories(self._lane_readers, asked, events, seals)
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
         found = await self._readers.row(queries.COMMAND, command_id, tenant_id)

@@ -88,7 +88,7 @@ class PostgresTranscripts(TranscriptStore):
     async def kept_entries(self, of: Sequence[tuple[str, str]]) -> list[KeptEntries | OSError]:
         asked = [[held(one) for one in column] for column in zip(*of, strict=True)] or [[], []]
         try:
-            found = await _kept(self._readers.rows(KEPT_ENTRIES, list(range(len(of))), *asked))
+            found = await _kept(self._ledger.lane_readers.rows(KEPT_ENTRIES, list(range(len(of))), *asked))
         except OSError as error:
             return [error for _ in of]
         entries: dict[int, list[str]] = {place: [] for place in range(len(of))}
