@@ -119,7 +119,7 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
 
     async def session(number: int) -> None:
         await ledger.idempotency(f"o{number}")
-        await asyncio.gather(ledger.session(f"O{number}"), leases.begin(f"O{number}", "i_bench", "r"))
+        await asyncio.gather(ledger.session(f"O{number}"), leases.begin(f"O{number}", "i_bench", "r", "t"))
         await ledger.commit(WriteBatch([Append(f"s/O{number}", "C", 1, b"{}")], [(f"O{number}", 1)]))
 
     async def attach(number: int) -> None:

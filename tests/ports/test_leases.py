@@ -272,17 +272,17 @@ async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_n
     for name in ("i_a", "i_b"):
         await leases.join(Instance(name, name))
     await leases.attach(RunnerLocation("r_b", "t", "i_b", "l_1", b""))
-    began = await asyncio.gather(*(leases.begin("S1", name, "r") for name in ("i_a", "i_b")))
+    began = await asyncio.gather(*(leases.begin("S1", name, "r", "t") for name in ("i_a", "i_b")))
     assert sum(began) <= 1
     if any(began):
         owner, other = ("i_a", "i_b") if began[0] else ("i_b", "i_a")
         assert await leases.owner("S1") == owner
         assert await store.writes("S1", 1)
         assert await leases.take("S1", other) == Lease(1, owner)
-    assert not await leases.begin("S2", "i_a", "r_b"), "its runner is attached to the other one"
-    assert not await leases.begin("S2", "i_never", "r")
+    assert not await leases.begin("S2", "i_a", "r_b", "t"), "its runner is attached to the other one"
+    assert not await leases.begin("S2", "i_never", "r", "t")
     assert await leases.take("S2", "i_b", "r_b") == Lease(1, "i_b")
-    assert not await leases.begin("S2", "i_b", "r_b")
+    assert not await leases.begin("S2", "i_b", "r_b", "t")
     assert await leases.take("S2", "i_b", "r_b") == Lease(2, "i_b")
 
 

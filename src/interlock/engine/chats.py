@@ -332,7 +332,7 @@ class ChatInbox:
         if shell is None and self._lanes.room.shared:
             if record.session_id != turn.taken:
                 await self._lanes.meet(record.session_id, record.runner_id)
-            record = await self._ledger.session(record.session_id) or record
+            record = await self._ledger.session(record.session_id, tenant_id) or record
             shell = self._lanes.peek(record.session_id)
         return shell.lane.state if shell is not None else _state.decode(record.machine)
 

@@ -269,7 +269,7 @@ class Engine:
 
         taken: Approval | None = await shell.call(VoteWithdrawn(principal, approval_id), remember)
         if taken is None:
-            record = await self.ledger.approval(approval_id)
+            record = await self.ledger.approval(approval_id, principal.tenant_id)
             assert record is not None
             return withdraw(record.approval, principal.actor, iso(self.clock.now_ms()))
         return taken
@@ -285,7 +285,7 @@ class Engine:
         self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
     ) -> Approval:
         """Answer a vote on what is decided. It is read only now: an earlier look could still have seen it pending."""
-        record = await self.ledger.approval(approval_id)
+        record = await self.ledger.approval(approval_id, principal.tenant_id)
         assert record is not None
         at = iso(self.clock.now_ms())
         ballot = Ballot(by=principal.actor, decision=body.decision, at=at, digest=body.digest,

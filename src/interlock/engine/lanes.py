@@ -234,7 +234,7 @@ class Lanes:
         kept, found = list[ApprovalRecord](), None
         if may_be_new and fresh is not None and self.room.begins:  # Side by side: one round trip opens a session.
             record, begun = await asyncio.gather(self.ledger.session(session_id),
-                                                 self.room.begin_new(session_id, fresh.runner_id))
+                                                 self.room.begin_new(session_id, fresh.runner_id, fresh.tenant_id))
         else:
             record = await self.ledger.session(session_id)
         if is_house(session_id):

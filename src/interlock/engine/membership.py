@@ -47,7 +47,7 @@ class Room(Protocol):
         """Whether `begin_new` is worth asking."""
         ...
 
-    async def begin_new(self, lane: str, runner_id: str) -> int | None:
+    async def begin_new(self, lane: str, runner_id: str, tenant_id: str) -> int | None:
         """Become the owner of a lane that has had none, quickly: returns its epoch, or None if it has had one, is not
         to be had here, or is had as quickly by `begin`. Raises LedgerError."""
         ...
@@ -97,7 +97,7 @@ class Alone(Room):
     def begins(self) -> bool:
         return False
 
-    async def begin_new(self, lane: str, runner_id: str) -> int | None:
+    async def begin_new(self, lane: str, runner_id: str, tenant_id: str) -> int | None:
         return None
 
     def give_back(self, lane: str, epoch: int) -> None:

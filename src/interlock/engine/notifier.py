@@ -116,7 +116,7 @@ class Notifier:
     async def _deliver(self, record: DeliveryRecord) -> DeliveryRecord:
         """Send one question; gives its row as it is then."""
         delivery, now = record.delivery, self._clock.now_ms()
-        found = await self._ledger.approval(delivery.approval_id)
+        found = await self._ledger.approval(delivery.approval_id, delivery.tenant_id)
         if found is None or found.approval.state != "pending":
             return _ended(record, "moot", "it was decided before it arrived")
         how = await self._differs(delivery, found)

@@ -272,7 +272,7 @@ class TranscriptDesk:
 
         begun = named(await shell.call(TranscriptBegun(principal, meta, sorted(ids), leaf),
                                        lambda row: remember(named(row))))
-        if await self._ledger.session(fresh.session_id) is None:
+        if await self._ledger.session(fresh.session_id, fresh.tenant_id) is None:
             raise Problem("Unavailable", f"session {fresh.session_id} cannot be seen yet")
         return begun
 

@@ -175,7 +175,7 @@ class Pairings:
         """Pair the gateway's own runner by the token in its file; False where that token was revoked (G-3)."""
         now = self._clock.now_ms()
         async with self._changing:
-            known = await self._ledger.runner(runner_id)
+            known = await self._ledger.runner(runner_id, tenant_id)
             if known is not None and known.token_sha256 == digest(token):
                 return not known.revoked
             record = RunnerRecord(runner_id=runner_id, tenant_id=tenant_id, token_sha256=digest(token),

@@ -143,10 +143,10 @@ class Leases(Protocol):
     begins: ClassVar[bool] = False
     """Whether `begin` is quicker than `take`: a store behind a network."""
 
-    async def begin(self, lane: str, instance_id: str, runner_id: str) -> bool:
-        """Own a lane that never had an owner, under FIRST_EPOCH, if the asker is alive and the runner is not attached
-        to another live instance; returns whether it was had. If not, nothing changes, and `take` finds out why. Stores
-        for which `take` is as fast leave it at that."""
+    async def begin(self, lane: str, instance_id: str, runner_id: str, tenant_id: str) -> bool:
+        """Own a lane that never had an owner, under FIRST_EPOCH, if the asker is alive and the tenant's runner is not
+        attached to another live instance; returns whether it was had. If not, nothing changes, and `take` finds out
+        why. Stores for which `take` is as fast leave it at that."""
         return False
 
     async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:

@@ -124,10 +124,9 @@ def test_a_table_that_the_page_does_not_name_is_refused() -> None:
 # --- statements ---
 BY_KEY = {
     "entities.key_by_id(key_id)", "entities.runner(runner_id)", "entities.runners_named(runner_id)",
-    "entities.signing_key(key_id)", "entries.HEADERS", "leases.ATTACH", "leases.BEGIN_LANE", "queries.APPROVAL",
+    "entities.signing_key(key_id)", "entries.HEADERS", "queries.APPROVAL",
     "queries.COMMAND", "queries.LANE_PARTS",
     "queries.SESSION", "queries.SESSIONS_NAMED", "queries.SESSION_CLOCKS",
-    "statements.PUT_APPROVAL", "statements.PUT_COMMAND", "statements.PUT_SESSION",
 }
 """Statements that find a tenant's row by a key without its tenant. What a distributed form still needs: the list may
 only get shorter."""

@@ -60,7 +60,7 @@ BEGIN_LANE = """
 INSERT INTO lane (name, epoch, instance_id) SELECT $1::text, 1, $2::text
 FROM (SELECT 1 FROM instance WHERE instance_id = $2 AND expires_ms > interlock_now_ms() FOR KEY SHARE) AS alive
 WHERE NOT EXISTS (SELECT 1 FROM runner_link JOIN instance USING (instance_id)
-                  WHERE runner_id = $3 AND instance_id <> $2 AND expires_ms > interlock_now_ms())
+                  WHERE tenant_id = $4 AND runner_id = $3 AND instance_id <> $2 AND expires_ms > interlock_now_ms())
 ON CONFLICT (name) DO NOTHING RETURNING 1
 """
 RELEASE = """
@@ -90,7 +90,7 @@ ATTACH = """
 INSERT INTO runner_link AS known (runner_id, tenant_id, instance_id, link_id, present, number)
 SELECT $1::text, $2::text, $3::text, $4::text, $5::bytea, $6::bigint
 FROM (SELECT 1 FROM instance WHERE instance_id = $3 AND expires_ms > interlock_now_ms() FOR KEY SHARE) AS alive
-ON CONFLICT (runner_id) DO UPDATE SET tenant_id = excluded.tenant_id, instance_id = excluded.instance_id,
+ON CONFLICT (tenant_id, runner_id) DO UPDATE SET instance_id = excluded.instance_id,
     link_id = excluded.link_id, present = excluded.present, number = greatest(known.number, excluded.number)
 WHERE excluded.number = 0 OR excluded.number > known.number RETURNING 1
 """
@@ -177,8 +177,9 @@ class PostgresLeases(Leases):
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         return await self._taking.take(lane, instance_id, runner_id)
 
-    async def begin(self, lane: str, instance_id: str, runner_id: str) -> bool:
-        return await self._writer.change(BEGIN_LANE, held(lane), held(instance_id), held(runner_id))
+    async def begin(self, lane: str, instance_id: str, runner_id: str, tenant_id: str) -> bool:
+        return await self._writer.change(BEGIN_LANE, held(lane), held(instance_id), held(runner_id),
+                                         held(tenant_id))
 
     async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
         return await self._taking.claim(dict(lanes), instance_id)

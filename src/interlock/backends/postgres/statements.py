@@ -62,8 +62,8 @@ INSERT INTO session (session_id, tenant_id, session_key, agent_id, runner_id, wo
                      deadline_ms, usage, machine)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
                      $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[])
-ON CONFLICT (session_id) DO UPDATE SET
-    tenant_id = excluded.tenant_id, session_key = excluded.session_key, agent_id = excluded.agent_id,
+ON CONFLICT (tenant_id, session_id) DO UPDATE SET
+    session_key = excluded.session_key, agent_id = excluded.agent_id,
     runner_id = excluded.runner_id, workspace = excluded.workspace, state = excluded.state,
     created_ms = excluded.created_ms, updated_ms = excluded.updated_ms, deadline_ms = excluded.deadline_ms,
     usage = excluded.usage, machine = excluded.machine
@@ -72,15 +72,15 @@ PUT_COMMAND = """
 INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, body, created_ms)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[],
                      $9::bytea[], $10::bigint[])
-ON CONFLICT (id) DO UPDATE SET
-    tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state,
+ON CONFLICT (tenant_id, id) DO UPDATE SET
+    session_id = excluded.session_id, state = excluded.state,
     agent_id = excluded.agent_id, actor_id = excluded.actor_id, ended_ms = excluded.ended_ms, body = excluded.body
 """
 PUT_APPROVAL = """
 INSERT INTO approval (id, tenant_id, session_id, state, body)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[])
-ON CONFLICT (id) DO UPDATE SET
-    tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state, body = excluded.body
+ON CONFLICT (tenant_id, id) DO UPDATE SET
+    session_id = excluded.session_id, state = excluded.state, body = excluded.body
 """
 PUT_CONTROL = """
 INSERT INTO control (session_id, seq, message_id, body)

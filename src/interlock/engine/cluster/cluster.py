@@ -237,8 +237,8 @@ class Cluster(Room):
     def begins(self) -> bool:
         return self._leases.begins
 
-    async def begin_new(self, lane: str, runner_id: str) -> int | None:
-        had = await self._leases.begin(lane, self.instance_id, runner_id)
+    async def begin_new(self, lane: str, runner_id: str, tenant_id: str) -> int | None:
+        had = await self._leases.begin(lane, self.instance_id, runner_id, tenant_id)
         return FIRST_EPOCH if had else None
 
     def give_back(self, lane: str, epoch: int) -> None:

@@ -209,7 +209,7 @@ class TaskPushes:
     async def _notified(self, row: DeliveryRecord, push: TaskPush, cursor: int) -> TaskPush | None:
         """Notify of what the task is now, if that was not notified; None once there is nothing more to come."""
         for attempt in range(len(RETRY_S) + 1):
-            standing = await self._standing(push)
+            standing = await self._standing(push, row.delivery.tenant_id)
             if standing is None:
                 await self._keep(_ended(row, "moot", "the task is kept no more"))
                 return None
@@ -237,12 +237,12 @@ class TaskPushes:
                 row.delivery.created_at:
             await self._ledger.commit(WriteBatch([Put(row)]))
 
-    async def _standing(self, push: TaskPush) -> _Standing | None:
-        record = await self._ledger.command(push.task_id)
+    async def _standing(self, push: TaskPush, tenant_id: str) -> _Standing | None:
+        record = await self._ledger.command(push.task_id, tenant_id)
         if record is None:
             return None
         command, session_id = record.command, record.command.target.session_id
-        session = await self._ledger.session(session_id) if session_id else None
+        session = await self._ledger.session(session_id, tenant_id) if session_id else None
         live = await self._ledger.live_approvals(session_id, command.tenant_id) if session_id else []
         waiting = [one.approval for one in live
                    if one.approval.command_id == command.id and one.approval.state == "pending"]

@@ -81,7 +81,7 @@ async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
                 last = max((item.n for item in burst if isinstance(item, Durable)), default=0)
                 if await _is_over(call, command_id, last):
                     break
-    record = await call.front.desk.ledger.command(command_id)
+    record = await call.front.desk.ledger.command(command_id, call.principal.tenant_id)
     assert record is not None
     if record.command.state not in TERMINAL:
         raise Problem("Timeout", f"The command {command_id} has not ended within {wait_s} s; it goes on.",
@@ -152,7 +152,8 @@ async def show(call: ApiRequest) -> ASGIApp:
 async def approval(call: ApiRequest) -> ASGIApp:
     """GET /commands/{id}/approval."""
     command = (await find(call)).command
-    held = await call.front.desk.ledger.approval(command.approval_id) if command.approval_id else None
+    held = await call.front.desk.ledger.approval(command.approval_id, command.tenant_id) \
+        if command.approval_id else None
     if held is None:
         return json_answer(CommandApproval(command_id=command.id, required=0, grants=[]))
     votes = [vote for vote in standing(held.approval) if vote.decision == "grant"]
@@ -175,7 +176,7 @@ async def status(call: ApiRequest) -> ASGIApp:
 
     async def finished(burst: Sequence[Item]) -> bool:
         nonlocal newest
-        newest = await call.front.desk.ledger.command(command_id) or newest
+        newest = await call.front.desk.ledger.command(command_id, call.principal.tenant_id) or newest
         last = max((item.n for item in burst if isinstance(item, Durable)), default=wanted.after)
         return await _is_over(call, command_id, last)
 
@@ -194,7 +195,7 @@ async def status(call: ApiRequest) -> ASGIApp:
 
 async def _poll(call: ApiRequest, command_id: str, wanted: streams.StreamQuery, over: bool) -> ASGIApp:
     page = await streams.page(call, wanted, wait=not over)
-    record = await call.front.desk.ledger.command(command_id)
+    record = await call.front.desk.ledger.command(command_id, call.principal.tenant_id)
     assert record is not None
     heartbeat = call.front.desk.heartbeat(record)
     state = record.command.state
@@ -210,7 +211,7 @@ async def _poll(call: ApiRequest, command_id: str, wanted: streams.StreamQuery, 
 async def _is_over(call: ApiRequest, command_id: str, after: int) -> bool:
     """Return whether the command has ended and nothing of its stream comes after `after`."""
     ledger = call.front.desk.ledger
-    record = await ledger.command(command_id)
+    record = await ledger.command(command_id, call.principal.tenant_id)
     return record is not None and record.command.state in TERMINAL and await ledger.head(
         command_stream(command_id)) <= after
 

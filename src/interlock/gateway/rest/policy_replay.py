@@ -78,8 +78,8 @@ async def _sessions(call: ApiRequest, body: ReplayBody) -> list[SessionRecord]:
     ledger, tenant = call.front.desk.ledger, call.principal.tenant_id
     if body.session_id is None:
         return await ledger.sessions(tenant, body.sessions)
-    record = await ledger.session(body.session_id)
-    if record is None or record.tenant_id != tenant:
+    record = await ledger.session(body.session_id, tenant)
+    if record is None:
         raise Problem("NotFound", f"There is no session {body.session_id}.", hint="List them with `GET /v1/sessions`.")
     return [record]
 
