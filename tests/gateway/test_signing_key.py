@@ -14,7 +14,7 @@ import pytest
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
-from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV, checkpoint_line, export_lines, seal
+from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV, checkpoint_line, export_lines, noted_size, seal
 from interlock.command.audit_check import verify
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.audit_report import AuditReport, Tampering
@@ -25,7 +25,7 @@ from interlock.gateway.audit_state import CHECKPOINTS_NAME, verify_ledger_file, 
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.signing_key import KeyUnusable, load_or_make_key, load_public_key
 from interlock.ports.checkpoints import CheckpointSink
-from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, PutFact, WriteBatch
+from interlock.ports.ledger import AdvanceFact, AuditAppend, Ledger, LedgerError, PutFact, Receipt, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import AuditDraft, AuditRecord
@@ -532,6 +532,54 @@ class Away(MemorySink):
         if self.away:
             raise OSError("The bucket is away.")
         super().append(tenant_id, line)
+
+
+class Late(MemoryLedger):
+    """One call of it is late: the first commit of a checkpoint, or the first look at a tree."""
+
+    def __init__(self, late: str) -> None:
+        super().__init__()
+        self._late: str | None = late
+        self.reached, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def _be_late(self, call: str) -> None:
+        if call == self._late:
+            self._late = None
+            self.reached.set()
+            await self.goes_on.wait()
+
+    async def commit(self, batch: WriteBatch) -> Receipt:
+        if any(isinstance(write, AdvanceFact) for write in batch.writes):
+            await self._be_late("commit")
+        return await super().commit(batch)
+
+    async def audit_tree(self, tenant_id: str) -> tuple[int, bytes]:
+        await self._be_late("audit_tree")
+        return await super().audit_tree(tenant_id)
+
+
+@pytest.mark.req("U-3", "C-4")
+@pytest.mark.parametrize("late", ["commit", "audit_tree"])
+async def test_a_gateway_that_signs_late_neither_takes_a_signature_back_nor_takes_the_log_for_too_long(
+    tmp_path: Path, late: str
+) -> None:
+    ledger, key = Late(""), load_or_make_key(tmp_path)
+    slow, quick = (CheckpointSigner(ledger, key, "gw_1", files(tmp_path / name)) for name in ("a", "b"))
+    await write(ledger, 5)
+    await slow.sign_tenant("t1")
+    await write(ledger, 5)
+    ledger._late = late  # pyright: ignore[reportPrivateUsage] - from here on
+    signing = asyncio.create_task(slow.sign_tenant("t1"))
+    await ledger.reached.wait()
+    for _ in range(2):
+        await write(ledger, UNSIGNED_RECORDS_MAX - 10)
+        await quick.sign_tenant("t1")
+    ledger.goes_on.set()
+    signed = (await signing).size
+    assert signed == (10 if late == "commit" else 10 + 2 * (UNSIGNED_RECORDS_MAX - 10))
+    assert noted_size(await ledger.fact(NOTED)) == 10 + 2 * (UNSIGNED_RECORDS_MAX - 10)
+    await write(ledger, UNSIGNED_RECORDS_MAX)
+    assert (await slow.sign_tenant("t1")).size == (await ledger.audit_head("t1"))[0]
 
 
 @pytest.mark.req("U-3")

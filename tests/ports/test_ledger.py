@@ -16,11 +16,12 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV, leaf_hash, write_noted
+from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV, leaf_hash, noted_size, write_noted
 from interlock.ports.entities import BROWSER_LOGINS, DRAINS, KEYS, PAIRINGS, RUNNERS, SPENDING, USAGE
 from interlock.ports.ledger import (
     FIRST_EPOCH,
     Add,
+    AdvanceFact,
     Append,
     AuditAppend,
     BeginLane,
@@ -1014,6 +1015,17 @@ async def test_what_finds_no_room_and_no_signature_does_not_happen(ledger: Ledge
     assert await ledger.fact("x") is None
     await ledger.commit(WriteBatch([PutFact("x", "2")]))
     assert await ledger.fact("x") == "2", "what leaves no record needs no room"
+
+
+@pytest.mark.req("U-3", "C-4")
+async def test_of_two_checkpoints_the_further_one_stays_noted_whichever_comes_last(ledger: Ledger) -> None:
+    """Of two gateways that sign at the same time, the one that read the log first may commit last."""
+    fact = CHECKPOINT_FACT + "t1"
+    for size, kept in ((9, 9), (100, 100), (20, 100), (100, 100), (101, 101)):
+        await ledger.commit(WriteBatch([AdvanceFact(fact, write_noted(size, b"{}\n"))]))
+        assert noted_size(await ledger.fact(fact)) == kept
+    await ledger.commit(WriteBatch([noted(3)]))
+    assert noted_size(await ledger.fact(fact)) == 3, "a person who accepts a shorter log may put it back"
 
 
 @pytest.mark.req("U-3")

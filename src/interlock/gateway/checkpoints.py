@@ -22,7 +22,16 @@ from interlock.command.canonical import MAX_INTEGER
 from interlock.command.note import Checkpoint, is_genuine, origin_of, sign_checkpoint
 from interlock.engine.audit_readiness import Signing
 from interlock.ports.checkpoints import CheckpointSink
-from interlock.ports.ledger import CommandQuery, Ledger, LedgerError, LedgerWrite, PutFact, Receipt, WriteBatch
+from interlock.ports.ledger import (
+    AdvanceFact,
+    CommandQuery,
+    Ledger,
+    LedgerError,
+    LedgerWrite,
+    PutFact,
+    Receipt,
+    WriteBatch,
+)
 from interlock.protocol.limits import CHECKPOINT_INTERVAL_MS, CHECKPOINT_RECORDS, UNSIGNED_RECORDS_MAX
 
 SIGN_EVERY_MS = CHECKPOINT_INTERVAL_MS * 4 // 5
@@ -247,6 +256,9 @@ class CheckpointSigner:
             if (one.size, one.root) != (size, root):
                 await self._check_leads_on(one, tenant_id, size)
         if before is not None and size - before.size > UNSIGNED_RECORDS_MAX:
+            newest = await self._noted(tenant_id)
+            if newest is not None and newest.size > before.size:  # Others signed between the two reads above.
+                return await self._sign_next(tenant_id)
             raise CheckpointRefused(f"{size - before.size} records of {tenant_id} follow record {before.size}, the "
                                     f"last one that was signed, and a gateway leaves at most {UNSIGNED_RECORDS_MAX}: "
                                     f"they were added to the log, or later checkpoints removed. {REMEDY}")
@@ -268,7 +280,8 @@ class CheckpointSigner:
     async def _note(self, tenant_id: str, signed: Checkpoint, noted: Checkpoint | None) -> None:
         if noted is None or noted.size < signed.size:
             value = write_noted(signed.size, checkpoint_line(signed))
-            await self._ledger.commit(WriteBatch([PutFact(CHECKPOINT_FACT + tenant_id, value)]))
+            # Another gateway may have signed more of it by now: then that is what stays noted.
+            await self._ledger.commit(WriteBatch([AdvanceFact(CHECKPOINT_FACT + tenant_id, value)]))
         self._signed[tenant_id] = signed
 
     async def _noted(self, tenant_id: str) -> Checkpoint | None:

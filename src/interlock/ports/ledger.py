@@ -18,6 +18,7 @@ from interlock.ports.command_reads import (
 from interlock.ports.upkeep import Upkeep
 from interlock.ports.writes import (
     Add,
+    AdvanceFact,
     Append,
     AuditAppend,
     BeginLane,
@@ -45,6 +46,7 @@ __all__ = [
     "EVERY_SESSION",
     "FIRST_EPOCH",
     "Add",
+    "AdvanceFact",
     "Append",
     "AuditAppend",
     "BeginLane",

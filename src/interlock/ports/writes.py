@@ -160,6 +160,14 @@ class PutFact(LedgerWrite, frozen=True):
     value: str
 
 
+class AdvanceFact(LedgerWrite, frozen=True):
+    """Put a fact that begins with a number and a blank, unless the one that is there begins with a larger number. Of
+    two gateways that write it at the same time, the one that is further counts, whichever commits last."""
+
+    name: str
+    value: str
+
+
 class PutTranscript(LedgerWrite, frozen=True):
     """Keep a transcript line until the file has it (X-3); order is the order of writes."""
 

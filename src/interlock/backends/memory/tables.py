@@ -6,10 +6,11 @@ from interlock.backends.audit_room import AuditedLedger, AuditRoom, NoRoom
 from interlock.backends.memory.audit_log import MemoryAudit
 from interlock.backends.memory.entities import MemoryEntities, Undo, drop, put
 from interlock.backends.memory.events import Streams
-from interlock.command.audit import CHECKPOINT_FACT, TailFull
+from interlock.command.audit import CHECKPOINT_FACT, TailFull, noted_size
 from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
     FIRST_EPOCH,
+    AdvanceFact,
     Append,
     AuditAppend,
     BeginLane,
@@ -123,6 +124,9 @@ class MemoryTables(AuditedLedger, MemoryEntities):
                 drop(self._transcript, [(session_id, entry_id) for entry_id in entry_ids], undo)
             case PutFact(name, value):
                 put(self._facts, name, value, undo)
+            case AdvanceFact(name, value):
+                if (noted_size(self._facts.get(name)) or 0) <= (noted_size(value) or 0):
+                    put(self._facts, name, value, undo)
             case _:
                 if not self.write_entity(write, undo):
                     raise LedgerError(f"The ledger knows no write {type(write).__name__}.")

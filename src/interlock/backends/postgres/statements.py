@@ -106,6 +106,12 @@ PUT_FACT = """
 INSERT INTO store (name, value) SELECT * FROM unnest($1::text[], $2::text[])
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
+ADVANCE_FACT = """
+INSERT INTO store (name, value) SELECT * FROM unnest($1::text[], $2::text[])
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+WHERE coalesce(substring(store.value FROM '^[0-9]{1,18}')::bigint, 0)
+    <= coalesce(substring(excluded.value FROM '^[0-9]{1,18}')::bigint, 0)
+"""
 ADD_FACT = "INSERT INTO store (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
 PRUNE_IDEMPOTENCY = """
 DELETE FROM idempotency WHERE scope IN (

@@ -19,6 +19,7 @@ from interlock.backends.postgres.operations import (
 from interlock.ports.entities import ENTITIES
 from interlock.ports.ledger import Fenced
 from interlock.ports.writes import (
+    AdvanceFact,
     BeginLane,
     DropControls,
     DropTranscript,
@@ -73,6 +74,7 @@ OPS: dict[type[LedgerWrite], RowOperation] = {
     PutFile: RowOperation("file", statements.ADD_FILE, keyed(_file, 2), keep_first),
     PutIdempotency: RowOperation("idempotency", statements.ADD_IDEMPOTENCY,
                        unkeyed(lambda write: rows.idempotency_row(write.record))),
+    AdvanceFact: RowOperation("store", statements.ADVANCE_FACT, keyed(lambda write: (write.name, write.value))),
     PutFact: RowOperation("store", statements.PUT_FACT, keyed(lambda write: (write.name, write.value))),
     EraseAudit: RowOperation("audit_personal", statements.ERASE_PERSONAL, _erased),
     PutTranscript: RowOperation("transcript_pending", statements.PUT_PENDING, keyed(_line, 2)),

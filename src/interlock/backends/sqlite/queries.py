@@ -243,6 +243,10 @@ ERASE_AUDIT_PERSONAL = "DELETE FROM audit_personal WHERE tenant_id = ? AND seq =
 AUDIT_PERSONAL_OF = """
 SELECT DISTINCT seq FROM audit_personal WHERE tenant_id = ?1 AND (?2 IS NULL OR who = ?2) ORDER BY seq LIMIT ?3
 """
+ADVANCE_STORE_VALUE = """
+INSERT INTO store (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+WHERE CAST(store.value AS INTEGER) <= CAST(excluded.value AS INTEGER) RETURNING 1
+"""
 PUT_STORE_VALUE = """
 INSERT INTO store (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """

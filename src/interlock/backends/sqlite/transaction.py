@@ -17,6 +17,7 @@ from interlock.backends.sqlite.write_buffer import WriteBuffer, write_rows
 from interlock.command.audit import CHECKPOINT_FACT, SALT_BYTES, AuditRefused, LogEnd, TailBound, TailFull
 from interlock.ports.ledger import (
     FIRST_EPOCH,
+    AdvanceFact,
     Append,
     AuditAppend,
     BeginLane,
@@ -213,8 +214,15 @@ class Transaction:
             raise Fenced(f"The lane {write.lane} is begun, and has been taken before.") from error
         self._epochs[write.lane] = FIRST_EPOCH
 
+    def advance_fact(self, write: AdvanceFact) -> None:
+        if self._execute(queries.ADVANCE_STORE_VALUE, (write.name, write.value)).get is not None:
+            self._note_checkpoint(write)
+
     def put_fact(self, write: PutFact) -> None:
         self._execute(queries.PUT_STORE_VALUE, (write.name, write.value))
+        self._note_checkpoint(write)
+
+    def _note_checkpoint(self, write: PutFact | AdvanceFact) -> None:
         if write.name.startswith(CHECKPOINT_FACT):
             log = self._audit.get(write.name.removeprefix(CHECKPOINT_FACT))
             if log is not None:
@@ -279,6 +287,7 @@ class Transaction:
 _WRITES: dict[type[LedgerWrite], Callable[..., None]] = {
     BeginLane: Transaction.begin_lane,
     EraseAudit: Transaction.erase_audit,
+    AdvanceFact: Transaction.advance_fact,
     PutFact: Transaction.put_fact,
     PutSession: Transaction.put_session,
     PutCommand: Transaction.put_command,
