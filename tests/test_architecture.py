@@ -73,8 +73,7 @@ NAMED_ALIKE = frozenset({
     "Durable.known",  # app.session_views assigns that of an _Agent,
     "Frontier.size", "LogEnd.size",  # app.state_backup that of an entry of an archive,
     "Lane.approvals", "Proxy.history_frames",  # demo.figures and demo.course those of the figures,
-    "Path.entry",  # the lane's handlers that of the session's state, as also
-    "Transcriber.leaf", "TranscriptFold.model",
+    "Transcriber.leaf", "TranscriptFold.model",  # the lane's handlers those of the session's state.
 })
 """Attributes that only their class assigns: another module assigns one of this name to another class's object. The
 check matches by name."""

@@ -281,7 +281,7 @@ class Lanes:
         shell = LaneShell(lane, epoch, self, link)
         if findings:
             shell.send(RowsDiffered(findings))
-        fresh.attached = link is not None
+        fresh.note_link(attached=link is not None)
         return shell
 
     def _shell(self, read: ReadLane, epoch: int | None) -> LaneShell:
@@ -289,7 +289,7 @@ class Lanes:
         by it."""
         state = read.lane.state
         link = self._link_of(state.runner_id)
-        was_attached, state.attached = state.attached, link is not None
+        was_attached = state.note_link(attached=link is not None)
         shell = LaneShell(read.lane, epoch, self, link)
         if link is not None:
             self.on_read(shell)
@@ -299,7 +299,7 @@ class Lanes:
             shell.send(RowsDiffered(read.findings))
         if was_attached and link is None:
             # The link went with an earlier gateway, or with this lane's last life: its absence has a clock (C-7).
-            state.attached = True
+            state.note_link(attached=True)
             shell.send(RunnerDetached())
         return shell
 

@@ -101,7 +101,7 @@ def hand_answer(lane: Lane, answer: p.InteractionResponse) -> None:
     if answer.decision != "allow" or hold is None or lane.state.budget_pause:
         lane.control("control.interaction.response", answer)
         return
-    lane.state.held_answers.append(answer)
+    lane.state.hold_answer(answer)
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=answer.interaction_id, approval_id=hold.approval.id,
         expires_in_ms=max(1, hold.expires_ms - lane.now)))
@@ -128,7 +128,7 @@ def deny_repeated(lane: Lane, interaction_id: str) -> None:
     turn = lane.state.machine.turn
     if turn is None or interaction_id not in turn.interactions:
         return
-    lane.state.held_answers = [one for one in lane.state.held_answers if one.interaction_id != interaction_id]
+    lane.state.drop_held_answer(interaction_id)
     lane.control("control.interaction.response", p.InteractionResponse(
         interaction_id=interaction_id, decision="deny", by=SYSTEM["id"],
         message="Two questions had this id at once, so both were denied."))

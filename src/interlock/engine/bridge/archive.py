@@ -18,7 +18,7 @@ def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
     if not lane.state.controller:
         close_session(lane, who, reason)
     if lane.state.entry.archived_at is None:
-        lane.state.entry = msgspec.structs.replace(lane.state.entry, archived_at=lane.wall)
+        lane.state.patch_entry(archived_at=lane.wall)
         lane.audit("session_change", who, {"fields": ["archivedAt"]}, personal={"reason": reason})
 
 
@@ -35,7 +35,7 @@ def put_away(lane: Lane, who: dict[str, str]) -> None:
 def restore(lane: Lane, who: dict[str, str]) -> None:
     """Take an archived session back."""
     if lane.state.entry.archived_at is not None:
-        lane.state.entry = msgspec.structs.replace(lane.state.entry, archived_at=None)
+        lane.state.patch_entry(archived_at=None)
         lane.audit("session_change", who, {"fields": ["archivedAt"]})
 
 

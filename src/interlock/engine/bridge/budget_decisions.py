@@ -52,9 +52,8 @@ def go_on(lane: Lane) -> None:
         to = "running" if record.command.state == "pausing" else "resuming"
         lane.move(record, to, SYSTEM, {"budget": "raised"}, pause_deadline_ms=None)
         lane.control("control.turn.resume", p.TurnResume())
-    answers, state.held_answers, state.budget_pause = state.held_answers, [], False
     turn = state.machine.turn
-    for answer in answers:
+    for answer in state.end_budget_pause():
         if turn is not None and answer.interaction_id in turn.interactions:
             lane.control("control.interaction.response", answer)
     restart_clock(lane)
@@ -92,4 +91,4 @@ def _end(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
         sentence = f"budget {hold.name} is used up, and was not raised"
         lane.control("session.error", p.SessionError(error_code=Code.BUDGET_EXCEEDED, message=sentence, fatal=False))
     cancel_command(lane, record, who["id"], "budget")
-    lane.state.held_answers, lane.state.budget_pause = [], False
+    lane.state.end_budget_pause()

@@ -56,7 +56,7 @@ def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> No
     report what is left (rawp 7.3). Rows and frame are of one transaction."""
     state, tokens = lane.state, usage.token_usage
     if in_turn:
-        state.turn_tokens = max(state.turn_tokens, tokens.input_tokens + tokens.output_tokens)
+        state.count_tokens(max(state.turn_tokens, tokens.input_tokens + tokens.output_tokens))
     if usage.cost_usage.unit != "USD":
         return
     before = state.cost_usd if state.cost_told is None else state.cost_told
@@ -108,7 +108,7 @@ def asked(lane: Lane) -> list[ApprovalRecord]:
 
 def begin_turn(lane: Lane) -> None:
     """Count a turn's tokens from nothing; what people allowed was for the turn before."""
-    lane.state.turn_tokens, lane.state.turn_raised = 0, {}
+    lane.state.reset_turn_budget()
 
 
 def may_start(lane: Lane, record: CommandRecord) -> bool:
@@ -143,8 +143,7 @@ def hold_turn(lane: Lane) -> None:
     if news and record.command.state == "running" and lane.state.features.get("pause", "none") != "none":
         lane.move(lane.commands[record.command.id], "pausing", SYSTEM, {"budget": news[0].budget.name})
         frame = lane.control("control.turn.pause", p.TurnPause(reason=f"budget {news[0].budget.name} is used up"))
-        lane.state.pause_message_id = frame.message_id
-        lane.state.budget_pause = True
+        lane.state.note_pause(frame.message_id, for_budget=True)
 
 
 def _ask(lane: Lane, record: CommandRecord, one: UsedUp) -> bool:

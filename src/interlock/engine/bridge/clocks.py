@@ -46,8 +46,8 @@ def _tick_command(lane: Lane, record: CommandRecord) -> None:
     elif record.cancel_deadline_ms is not None and record.cancel_deadline_ms <= now:
         if lane.state.opening in ("opening", "open"):
             lane.control("control.session.close", p.SessionClose(reason="the cancel was not obeyed"))
-            lane.state.opening = "closing"
-            lane.state.close_deadline_ms = now + CANCEL_FORCE_MS
+            lane.state.begin_closing()
+            lane.state.must_close_by(now + CANCEL_FORCE_MS)
         end_canceled(lane, record)
     elif record.detach_deadline_ms is not None and record.detach_deadline_ms <= now:
         _give_up(lane, record)

@@ -54,7 +54,7 @@ def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permi
     shown. `because` is one sentence."""
     command = record.command
     if command.state == "canceling":
-        lane.state.active = None
+        lane.state.release()
         end_canceled(lane, record)
         return
     on = command_subject(lane, command.actor, record.driver, origin_of_record(record), command.payload_sha256 or "",
@@ -69,7 +69,7 @@ def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permi
     record = lane.keep(msgspec.structs.replace(record, needs_asking=needs_asking))
     if verdict.effect == "allow":
         if not asks:
-            lane.state.let_through = verdict.rule
+            lane.state.note_let_through(verdict.rule)
         if command.state == "dispatched":
             box = expected_box(lane.state) if record.needs_box is not None else None
             requeue(lane, msgspec.structs.replace(record, needs_box=box),
@@ -79,8 +79,8 @@ def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permi
         return
     record = _notice(lane, record, f"{because} Its whole command waits for an approval.")
     if lane.state.active == command.id:
-        lane.state.active = None
-    lane.state.let_through = ""
+        lane.state.release()
+    lane.state.note_let_through("")
     # The mode that the prompt names may be the reason: the session's agent asks, and this command's would not.
     as_asked = Holding(held="command", why=OPEN_MODE) if lane.state.permission == "asks" else None
     approval = ask_people(lane, record, on, verdict, holding=as_asked)

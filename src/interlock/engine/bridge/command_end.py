@@ -54,9 +54,9 @@ def end_command(
     )
     ran_here = lane.state.active == command.id
     if lane.state.active == command.id:
-        lane.state.active = None
+        lane.state.release()
         progress.reset(lane)
-        lane.state.noop_seq = None
+        lane.state.forget_noop()
     _finish_cancels(lane, command.id, to)
     end_holds(lane, command.id, ("Conflict", f"the command ended as {to} first"))
     if ran_here and record.close_after and not any(r.command.type == "execute" for r in lane.commands.values()):
@@ -67,7 +67,7 @@ def close_agent(lane: Lane, who: dict[str, str], reason: str) -> None:
     """Ask the runner to end the session's agent (A-4), if there is one."""
     if lane.state.opening in ("opening", "open"):
         lane.control("control.session.close", p.SessionClose(reason=reason[:MAX_REASON_CHARS]))
-        lane.state.opening = "closing"
+        lane.state.begin_closing()
         lane.audit("session_reset", who, {"reason": "close"}, personal={"reason": reason})
 
 
@@ -119,7 +119,7 @@ def end_canceled(lane: Lane, record: CommandRecord) -> None:
 
 def requeue(lane: Lane, record: CommandRecord, meta: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Put a command that the runner refused before its start back into the queue (C-8)."""
-    lane.state.active = None
+    lane.state.release()
     if record.command.state == "canceling":
         end_canceled(lane, record)
     elif record.command.attempt >= MAX_DISPATCH_ATTEMPTS:

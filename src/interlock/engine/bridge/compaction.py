@@ -342,8 +342,7 @@ def _preserved(report: p.Compacted) -> dict[str, Any]:
 
 
 def _count(lane: Lane, after: int, *, estimated: bool) -> None:
-    entry = lane.state.entry
-    lane.state.entry = msgspec.structs.replace(entry, compaction_count=entry.compaction_count + 1)
+    lane.state.patch_entry(compaction_count=lane.state.entry.compaction_count + 1)
     lane.state.context_tokens = after or lane.state.context_tokens
     lane.state.context_estimated = estimated or not after
 

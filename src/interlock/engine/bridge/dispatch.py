@@ -76,7 +76,7 @@ def open_session(lane: Lane) -> None:
          **({"next_turn_index": state.turns} if state.turns else {}),
          **({"agent_session": state.agent_session} if state.agent_session else {})},
     )
-    state.opening = "opening"
+    state.begin_opening()
     held.take_box(state, None)
     state.open_message_id = frame.message_id
     state.context.sent = None
@@ -85,10 +85,7 @@ def open_session(lane: Lane) -> None:
 def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     command = record.command
     prompt_id = lane.new_uuid()
-    lane.state.active = command.id
-    lane.state.last_error = None
-    lane.state.ended = None
-    lane.state.silent_heartbeats = 0
+    lane.state.occupy(command.id)
     payload = msgspec.structs.replace(
         prompt_content(bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b"{}"),
         prompt_id=prompt_id, origin=record.origin, command_id=command.id, timeout_ms=command.timeout_ms,
@@ -138,8 +135,7 @@ def replace_prompt(lane: Lane, record: CommandRecord) -> None:
         _replace(lane, upload_seq, {"replaces": record.prompt_id})
     # Files that the runner has already are to go, too.
     _replace(lane, seq, {"replaces": record.prompt_id, **({"transfers": state.uploads} if state.uploads else {})})
-    lane.state.noop_seq = seq
-    lane.state.noop_chosen = False
+    lane.state.place_noop(seq)
 
 
 def replace_by_nothing(lane: Lane, seq: int) -> None:

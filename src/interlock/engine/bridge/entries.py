@@ -37,7 +37,7 @@ def patch(lane: Lane, who: dict[str, str], wanted: Mapping[str, Any], *, keep_un
         raise Problem("InvalidPayload", f"/{bad}", errors=(Place(f"/{bad.name}", str(bad)),)) from None
     if changed == lane.state.entry:
         return
-    lane.state.entry = changed
+    lane.state.change_entry(changed)
     names = [*(change.name for change in changes), *unknown]
     # Labels and names may be about people, so values stand where they can be erased (U-4).
     said = {change.name: change.after and change.after[:MAX_AUDITED_CHARS] for change in changes}
@@ -58,14 +58,13 @@ def heard(lane: Lane, *, person: bool) -> None:
     entry = lane.state.entry
     started = entry.session_started_at or (lane.state.created_ms if lane.state.control_seq else lane.wall)
     clocks = Clocks(started, entry.last_interaction_at or started).heard(lane.wall, person=person)
-    lane.state.entry = msgspec.structs.replace(entry, session_started_at=clocks.started_ms,
-                                               last_interaction_at=clocks.interacted_ms)
+    lane.state.patch_entry(session_started_at=clocks.started_ms, last_interaction_at=clocks.interacted_ms)
 
 
 def describe(lane: Lane, said: Mapping[str, str]) -> None:
     """Store what the channel reports of the chat: names that change by themselves, without a person's decision."""
     known = {name: text[:entries.TEXT_MAX_CHARS] for name, text in said.items() if text.strip() and text.isprintable()}
-    lane.state.entry = entries.patched(lane.state.entry, known)[0]
+    lane.state.change_entry(entries.patched(lane.state.entry, known)[0])
 
 
 def record_unanswered(lane: Lane, who: dict[str, str], body: CommandBody, *, person: bool = True) -> None:
@@ -98,7 +97,7 @@ def successor(state: LaneState, session_id: str, now_ms: int) -> LaneState:
 def begin_again(lane: Lane, who: dict[str, str], before: str, cause: str, model: str | None) -> None:
     """Begin a reset's new session: one audit record names the old one (I-1)."""
     if model is not None:
-        lane.state.entry = entries.patched(lane.state.entry, {"modelOverride": model})[0]
+        lane.state.change_entry(entries.patched(lane.state.entry, {"modelOverride": model})[0])
     lane.state.leaves, lane.state.leaves_asked = before if cause != "first" else "", cause == "asked"
     lane.audit("session_reset", who, {"reason": cause, "before": before, "session_key": lane.state.session_key})
 
@@ -136,6 +135,6 @@ def give_up_wishes(lane: Lane, record: CommandRecord, sentence: str) -> bool:
 
 
 def _tell_refused(lane: Lane, names: tuple[str, ...], why: str) -> None:
-    lane.state.entry = entries.refusing(lane.state.entry, names)
+    lane.state.change_entry(entries.refusing(lane.state.entry, names))
     lane.notice(Notice(code="OverrideNotHonoured", message=f"{', '.join(names)}: {why} Go on without it."))
     lane.audit("session_change", SYSTEM, {"fields": list(names), "refused": True})

@@ -156,7 +156,7 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
             unapproved_tools.asking_changed(lane, payload, policy)
         case p.AgentError():
             if payload.severity != "warning" and frame.metadata.get("expected") is not True:
-                lane.state.last_error = (payload.error_code, payload.message)
+                lane.state.note_error((payload.error_code, payload.message))
             elif payload.error_code == Code.CONTEXT_OVERFLOW:
                 compaction.overflowed(lane, frame)
         case p.Compacted():
@@ -164,9 +164,9 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
         case p.SessionError():
             _session_error(lane, frame, payload, policy)
         case p.TurnEnd():
-            lane.state.ended = EndedTurn(payload.stop_reason, _exit_code(frame.metadata.get("exit_code")),
-                                         frame.metadata.get("unanswered") is True,
-                                         frame.metadata.get("timed_out") is True)
+            lane.state.note_end(EndedTurn(payload.stop_reason, _exit_code(frame.metadata.get("exit_code")),
+                                          frame.metadata.get("unanswered") is True,
+                                          frame.metadata.get("timed_out") is True))
         case p.Usage():
             _used(lane, frame, payload)
         case p.StateChanged():
@@ -188,9 +188,9 @@ def _exit_code(told: object) -> int | None:
 def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: RuleSet) -> None:
     state = lane.state
     named = frame.metadata.get("agent_session")
-    state.agent_session = named if isinstance(named, str) and len(named) <= MAX_ID_CHARS else ""
+    state.name_conversation(named if isinstance(named, str) and len(named) <= MAX_ID_CHARS else "")
     if state.opening != "closing":
-        state.opening = "open"
+        state.mark_open()
     state.features = payload.features
     if state.start_commit is None:
         state.start_commit = payload.workspace_commit
@@ -210,10 +210,9 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     lane.state.turn_start_n = lane.state.n
     lane.state.turns = payload.turn_index + 1
     lane.fold.reset()
-    lane.state.ended = None
+    lane.state.begin_turn()
     unapproved_tools.begin_turn(lane)
     begin_turn(lane)
-    lane.state.held_answers = []
     record = lane.active
     if lane.state.controller and record is None:
         return  # Another gateway's turn.
@@ -336,7 +335,7 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Ru
         return
     if payload.fatal:
         if payload.error_code == Code.RUNNER_RESTARTED and answered is not None:  # Its prompt is sent again (C-8).
-            lane.state.last_error = (payload.error_code, payload.message)
+            lane.state.note_error((payload.error_code, payload.message))
         else:
             termination.begin(lane, payload.error_code, payload.message)
         return
@@ -398,8 +397,7 @@ def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
 
 def finish_turn(lane: Lane) -> None:
     """The turn and its usage are there: the command ends as C-8 says."""
-    ended, record = lane.state.ended, lane.active
-    lane.state.ended = None
+    ended, record = lane.state.take_end(), lane.active
     void_interactions(lane)
     if ended is None:
         return
@@ -435,7 +433,7 @@ def finish_turn(lane: Lane) -> None:
 
 def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     state = lane.state
-    state.opening = "closed"
+    state.mark_closed()
     take_box(state, None)
     compaction.dropped(lane)
     drop_files(lane)

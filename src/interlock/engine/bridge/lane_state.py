@@ -219,3 +219,148 @@ class LaneState(msgspec.Struct, kw_only=True):
     """The overrides that the last prompt carried."""
     context: ContextState = msgspec.field(default_factory=ContextState)
     """How large the conversation is, and what is done about it (section 5 of the sessions)."""
+
+    # --- the opening of its agent ---
+    def begin_opening(self) -> None:
+        """Note that the runner is asked to open the agent."""
+        self.opening = "opening"
+
+    def mark_open(self) -> None:
+        """Note that the agent is open."""
+        self.opening = "open"
+
+    def begin_closing(self) -> None:
+        """Note that the runner is asked to close the agent, or that its end is waited for."""
+        self.opening = "closing"
+
+    def mark_closed(self) -> None:
+        """Note that the agent is closed, or lost."""
+        self.opening = "closed"
+
+    def name_conversation(self, name: str) -> None:
+        """Note what the agent calls its own conversation."""
+        self.agent_session = name
+
+    def must_close_by(self, deadline_ms: int) -> None:
+        """Set until when the runner may take to close the agent."""
+        self.close_deadline_ms = deadline_ms
+
+    def end_closing(self) -> None:
+        """Forget why the agent was to be closed, and until when."""
+        self.fatal, self.close_deadline_ms = None, None
+
+    def note_fatal(self, error: tuple[str, str]) -> None:
+        """Note the error that ends the opening."""
+        self.fatal = error
+
+    # --- the command that occupies it ---
+    def occupy(self, command_id: str) -> None:
+        """Let a command occupy the session: what is known of the one before is forgotten."""
+        self.active, self.last_error, self.ended, self.silent_heartbeats = command_id, None, None, 0
+
+    def release(self) -> None:
+        """Let no command occupy the session."""
+        self.active = None
+
+    def note_let_through(self, rule: str) -> None:
+        """Note the rule that lets its agent run without asking; "" if people are asked."""
+        self.let_through = rule
+
+    def note_error(self, error: tuple[str, str]) -> None:
+        """Note the last error that the agent or its runner reported."""
+        self.last_error = error
+
+    def note_end(self, ended: EndedTurn) -> None:
+        """Note how the turn ended, until its usage is there."""
+        self.ended = ended
+
+    def take_end(self) -> EndedTurn | None:
+        """Return how the turn ended, once."""
+        ended, self.ended = self.ended, None
+        return ended
+
+    # --- pauses, and answers that wait for a budget ---
+    def note_pause(self, message_id: str, *, for_budget: bool = False) -> None:
+        """Note the `control.turn.pause` that was sent."""
+        self.pause_message_id = message_id
+        self.budget_pause = self.budget_pause or for_budget
+
+    def forget_pause(self) -> None:
+        """Note that the runner refused to pause."""
+        self.pause_message_id, self.budget_pause = "", False
+
+    def hold_answer(self, answer: InteractionResponse) -> None:
+        """Keep an answer until the budget is decided on."""
+        self.held_answers.append(answer)
+
+    def drop_held_answer(self, interaction_id: str) -> None:
+        """Forget the answer to a question that is void."""
+        self.held_answers = [one for one in self.held_answers if one.interaction_id != interaction_id]
+
+    def end_budget_pause(self) -> list[InteractionResponse]:
+        """End the wait for a budget; returns the answers that were kept."""
+        answers, self.held_answers, self.budget_pause = self.held_answers, [], False
+        return answers
+
+    def begin_turn(self) -> None:
+        """Forget what belongs to the turn before."""
+        self.ended, self.held_answers = None, []
+
+    def reset_turn_budget(self) -> None:
+        """Count a turn's tokens from nothing, without what people allowed the one before."""
+        self.turn_tokens, self.turn_raised = 0, {}
+
+    def count_tokens(self, total: int) -> None:
+        """Note the tokens of the turn so far."""
+        self.turn_tokens = total
+
+    def forget_grants(self) -> None:
+        """Forget what people allowed and what a later opening resumes: the stored state was changed by hand (H-5)."""
+        self.turn_raised, self.held_answers, self.agent_session = {}, [], ""
+
+    # --- the link ---
+    def note_link(self, *, attached: bool) -> bool:
+        """Note whether the runner is attached; returns what was known before."""
+        before, self.attached = self.attached, attached
+        return before
+
+    def place_noop(self, seq: int) -> None:
+        """Note that a no-op took the place of the prompt with this number (D-7)."""
+        self.noop_seq, self.noop_chosen = seq, False
+
+    def choose_noop(self) -> None:
+        """Note that the runner gets the no-op, and not the prompt."""
+        self.noop_chosen = True
+
+    def forget_noop(self) -> None:
+        """Note that no no-op is under way any more."""
+        self.noop_seq = None
+
+    def number_controls_after(self, seq: int) -> None:
+        """Number control frames on from the larger of the two, since the runner has seen those up to `seq`."""
+        self.control_seq = max(self.control_seq, seq)
+
+    def skip_to(self, seq: int) -> None:
+        """Expect no frame up to `seq` any more."""
+        self.last_seq = max(self.last_seq, seq)
+
+    def lose_up_to(self, seq: int) -> None:
+        """Note that frames up to `seq` may have been lost."""
+        self.lost_above = seq
+
+    def reach(self, seq: int) -> None:
+        """Note the last frame that arrived."""
+        self.last_seq = seq
+
+    def count_heartbeat(self, *, silent: bool) -> int:
+        """Count a heartbeat that does not vouch for the agent, or begin again; returns how many there were in a row."""
+        self.silent_heartbeats = self.silent_heartbeats + 1 if silent else 0
+        return self.silent_heartbeats
+
+    def change_entry(self, entry: SessionFields) -> None:
+        """Replace what the key carries from one session to the next."""
+        self.entry = entry
+
+    def patch_entry(self, **changes: Any) -> None:
+        """Change fields of what the key carries from one session to the next."""
+        self.entry = msgspec.structs.replace(self.entry, **changes)

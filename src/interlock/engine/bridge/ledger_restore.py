@@ -54,10 +54,10 @@ def reconcile(lane: Lane, session: HelloSession) -> Setback | None:
         return None
     if frames:
         report_loss(lane, frames, LOST)
-        state.last_seq = session.acked_seq
-        state.lost_above = max(state.lost_above, session.acked_seq)
+        state.skip_to(session.acked_seq)
+        state.lose_up_to(max(state.lost_above, session.acked_seq))
     # Numbers that the runner has seen are not used again: it would take a new frame for an old one (D-7).
-    state.control_seq += controls
+    state.number_controls_after(session.control_seq)
     if _still_runs(lane, session):
         if frames and session.state != "waiting_approval":
             _void_answered(lane)
@@ -101,11 +101,11 @@ def _give_up_agent(lane: Lane, *, is_open: bool) -> list[str]:
     Returns the command that ended with it."""
     state = lane.state
     active = state.active if lane.active is not None else None
-    state.fatal = (CODE, ENDED)
+    state.note_fatal((CODE, ENDED))
     lose_agent(lane, ENDED)
     orphans.lose(lane, "")  # A turn that the ledger does not know of ends with the agent.
     if is_open:
-        state.opening = "open"
+        state.mark_open()
         close_agent(lane, SYSTEM, "the gateway's ledger is an older copy")
-        state.close_deadline_ms = lane.now + CANCEL_FORCE_MS
+        state.must_close_by(lane.now + CANCEL_FORCE_MS)
     return [active] if active is not None else []

@@ -26,14 +26,14 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     if offer is not None and state.opening == "closed":
         take_offer(lane, offer)
     # A gateway whose ledger is behind its runner numbers on from the larger of the two, as a runner does (D-6).
-    state.control_seq = max(state.control_seq, control_seq)
+    state.number_controls_after(control_seq)
     _confirm_noop(lane, control_seq)
     confirm(lane, control_seq)
     if state.detached_since_ms is not None:
         lane.notice(Notice(code="Reattached", message="the runner is back", since=iso(state.detached_since_ms)))
     state.detached_since_ms = None
-    state.attached = True
-    state.silent_heartbeats = 0
+    state.note_link(attached=True)
+    state.count_heartbeat(silent=False)
     record = lane.active
     if record is not None and record.detach_deadline_ms is not None:
         lane.keep(msgspec.structs.replace(record, detach_deadline_ms=None))
@@ -63,10 +63,10 @@ def _confirm_noop(lane: Lane, control_seq: int) -> None:
     if state.noop_seq is None:
         return
     if control_seq < state.noop_seq:
-        state.noop_chosen = True
+        state.choose_noop()
         lane.out.writes.append(lane.snapshot())  # The choice is durable before the no-op is sent.
     elif not state.noop_chosen:
-        state.noop_seq = None
+        state.forget_noop()
 
 
 def detach(lane: Lane) -> None:
@@ -74,7 +74,7 @@ def detach(lane: Lane) -> None:
     state = lane.state
     if not state.attached:
         return
-    state.attached = False
+    state.note_link(attached=False)
     if lane.active is not None:
         state.detached_since_ms = lane.now
         lane.notice(Notice(code="Detached", message="the link to the runner is down; what still runs there works on",
@@ -93,7 +93,7 @@ def confirm(lane: Lane, seq: int) -> None:
         del lane.unconfirmed[stored]
     record = lane.active
     if state.noop_seq is not None and state.noop_chosen and seq >= state.noop_seq:
-        state.noop_seq = None
+        state.forget_noop()
         if record is not None and record.command.state == "canceling" and record.command.started_at is None:
             end_canceled(lane, record)
 
@@ -106,17 +106,17 @@ def vouch(lane: Lane, *, vouched: bool, turn_id: str | None = None) -> None:
     record = lane.active
     started = record is not None and record.command.started_at is not None
     if vouched or record is None or not started or state.machine.phase != "turn":
-        state.silent_heartbeats = 0
+        state.count_heartbeat(silent=False)
         return
-    state.silent_heartbeats += 1
-    if state.silent_heartbeats >= SILENT_HEARTBEATS:
+    if state.count_heartbeat(silent=True) >= SILENT_HEARTBEATS:
         lose_agent(lane, "the runner no longer has this agent")
 
 
 def lose_agent(lane: Lane, sentence: str) -> None:
     """End what the agent left open: it is gone, and nothing more will be reported of it (C-7, P-6, T-3)."""
     state, record = lane.state, lane.active
-    state.opening, state.ended = "closed", None
+    state.mark_closed()
+    state.take_end()
     lane.out.writes.append(lane.snapshot())  # Also if nothing else is to be written.
     compaction.dropped(lane)
     turn = state.machine.turn if state.machine.phase == "turn" else None
@@ -128,18 +128,18 @@ def lose_agent(lane: Lane, sentence: str) -> None:
     if record is not None:
         lane.audit("lease_lost", SYSTEM, {"runner": state.runner_id}, command_id=record.command.id)
         fail(lane, record, *(state.fatal or ("AgentLost", sentence)))
-    state.fatal, state.close_deadline_ms = None, None
+    state.end_closing()
 
 
 def close_for_gap(lane: Lane, missing: tuple[int, int]) -> None:
     """The same gap came twice: the session is ended from this side (E-3, T-5), and its command fails."""
     sentence = "frames of this session are missing for good"
     report_loss(lane, missing[1] - missing[0] + 1)
-    lane.state.lost_above = missing[1]
-    lane.state.last_seq = max(lane.state.last_seq, missing[1])
+    lane.state.lose_up_to(missing[1])
+    lane.state.skip_to(missing[1])
     lane.control("session.error", SessionError(error_code=Code.INTERNAL, fatal=True, message=sentence))
     if lane.state.opening in ("opening", "open"):
-        lane.state.opening = "closing"
+        lane.state.begin_closing()
     record = lane.active
     if record is not None:
         fail(lane, record, Code.INTERNAL, sentence)

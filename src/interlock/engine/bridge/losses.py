@@ -32,7 +32,7 @@ def report_truncation(
     count = status.lost_frame_count or sum(last - first + 1 for first, last in ranges)
     if not status.truncated and not ranges:
         return
-    state.lost_above = max([state.lost_above, state.last_seq + 1, *(last for _, last in ranges)])
+    state.lose_up_to(max([state.lost_above, state.last_seq + 1, *(last for _, last in ranges)]))
     synced = synced or ("" if profile else f"seq {state.last_seq}")
     known = synced == state.lost_synced
     repeated = known and count == state.lost_count
@@ -55,4 +55,4 @@ def reach(lane: Lane, seq: int) -> None:
     state = lane.state
     if state.lost_ahead and seq > state.last_seq + 1:
         state.lost_ahead = max(state.lost_ahead - (seq - state.last_seq - 1), 0)
-    state.last_seq = seq
+    state.reach(seq)

@@ -51,8 +51,7 @@ def start(lane: Lane) -> None:
     kept = lane.keep(CommandRecord(
         command=command, session_id=lane.state.session_id, created_ms=lane.now, origin="flush", needs_asking=True,
         queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms))
-    lane.state.entry = msgspec.structs.replace(entry, memory_flush_at=lane.wall,
-                                               memory_flush_compaction_count=entry.compaction_count)
+    lane.state.patch_entry(memory_flush_at=lane.wall, memory_flush_compaction_count=entry.compaction_count)
     lane.record_state(kept, None, SYSTEM, {"rule": "memory flush", "digest": digest, "target_sha256": target(kept),
                                         "needs_asking": True},
                     {"reason": REASON})

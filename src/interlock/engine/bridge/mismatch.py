@@ -99,7 +99,7 @@ def _void(lane: Lane, record: ApprovalRecord, sentence: str) -> None:
     turn = lane.state.machine.turn
     if approval.interaction_id is None:
         return
-    lane.state.held_answers = [one for one in lane.state.held_answers if one.interaction_id != approval.interaction_id]
+    lane.state.drop_held_answer(approval.interaction_id)
     if turn is not None and approval.interaction_id in turn.interactions:
         lane.control("control.interaction.response", p.InteractionResponse(
             interaction_id=approval.interaction_id, decision="deny", by=SYSTEM["id"], message=sentence))

@@ -74,7 +74,7 @@ def follow(lane: Lane, frame: Frame) -> bool:
     elif frame.type in ("session.turn.start", "session.usage"):
         machine.leave_turn("idle")
     if machine.phase != "closed" and lane.state.opening == "closed":
-        lane.state.opening = "open"
+        lane.state.mark_open()
     try:
         machine.apply(frame)
     except Refusal:

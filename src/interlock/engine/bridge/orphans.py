@@ -89,6 +89,6 @@ def tick(lane: Lane) -> None:
         return
     lane.state.orphan = None
     if lane.state.opening == "closed":
-        lane.state.opening = "open"  # Its agent runs, whatever was believed of it.
+        lane.state.mark_open()  # Its agent runs, whatever was believed of it.
     close_agent(lane, SYSTEM, "the cancel was not obeyed")
-    lane.state.close_deadline_ms = lane.now + CANCEL_FORCE_MS
+    lane.state.must_close_by(lane.now + CANCEL_FORCE_MS)

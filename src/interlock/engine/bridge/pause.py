@@ -31,7 +31,7 @@ def submit_pause(lane: Lane, principal: Principal, body: CommandBody) -> Command
     await_agent(lane, target.command.id, order.command.id)
     lane.move(target, "pausing", who_is(principal))
     frame = lane.control("control.turn.pause", p.TurnPause(reason=body.reason and body.reason[:MAX_REASON_CHARS]))
-    lane.state.pause_message_id = frame.message_id
+    lane.state.note_pause(frame.message_id)
     return as_decided(lane, order.command.id)
 
 
@@ -86,7 +86,7 @@ def pause_refused(lane: Lane, answered: object, code: str, sentence: str) -> boo
     record = lane.active
     if not answered or answered != lane.state.pause_message_id:
         return False
-    lane.state.pause_message_id, lane.state.budget_pause = "", False
+    lane.state.forget_pause()
     if record is not None and record.command.state == "pausing":
         known = {"UNSUPPORTED_CAPABILITY": "UnsupportedCapability", "UNKNOWN_TURN": "Conflict"}
         end_holds(lane, record.command.id, (known.get(code, code), sentence))

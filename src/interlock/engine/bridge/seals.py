@@ -207,8 +207,7 @@ def refuse(lane: Lane, broken: SealMismatch) -> None:
         lane.out.writes.append(DropControls(state.session_id, state.control_acked))
     if broken.state:
         held.distrust(state)
-        state.turn_raised, state.held_answers = {}, []
-        state.agent_session = ""
+        state.forget_grants()
     if not (broken.changed or broken.state):
         return
     for record in list(lane.commands.values()):

@@ -77,7 +77,7 @@ def submit_execute(
     # A landing asks the agent nothing: what people decide on is its own question (H-17).
     asks = (verdict.effect == "ask" and not payload.land) or required > 0
     if not payload.land:
-        lane.state.let_through = "" if asks or lane.state.permission == "asks" else verdict.rule
+        lane.state.note_let_through("" if asks or lane.state.permission == "asks" else verdict.rule)
     needs_asking = by_asking and not asks and not payload.land
     needs_box = expected_box(lane.state) if asks or (by_box and not payload.land) else None
     command = Command(

@@ -13,12 +13,13 @@ def begin(lane: Lane, code: str, message: str) -> None:
     """Have the runner end the session. A command whose turn is open fails with this error at the turn's end, so that
     its result holds all of the answer; another one fails now."""
     state = lane.state
-    state.last_error = state.fatal = (code, message)
+    state.note_error((code, message))
+    state.note_fatal((code, message))
     if state.controller:
         return
     close_agent(lane, SYSTEM, f"{code}: {message}")
     if state.opening != "closed":
-        state.close_deadline_ms = lane.now + CANCEL_FORCE_MS
+        state.must_close_by(lane.now + CANCEL_FORCE_MS)
     if state.machine.phase not in ("turn", "usage"):
         fail_fatally(lane)
     if state.opening == "closed":
@@ -43,7 +44,7 @@ def _end(lane: Lane, record: CommandRecord, error: tuple[str, str]) -> None:
 
 def over(lane: Lane) -> None:
     """The session is closed."""
-    lane.state.fatal, lane.state.close_deadline_ms = None, None
+    lane.state.end_closing()
 
 
 def tick(lane: Lane) -> None:
@@ -52,6 +53,6 @@ def tick(lane: Lane) -> None:
     if state.close_deadline_ms is None or state.close_deadline_ms > lane.now:
         return
     if not state.attached:
-        state.close_deadline_ms = lane.now + CANCEL_FORCE_MS
+        state.must_close_by(lane.now + CANCEL_FORCE_MS)
         return
     lose_agent(lane, "the session was not closed in time")
