@@ -94,7 +94,7 @@ def test_a_secret_that_the_gateway_would_refuse_is_a_mistake_of_the_config(
 def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["config", "check", "a.toml"]) == 2
     assert capsys.readouterr().err == (
-        "error[Usage]: More was given than is taken: a.toml. See: interlock config check --help\n")
+        "error[Usage]: `interlock config check` takes no argument 'a.toml'. See: interlock config check --help\n")
 
 
 @pytest.mark.req("G-7")

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_reply import decoded, refusal
+from interlock.cli.gateway_reply import LISTED, decoded, refusal
 from interlock.cli.verb_error import Trouble
+from interlock.cli.verbs import below, names
 from interlock.protocol.answers import Health
 
 pytestmark = pytest.mark.req("F-1", "G-7")
@@ -28,6 +29,25 @@ def refused(status: int = 404, retry_after: str | None = None, **body: Any) -> T
 ])
 def test_a_problem_is_one_line(body: dict[str, Any], line: str) -> None:
     assert refused(**body).line() == line
+
+
+@pytest.mark.req("Y-10")
+@pytest.mark.parametrize(("hint", "remedy"), [
+    ("List them with `GET /v1/webhooks`.", "List them with `interlock webhooks`."),
+    ("`GET /v1/status` lists the drains in force.", "`interlock status` lists the drains in force."),
+    ("List them with `GET /v1/sessions/{id}/tree`.", "List them with `interlock sessions tree`."),
+    ("Ask for another: `POST /v1/stream-tickets`.", "Ask for another: `POST /v1/stream-tickets`."),
+    ("Look at `GET /v1/nowhere`.", "Look at `GET /v1/nowhere`."), ("Do `this`.", "Do `this`."),
+])
+def test_a_hint_names_the_verb_in_place_of_an_operation(hint: str, remedy: str) -> None:
+    assert refused(hint=hint).remedy == remedy
+
+
+def test_each_verb_of_a_hint_exists() -> None:
+    for verb in LISTED.values():
+        first, _, second = verb.partition(" ")
+        assert first in names()
+        assert not second or second in below(first), verb
 
 
 def test_a_wait_is_the_remedy_where_there_is_no_other() -> None:

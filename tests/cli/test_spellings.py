@@ -29,6 +29,8 @@ def test_help_names_a_verbs_options(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("typed", "sentence"), [
     ("bogus", "There is no verb 'bogus'. See: interlock --help"),
+    ("audit bogus", "`interlock audit` has no verb 'bogus'. See: interlock audit --help"),
+    ("runner bogus", "`interlock runner` has no verb 'bogus'. See: interlock runner --help"),
     ("sesions", "There is no verb 'sesions'. Did you mean `interlock sessions`? See: interlock --help"),
     ("rnu shell", "There is no verb 'rnu'. Did you mean `interlock run`? See: interlock --help"),
     ("--bogus", "There is no option --bogus. See: interlock --help"),

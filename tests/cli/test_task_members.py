@@ -50,6 +50,8 @@ def test_the_list_says_what_a_task_is_about_and_calls_it_a_task(
     heading, row = capsys.readouterr().out.splitlines()
     assert heading.split() == ["TASK", "STATE", "AGENT", "PROMPT", "SESSION", "BY", "CREATED", "TOOK", "ERROR"]
     assert re.search(r"timed out +claude +and the rest +fix it +ann ", row)
+    assert tasks(where=gateway(monkeypatch, tmp_path, {**EXECUTE, "title": "fix it"})) == 0
+    assert capsys.readouterr().out.count("fix it") == 1, "a session that is called by this very prompt is not named"
     cancel = {**EXECUTE, "id": "cmd_02", "type": "cancel"}
     assert tasks(all_=True, where=gateway(monkeypatch, tmp_path, EXECUTE, cancel)) == 0
     assert "TYPE" in capsys.readouterr().out

@@ -134,11 +134,12 @@ def _usage_of(error: Exception, words: list[str]) -> Trouble:
     sentence = " ".join(str(error).split())
     if isinstance(error, UnusedCliTokensError):
         more = " ".join(error.unused_tokens or [])
-        sentence = f"More was given than is taken: {more}."
+        sentence = f"`interlock {verb}` takes no argument {one_line(more)!r}."
         if below(verb) and words[1:] and not words[1].startswith("-"):
-            sentence = f"`interlock {verb}` has no verb {one_line(words[1])!r}, and no more is taken behind it: {more}."
+            sentence = f"`interlock {verb}` has no verb {one_line(words[1])!r}."
     if isinstance(error, UnknownCommandError):
-        sentence = _unknown_verb((error.unused_tokens or [""])[0])
+        word = (error.unused_tokens or [""])[0]
+        sentence = f"`interlock {verb}` has no verb {one_line(word)!r}." if verb else _unknown_verb(word)
     if isinstance(error, MissingArgumentError) and error.keyword is None and verb:
         wanted = error.argument.name if error.argument is not None else "an argument"
         sentence = f"`interlock {verb}` needs {wanted}."

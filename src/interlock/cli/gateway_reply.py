@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,6 +12,16 @@ from interlock.cli.verb_error import Trouble
 from interlock.sdk.problems import seconds
 
 T = TypeVar("T")
+
+
+_LIST = re.compile(r"`GET /v1/([\w{}/-]+)`")
+LISTED = {
+    "approvals": "approvals", "audit": "audit list", "browser-sessions": "console sessions", "commands": "tasks",
+    "keys": "keys", "policy/rules": "policy rules", "runners": "runners", "sessions": "sessions",
+    "sessions/{id}/changes": "changes", "sessions/{id}/tree": "sessions tree", "signing-keys": "signing-keys",
+    "status": "status", "webhooks": "webhooks", "webhooks/deliveries": "webhooks dead",
+}
+"""The verb that shows what `GET` of a path below /v1 answers with."""
 
 
 class _Problem(msgspec.Struct):
@@ -37,7 +48,12 @@ def refusal(status: int, body: bytes, path: str, retry_after: str | None = None)
     hint = problem.hint or (f"Send it again in {wait_s:.0f} s." if wait_s is not None else problem.hint)
     places = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in problem.errors)
     return Trouble(problem.code, f"{sentence} ({places})" if places and places not in sentence else sentence,
-                   hint, retry_after_s=wait_s)
+                   in_verbs(hint), retry_after_s=wait_s)
+
+
+def in_verbs(hint: str) -> str:
+    """Name the verb that lists the same in place of the API's path in a gateway's hint (Y-10)."""
+    return _LIST.sub(lambda found: f"`interlock {LISTED[found[1]]}`" if found[1] in LISTED else found[0], hint)
 
 
 def decoded(raw: bytes, kind: type[T], path: str) -> T:

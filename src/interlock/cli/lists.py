@@ -150,12 +150,18 @@ async def _tasks(link: GatewayLink, id_: str | None, asked: dict[str, str], limi
     found.sort(key=lambda one: one.state != "pending_approval")
     header = ("TASK", "STATE", "TYPE", "AGENT", "PROMPT", "SESSION", "BY", "CREATED", "TOOK", "ERROR")
     rows = [[one.id, _state(one.state), one.type, one.target.agent_id or "", one.title or "",
-             titles.get(one.target.session_id or "") or "", one.actor.id, ago(one.created_at),
+             _other_than(one.title, titles.get(one.target.session_id or "")), one.actor.id, ago(one.created_at),
              between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found]
     if all(one.type == "execute" for one in found):
         header, rows = header[:2] + header[3:], [row[:2] + row[3:] for row in rows]
-    print_table(rows, header, TASKS)
+    print_table(rows, header, TASKS if any(one.error for one in found) else TASKS._replace(
+        extra=(*TASKS.extra, "ERROR")))
     return ExitStatus.DONE
+
+
+def _other_than(prompt: str | None, title: str | None) -> str:
+    """Return a session's title; empty if it is the prompt beside it."""
+    return title if title is not None and title != prompt else ""
 
 
 async def _voted_bytes(link: GatewayLink, id_: str) -> int:

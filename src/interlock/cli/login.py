@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
+import re
 import sys
 import time
 import webbrowser
@@ -39,6 +40,8 @@ from interlock.sdk.place import LOOPBACK
 ISSUERS = LIST_LOGIN_ISSUERS.at()
 SESSIONS = LIST_BROWSER_SESSIONS.at()
 ANSWER_TIMEOUT_S = 30.0
+_NUMBER = re.compile(r"^\[Errno -?\d+\] ")
+"""What Python puts before the words of a system's error."""
 MAX_KEY_CHARS = 4_096
 """A key that is piped in is no longer."""
 CONSOLE_LINK = "/console/#"
@@ -174,7 +177,8 @@ class _Gateway:
                                verify=self.tls if self.tls is not None else True) as http:
                 answer = http.request(method, self.url + path, json=body, headers=headers)
         except httpx2.TransportError as error:
-            raise Trouble("Unreachable", f"The gateway at {self.url} does not answer: {error or type(error).__name__}.",
+            why = _NUMBER.sub("", str(error)) or type(error).__name__
+            raise Trouble("Unreachable", f"The gateway at {self.url} does not answer: {why}.",
                           trust.remedy(str(error)) or "Check the URL.") from None
         if answer.status_code >= 400:
             raise refusal(answer.status_code, answer.content, path, answer.headers.get("Retry-After"))

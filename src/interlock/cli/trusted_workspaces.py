@@ -20,6 +20,7 @@ from interlock.cli.verb_error import Trouble
 from interlock.protocol.api.policy import REVOKE_REMEMBERED_RULE
 from interlock.protocol.resources import RememberedRule
 
+TRUSTED = RULE._replace(noun="trusted workspace", verb="trust")
 COLUMNS = Layout(text=("DIRECTORY",), extra=("SHA256", "SAID", "BY"), drop=("RUNNER", "AGENT"), shorten=cut_middle)
 DIGEST_CHARS = 16
 DOOR = "workspace"
@@ -65,7 +66,7 @@ async def forgotten(what: str, where: Where, *, json: bool) -> int:
         chosen = [one for one in found if one.rule.get(DOOR) == what.rstrip("/")]
         if what.startswith("/") and not chosen:
             raise Trouble("NotFound", f"No yes holds for the directory {what}.", "See: interlock trust")
-        chosen = chosen or [short_ids.pick(what, found, RULE, lambda one: one.id, lambda one: one.created_at)]
+        chosen = chosen or [short_ids.pick(what, found, TRUSTED, lambda one: one.id, lambda one: one.created_at)]
         raws = [await link.send(REVOKE_REMEMBERED_RULE.at(one.id), {}) for one in chosen]
     for one, raw in zip(chosen, raws, strict=True):
         if json:
