@@ -19,9 +19,10 @@ from cli.test_up import PATIENCE_S, read_until
 
 
 class Place:
-    """One machine: a state directory, a workspace, and the verbs typed there."""
+    """One machine: a state directory, a workspace, and the verbs typed there: forked by `swift`, else each in an
+    interpreter of its own."""
 
-    def __init__(self, base: Path, swift: Swift) -> None:
+    def __init__(self, base: Path, swift: Swift | None = None) -> None:
         self._swift = swift
         self.state, self.workspace = base / "state", base / "work"
         self.workspace.mkdir(parents=True)
@@ -34,7 +35,10 @@ class Place:
                                 stderr=subprocess.PIPE)
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        ran = self._swift.run(list(words), self.workspace, environment=self._environment)
+        ran = self._swift.run(list(words), self.workspace, environment=self._environment) if self._swift is not None \
+            else subprocess.run([sys.executable, "-m", "interlock", *words], cwd=self.workspace, env=self._environment,
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                                timeout=PATIENCE_S)
         sys.stderr.write(f"$ interlock {' '.join(words)} -> {ran.returncode}\n{ran.stderr}\n")
         return ran
 
