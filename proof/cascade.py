@@ -35,7 +35,7 @@ from proof.asking import http, insist, until_state
 from proof.crew import TERMINAL
 from proof.ending import GONE, LONGEST_S, Ending, wait_for_ends
 from proof.gateways import GATEWAYS
-from proof.host_processor import HostProcessor
+from proof.host_processor import HostProcessor, Scheduled
 from proof.house import NotReady
 from proof.inner_agent import DONE, RELEASED
 from proof.inner_part import CONFIG as INNER
@@ -157,6 +157,8 @@ class Trial:
         self.troubles: Counter[str] = Counter()
         self.unanswered = self._died = 0
         self.taken_s: list[float] = []
+        self.spent = Scheduled(0.0, 0.0)
+        """Of the gateway that waited longest for a core during the last takeover."""
 
     def begin(self) -> None:
         """Open every session, with `inner` with a turn that stays under way."""
@@ -200,7 +202,10 @@ class Trial:
         if died > self._died:
             print(f"  ! with {trouble}: {died - self._died} living gateways were taken for dead", flush=True)
         self._died = died
-        taken = f", all taken over after {self.taken_s[-1]:.1f} s" if self.taken_s else ""
+        taken, spent = "", self.spent
+        if self.taken_s:
+            taken = (f", all taken over after {self.taken_s[-1]:.1f} s (a gateway ran {spent.ran_s:.1f} s of it and "
+                     f"waited {spent.waited_s:.1f} s for a core)")
         print(f"    kill {self.troubles.total()}, {trouble}: served again after {self.served_s[-1]:.1f} s{taken} "
               f"({time.monotonic() - begin:.0f} s in all, load {os.getloadavg()[0]:.0f})", flush=True)
 
@@ -213,10 +218,15 @@ class Trial:
         live. (Runners that come back have only those read that the dead gateway owes them something of.)"""
         if not self._inner:
             return
-        living = [self._house.gateways.url(one) for one in range(GATEWAYS) if one != number]
+        others = [one for one in range(GATEWAYS) if one != number]
+        living = [self._house.gateways.url(one) for one in others]
+        before = [Scheduled.of(self._house.gateways.running(one).pid) for one in others]
         asyncio.run(_until_taken(clustered.store_of(self._house.gateways.home(number)), dead, living,
                                  self._house.headers, self._sessions if all_read else 0))
         self.taken_s.append(time.monotonic() - began)
+        spent = [Scheduled.of(self._house.gateways.running(one).pid).since(had)
+                 for one, had in zip(others, before, strict=True)]
+        self.spent = max(spent, key=lambda one: one.waited_s)
 
     def _have_runners_die(self) -> None:
         runners = range(len(self._house.runner_ids))

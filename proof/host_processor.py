@@ -10,10 +10,29 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 GROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
 """Of the first and of the second version of control groups."""
 EMPTY_TIMEOUT_S = 10.0
+
+
+class Scheduled(NamedTuple):
+    """What a process's first thread has had of the processor, in seconds; a gateway's event loop runs in it."""
+
+    ran_s: float
+    waited_s: float
+    """It had something to do, and no core was free."""
+
+    @classmethod
+    def of(cls, pid: int) -> Scheduled:
+        """Read it. Raises OSError for a process that is gone, or on another system than Linux."""
+        ran, waited, *_ = Path(f"/proc/{pid}/schedstat").read_text().split()
+        return cls(int(ran) / 1e9, int(waited) / 1e9)
+
+    def since(self, before: Scheduled) -> Scheduled:
+        """Return what was had after `before` was read."""
+        return Scheduled(self.ran_s - before.ran_s, self.waited_s - before.waited_s)
 
 
 class HostProcessor:
