@@ -120,7 +120,7 @@ class Gateway:
 
     async def meet(self) -> None:
         """Have the runner's link there."""
-        record = await self.ledger.runner("local")
+        record = await self.ledger.runner("local", OWNER.tenant_id)
         assert record is not None
         offers = [p.AgentOffer(agent_id=name, adapter="acp", adapter_type="process", permission="asks",
                                context_owner="agent") for name in AGENTS]

@@ -26,7 +26,7 @@ def hashed(token: str) -> str:
 
 
 async def revoke(house: House) -> None:
-    record = await house.ledger.runner("local")
+    record = await house.ledger.runner("local", house.record.tenant_id)
     assert record is not None
     await house.ledger.commit(WriteBatch([Put(msgspec.structs.replace(record, revoked=True))]))
 
@@ -200,17 +200,17 @@ async def test_a_row_that_is_edited_ends_the_link_when_tokens_are_compared(house
 
 @pytest.mark.req("L-6")
 async def test_coming_and_going_is_noted_in_the_ledger(house: House) -> None:
-    before = await house.ledger.runner("local")
+    before = await house.ledger.runner("local", house.record.tenant_id)
     assert before is not None
     house.clock.advance(1_000)
     async with house.attached() as runner:
         await house.execute()
         await runner.frame("control.session.open")
-        seen = await house.ledger.runner("local")
+        seen = await house.ledger.runner("local", house.record.tenant_id)
         assert seen is not None
         assert seen.last_seen_ms == house.clock.at_ms
         house.clock.advance(500)
-    seen = await house.ledger.runner("local")
+    seen = await house.ledger.runner("local", house.record.tenant_id)
     assert seen == msgspec.structs.replace(before, last_seen_ms=house.clock.at_ms)
 
 

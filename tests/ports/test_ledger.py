@@ -256,7 +256,7 @@ async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
     assert await ledger.command("c1") is None
     assert await ledger.approval("a1") is None
     assert await ledger.idempotency("k2") is None
-    assert await ledger.runner("r1") is None
+    assert await ledger.runner("r1", "t1") is None
     assert await ledger.key("h1") is None
     assert len(await ledger.controls("S1", 0)) == 1
     assert [line.entry_id for line in await ledger.transcript_pending()] == ["e1", "e2"]
@@ -627,12 +627,13 @@ async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
     await put(ledger, Put(runner("r2", "h2")), Put(runner("r1", "h1")),
               Put(runner("r3", "h3", tenant_id="t2")))
     await put(ledger, Put(runner("r2", "h2b", revoked=True)))
-    assert await ledger.runner("r2") == runner("r2", "h2b", revoked=True) == await ledger.runner_by_token("h2b")
+    assert await ledger.runner("r2", "t1") == runner("r2", "h2b", revoked=True) == await ledger.runner_by_token("h2b")
     assert await ledger.runner_by_token("h2") is None
     assert [record.runner_id for record in await ledger.runners("t1")] == ["r2", "r1"]
-    named = await ledger.runners_named(["r3", "nobody", "r2"])
+    named = await ledger.runners_named(["r3", "nobody", "r2"], ["t1", "t2"])
     assert sorted(record.token_sha256 for record in named) == ["h2b", "h3"]
-    assert await ledger.runners_named([]) == []
+    assert [one.runner_id for one in await ledger.runners_named(["r3", "r2"], ["t1"])] == ["r2"]
+    assert await ledger.runners_named([], ["t1"]) == []
     with pytest.raises(NameTaken):
         await put(ledger, Put(runner("r9", "h1")))
 
@@ -641,9 +642,9 @@ async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
 async def test_that_a_runner_was_seen_changes_nothing_else_of_it(ledger: Ledger) -> None:
     await put(ledger, Put(runner("r1", "h1")), Put(runner("r1", "h2", revoked=True)))
     await put(ledger, Note(RUNNERS, "t1", "r1", 77), Note(RUNNERS, "t1", "nobody", 78))
-    assert await ledger.runner("r1") == runner("r1", "h2", revoked=True, last_seen_ms=77)
+    assert await ledger.runner("r1", "t1") == runner("r1", "h2", revoked=True, last_seen_ms=77)
     assert await ledger.runners("t1") == [runner("r1", "h2", revoked=True, last_seen_ms=77)]
-    assert await ledger.runner("nobody") is None
+    assert await ledger.runner("nobody", "t1") is None
 
 
 def browser_login(login_id: str = "brs_1", expires_ms: int = 20, tenant_id: str = "t1", **changes: Any
@@ -745,7 +746,7 @@ async def test_a_row_is_never_put_in_place_of_another_tenants(ledger: Ledger) ->
     for record in (runner("r1", "h9", tenant_id="t2"), key("k1", "h9", tenant_id="t2")):
         with pytest.raises(NameTaken, match=r"Another tenant has a row of this name\."):
             await put(ledger, Put(record))
-    assert await ledger.runner("r1") == runner("r1", "h1")
+    assert await ledger.runner("r1", "t1") == runner("r1", "h1")
     assert await ledger.key("h1") == key()
 
 
@@ -760,7 +761,7 @@ async def test_no_write_of_one_tenant_reaches_a_credential_of_another(ledger: Le
         with pytest.raises(Spent):
             await put(ledger, write)
     assert await ledger.key("h1") == key()
-    assert await ledger.runner("r1") == runner("r1", "h1")
+    assert await ledger.runner("r1", "t1") == runner("r1", "h1")
     assert await ledger.pairing("c1") == pairing()
     assert await ledger.browser_login("brs_1") == browser_login()
 

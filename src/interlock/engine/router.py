@@ -175,7 +175,7 @@ class Router:
         holding = [runner_id for runner_id, present in able.items()
                    if target.workspace is not None and holds(present.hello.roots, target.workspace)]
         paired = [(record.created_ms, record.runner_id)
-                  for record in await self._ledger.runners_named(holding or list(able), principal.tenant_id)]
+                  for record in await self._ledger.runners_named(holding or list(able), [principal.tenant_id])]
         first = min(paired, default=None)
         if first is None or sum(at_ms == first[0] for at_ms, _ in paired) > 1:
             return target

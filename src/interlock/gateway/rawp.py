@@ -160,7 +160,9 @@ class RawpEndpoint:
         tokens = list(self._tokens.items())
         for start in range(0, len(tokens), TOKENS_AT_ONCE):
             let_in = tokens[start:start + TOKENS_AT_ONCE]
-            found = await self._engine.ledger.runners_named([runner_id for runner_id, _ in let_in])
+            links = [link for runner_id, _ in let_in if (link := self._links.get(runner_id)) is not None]
+            tenants = sorted({self._open[link] for link in links if link in self._open})
+            found = await self._engine.ledger.runners_named([runner_id for runner_id, _ in let_in], tenants)
             await asyncio.gather(*(self._engine.rows.look(tenant_id) for tenant_id in {one.tenant_id for one in found}))
             good = {record.runner_id: record.token_sha256 for record in found
                     if not record.revoked and await self._is_genuine(record)}
@@ -171,7 +173,7 @@ class RawpEndpoint:
 
     async def _is_genuine(self, record: RunnerRecord) -> bool:
         """Whether a runner's row is on record, by what `look` read a moment ago."""
-        again = partial(self._engine.ledger.runner, record.runner_id)
+        again = partial(self._engine.ledger.runner, record.runner_id, record.tenant_id)
         return await self._engine.rows.genuine(record.tenant_id, record, again, looked=True) is not None
 
     async def _authenticate(self, scope: Scope) -> RunnerRecord | None:

@@ -40,9 +40,9 @@ class AccessReads(Entities, Protocol):
     """Named reads of entities, each the same query on every store. With `tenant_id` a row of another tenant is not
     there, and is found missing by the same query (K-1)."""
 
-    async def runner(self, runner_id: str, tenant_id: str | None = None) -> RunnerRecord | None:
-        """Return a runner."""
-        return await self.one(RUNNERS, equal("runner_id", runner_id), *if_given("tenant_id", tenant_id))
+    async def runner(self, runner_id: str, tenant_id: str) -> RunnerRecord | None:
+        """Return a tenant's runner."""
+        return await self.one(RUNNERS, equal("runner_id", runner_id), equal("tenant_id", tenant_id))
 
     async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
         """Return the runner that has a token."""
@@ -52,9 +52,9 @@ class AccessReads(Entities, Protocol):
         """Return a tenant's runners, oldest first."""
         return await self.rows(RUNNERS, equal("tenant_id", tenant_id))
 
-    async def runners_named(self, runner_ids: Sequence[str], tenant_id: str | None = None) -> list[RunnerRecord]:
-        """Return those of these runners that are there, in no order."""
-        where = (*if_given("tenant_id", tenant_id), RowCondition("runner_id", "in", runner_ids))
+    async def runners_named(self, runner_ids: Sequence[str], tenant_ids: Sequence[str]) -> list[RunnerRecord]:
+        """Return those of these runners that are there and of these tenants, in no order."""
+        where = (RowCondition("tenant_id", "in", tenant_ids), RowCondition("runner_id", "in", runner_ids))
         return await self.select(RUNNERS, where, (), None)
 
     async def pairing(self, code_sha256: str) -> PairingRecord | None:

@@ -123,7 +123,7 @@ def test_a_table_that_the_page_does_not_name_is_refused() -> None:
 
 # --- statements ---
 BY_KEY = {
-    "entities.key_by_id(key_id)", "entities.runner(runner_id)", "entities.runners_named(runner_id)",
+    "entities.key_by_id(key_id)",
     "entities.signing_key(key_id)", "entries.HEADERS", "queries.APPROVAL",
     "queries.COMMAND", "queries.LANE_PARTS",
     "queries.SESSION", "queries.SESSIONS_NAMED", "queries.SESSION_CLOCKS",

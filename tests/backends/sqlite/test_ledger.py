@@ -176,7 +176,7 @@ async def test_a_runner_from_before_its_last_sight_had_a_column_is_read_as_it_wa
     ledger = await open_ledger(path, CLOCK)
     assert await ledger.runner_by_token("h") == old
     await ledger.commit(WriteBatch([Note(RUNNERS, "default", "local", 9)]))
-    assert await ledger.runner("local") == msgspec.structs.replace(old, last_seen_ms=9)
+    assert await ledger.runner("local", "default") == msgspec.structs.replace(old, last_seen_ms=9)
     await ledger.close()
 
 

@@ -11,6 +11,7 @@ from interlock.gateway.credentials import digest
 from interlock.gateway.pairings import CODE_LIFE_MS, CODES_OPEN, TRIES_SOURCE, TRIES_TOTAL, TRIES_WINDOW_MS, Tries
 from interlock.ports.entities import RUNNERS
 from interlock.ports.ledger import Note, Put, WriteBatch
+from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.records import RunnerRecord
 from small_gateway.desk import NOW
@@ -61,7 +62,7 @@ async def test_a_code_is_traded_once_for_a_token_of_which_only_the_hash_is_kept(
 async def test_the_name_of_the_code_goes_before_the_hosts_own(gateway: Gateway, of_code: str, of_host: str, kept: str
                                                               ) -> None:
     told = (await pair(gateway, await code_of(gateway, device_name=of_code), device_name=of_host)).json()
-    record = await gateway.desk.ledger.runner(told["runner_id"])
+    record = await gateway.desk.ledger.runner(told["runner_id"], OWNER_TENANT)
     assert record is not None
     assert record.device_name == kept
 

@@ -75,7 +75,7 @@ async def _with_devices(call: ApiRequest, approvals: list[Approval]) -> list[App
     """Name the hosts that the agents work on."""
     named = {one.runner_id for one in approvals if one.runner_id is not None}
     tenant_id = call.principal.tenant_id
-    runners = await call.front.desk.ledger.runners_named(sorted(named), tenant_id) if named else []
+    runners = await call.front.desk.ledger.runners_named(sorted(named), [tenant_id]) if named else []
     names = {one.runner_id: one.device_name for one in runners}
     return [msgspec.structs.replace(one, device_name=names.get(one.runner_id or "") or None) for one in approvals]
 
