@@ -24,7 +24,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from interlock.agents.builtin.choice import ModelChoice
 from interlock.agents.builtin.failures import RequestFailure, Unfinished, failure_of
-from interlock.agents.builtin.models import settings_of
+from interlock.agents.builtin.models import read_timeout_s, settings_of
 from interlock.agents.builtin.tools import BuiltinTool
 
 MAX_TRIES = 5
@@ -144,7 +144,8 @@ def _check_finished(response: ModelResponse) -> None:
 async def _pieces(stream: StreamedResponse, patience: ModelTimeouts) -> AsyncGenerator[tuple[bool, str], None]:
     """Yield (thinking?, text) as it arrives. Raises TimeoutError if the stream is idle for too long."""
     events = aiter(stream)
-    wait_s = max(patience.idle_s, patience.first_event_s)
+    # The library limits the wait for the first event, and its error says what was waited for: it must strike first.
+    wait_s = read_timeout_s(patience.first_event_s, patience.idle_s)
     while True:
         try:
             async with asyncio.timeout(wait_s):
