@@ -4,10 +4,9 @@ import type {components} from './api.generated';
 
 const RETRY_FIRST_MS = 500;
 const RETRY_MOST_MS = 10_000;
-/** Three of the gateway's heartbeats: a connection that brings no message for so long is lost, although nothing has closed
- * it, and so is one that does not open. */
-const SILENCE_MOST_MS = 45_000;
-const SILENCE_CHECK_MS = 5_000;
+/** The gateway sends a message at the least every 15 s. A connection that brings none from one check to the next is lost,
+ * although nothing has closed it, and so is one that does not open: it is noticed within two checks. */
+const SILENCE_CHECK_MS = 25_000;
 
 interface Subscription {
   path: string;
@@ -62,38 +61,36 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
   let stopped = false;
   let retry_ms = RETRY_FIRST_MS;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let attempt = 0;
-  let received_ms = performance.now();
+  let isSilent = false;
   const leave = subscribe('/v1/events', '', changed);
   const check = setInterval(() => {
-    if (timer === undefined && performance.now() - received_ms > SILENCE_MOST_MS) again();
+    if (isSilent && timer === undefined) again();
+    isSilent = true;
   }, SILENCE_CHECK_MS);
 
   async function open(): Promise<void> {
     if (stopped) return;
-    const mine = attempt += 1;
-    received_ms = performance.now();
+    isSilent = false;
     try {
       const {ticket} = await (await post('/v1/stream-tickets', {path: '/v1/stream'})).json() as
         components['schemas']['StreamTicket'];
-      if (stopped || mine !== attempt) return;
+      if (stopped || socket !== null) return;  // Another attempt was quicker.
       const url = new URL(`/v1/stream?ticket=${encodeURIComponent(ticket)}`, location.href);
       url.protocol = url.protocol.replace('http', 'ws');
       const opened = socket = new WebSocket(url);
       opened.onopen = () => {
-        received_ms = performance.now();
         retry_ms = RETRY_FIRST_MS;
         for (const ref of subscriptions.keys()) begin(ref);
         online(true);
         changed();
       };
       opened.onmessage = (message) => {
-        received_ms = performance.now();
+        isSilent = false;
         receive(String(message.data));
       };
       opened.onclose = again;
     } catch (error) {
-      if (mine !== attempt) return;
+      if (socket !== null) return;
       if (error instanceof Refused && error.status === 401) changed();
       else again();
     }
@@ -115,11 +112,10 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
     void open();
   }
 
-  /** Ignore whatever the present attempt or its socket still brings. */
+  /** Leave the present socket. One that closes brings no message any more. */
   function abandon(): void {
-    attempt += 1;
     if (socket === null) return;
-    socket.onopen = socket.onclose = socket.onmessage = null;
+    socket.onclose = null;
     socket.close();
     socket = null;
   }
@@ -127,9 +123,10 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
   /** A socket does not close while its network is gone, and may be of use no more when there is one: open another at
    * once. To a gateway on this very machine that succeeds. */
   function renew(): void {
-    if (socket?.readyState !== WebSocket.OPEN) return;
-    abandon();
-    void open();
+    if (socket?.readyState === WebSocket.OPEN) {
+      abandon();
+      void open();
+    }
   }
 
   void open();

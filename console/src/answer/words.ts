@@ -6,7 +6,7 @@ const english = {
   allowChanged: 'Allow the changed input once',
   below: 'this tool below this directory',
   change: 'Change the input',
-  changeHint: 'Only these bytes are allowed then. An agent that takes no changed input is refused instead.',
+  changeHint: 'Only these bytes are allowed then. An agent that takes none is refused.',
   denyAnd: 'Deny, and keep this rule',
   described: 'every call of this kind in this session, although the agent does not send what it does',
   exact: 'exactly this',
