@@ -51,7 +51,7 @@ def test_what_a_budget_covers() -> None:
 @pytest.mark.parametrize(("lines", "sentence"), [
     ('tokens_per_turn = 5', 'needs the key "name"'),
     ('name = "b"', "a budget limits something"),
-    ('name = "b"\nusd_per_day = 5', "expected `str"),
+    ('name = "b"\nusd_per_day = 5', "expected a text, got a whole number"),
     ('name = "b"\nusd_per_day = "5,00"', 'write a decimal string such as "2.50"'),
     ('name = "b"\nusd_per_day = "0.00"', "more than nothing"),
     ('name = "b"\ntokens_per_turn = 0', "a number of tokens"),

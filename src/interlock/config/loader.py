@@ -23,7 +23,7 @@ _NAMED = {"agents": "no agent id", "oidc": "no name for an issuer", "webhooks": 
 """Tables whose members people name."""
 TYPE = re.compile(r"`([a-z |]+)`")
 TYPE_WORDS = {"object": "a table", "array": "a list", "str": "a text", "int": "a whole number", "float": "a number",
-              "bool": "true or false", "null": "nothing"}
+              "bool": "true or false"}
 """What a config file's values are called, by the names of the library that checks them."""
 DEFAULTS = "defaults"
 """`[agents.defaults]` says what holds for all agents, and is none itself."""
@@ -198,7 +198,8 @@ class _Reader:
 
 def _in_words(sentence: str) -> str:
     """Name types as TOML does instead of as JSON and Python do."""
-    return TYPE.sub(lambda found: " or ".join(TYPE_WORDS.get(word, word) for word in found[1].split(" | ")), sentence)
+    return TYPE.sub(lambda found: " or ".join(TYPE_WORDS.get(word, word) for word in found[1].split(" | ")
+                                               if word != "null"), sentence)
 
 
 def _is_struct(kind: object) -> bool:

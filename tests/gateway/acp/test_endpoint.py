@@ -271,7 +271,7 @@ class Blocked:
 
 
 async def test_a_client_that_reads_nothing_is_let_go(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.gateway.acp.endpoint.SEND_STALL_S", 0.2)
+    monkeypatch.setattr("interlock.gateway.acp.web_socket.SEND_STALL_S", 0.2)
     async with connected(gateway, max_size=None) as client:
         client.link.transport.pause_reading()
         # An answer repeats the request's id, so that the kernel's buffers fill.

@@ -8,130 +8,19 @@ the REST API with that very credential.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from importlib import import_module
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-import structlog
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from interlock.doors.acp.door import AcpDoor
-from interlock.doors.acp.surface import Surface
-from interlock.gateway.internal_transport import internal_client
 from interlock.gateway.rest.app import RestApp
-from interlock.gateway.rest.socket import BAD_REQUEST, STALLED, UNAUTHORIZED
-from interlock.gateway.rest.streams import FAREWELL_S, SEND_STALL_S, abort, bound
 from interlock.protocol.identifiers import AGENT_ID
-from interlock.protocol.limits import MAX_MESSAGE_BYTES
 from interlock.protocol.problems import Place, Problem
-
-TOO_LONG = 1009
-"""Close code: a message is longer than MAX_MESSAGE_BYTES."""
-
-
-class WebSocketPipes:
-    """A WebSocket that was accepted. `over` is set once the connection cannot go on; `code` is then what it is to be
-    closed with, None if the client has left."""
-
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive = receive
-        self._send = send
-        self._writing = asyncio.Lock()
-        self.over = asyncio.Event()
-        self.code: int | None = None
-        self.reason = ""
-
-    async def write(self, data: bytes) -> None:
-        """Write whole lines, a message each. Raises BrokenPipeError if the client has left, or has read nothing for
-        SEND_STALL_S."""
-        try:
-            async with asyncio.timeout(SEND_STALL_S), self._writing:
-                for line in data.splitlines():
-                    if self.over.is_set():
-                        raise BrokenPipeError("the connection is over")
-                    await self._send({"type": "websocket.send", "text": line.decode()})
-        except TimeoutError:
-            self._end(STALLED, "too slow to keep up; load the session again")
-            raise BrokenPipeError("the client reads too slowly") from None
-        except BrokenPipeError:
-            raise
-        except OSError:  # uvicorn's ClientDisconnected: either side has closed the connection meanwhile.
-            self._end()
-            raise BrokenPipeError("the client has left") from None
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        """The client's messages, until it leaves or sends what is not one."""
-        while not self.over.is_set():
-            message = await self._receive()
-            if message["type"] != "websocket.receive":
-                self._end()
-                return
-            text = message.get("text")
-            if text is None:
-                self._end(BAD_REQUEST, "a message is a text frame with one JSON-RPC message")
-                return
-            if len(line := text.encode()) > MAX_MESSAGE_BYTES:
-                self._end(TOO_LONG, f"a message has at most {MAX_MESSAGE_BYTES} bytes")
-                return
-            yield line
-
-    def _end(self, code: int | None = None, reason: str = "") -> None:
-        if not self.over.is_set():
-            self.code, self.reason = code, reason
-            self.over.set()
-
-
-REPORT_CHARS = 4_000
-"""What is logged of one report of the door: parts of it are the client's."""
-
-log = structlog.get_logger("interlock.gateway")
-
-
-def _report(line: str) -> None:
-    log.warning("acp_door", report=line[:REPORT_CHARS])
-
-
-GATEWAY = Surface(auth_methods=(), choice="in the URL (`/acp?agent=ID`)", report=_report, is_local=False)
-"""No method of authentication: the credential of the connection has been checked when the door opens."""
-
-
-async def serve_connection(rest: ASGIApp, scope: Scope, receive: Receive, send: Send, lost: asyncio.Event,
-                           agent_id: str | None, runner_id: str | None) -> None:
-    """Accept the WebSocket of `scope`, which has been authenticated, and serve it until either side ends it, or its
-    credential is `lost`."""
-    await receive()  # websocket.connect
-    await send({"type": "websocket.accept"})
-    bound(scope)
-    pipes = WebSocketPipes(receive, send)
-    door = AcpDoor(pipes, lambda: internal_client(rest, scope), agent_id, runner_id, on_exit="detach", surface=GATEWAY)
-    serving = asyncio.create_task(door.run(), name="acp door")
-    ends = [asyncio.create_task(event.wait()) for event in (pipes.over, lost)]
-    try:
-        await asyncio.wait((serving, *ends), return_when=asyncio.FIRST_COMPLETED)
-        if lost.is_set():
-            await _close(send, UNAUTHORIZED, "the credential is accepted no more")
-        elif pipes.code == STALLED and await abort(scope):
-            log.info("viewer_stalled", path=scope["path"])  # A close would not get through to it.
-        elif pipes.code is not None:
-            await _close(send, pipes.code, pipes.reason)
-    finally:
-        for task in (serving, *ends):
-            task.cancel()
-        await asyncio.gather(serving, *ends, return_exceptions=True)
-
-
-async def _close(send: Send, code: int, reason: str) -> None:
-    try:
-        async with asyncio.timeout(FAREWELL_S):
-            await send({"type": "websocket.close", "code": code, "reason": reason})
-    except (TimeoutError, OSError):
-        return  # The client has left, or reads nothing: the connection's end is all that it gets.
-
 
 PATHS = frozenset({"/acp", "/v1/acp"})
 RUNNER_CHARS = 256
-CONNECTION = "interlock.gateway.acp.endpoint"
+CONNECTION = "interlock.gateway.acp.connection"
 
 
 class Selection(NamedTuple):
@@ -153,7 +42,7 @@ class AcpEndpoint:
             chosen = selection(scope["query_string"])
             # The SDK is loaded with the first client, and beside the loop: most gateways have no client here.
             await asyncio.to_thread(import_module, CONNECTION)
-            from interlock.gateway.acp.endpoint import serve_connection
+            from interlock.gateway.acp.connection import serve_connection
 
             await serve_connection(self._rest, scope, receive, send, opening.lost, *chosen)
 
