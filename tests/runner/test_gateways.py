@@ -111,8 +111,12 @@ async def test_what_is_offered_anew_is_told_in_another_hello_and_a_turn_goes_on_
         await scene.prompt(one, "ask:make text:done", 2)
         asked = await until(one, "agent.interaction.request")
         scene.links.greet_again()
+        greeted = asyncio.create_task(scene.links.greeted())
         assert await one.closed() == await other.closed() == 1000
-        (one, hello), _ = await attached(scene.one, "g1"), await attached(scene.two, "g2")
+        one, hello = await attached(scene.one, "g1")
+        assert not greeted.done(), "a gateway has the old offering still"
+        await attached(scene.two, "g2")
+        await greeted
         assert [session.state for session in hello.payload.sessions] == ["waiting_approval"]
         await scene.answer(one, asked, 3)
         assert (await until(one, "session.turn.end")).payload.stop_reason == "end_turn"
@@ -202,7 +206,10 @@ async def test_control_is_taken_by_a_word_on_the_host(tmp_path: Path, monkeypatc
         take = Take(session_id=scene.session_id, to="g2")
         with pytest.raises(NoRunner):
             await ask(place, take)
-        async with listening(place, scene.scene.sessions, list):
+        async def reload() -> list[str]:
+            return []
+
+        async with listening(place, scene.scene.sessions, reload):
             nobody = await ask(place, Take(session_id=scene.session_id, to="g9"))
             assert (nobody.ok, nobody.sentence) == (
                 False, "This runner is attached to no gateway g9; it knows: g1, g2.")

@@ -26,7 +26,7 @@ print((asyncio.run(ask(Path(sys.argv[1]), Reload()))).sentence)
 async def test_an_agents_process_may_not_ask_its_runner(tmp_path: Path) -> None:
     reloaded: list[str] = []
 
-    def reload() -> list[str]:
+    async def reload() -> list[str]:
         reloaded.append("again")
         return []
 

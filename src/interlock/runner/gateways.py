@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import msgspec
 import structlog
@@ -19,6 +20,8 @@ from interlock.runner.link import NORMAL_PACE, GatewayConnector, LinkIntervals, 
 from interlock.runner.outflow import Outflow
 from interlock.runner.sessions import RunnerSessions
 
+GREETED_S = 10.0
+"""A gateway that does not take a new hello within this is not waited for."""
 FORGET_S = 60
 """Interval at which ended sessions are forgotten."""
 SWEEP_S = 15 * 60
@@ -80,6 +83,13 @@ class Gateways:
         """Send every gateway the current offering (L-4)."""
         for link in self._links:
             link.greet_again()
+
+    async def greeted(self) -> None:
+        """Wait, at most GREETED_S, until every gateway that is attached now has the current offering."""
+        asked = [link.greeted() for link in self._links if link.attached]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GREETED_S):
+                await asyncio.gather(*asked)
 
     async def _live(self, tasks: set[asyncio.Task[None]], sweeping: asyncio.Task[None]) -> None:
         waiting = {*tasks, sweeping}

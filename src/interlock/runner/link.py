@@ -139,6 +139,8 @@ class GatewayConnector:
         self._look = look
         self._attachment: LinkSession | None = None
         self._stale = asyncio.Event()
+        self._greeted = asyncio.Event()
+        """Set while the gateway has the current offering."""
 
     def refused(self, session_id: str, refusal: RefusedControl) -> None:
         """Report a refused control frame to the gateway if it is attached; else the next hello does (D-7)."""
@@ -147,7 +149,12 @@ class GatewayConnector:
 
     def greet_again(self) -> None:
         """Reopen the link, so that the gateway receives a new hello; sessions continue as after any lost link (C-7)."""
+        self._greeted.clear()
         self._stale.set()
+
+    async def greeted(self) -> None:
+        """Wait until the gateway has the current offering."""
+        await self._greeted.wait()
 
     async def run(self) -> None:
         """Stay attached until cancelled. Raises TokenRefused, and the exceptions of `control`."""
@@ -235,6 +242,8 @@ class GatewayConnector:
         await self._join(welcome.gateway_id, inbound)
         self._backoff.reset()
         self.attached = True
+        if not self._stale.is_set():  # What changed since the hello was made goes with the next one.
+            self._greeted.set()
         self._report("attached", f"The runner is attached to its gateway at {self._host}.")
         attachment = self._attachment = LinkSession(
             socket, gateway_id=self.gateway_id, outbox=self._outbox, outflow=self._outflow, inbound=inbound,

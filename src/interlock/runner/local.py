@@ -13,7 +13,7 @@ import socket
 import struct
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -33,6 +33,9 @@ ASKING_S = 10.0
 """A connection that sends no request within this is closed."""
 ANSWER_S = 60.0
 """Limit of an answer: control passes only after what the session is doing at the moment."""
+
+Reread = Callable[[], Awaitable[list[str]]]
+"""Reload the config; return its mistakes."""
 
 log = structlog.get_logger()
 
@@ -60,9 +63,10 @@ class NoRunner(Exception):
 
 
 @contextlib.asynccontextmanager
-async def listening(directory: Path, sessions: RunnerSessions, reload: Callable[[], list[str]]) -> AsyncGenerator[None]:
+async def listening(directory: Path, sessions: RunnerSessions, reload: Reread) -> AsyncGenerator[None]:
     """Answer on the directory's socket while the context lasts. The runner holds the outbox's lock, so an existing
-    socket is a leftover. `reload` reloads the config and returns its mistakes."""
+    socket is a leftover. `reload` reloads the config, waits until attached gateways have the offering, and returns the
+    mistakes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError, asyncio.TimeoutError):
@@ -131,13 +135,13 @@ def _short_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="interlock-", dir="/tmp"))
 
 
-async def _answer(sessions: RunnerSessions, reload: Callable[[], list[str]], line: bytes) -> Handover:
+async def _answer(sessions: RunnerSessions, reload: Reread, line: bytes) -> Handover:
     try:
         asked = msgspec.json.decode(line, type=Take | Reload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Handover(ok=False, sentence=f"The runner does not know this request: {error}.")
     if isinstance(asked, Reload):
-        wrong = reload()
+        wrong = await reload()
         return Handover(ok=not wrong, sentence=" ".join(wrong))
     try:
         await sessions.take(asked.session_id, asked.to)

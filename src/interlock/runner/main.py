@@ -130,6 +130,11 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
     def reload() -> list[str]:
         return reread(offered, read_offering, gateways.greet_again)
 
+    async def reload_and_offer() -> list[str]:
+        mistakes = reload()
+        await gateways.greeted()  # A new agent can be used as soon as the reload is reported.
+        return mistakes
+
     def offer(offering: Offering) -> None:
         if offered.take(offering):
             gateways.greet_again()
@@ -138,7 +143,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
     aside = [asyncio.create_task(beside(offer), name="beside")] if beside is not None else []
     try:
         await sessions.recover()
-        async with listening(config.state_dir, sessions, reload):
+        async with listening(config.state_dir, sessions, reload_and_offer):
             on_hangup(reload, stopping.set)
             await _until(stopping, asyncio.create_task(gateways.run(), name="links"), flowing, sessions,
                          config.drain_ms / 1000)
