@@ -19,7 +19,8 @@ import signal, subprocess, sys
 from interlock.app import child_cleanup
 
 heard = "trap 'echo heard > {heard}; exit' INT; echo ready; while :; do sleep 0.05; done"
-ways = [("sleep 1000", signal.SIGKILL), ("sleep 1000", signal.SIGTERM), (heard, signal.SIGINT), ("sleep 1000", None)]
+wait = "exec sleep 1000"
+ways = [(wait, signal.SIGKILL), (wait, signal.SIGTERM), (heard, signal.SIGINT), (wait, None)]
 for line, how in ways:
     child = subprocess.Popen(["sh", "-c", line], stdout=subprocess.PIPE, text=True, start_new_session=True)
     child_cleanup.leave(child.pid, how or signal.SIGKILL)
