@@ -14,6 +14,7 @@ from websockets.exceptions import InvalidHandshake
 from benchmarks.peer_servers import ANSWER_S, TRY_S, Place, events_of, program, version_of
 
 LANGGRAPH_PACKAGE = "PyPI's langgraph-cli[inmem]"
+NOT_FOUND = 404
 OMNIGENT_PACKAGE = "PyPI's omnigent, for Python 3.12 and later,"
 OPENHANDS_PACKAGE = "PyPI's openhands-agent-server, for Python 3.12 and later,"
 LANGGRAPH_GRAPH = '''"""One node, which asks a model and streams what comes, as an agent's node does."""
@@ -98,7 +99,10 @@ class LangGraphPeer:
                 yield str(event["text"])
 
     async def kept(self, session: str) -> str:
-        state = (await self._http.get(f"{self._url}/threads/{session}/state")).raise_for_status().json()
+        reply = await self._http.get(f"{self._url}/threads/{session}/state")
+        if reply.status_code == NOT_FOUND:  # Killed before it wrote its file, it does not know the thread any more.
+            return ""
+        state = reply.raise_for_status().json()
         messages = (state.get("values") or {}).get("messages", [])
         return "".join(str(message["content"]) for message in messages if message["type"] == "ai")
 
