@@ -54,13 +54,13 @@ def test_stop_ends_what_runs(house: House) -> None:
 @pytest.mark.req("N-3")
 def test_status_says_where_things_are_and_which_session_was_last(house: House) -> None:
     chat(house, "echo x # free\n", "shell", "--session", "where")
-    told = house.interlock("status", "--state", str(house.state),
-                           environment={**os.environ, "INTERLOCK_URL": house.url}).stdout
-    said = dict(line.split("  ", 1) for line in told.splitlines() if line.startswith(("state directory", "store ")))
+    shown = house.interlock("status", "--state", str(house.state),
+                            environment={**os.environ, "INTERLOCK_URL": house.url}).stdout
+    said = dict(line.split("  ", 1) for line in shown.splitlines() if line.startswith(("state directory", "store ")))
     states, stores = house.places()
     assert said["state directory"].strip() in states
     assert said["store"].strip() in stores
-    assert "last session     agent:shell:where · " in told
+    assert "last session     agent:shell:where · " in shown
 
 
 class Terminal:

@@ -62,8 +62,8 @@ class AuditedLedger:
 
     _room: AuditRoom
 
-    def on_audit(self, told: Callable[[str, int], None]) -> None:
-        self._room.watch(told)
+    def on_audit(self, notify: Callable[[str, int], None]) -> None:
+        self._room.watch(notify)
 
     def bound_audit(self, make_room: MakeRoom) -> None:
         self._room.bind(make_room)

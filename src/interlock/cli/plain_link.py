@@ -17,12 +17,14 @@ from interlock.sdk.exchange import (
     ANSWER_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
     ConnectionCut,
+    Effect,
     Flow,
     HttpReply,
     Now,
     RequestSpec,
     Rest,
     Send,
+    driven,
 )
 
 T = TypeVar("T")
@@ -53,21 +55,18 @@ class PlainLink:
 
     def drive(self, flow: Flow[T]) -> T:
         """Do what a flow of requests wants until it has its result. Raises what the flow raises."""
-        came: Any = None
-        while True:
-            try:
-                effect = flow.send(came)
-            except StopIteration as over:
-                return over.value
-            match effect:
-                case Send(ask):
-                    came = self._send(ask)
-                case Rest(seconds):
-                    came = self._sleep(seconds)
-                case Now():
-                    came = self._clock()
-                case _:
-                    raise AssertionError(f"{effect} is of a stream, which this link does not read")
+        return driven(flow, self._done)
+
+    def _done(self, effect: Effect) -> HttpReply | ConnectionCut | float | None:
+        match effect:
+            case Send(ask):
+                return self._send(ask)
+            case Rest(seconds):
+                return self._sleep(seconds)
+            case Now():
+                return self._clock()
+            case _:
+                raise AssertionError(f"{effect} is of a stream, which this link does not read")
 
     def _send(self, ask: RequestSpec[Any]) -> HttpReply | ConnectionCut:
         assert ask.file is None, "files are sent by the library"

@@ -1,6 +1,6 @@
 """Drains: a gateway's tenant, a runner, an agent or a session starts nothing new until it is undrained (C-5).
 
-What runs goes on to its end; requests meanwhile wait. A drain is a row of the ledger, so it outlives the
+What runs continues to its end; requests meanwhile wait. A drain is a row of the ledger, so it outlives the
 gateway, and one of a tenant's concerns that tenant alone.
 """
 

@@ -386,7 +386,7 @@ class RawpEndpoint:
 
 async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Do all of it side by side; returns what they returned. Raises what the first of them raised, once all have ended:
-    none of them goes on behind the end of its link."""
+    none of them outlives its link."""
     done = await asyncio.gather(*calls, return_exceptions=True)
     answers = list[T]()
     for one in done:

@@ -39,8 +39,8 @@ class AuditReads(Protocol):
 
     async def audit_tenants(self) -> list[str]: ...
 
-    def on_audit(self, told: Callable[[str, int], None]) -> None:
-        """Have `told` called with a tenant and its highest new seq after each commit that wrote audit records."""
+    def on_audit(self, notify: Callable[[str, int], None]) -> None:
+        """Call `notify` with a tenant and its highest new seq after each commit that wrote audit records."""
         ...
 
     def bound_audit(self, make_room: MakeRoom) -> None:

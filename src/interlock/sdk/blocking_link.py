@@ -47,13 +47,7 @@ class BlockingLink:
 
     def drive(self, flow: Flow[T]) -> T:
         """Do what a flow wants until it has its result. Raises InterlockError."""
-        came: Any = None
-        while True:
-            try:
-                effect = flow.send(came)
-            except StopIteration as over:
-                return over.value
-            came = self._done(effect, None)
+        return flows.driven(flow, lambda effect: self._done(effect, None))
 
     def stream(self, flow: Flow[None]) -> Generator[Any]:
         """Do what a flow wants, and give what it gives. Raises InterlockError."""

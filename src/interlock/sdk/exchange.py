@@ -1,7 +1,7 @@
 """One request and the outcome of it: sent, lost, asked to wait, sent again under the same key. Nothing here does it.
 
-A *flow* is a generator that yields what it wants done (`Send`, `Rest`, `Now`, …) and is given what came of it. Two thin
-shells do that, one blocking, one awaiting; what is decided is decided here once.
+A *flow* is a generator that yields what it wants done (`Send`, `Rest`, `Now`, …) and receives the outcome. Thin shells
+do that, blocking or awaiting; what is decided is decided here once.
 """
 
 from __future__ import annotations
@@ -190,6 +190,17 @@ class Manners(NamedTuple):
     def pause(self, attempt: int) -> float:
         """Seconds before attempt number `attempt` + 1: exponential, bounded, with jitter."""
         return (0.5 + self.draw() / 2) * min(PAUSE_MAX_S, PAUSE_S * 2 ** min(attempt - 1, 16))
+
+
+def driven(flow: Flow[T], done: Callable[[Effect], Any]) -> T:
+    """Return a flow's result; `done` does each effect and returns its outcome. Raises what either raises."""
+    came: Any = None
+    while True:
+        try:
+            effect = flow.send(came)
+        except StopIteration as over:
+            return over.value
+        came = done(effect)
 
 
 def exchange(ask: RequestSpec[T], manners: Manners) -> Flow[T]:

@@ -71,7 +71,7 @@ class Following(Generic[T]):
 
 
 def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
-    """Give what is heard until the stream is over. Raises InterlockError: a refusal, or no one there for too long."""
+    """Yield what is received until the stream is over. Raises InterlockError: a refusal, or no answer for too long."""
     ask: RequestSpec[bytes] = RequestSpec("GET", asked.path, bytes, query=asked.query, accept=SSE,
                                           last_event_id=asked.since)
     away = Outage()
@@ -89,7 +89,7 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
             reader = _Reader(asked.read, ask.last_event_id)
             why = yield from reader.read()
             ask = replace(ask, last_event_id=reader.cursor)
-            away.broke(why or "the gateway ended the stream", heard=reader.heard)
+            away.broke(why or "the gateway ended the stream", received=reader.received)
             yield from away.wait(reply, manners, f"The stream {ask.path}", clean=why is None)
         else:
             away.refused(reply)
@@ -110,16 +110,16 @@ class Outage:
         """When it began; None while the connection is there."""
         return self._since
 
-    def broke(self, why: str, *, heard: bool) -> None:
+    def broke(self, why: str, *, received: bool) -> None:
         """Note why a connection broke; an attempt was in vain if nothing was received over it."""
-        self._attempts, self._why = 0 if heard else self._attempts + 1, why
+        self._attempts, self._why = 0 if received else self._attempts + 1, why
 
     def refused(self, reply: HttpReply | ConnectionCut) -> None:
         """Count an attempt without a connection. Raises InterlockError for an answer that a repetition will not change.
         """
         if isinstance(reply, HttpReply) and not asks_for_patience(reply):
             raise refusal(reply.status, reply.body, reply.retry_after)
-        self.broke(reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience", heard=False)
+        self.broke(reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience", received=False)
 
     def report(self) -> Flow[None]:
         """Yield, once an outage, that the connection is lost."""
@@ -152,7 +152,7 @@ class _Reader:
     def __init__(self, read: Callable[[str, bytes], Any], cursor: str | None) -> None:
         self._read = read
         self.cursor = cursor
-        self.heard = False
+        self.received = False
 
     def read(self) -> Flow[str | None]:
         """Give its events; return why it broke, None where it was ended. Raises NotAGateway."""
@@ -166,7 +166,7 @@ class _Reader:
             for cursor, event, data in lines.feed(chunk):
                 if event == "behind":
                     return "this reader was too slow to keep up"
-                self.heard = True
+                self.received = True
                 self.cursor = cursor or self.cursor
                 yield Give(StreamEvent(decoded(self._read, event, data), event, cursor))
 

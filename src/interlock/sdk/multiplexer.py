@@ -145,7 +145,7 @@ class Stopping(Exception):
 
 
 def watching(watched: Watched, manners: Manners) -> Flow[None]:
-    """Give what is heard until every stream is over. Raises InterlockError: a refusal of the connection itself, or
+    """Yield what is received until every stream is over. Raises InterlockError: a refusal of the connection itself, or
     no one there for too long."""
     away = Outage()
     while not watched.is_over:
@@ -155,34 +155,34 @@ def watching(watched: Watched, manners: Manners) -> Flow[None]:
                 now: float = yield Now()
                 yield Give(Reattached(now - away.since))
                 away.back()
-            heard, why = yield from _connection(watched)
+            received, why = yield from _connection(watched)
             if why is None:
                 return
-            away.broke(why, heard=heard)
+            away.broke(why, received=received)
         else:
             away.refused(reply)
         yield from away.wait(reply, manners, f"The streams of {STREAM_SOCKET}")
 
 
 def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:
-    """Follow over one connection: whether anything was heard, and why it broke, None where nothing is left."""
+    """Follow over one connection: whether anything was received, and why it broke, None where nothing is left."""
     watched.begin_anew()
-    heard = False
+    received = False
     while True:
         for text in watched.asks():
             lost: ConnectionCut | None = yield SendMessage(text)
             if lost is not None:
-                return heard, lost.why
+                return received, lost.why
         if watched.is_over:
-            return heard, None
+            return received, None
         came: str | ConnectionCut | None = yield ReceiveMessage(BREATH_S)
         if isinstance(came, ConnectionCut):
-            return heard, came.why
+            return received, came.why
         if came is None:
             continue
-        heard = True
+        received = True
         try:
             for item in watched.take(came):
                 yield Give(item)
         except Stopping:
-            return heard, "the gateway is being stopped"
+            return received, "the gateway is being stopped"

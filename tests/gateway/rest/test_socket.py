@@ -37,14 +37,14 @@ async def ask(there: ClientConnection, op: str = "subscribe", ref: str = "a", **
     await there.send(json.dumps({"op": op, "ref": ref, **more}))
 
 
-async def heard(there: ClientConnection) -> dict[str, Any]:
+async def received(there: ClientConnection) -> dict[str, Any]:
     return json.loads(await there.recv())
 
 
 async def events(there: ClientConnection, count: int, ref: str = "a") -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while len(found) < count:
-        message = await heard(there)
+        message = await received(there)
         assert message["ref"] == ref
         found += message["events"]
     return found
@@ -81,11 +81,11 @@ async def test_several_streams_share_a_socket_and_each_ends_by_itself(gateway: G
         await ask(there, ref="feed", path="/v1/events")
         await gateway.desk.finish(command)
         assert [one["event"] for one in await events(there, 2, "status")] == ["state", "result"]
-        assert await heard(there) == {"ref": "status", "end": "over"}
+        assert await received(there) == {"ref": "status", "end": "over"}
         await gateway.desk.feed(b'{"event":"command"}')
         assert (await events(there, 1, "feed"))[0]["data"] == {"event": "command"}
         await ask(there, "unsubscribe", "feed")
-        assert await heard(there) == {"ref": "feed", "end": "unsubscribed"}
+        assert await received(there) == {"ref": "feed", "end": "unsubscribed"}
         await ask(there, ref="again", path=f"/v1/commands/{command}/status")
         assert [one["event"] for one in await events(there, 3, "again")] == ["state", "state", "result"]
 
@@ -102,7 +102,7 @@ async def test_what_cannot_begin_is_a_problem_of_that_stream_alone(
     await gateway.desk.add_session()
     async with socket(gateway, "viewer") as there:
         await ask(there, path=path, since=since)
-        assert (await heard(there))["problem"]["code"] == code
+        assert (await received(there))["problem"]["code"] == code
         await ask(there, path="/v1/events")
         await gateway.desk.feed(b"{}")
         assert len(await events(there, 1)) == 1
@@ -137,7 +137,7 @@ async def test_a_socket_follows_so_many_streams_and_no_more(gateway: Gateway) ->
     async with socket(gateway) as there:
         for number in range(MAX_STREAMS + 1):
             await ask(there, ref=f"r{number}", path="/v1/events")
-        assert (await heard(there))["problem"]["code"] == "QuotaExceeded"
+        assert (await received(there))["problem"]["code"] == "QuotaExceeded"
 
 
 @pytest.mark.req("S-4")
@@ -171,11 +171,11 @@ async def test_a_quiet_stream_sends_a_message_without_events_at_each_heartbeat()
     async with running(0.01) as gateway, socket(gateway) as there:
         await ask(there, ref="feed", path="/v1/events")
         for _ in range(3):
-            assert await heard(there) == {"ref": "feed", "events": []}
+            assert await received(there) == {"ref": "feed", "events": []}
         await gateway.desk.feed(b'{"event":"command"}')
         found: list[dict[str, Any]] = []
         while not found:
-            found = (await heard(there))["events"]
+            found = (await received(there))["events"]
         assert found[0]["data"] == {"event": "command"}
 
 
@@ -195,10 +195,10 @@ async def test_a_gateway_that_stops_says_so_on_every_stream_and_logs_no_failure(
             await ask(there, "subscribe", "b", path="/v1/events")
         await gateway.desk.feed(b'{"event":"command"}')
         for there in (one, other):
-            assert {(await heard(there))["ref"] for _ in "ab"} == {"a", "b"}
+            assert {(await received(there))["ref"] for _ in "ab"} == {"a", "b"}
         gateway.server.should_exit = True
         for there in (one, other):
-            ends = [await heard(there) for _ in "ab"]
+            ends = [await received(there) for _ in "ab"]
             assert sorted((one["ref"], one["end"]) for one in ends) == [("a", "stopping"), ("b", "stopping")]
             with pytest.raises(ConnectionClosed):
                 await there.recv()

@@ -1,7 +1,7 @@
 """MCP servers for `codex exec`, as words of its command line that add them to its own config (Y-13). Pure.
 
 Tried with codex 0.169.0. Every user of the host can read a program's arguments, so each value of a variable or a header
-is passed in codex's environment, from which it takes them by name. `codex exec` asks nobody and so runs no tool that
+is passed in codex's environment, from which it takes them by name. `codex exec` never asks and so runs no tool that
 needs a yes; the whole task was allowed before it started, and these servers are the config's, so their tools may run.
 """
 
