@@ -26,11 +26,11 @@ class Turnstile:
     def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
 
-    async def close(self) -> None:
-        await self._connection.execute("SELECT pg_advisory_lock($1)", LOCK)
+    async def close(self, lock: int = LOCK) -> None:
+        await self._connection.execute("SELECT pg_advisory_lock($1)", lock)
 
-    async def open(self) -> None:
-        await self._connection.execute("SELECT pg_advisory_unlock($1)", LOCK)
+    async def open(self, lock: int = LOCK) -> None:
+        await self._connection.execute("SELECT pg_advisory_unlock($1)", lock)
 
     async def waiting(self, reads: int) -> None:
         """Return once so many reads stand before it."""
@@ -86,15 +86,21 @@ async def test_a_read_that_was_sent_is_shared_by_no_one_who_asks_later(
     postgres: PostgresSettings, ledger: PostgresLedger, turnstile: Turnstile
 ) -> None:
     both = "SELECT (SELECT value FROM store WHERE name = $1), pg_advisory_xact_lock_shared(1919246692)::text"
-    readers = PostgresReaders(postgres, connections=2)
+    readers = PostgresReaders(postgres, connections=1)
     await turnstile.close()
-    first = [asyncio.create_task(readers.rows(HELD)), asyncio.create_task(readers.rows(both, "seen"))]
-    await turnstile.waiting(2)
+    await turnstile.close(LOCK + 1)
+    held = asyncio.create_task(readers.rows(f"SELECT pg_advisory_xact_lock_shared({LOCK + 1})"))
+    await turnstile.waiting(1)
+    sent = asyncio.create_task(readers.rows(both, "seen"))
+    await asyncio.sleep(0)  # It waits for the connection, and could be shared.
+    await turnstile.open(LOCK + 1)
+    await held
+    await turnstile.waiting(1)  # Now it is sent.
     await ledger.commit(WriteBatch([PutFact("seen", "after")]))
     later = asyncio.create_task(readers.rows(both, "seen"))
     await asyncio.sleep(0)
     await turnstile.open()
-    assert (await asyncio.gather(*first))[1] == [(None, "")], "it looked before the commit"
+    assert await sent == [(None, "")], "it looked before the commit"
     assert await later == [("after", "")]
     await readers.close()
 
