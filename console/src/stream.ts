@@ -55,16 +55,17 @@ function receive(text: string): void {
   if (message.end === 'behind') begin(message.ref);
 }
 
-/** Keep the socket open until the returned function is called. `changed` is called when it opens, since anything may
- * have changed meanwhile, and for each event of the tenant's feed; `online` with whether it is open. */
-export function connect(changed: () => void, online: (isOpen: boolean) => void): () => void {
+/** Keep the socket open until `stop` is called; `lost` replaces it, if a read has shown that the gateway cannot be reached.
+ * `changed` is called when it opens, since anything may have changed meanwhile, for each event of the tenant's feed, and
+ * with each attempt that fails, since a proxy may let all but the socket pass; `online` with whether it is open. */
+export function connect(changed: () => void, online: (isOpen: boolean) => void): {stop: () => void; lost: () => void} {
   let stopped = false;
   let retry_ms = RETRY_FIRST_MS;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let isSilent = false;
   const leave = subscribe('/v1/events', '', changed);
   const check = setInterval(() => {
-    if (isSilent && timer === undefined) again();
+    if (isSilent) lost();
     isSilent = true;
   }, SILENCE_CHECK_MS);
 
@@ -100,8 +101,13 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
     if (stopped) return;
     abandon();
     online(false);
+    changed();
     timer = setTimeout(soon, retry_ms * (0.5 + Math.random()));
     retry_ms = Math.min(retry_ms * 2, RETRY_MOST_MS);
+  }
+
+  function lost(): void {
+    if (timer === undefined) again();
   }
 
   /** Do not wait any longer, if the next attempt is waited for. */
@@ -132,12 +138,12 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
   void open();
   addEventListener('online', soon);
   addEventListener('offline', renew);
-  return () => {
+  return {lost, stop: () => {
     stopped = true;
     removeEventListener('online', soon);
     removeEventListener('offline', renew);
     clearInterval(check);
     leave();
     abandon();
-  };
+  }};
 }

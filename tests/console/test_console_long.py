@@ -99,7 +99,11 @@ def test_what_the_page_holds_is_bounded_from_the_first_entry_to_the_last(page: A
 def test_a_jump_to_either_end_shows_that_end_and_what_arrives_there(page: Any) -> None:
     page.evaluate("scrollTo(0, 0)")
     page.get_by_text("N1", exact=True).wait_for()
-    page.get_by_role("button", name="Newest").click()
+    newest = page.get_by_role("button", name="Newest")
+    newest.wait_for()
+    place = newest.bounding_box()
+    assert place["y"] + place["height"] <= page.viewport_size["height"], "a reader far from the end sees it"
+    newest.click()
     page.get_by_text(f"N{ENTRIES}", exact=True).wait_for()
     page.wait_for_function("() => innerHeight + scrollY >= document.body.scrollHeight - 160")
     page.evaluate("scrollTo(0, 0)")

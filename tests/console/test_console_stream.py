@@ -9,7 +9,7 @@ import pytest
 from benchmarks.scripted_runner import ScriptedRunner, Session, delta_message
 from benchmarks.streaming import SHOWN, pieces
 from proof.house import House
-from tests.console.pages import origin, page_of
+from tests.console.pages import asked, interlock, origin, page_of
 from tests.console.payloads import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
@@ -108,18 +108,42 @@ def test_a_connection_that_brings_nothing_is_noticed_and_replaced(browser: Any, 
         answers = passed[-1]
         gateway_side.on_message(lambda message: page_side.send(message) if answers else None)
 
+    held: list[Any] = []
     with page_of(browser, house) as page:
         page.route_web_socket("**/v1/stream?*", relay)
+        page.route("**/v1/stream-tickets", lambda route: held.append(route) if passed else route.continue_())
         page.clock.install()
         page.goto(f"{origin(house)}/console/")
         house.until(lambda: bool(page.evaluate("1") and passed))
         page.clock.run_for(CHECK_MS // 2)
         assert page.get_by_text(NO_CONNECTION).count() == 0
-        page.clock.run_for(2 * CHECK_MS)
+        page.clock.run_for(2 * CHECK_MS + RETRY_MS)
         page.get_by_text(NO_CONNECTION).wait_for()
-        page.clock.run_for(RETRY_MS)
+        house.until(lambda: bool(page.evaluate("1") and held))
+        for route in held:
+            route.continue_()
         page.get_by_text(NO_CONNECTION).wait_for(state="detached")
         assert passed == [False, True]
+
+
+def test_a_proxy_that_refuses_sockets_leaves_the_page_readable(browser: Any, house: House) -> None:
+    approval = asked(house, "write behind-a-proxy.txt 1", "behind-a-proxy")
+    with page_of(browser, house) as page:
+        page.route_web_socket("**/v1/stream?*", lambda socket: socket.close())
+        page.goto(f"{origin(house)}/console/")
+        page.get_by_text(NO_CONNECTION).wait_for()
+        page.locator(f"a[href='/console/a/{approval}']").wait_for()
+        interlock(house, "deny", approval, "--yes")
+        page.locator(f"a[href='/console/a/{approval}']").wait_for(state="detached")
+
+
+def test_a_read_that_fails_is_repeated_once_the_gateway_is_reached_again(browser: Any, house: House) -> None:
+    approval = asked(house, "write after-a-failure.txt 1", "after-a-failure")
+    with page_of(browser, house) as page:
+        page.route("**/v1/approvals?*", lambda route: route.abort(), times=1)
+        page.goto(f"{origin(house)}/console/")
+        page.locator(f"a[href='/console/a/{approval}']").wait_for()
+        page.get_by_text(NO_CONNECTION).wait_for(state="detached")
 
 
 def test_thoughts_are_folded_and_what_is_hostile_in_them_is_text(browser: Any, house: House, runner: ScriptedRunner
