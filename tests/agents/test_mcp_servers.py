@@ -83,10 +83,10 @@ def test_claude_code_gets_them_by_its_words_and_their_secrets_by_its_environment
 
 @pytest.mark.req("Y-13")
 def test_what_cannot_be_had_is_named_before_the_agent_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AgentStartFailed, match=r"The MCP server docs needs DOCS_TOKEN, .*\[agents\.x\.mcp\.docs\]"):
+    with pytest.raises(AgentStartFailed, match=r"its MCP server docs needs DOCS_TOKEN, .*\[agents\.x\.mcp\.docs\]"):
         servers_of("x", spec(docs=DOCS), {}, None)
     absent = spec(files={"command": "no-such-server"})
-    with pytest.raises(AgentStartFailed, match="no-such-server, the program of the MCP server files, is not on PATH"):
+    with pytest.raises(AgentStartFailed, match="no-such-server, the program of its MCP server files, is not on PATH"):
         servers_of("x", absent, {}, os.defpath)
     monkeypatch.delenv("DOCS_TOKEN", raising=False)
     found = [(one.check, one.ok) for one in mcp_servers("x", spec(docs=DOCS, sh={"command": "sh"},

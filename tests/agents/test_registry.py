@@ -9,6 +9,7 @@ import pytest
 
 from interlock.agents.registry import ADAPTERS, keys_of, make_agent, offers, with_builtin
 from interlock.ports.agent import AgentSpec, AgentStartFailed
+from interlock.ports.mcp_spec import McpSpec
 from interlock.protocol.hold import Holding
 from interlock.protocol.payloads import AgentOffer
 
@@ -44,6 +45,9 @@ def test_an_agent_that_can_start_says_nothing_against_it(tmp_path: Path) -> None
     ("telepathy", {}, "there is no adapter 'telepathy'; choose one of: acp, builtin"),
     ("acp", {}, "it has no command; set `command` in [agents.mine]"), ("acp", {"command": "no-such"},
     "'no-such' is not on the"),
+    ("acp", {"command": "/bin/sh", "mcp": {"docs": McpSpec(url="https://d.example", header_env={"X": "DOCS_TOKEN"})}},
+     "its MCP server docs needs DOCS_TOKEN, which the runner was started without; set it where `interlock up` or"),
+    ("claude", {"mcp": {"files": McpSpec(command="no-such-server")}}, "no-such-server, the program of its MCP server"),
     ("builtin", {}, "no model is named and no API key was found"),
     ("builtin", {"model": "mistral/x"}, "the provider 'mistral' is not known"),
 ])

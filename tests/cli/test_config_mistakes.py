@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agents.registry import ADAPTERS
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.config import FILE_NAME
 
@@ -33,6 +34,15 @@ def test_an_unknown_adapter_is_named_with_its_line_and_the_nearest_one(tmp_path:
     near, far = mistakes(tmp_path, '[agents.x]\nadapter = "bulitin"\n\n[agents.y]\nadapter = "qqqqqq"\n')
     assert near == f'{tmp_path / FILE_NAME}:2: there is no adapter "bulitin"; did you mean "builtin"?'
     assert far.startswith(f'{tmp_path / FILE_NAME}:5: there is no adapter "qqqqqq"; known: ')
+
+
+@pytest.mark.req("A-7")
+def test_an_agent_without_the_program_that_its_adapter_starts_is_named_with_its_line(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, "".join(f'[agents.{name}]\nadapter = "{name}"\n' for name in ADAPTERS))
+    line = {name: 2 * number for number, name in enumerate(ADAPTERS, 1)}
+    assert found == [f"{tmp_path / FILE_NAME}:{line[name]}: [agents.{name}] has no `command`, the program that the "
+                     f'adapter "{name}" starts; set it there.' for name in ("acp", "dps", "exec")]
+    assert mistakes(tmp_path, '[agents.x]\nadapter = "acp"\ncommand = "goose"\n') == []
 
 
 def test_secrets_in_files_are_read_and_those_in_variables_are_the_gateways_own(tmp_path: Path) -> None:

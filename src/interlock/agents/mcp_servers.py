@@ -10,24 +10,46 @@ from interlock.ports.agent import AgentSpec, AgentStartFailed, McpServer, Secret
 from interlock.ports.mcp_spec import McpSpec
 
 
+class _Unavailable(Exception):
+    """A server cannot be had; the text is a clause that says what to do."""
+
+
 def servers_of(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], path: str | None) -> \
         tuple[McpServer, ...]:
     """Return the servers of an agent's config, with secrets from the runner's `environment` and programs found on the
     agent's own `path`. Raises AgentStartFailed for one that is not available."""
+    try:
+        return _servers(agent_id, spec, environment, path)
+    except _Unavailable as reason:
+        raise AgentStartFailed(f"The agent {agent_id} cannot start: {reason}.") from None
+
+
+def why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], path: str | None) -> str | None:
+    """Return why a server of an agent is not available, as a clause with what to do; None if all are."""
+    try:
+        _servers(agent_id, spec, environment, path)
+    except _Unavailable as reason:
+        return str(reason)
+    return None
+
+
+def _servers(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], path: str | None) -> \
+        tuple[McpServer, ...]:
     return tuple(_server(f"{agent_id}.mcp.{name}", name, one, environment, path) for name, one in spec.mcp.items())
 
 
 def _server(table: str, name: str, spec: McpSpec, environment: Mapping[str, str], path: str | None) -> McpServer:
     if missing := not_set(spec, environment):
-        raise AgentStartFailed(f"The MCP server {name} needs {', '.join(missing)}, which is not set for the runner; "
-                               f"set it and start the runner again, or change [agents.{table}].")
+        raise _Unavailable(f"its MCP server {name} needs {', '.join(missing)}, which the runner was started without; "
+                           "set it where `interlock up` or `interlock runner` is started and start that again, or "
+                           f"change [agents.{table}]")
     if spec.url:
         secret = {header: environment[variable] for header, variable in spec.header_env.items()}
         return McpServer(name, url=spec.url, headers=Secrets({**spec.headers, **secret}))
     program = program_of(spec, path)
     if program is None:
-        raise AgentStartFailed(f"{spec.command}, the program of the MCP server {name}, is not on PATH; install it, or "
-                               f"correct `command` in [agents.{table}].")
+        raise _Unavailable(f"{spec.command}, the program of its MCP server {name}, is not on PATH; install it, or "
+                           f"correct `command` in [agents.{table}]")
     passed = {variable: environment[variable] for variable in spec.env_pass}
     return McpServer(name, program, tuple(spec.args), Secrets({**spec.env, **passed}))
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from interlock.agents import mcp_servers
 from interlock.agents.builtin.choice import KEY_NAMES, why_not
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Secrets
 from interlock.ports.process import Spawn
@@ -82,14 +83,19 @@ def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> 
         if importlib.util.find_spec("pydantic_ai") is None:
             return f"pydantic-ai is not installed on the runner; run: {install('agent')}"
         return why_not(spec, keys_of(spec, environment))
-    if not spec.command:
-        return None if spec.adapter == "claude" else f"it has no command; set `command` in [agents.{agent_id}]"
-    if "/" in spec.command and not spec.command.startswith("/"):
-        return None  # It is searched from the workspace.
+    if lacks_command(spec):
+        return f"it has no command; set `command` in [agents.{agent_id}]"
     path = spec.env.get("PATH") or environment.get("PATH") or os.defpath
-    if shutil.which(spec.command, path=path) is None:
+    is_below_workspace = "/" in spec.command and not spec.command.startswith("/")  # It is searched from there.
+    if spec.command and not is_below_workspace and shutil.which(spec.command, path=path) is None:
         return f"its program {spec.command!r} is not on the runner; install it, or correct [agents.{agent_id}]"
-    return None
+    return mcp_servers.why_not(agent_id, spec, environment, path)
+
+
+def lacks_command(spec: AgentSpec) -> bool:
+    """Return whether an agent cannot start because its adapter starts a program and its config names none."""
+    adapter = ADAPTERS.get(spec.adapter)
+    return adapter is not None and adapter.adapter_type == "process" and not spec.command
 
 
 def keys_of(spec: AgentSpec, environment: Mapping[str, str]) -> Secrets:

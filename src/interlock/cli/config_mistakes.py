@@ -19,17 +19,22 @@ def mistakes_of(state: Path) -> list[str]:
         return found
     text = path.read_text("utf-8-sig")
     loaded = config.parse(text, str(path))
-    return [*_unknown_adapters(path, text, loaded), *_bad_secrets(loaded, state)]
+    return [*_unfit_agents(path, text, loaded), *_bad_secrets(loaded, state)]
 
 
-def _unknown_adapters(path: Path, text: str, loaded: config.Config) -> list[str]:
-    """The runner offers an agent with an unknown adapter as one that cannot start; here it is a mistake (A-7)."""
-    from interlock.agents.registry import ADAPTERS
+def _unfit_agents(path: Path, text: str, loaded: config.Config) -> list[str]:
+    """The runner offers an agent with an unknown adapter, or without the program that its adapter starts, as one that
+    cannot start; here it is a mistake (A-7)."""
+    from interlock.agents.registry import ADAPTERS, lacks_command
 
     found: list[str] = []
+    lines = config.key_lines(text)
     for name, spec in loaded.agents.items():
-        if spec.adapter not in ADAPTERS:
-            line = config.key_lines(text).get(("agents", name, "adapter"))
+        line = lines.get(("agents", name, "adapter"))
+        if lacks_command(spec):
+            found.append(f'{path}{f":{line}" if line else ""}: [agents.{name}] has no `command`, the program that the '
+                         f'adapter "{spec.adapter}" starts; set it there.')
+        elif spec.adapter not in ADAPTERS:
             near = difflib.get_close_matches(spec.adapter, ADAPTERS, 1)
             remedy = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(ADAPTERS))}."
             found.append(f'{path}{f":{line}" if line else ""}: there is no adapter "{spec.adapter}"; {remedy}')

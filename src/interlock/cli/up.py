@@ -6,11 +6,12 @@ import asyncio
 import fcntl
 import os
 import secrets
+import shlex
 import signal
 import socket
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -120,6 +121,19 @@ def is_usual(state: Path) -> bool:
         return config.state_directory(None) == state
     except (config.ConfigError, OSError):
         return False
+
+
+def first_verb(agents: Sequence[Mapping[str, Any]], state: Path) -> str:
+    """Return what to type first: a task for an agent that can start, `shell` before others; if none can, the verb that
+    says why."""
+    able = [str(agent.get("agent_id")) for agent in agents if not agent.get("unavailable")]
+    if "shell" in able:
+        typed = 'interlock run shell "ls -l"'
+    elif able:
+        typed = f'interlock run {shlex.quote(able[0])} "What is in this directory?"'
+    else:
+        typed = "interlock agents"
+    return typed + ("" if is_usual(state) else f" --state {shlex.quote(str(state))}")
 
 
 def free_port(section: config.GatewaySection) -> int:
@@ -254,7 +268,7 @@ class Up:
             remark.cancel()
         agents = ", ".join(str(agent.get("agent_id")) for agent in node.agents if not agent.get("unavailable"))
         self._say_gateways()
-        say(f"runner   {node.node_id} (process {self._runner.pid}) · agents: {agents}")
+        say(f"runner   {node.node_id} (process {self._runner.pid}) · agents: {agents or 'none can start'}")
         for child in self._aside:
             say(f"{child.name:<8} (process {child.pid})")
         for sentence in boxes(node.agents):
@@ -264,7 +278,8 @@ class Up:
         say(f"roots    {', '.join(node.roots)}")
         say(f"state    {self._state} · logs in {self._state / LOGS}")
         await self._say_console()
-        say(f"ready after {time.monotonic() - began:.1f} s. In another terminal: {self._next()}", "green", "ready")
+        after = f"ready after {time.monotonic() - began:.1f} s."
+        say(f"{after} In another terminal: {first_verb(node.agents, self._state)}", "green", "ready")
         say("Ctrl-C ends all of it.", "dim")
 
     async def _say_console(self) -> None:
@@ -299,8 +314,6 @@ class Up:
     async def _stop_gateways(self) -> None:
         await self._gateways[0].stop()
 
-    def _next(self) -> str:
-        return 'interlock run shell "ls -l"' + ("" if is_usual(self._state) else f" --state {self._state}")
 
     async def _announced(self, gateway: Child, state: Path) -> str:
         """Wait until a gateway says where it listens."""

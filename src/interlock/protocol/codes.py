@@ -77,7 +77,8 @@ MEANINGS: dict[Code, Meaning] = {
         "The agent's process ended with an error.", Fault.AGENT, "Read its last lines on standard error; run it again."
     ),
     Code.AGENT_START_FAILED: Meaning(
-        "The agent could not be started.", Fault.USER, "Check that it is installed and logged in: `interlock agents`."
+        "The agent could not be started.", Fault.USER,
+        "See what it lacks: `interlock agents`, and `interlock doctor` on the runner's host."
     ),
     Code.RUNNER_RESTARTED: Meaning(
         "The runner was restarted while the agent worked.", Fault.RUNNER, "Send it again; what was said is kept."
