@@ -93,11 +93,11 @@ class Pairings:
             raise Problem("QuotaExceeded", f"{CODES_OPEN} pairing codes are waiting to be used already.",
                           hint="Use one, or wait until the oldest is over: 10 minutes at most.")
         code = crockford(self._entropy(8), CODE_CHARS)
-        record = PairingRecord(code_sha256=_hash(code), tenant_id=tenant, by=_who(principal), created_ms=now,
+        record = PairingRecord(code_sha256=_hash(code), tenant_id=tenant, by=principal.who, created_ms=now,
                                expires_ms=now + CODE_LIFE_MS, device_name=device_name)
         shown = PairingCode(code=f"{code[:5]}-{code[5:]}", expires_at=iso(record.expires_ms),
                             device_name=device_name or None)
-        audit = self._draft(tenant, _who(principal), "pair", {"step": "code", **bound(record)}, device_name)
+        audit = self._draft(tenant, principal.who, "pair", {"step": "code", **bound(record)}, device_name)
         await self._ledger.commit(WriteBatch([Expire(PAIRINGS, now), Put(record), AuditAppend(audit),
                                               PutIdempotency(remember(shown))]))
         return shown
@@ -151,7 +151,7 @@ class Pairings:
                 raise Problem("Conflict", f"The stored row of the runner {runner_id} is not the one in the audit "
                               "record of its last change, so the runner is refused.", hint="Revoke it, and pair again.")
             changed = msgspec.structs.replace(record, token_sha256=digest(token))
-            audit = self._draft(record.tenant_id, _who(principal), "pair",
+            audit = self._draft(record.tenant_id, principal.who, "pair",
                                 {"step": "rotated", "runner_id": runner_id, **bound(changed)})
             await self._ledger.commit(WriteBatch([Put(changed), AuditAppend(audit),
                                                   PutIdempotency(remember(told))]))
@@ -164,7 +164,7 @@ class Pairings:
         async with self._changing:
             record = await self._runner(principal, runner_id)
             revoked = msgspec.structs.replace(record, revoked=True)
-            audit = self._draft(record.tenant_id, _who(principal), "revoke",
+            audit = self._draft(record.tenant_id, principal.who, "revoke",
                                 {"runner_id": runner_id, **bound(revoked)})
             changes = [] if record.revoked else [Put(revoked), AuditAppend(audit)]
             await self._ledger.commit(WriteBatch([*changes, PutIdempotency(remember(revoked))]))
@@ -208,7 +208,3 @@ class Pairings:
 
 def _hash(code: str) -> str:
     return hashlib.sha256(b"pairing code\n" + code.encode()).hexdigest()
-
-
-def _who(principal: Principal) -> dict[str, str]:
-    return {"id": principal.actor.id, "role": principal.role}

@@ -157,7 +157,7 @@ async def test_a_log_that_nothing_leads_up_to_is_accepted_by_an_auditor_and_says
         said_so = [json.loads(one.body) for one in await desk.ledger.audit("default", 3, 10)
                    if b'"audit_resume"' in one.body]
         assert [(one["who"]["id"], one["meta"]["accepted"], one["meta"]["root"]) for one in said_so] == [
-            ("owner", 3, now["root"])]
+            ("user:owner", 3, now["root"])]
 
 
 async def wrote(gateway: Gateway, action: str, who: str = "user:ann", at: str = "2026-11-21T10:00:00.000Z",

@@ -62,4 +62,15 @@ def test_the_log_is_left_where_no_record_can_fit_any_more_clocks_that_were_set_b
     ("ann", "ann", True), ("ann", "user:anna", False), ("", "user:", True), ("b", "oidc:a:b", False),
 ])
 def test_a_name_alone_finds_people_and_agents(wanted: str, who: str, named: bool) -> None:
-    assert is_named(wanted, who) is named
+    assert is_named(wanted, who, "owner") is named
+
+
+@pytest.mark.parametrize(("wanted", "who", "role", "named"), [
+    ("user:ann", "ann", "operator+approver", True), ("user:ann", "anna", "owner", False),
+    ("user:gateway", "gateway", "system", False), ("user:local", "local", "runner", False),
+    ("user:unknown", "unknown", "none", False),
+])
+def test_a_person_is_found_in_records_of_earlier_versions_and_nobody_else(
+    wanted: str, who: str, role: str, named: bool,
+) -> None:
+    assert is_named(wanted, who, role) is named

@@ -110,7 +110,7 @@ async def test_refused_credentials_and_roles_are_recorded_once_a_second_a_source
             refused(await viewer.get("/v1/audit"), "Forbidden")
         records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 0, 10)]
         assert [(record["action"], record["who"]["id"]) for record in records] == [
-            ("auth_denied", "unknown"), ("auth_denied", "viewer")]
+            ("auth_denied", "unknown"), ("auth_denied", "user:viewer")]
         gateway.desk.at_ms += 1000
         refused(await viewer.get("/v1/audit"), "Forbidden")
     records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 2, 10)]

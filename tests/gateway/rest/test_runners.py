@@ -49,7 +49,7 @@ async def test_a_code_is_traded_once_for_a_token_of_which_only_the_hash_is_kept(
     assert (record.runner_id, record.tenant_id, record.device_name) == (told["runner_id"], "default", "desk")
     again = await pair(gateway, code)
     assert (again.status_code, again.json()["code"]) == (401, "Unauthorized")
-    assert await audit(gateway) == [("pair", "owner", "code"), ("pair", "owner", "paired"),
+    assert await audit(gateway) == [("pair", "user:owner", "code"), ("pair", "user:owner", "paired"),
                                     ("auth_denied", "unknown", "Unauthorized")]
     assert code not in str(vars(gateway.desk.ledger))
     assert told["token"] not in str(vars(gateway.desk.ledger))
@@ -115,7 +115,7 @@ async def test_a_new_token_shuts_the_old_one_out(gateway: Gateway) -> None:
     again = await gateway.post(f"/v1/runners/{told['runner_id']}/rotate", {}, "the-key-of-a-rotation")
     assert again.content == answer.content
     assert fresh["token"] not in str(vars(ledger))
-    assert (await audit(gateway))[-1] == ("pair", "owner", "rotated")
+    assert (await audit(gateway))[-1] == ("pair", "user:owner", "rotated")
 
 
 @pytest.mark.req("L-6")
@@ -131,7 +131,7 @@ async def test_a_revoked_runner_stays_in_the_list_and_out_of_the_house(gateway: 
     refused = await gateway.post(f"/v1/runners/{told['runner_id']}/rotate", {})
     assert refused.json()["code"] == "Conflict"
     assert (await gateway.post(f"/v1/runners/{told['runner_id']}/revoke", {})).status_code == 200
-    assert [one for one in await audit(gateway) if one[0] == "revoke"] == [("revoke", "owner", "")]
+    assert [one for one in await audit(gateway) if one[0] == "revoke"] == [("revoke", "user:owner", "")]
 
 
 async def test_the_gateways_own_runner_gets_no_other_token_here(gateway: Gateway) -> None:

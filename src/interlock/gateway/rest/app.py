@@ -256,7 +256,7 @@ class RestApp:
             return await handler.answer(call)
         except Problem as problem:
             if problem.code == "Forbidden":
-                await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code,
+                await self._denials.note(principal.tenant_id, principal.who["id"], principal.role, problem.code,
                                          personal_of(request))
             raise
 

@@ -180,9 +180,9 @@ async def _record(call: ApiRequest, action: str, meta: dict[str, Any] | None = N
 
 
 def _draft(call: ApiRequest, action: str, meta: dict[str, Any]) -> AuditDraft:
-    who = {"id": call.principal.actor.id, "role": call.principal.role}
-    return AuditDraft(tenant_id=call.principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who, action=action,
-                      meta=meta, personal=personal_of(call.request))
+    principal = call.principal
+    return AuditDraft(tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), who=principal.who,
+                      action=action, meta=meta, personal=personal_of(call.request))
 
 
 def _scope(tenant: str) -> str:

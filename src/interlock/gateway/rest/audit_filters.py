@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.command.audit import ACTIONS
 from interlock.gateway.rest.routes import ApiRequest
+from interlock.protocol.access import GIVEN_ROLES, named_roles
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditRecord
@@ -21,6 +22,7 @@ CLOCK_SLACK_MS = 3_600_000
 
 class _Who(msgspec.Struct):
     id: str = ""
+    role: str = ""
 
 
 class _Searched(msgspec.Struct):
@@ -63,7 +65,8 @@ class AuditSearch(NamedTuple):
         found = _read(record)
         return (self.action in (None, found.action) and self.command in (None, found.command_id)
                 and self.session in (None, found.session_id) and self.approval in (None, found.approval_id)
-                and (self.actor is None or is_named(self.actor, found.who.id)) and self._is_within(found.at))
+                and (self.actor is None or is_named(self.actor, found.who.id, found.who.role))
+                and self._is_within(found.at))
 
     def _is_within(self, at: str) -> bool:
         if self.from_ms is None and self.to_ms is None:
@@ -82,9 +85,15 @@ def search_of(call: ApiRequest) -> AuditSearch:
                        _instant(call, "from"), _instant(call, "to"))
 
 
-def is_named(wanted: str, who: str) -> bool:
-    """Whether an actor is the one that is looked for: `ann` finds `user:ann`, `user:ann` no agent of that name."""
-    return who == wanted or (":" not in wanted and who.partition(":")[2] == wanted)
+def is_named(wanted: str, who: str, role: str) -> bool:
+    """Whether an actor is the one that is looked for: `ann` finds `user:ann`, and `user:ann` no agent of that name.
+    `user:ann` finds a plain `ann` with a role of a key: so earlier versions recorded who read the log, paired a runner
+    or was refused."""
+    if who == wanted:
+        return True
+    if ":" not in wanted:
+        return who.partition(":")[2] == wanted
+    return ":" not in who and wanted.partition(":")[2] == who and not named_roles(role).isdisjoint(GIVEN_ROLES)
 
 
 def _instant(call: ApiRequest, name: str) -> int | None:

@@ -42,7 +42,7 @@ async def resume(call: ApiRequest) -> ASGIApp:
     def sealed(reason: str) -> Sequence[LedgerWrite]:
         draft = AuditDraft(
             tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), action="audit_resume",
-            who={"id": principal.actor.id, "role": principal.role},
+            who=principal.who,
             meta={"accepted": body.size, "root": body.root, "unsigned": reason},
             personal={"reason": body.reason} if body.reason else {})
         return [AuditAppend(draft), PutIdempotency(answer)]

@@ -88,7 +88,7 @@ async def revoke(call: ApiRequest) -> ASGIApp:
         raise Problem("NotFound", f"There is no remembered rule {call.path['rule_id']}.",
                       hint="List them with `GET /v1/policy/rules`.")
     at = iso(call.front.clock.now_ms())
-    who = {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
+    who = principal.who
     rule = record.rule
     changes: list[Any] = []
     if rule.revoked_at is None:

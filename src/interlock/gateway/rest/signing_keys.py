@@ -109,13 +109,12 @@ async def _keep(call: ApiRequest, key: SigningKey, status: int, change: str | No
     answer = memory.keep(status, encode(key), {})
     writes: list[Any] = [PutIdempotency(answer)]
     if change is not None:
-        who = {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
         meta = {"signing_key": key.key_id, "change": change, "public_key": key.public_key,
                 **({"origin": key.passkey.origin} if key.passkey is not None else {}),
                 **bound(SigningKeyRecord(key=key))}
         writes += [Put(SigningKeyRecord(key=key)),
-                   AuditAppend(AuditDraft(tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who,
-                                          action="key_rotate", meta=meta))]
+                   AuditAppend(AuditDraft(tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()),
+                                          who=principal.who, action="key_rotate", meta=meta))]
     await call.front.desk.ledger.commit(WriteBatch(writes))
     return raw_answer(answer.body, answer.status, answer.headers)
 
