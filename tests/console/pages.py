@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 from proof.house import House
 
@@ -12,6 +16,19 @@ PHONE = {"width": 360, "height": 740}
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
              "--disable-sync", "--no-first-run"]
 PATIENCE_MS = 20_000
+PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+ENDED = ("succeeded", "failed", "timed_out", "canceled", "rejected", "expired")
+
+
+class Login(NamedTuple):
+    """Both halves of a login: the cookies, and what the page keeps of it."""
+
+    cookies: list[Any]
+    kept: dict[str, str]
+
+
+_logins: WeakKeyDictionary[House, Login] = WeakKeyDictionary()
+"""The login of each house that pages share; what else they keep is in a context of their own."""
 
 
 def interlock(house: House, *words: str) -> str:
@@ -25,8 +42,8 @@ def link(house: House) -> str:
 
 
 @contextmanager
-def page_of(browser: Any, house: House) -> Iterator[Any]:
-    """A phone's page, logged in; what it asked of other origins, and its errors, must be nothing."""
+def page_of(browser: Any, house: House, path: str = "/console/") -> Iterator[Any]:
+    """A phone's page at this path, logged in; what it asked of other origins, and its errors, must be nothing."""
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -35,9 +52,17 @@ def page_of(browser: Any, house: House) -> Iterator[Any]:
     page.on("request", lambda one: None if one.url.removeprefix("blob:").startswith(origin(house))
             else elsewhere.append(one.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(link(house))
-    page.get_by_role("heading", name="Waiting for you").wait_for()
     try:
+        if house in _logins:
+            _use(_logins[house], page)
+        else:
+            page.goto(link(house))
+            page.get_by_role("heading", name="Waiting for you").wait_for()
+            _logins[house] = Login(context.cookies(), page.evaluate("({...sessionStorage})"))
+        if page.url != f"{origin(house)}{path}":
+            page.goto(f"{origin(house)}{path}")
+        if path == "/console/":
+            page.get_by_role("heading", name="Waiting for you").wait_for()
         yield page
         assert elsewhere == []
         assert errors == [], errors
@@ -46,16 +71,64 @@ def page_of(browser: Any, house: House) -> Iterator[Any]:
         context.close()
 
 
+def _use(login: Login, page: Any) -> None:
+    """Log in with the login of an earlier page."""
+    page.context.add_cookies(login.cookies)
+    page.add_init_script(f"if (sessionStorage.length === 0) Object.assign(sessionStorage, {json.dumps(login.kept)})")
+
+
+def read_to_end(page: Any) -> None:
+    """Wait until the request of an approval is on the page, and turn the wheel until its end was on the screen."""
+    page.locator(".end").wait_for(state="attached")
+    page.evaluate(PAINTED)  # Nothing is scrolled further than what was laid out.
+    page.mouse.wheel(0, 50_000)
+
+
 def origin(house: House) -> str:
     return house.url.replace("127.0.0.1", "localhost")
 
 
+def submitted(house: House, agent: str, prompt: str, session: str, workspace: Path | None = None) -> dict[str, Any]:
+    """Submit a prompt to the agent's session of this name, in the house's workspace or another; the command."""
+    target = {"agent_id": agent, "session_key": f"agent:{agent}:{session}",
+              "workspace": str(workspace or house.workspace)}
+    message = {"role": "user", "content": [{"contentType": "text", "value": prompt}]}
+    answer = house.post("/v1/commands", {"type": "execute", "target": target, "payload": {"messages": [message]}},
+                        secrets.token_hex())
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def waiting(house: House, command: dict[str, Any]) -> list[str]:
+    """The approvals that a command waits for."""
+    return [one["id"] for one in house.get("/v1/approvals", state="pending", limit=100)["items"]
+            if one["command_id"] == command["id"]]
+
+
 def asked(house: House, line: str, session: str, agent: str = "shell") -> str:
     """Have an agent ask about what this prompt makes it do, the shell about this line; the approval's id."""
-    interlock(house, "run", agent, line, "--detach", "--session", session)
-    found: list[str] = []
-    house.until(lambda: bool(found) or found.extend(
-        one["id"] for one in house.get("/v1/approvals", state="pending")["items"] if one["session_id"] in {
-            each["session_id"] for each in house.get("/v1/sessions")["items"]
-            if each["session_key"] == f"agent:{agent}:{session}"}) or bool(found))
-    return found[0]
+    command = submitted(house, agent, line, session)
+    house.until(lambda: waiting(house, command) != [])
+    return waiting(house, command)[0]
+
+
+def answered(house: House, approval: str, decision: Literal["grant", "deny"], comment: str | None = None) -> None:
+    """Vote as the owner, from elsewhere than the page."""
+    answer = house.post(f"/v1/approvals/{approval}/grants", {"decision": decision, "comment": comment},
+                        secrets.token_hex())
+    assert answer.is_success, answer.text
+
+
+def ran(house: House, agent: str, prompt: str, session: str) -> str:
+    """Have an agent do what this prompt makes it do, and allow all of it; the session's id once that has ended."""
+    command = submitted(house, agent, prompt, session)
+
+    def is_done() -> bool:
+        for approval in waiting(house, command):
+            answered(house, approval, "grant")
+        return house.get(f"/v1/commands/{command['id']}")["state"] in ENDED
+
+    house.until(is_done)
+    ended = house.get(f"/v1/commands/{command['id']}")
+    assert ended["state"] == "succeeded", ended
+    return ended["target"]["session_id"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.house import House
-from tests.console.pages import asked, interlock
+from tests.console.pages import answered, asked, ran
 
 ROOT = Path(__file__).parents[2]
 SIZES = ({"width": 360, "height": 740}, {"width": 768, "height": 1024}, {"width": 1440, "height": 900})
@@ -50,14 +50,14 @@ def config() -> str:
 
 def fill(house: House) -> dict[str, tuple[str, str]]:
     """Have agents do something of each kind. The path of each screen, and what it shows once it is complete."""
-    interlock(house, "run", "speaker", json.dumps(MARKDOWN), "--session", "spoken", "--yes")
-    interlock(house, "run", "updater", json.dumps(PLANNED), "--session", "planned", "--yes")
-    interlock(house, "run", "shell", "seq 40", "--session", "ran", "--yes")
+    ran(house, "speaker", json.dumps(MARKDOWN), "spoken")
+    ran(house, "updater", json.dumps(PLANNED), "planned")
+    ran(house, "shell", "seq 40", "ran")
     edit = asked(house, json.dumps(EDIT), "edit", "forger")
     waiting = asked(house, "touch waits", "waits")
     signed = asked(house, "touch signed", "signed")
     denied = asked(house, "touch denied", "denied")
-    interlock(house, "deny", denied, "--yes", "--reason", "not now")
+    answered(house, denied, "deny", "not now")
     sessions = {one["session_key"].rpartition(":")[2]: one["session_id"] for one in house.get("/v1/sessions")["items"]}
     command = house.get("/v1/commands")["items"][0]["id"]
     screens = {

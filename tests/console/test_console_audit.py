@@ -10,7 +10,7 @@ import pytest
 from proof.house import House
 from tests.command.tampering import KEY, MUTATIONS, fork, lines_of, make_log, roll_back, signed
 from tests.console.audit_imposter import Imposter, opened, verdict
-from tests.console.pages import interlock, page_of
+from tests.console.pages import asked, interlock, page_of
 
 from interlock.command.audit_check import compare, verify
 
@@ -21,7 +21,7 @@ ROUNDS = 2
 
 @pytest.mark.req("J-7")
 def test_the_gateways_own_log_is_verified_and_its_checkpoint_kept(browser: Any, house: House) -> None:
-    interlock(house, "run", "shell", "true", "--detach", "--session", "audited")
+    asked(house, "true", "audited")
     with page_of(browser, house) as page:
         page.get_by_role("link", name="Audit").click()
         page.wait_for_url("**/console/audit")
@@ -43,6 +43,7 @@ def test_one_flipped_byte_is_red_at_its_record(browser: Any, house: House, tmp_p
         opened(page, house)
         assert verdict(page) == ("bad", "record changed", 2)
         assert "First bad record: 2." in page.get_by_role("alert").inner_text()
+        page.locator(".records li").first.wait_for()
         while page.locator("li.tampered").count() == 0:
             page.get_by_role("button", name="Older records").click()
             page.get_by_text("Loading…").wait_for(state="hidden")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.pages import origin, page_of, ran
 
 from installed import require
 
@@ -25,9 +25,7 @@ def git(house: House, *words: str) -> None:
 
 def show_commits(page: Any, house: House) -> None:
     """A session that began on a commit: what was committed since is among its changes, and a moved file is one."""
-    interlock(house, "approve", asked(house, "echo begun", "committed"), "--yes")
-    session = next(one["session_id"] for one in house.get("/v1/sessions")["items"]
-                   if one["session_key"] == "agent:shell:committed")
+    session = ran(house, "shell", "echo begun", "committed")
     page.goto(f"{origin(house)}/console/sessions/{session}")
     page.get_by_label("Output").get_by_text("begun").wait_for()
     (house.workspace / "a").write_text("one\n-- two\n")
@@ -41,9 +39,7 @@ def show_commits(page: Any, house: House) -> None:
 
 
 def test_the_changes_are_looked_for_when_they_are_unfolded_and_again_when_asked(browser: Any, house: House) -> None:
-    interlock(house, "approve", asked(house, "echo begun", "changed"), "--yes")
-    session = next(one["session_id"] for one in house.get("/v1/sessions")["items"]
-                   if one["session_key"] == "agent:shell:changed")
+    session = ran(house, "shell", "echo begun", "changed")
     with page_of(browser, house) as page:
         looks: list[str] = []
         page.on("request", lambda one: looks.append(one.url) if one.url.endswith("/changes/git") else None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.pages import answered, asked, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 
@@ -26,7 +26,7 @@ def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: 
         page.get_by_text("Waits for approval", exact=True).wait_for()
         assert page.get_by_role("blockquote").inner_text() == "true timeline"
         assert steps(page)[:3] == ["Submitted", "Sent to the runner", "Running"]
-        interlock(house, "approve", approval, "--yes")
+        answered(house, approval, "grant")
         page.get_by_role("heading", name="Succeeded: shell").wait_for()
         page.get_by_text("Audit record").nth(5).wait_for()
         said = steps(page)
@@ -48,7 +48,7 @@ def test_a_task_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, house
 
     def end_it(route: Any) -> None:
         if house.get(f"/v1/commands/{command}")["state"] != "succeeded":
-            interlock(house, "approve", approval, "--yes")
+            answered(house, approval, "grant")
             house.until(lambda: house.get(f"/v1/commands/{command}")["state"] == "succeeded")
         route.continue_()
 
@@ -60,6 +60,5 @@ def test_a_task_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, house
 
 @pytest.mark.req("J-6")
 def test_a_task_that_is_not_there_is_one_sentence(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/commands/cmd_00000000000000000000000000")
+    with page_of(browser, house, "/console/commands/cmd_00000000000000000000000000") as page:
         page.get_by_text("There is no such task.").wait_for()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from proof.house import House
 from proof.swift import Swift
-from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.pages import answered, asked, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
@@ -58,8 +58,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[H
 
 
 def test_a_prompt_begins_a_session_after_its_rule_was_shown(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions")
+    with page_of(browser, house, "/console/sessions") as page:
         page.get_by_role("link", name="Start a session").click()
         page.get_by_role("heading", name="Start a session").wait_for()
         page.get_by_label("Agent", exact=True).select_option("shell")
@@ -89,15 +88,14 @@ def test_a_prompt_begins_a_session_after_its_rule_was_shown(browser: Any, house:
     assert command["target"]["workspace"] == str(house.workspace)
     approval = house.get("/v1/approvals", state="pending")["items"][0]
     assert approval["rule"] == "prompts of the shell", "what was shown before is what decided"
-    interlock(house, "deny", approval["id"], "--yes")
+    answered(house, approval["id"], "deny")
 
 
 def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, house: House) -> None:
     approval = house.get(f"/v1/approvals/{asked(house, 'true', 'moded')}")
     session = approval["session_id"]
-    interlock(house, "deny", approval["id"], "--yes")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+    answered(house, approval["id"], "deny")
+    with page_of(browser, house, f"/console/sessions/{session}") as page:
         page.get_by_text("by the rule prompts of the shell").wait_for()
         assert page.get_by_label("Directory").count() == 0, "a session stays where it is"
         page.get_by_label("Write to the agent").fill("echo again")

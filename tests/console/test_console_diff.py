@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from proof.house import House
 from proof.swift import Swift
-from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.pages import answered, asked, origin, page_of, read_to_end
 
 from interlock.command.card.lines import lines
 from interlock.command.card.request import ReceivedRequest
@@ -106,7 +106,7 @@ def test_each_form_of_an_edit_is_shown_as_the_gateways_card_shows_it(page: Any, 
         assert "+x = <U+202E>2" in shown
     page.get_by_text("The exact bytes").click()
     assert '"tool_name"' in page.get_by_role("region", name="Request").locator("details pre").inner_text()
-    interlock(house, "deny", approval, "--yes")
+    answered(house, approval, "deny")
 
 
 def test_a_folded_change_cannot_be_allowed_before_all_of_it_was_shown(page: Any, house: House) -> None:
@@ -116,7 +116,7 @@ def test_a_folded_change_cannot_be_allowed_before_all_of_it_was_shown(page: Any,
     diff = opened(page, house, approval).first
     assert rows(diff) == ["@@ -58,7 +58,7 @@", " line 57", " line 58", " line 59", "-line 60", "+line sixty",
                           " line 61", " line 62", " line 63"]
-    page.mouse.wheel(0, 50_000)
+    read_to_end(page)
     page.get_by_text("A part of the change is folded.").wait_for()
     allow = page.get_by_role("button", name="Allow once")
     assert allow.is_disabled()
@@ -125,16 +125,16 @@ def test_a_folded_change_cannot_be_allowed_before_all_of_it_was_shown(page: Any,
     assert len(rows(diff)) == LONG + 2
     page.get_by_text("Scroll to its end").wait_for()
     assert allow.is_disabled(), "its end was not on the screen"
-    page.mouse.wheel(0, 50_000)
+    read_to_end(page)
     page.get_by_role("button", name="Allow once", disabled=False).wait_for()
-    interlock(house, "deny", approval, "--yes")
+    answered(house, approval, "deny")
 
 
 @pytest.mark.req("J-4")
 def test_a_tool_card_shows_the_edit_that_ran(page: Any, house: House) -> None:
     approval = held(house, "ran", FORMS["replaced"])
     opened(page, house, approval)
-    page.evaluate("document.querySelector('.end').scrollIntoView({block: 'center'})")
+    read_to_end(page)
     page.get_by_role("button", name="Allow once", disabled=False).click()
     page.get_by_text("Decided by").wait_for()
     session = house.get(f"/v1/approvals/{approval}")["session_id"]

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from proof.house import House
-from tests.console.pages import interlock, origin, page_of
+from tests.console.pages import origin, page_of, ran
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-3")]
 ENTRIES = 2_000
@@ -74,8 +74,7 @@ def framed(n: int, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def session(house: House) -> str:
-    interlock(house, "run", "shell", "true", "--session", "earlier", "--yes")
-    return str(house.get("/v1/sessions")["items"][0]["session_id"])
+    return ran(house, "shell", "true", "earlier")
 
 
 @pytest.fixture
@@ -125,10 +124,11 @@ def test_what_grows_late_keeps_a_reader_at_the_end_and_no_other_reader(page: Any
     page.wait_for_function("() => innerHeight + scrollY >= document.body.scrollHeight - 2")
     page.evaluate("scrollBy(0, -1500)")
     page.get_by_role("button", name="↓").wait_for()
-    before = page.evaluate("scrollY")
+    seen = page.evaluate(SHOWN)[1]
+    page.evaluate(WATCHED, seen)
     page.evaluate(grow)
     page.evaluate(TWO_FRAMES)
-    assert page.evaluate("scrollY") == before
+    assert page.evaluate(MOVED, seen) <= 1
 
 
 def test_who_goes_up_slowly_while_text_arrives_leaves_the_end(page: Any) -> None:
@@ -148,9 +148,10 @@ def test_who_goes_up_slowly_while_text_arrives_leaves_the_end(page: Any) -> None
         page.evaluate("scrollBy(0, -8)")
         page.evaluate(TWO_FRAMES)
     page.get_by_role("button", name="Newest").wait_for()
-    before = page.evaluate("scrollY")
+    seen = page.evaluate(SHOWN)[1]
+    page.evaluate(WATCHED, seen)
     page.wait_for_function("(px) => window.grown_px > px", arg=page.evaluate("window.grown_px") + 100)
-    assert page.evaluate("scrollY") == before
+    assert page.evaluate(MOVED, seen) <= 1
 
 
 def test_at_the_very_top_it_stays_too(page: Any) -> None:

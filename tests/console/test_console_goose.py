@@ -10,7 +10,7 @@ import pytest
 from proof.hold import goose_config
 from proof.house import House
 from proof.swift import Swift
-from tests.console.pages import interlock, origin, page_of
+from tests.console.pages import origin, page_of, read_to_end, submitted
 
 from installed import require
 from interlock.model_stand_in import AFTER_TOOL, running_model_server
@@ -36,15 +36,13 @@ def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[H
 def test_gooses_words_stream_and_its_call_is_held_until_the_page_allows_it(browser: Any, house: House) -> None:
     written = house.workspace / "written.txt"
     prompt = "[[chunks:30]] [[delay:20]] [[tool:echo held > written.txt; cat written.txt]]"
-    interlock(house, "run", "goose", prompt, "--detach", "--session", "goose")
-    session = house.get("/v1/sessions")["items"][0]["session_id"]
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+    session = submitted(house, "goose", prompt, "goose")["target"]["session_id"]
+    with page_of(browser, house, f"/console/sessions/{session}") as page:
         page.get_by_text("chunk 30 of 30").wait_for()
         page.get_by_role("link", name="Open the approval").click()
-        page.get_by_text("sha256").wait_for()
+        page.get_by_role("button", name="Deny").wait_for()
         assert not written.exists()
-        page.mouse.wheel(0, 50_000)
+        read_to_end(page)
         page.get_by_role("button", name="Allow once", disabled=False).click()
         page.get_by_text("Decided by").wait_for()
         page.goto(f"{origin(house)}/console/sessions/{session}")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from proof.house import House
 from proof.swift import Swift
-from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.pages import answered, asked, origin, page_of, ran, submitted, waiting
 from tests.console.payloads import HOSTILE
 
 from interlock.gateway.rest.console_pages import ASSETS
@@ -87,8 +87,7 @@ def test_there_are_enough_of_them() -> None:
 
 
 def test_texts_of_an_agent(page: Any, house: House) -> None:
-    interlock(house, "run", "speaker", json.dumps(HOSTILE), "--session", "texts", "--yes")
-    session = next(one["session_id"] for one in house.get("/v1/sessions")["items"] if "texts" in one["session_key"])
+    session = ran(house, "speaker", json.dumps(HOSTILE), "texts")
     page.goto(f"{origin(house)}/console/sessions/{session}")
     page.wait_for_function("count => document.querySelectorAll('div.block[data-drawn]').length === count",
                            arg=len(HOSTILE))
@@ -118,25 +117,27 @@ def test_names_members_paths_and_files_of_a_tool_call(page: Any, house: House) -
     assert page.locator(".change").count() == 1 + len(HOSTILE)
     check_text(page)
     session = house.get(f"/v1/approvals/{approval}")["session_id"]
-    interlock(house, "approve", approval, "--yes")
+    answered(house, approval, "grant")
     page.goto(f"{origin(house)}/console/sessions/{session}")
     page.locator(".tool .change").first.wait_for()
     check_text(page)
 
 
 def test_directories_prompts_and_reasons(page: Any, house: House) -> None:
+    approvals: list[str] = []
     for at, name in enumerate(one.replace("/", "\\") for one in HOSTILE[:4]):
         directory = house.workspace / name
         directory.mkdir()
-        interlock(house, "run", "shell", f"touch x # {HOSTILE[at]}", "--detach", "--workspace", str(directory),
-                  "--session", f"directory-{at}")
-    house.until(lambda: len(house.get("/v1/approvals", state="pending")["items"]) == 4)
-    for one in house.get("/v1/approvals", state="pending")["items"]:
-        page.goto(f"{origin(house)}/console/")
-        page.locator(f"a[href='/console/a/{one['id']}']").wait_for()
-        check_text(page)
-        interlock(house, "deny", one["id"], "--yes", "--comment", HOSTILE[0])
-        page.goto(f"{origin(house)}/a/{one['id']}")
+        command = submitted(house, "shell", f"touch x # {HOSTILE[at]}", f"directory-{at}", directory)
+        house.until(lambda command=command: waiting(house, command) != [])
+        approvals += waiting(house, command)
+    page.goto(f"{origin(house)}/console/")
+    for approval in approvals:
+        page.locator(f"a[href='/console/a/{approval}']").wait_for()
+    check_text(page)
+    for approval in approvals:
+        answered(house, approval, "deny", HOSTILE[0])
+        page.goto(f"{origin(house)}/a/{approval}")
         page.get_by_text("Decided by").wait_for()
         check_text(page)
     for path in ("sessions", "decided"):

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import PATIENCE_MS, PHONE, asked, interlock, origin, page_of
+from tests.console.pages import PAINTED, PATIENCE_MS, PHONE, answered, asked, interlock, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
 FOCUSED = "document.activeElement.textContent"
-PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 def test_from_the_login_to_a_decision_without_a_mouse(browser: Any, house: House) -> None:
@@ -63,8 +62,7 @@ def test_from_the_login_to_a_decision_without_a_mouse(browser: Any, house: House
 
 def test_a_key_reads_on_before_it_may_allow(browser: Any, house: House) -> None:
     approval = asked(house, "echo " + "long " * 900, "keys-long")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/a/{approval}")
+    with page_of(browser, house, f"/a/{approval}") as page:
         page.get_by_text("More waits below").wait_for()
         for _ in range(20):
             page.keyboard.press("a")
@@ -73,7 +71,7 @@ def test_a_key_reads_on_before_it_may_allow(browser: Any, house: House) -> None:
                 break
         assert page.evaluate(FOCUSED) == "Allow once"
         assert house.get(f"/v1/approvals/{approval}")["state"] == "pending"
-    interlock(house, "deny", approval, "--yes")
+    answered(house, approval, "deny")
 
 
 def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, house: House) -> None:
@@ -96,7 +94,7 @@ def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, house: Hous
         page.get_by_role("option", name="Runners view").wait_for()
         page.keyboard.press("Enter")
         page.wait_for_url("**/console/runners")
-    interlock(house, "deny", approval, "--yes")
+    answered(house, approval, "deny")
 
 
 def test_a_sheet_that_is_opened_as_another_closes_stays(browser: Any, house: House) -> None:
@@ -134,8 +132,7 @@ def test_who_goes_back_leaves_the_sheet_too(browser: Any, house: House) -> None:
 
 def test_a_rule_is_kept_as_it_was_shown_and_is_in_the_list_of_decisions(browser: Any, house: House) -> None:
     approval = asked(house, "echo kept", "keys-rule")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/a/{approval}")
+    with page_of(browser, house, f"/a/{approval}") as page:
         page.get_by_text("Keep a rule, or change the input").click()
         page.get_by_label("Where").select_option("in every session")
         page.locator("#kept", has_text="shell").wait_for()
@@ -159,7 +156,6 @@ def test_a_rule_is_kept_as_it_was_shown_and_is_in_the_list_of_decisions(browser:
 def test_the_box_of_the_agent_is_shown(browser: Any, house: House) -> None:
     approval = asked(house, "touch boxed", "keys-box")
     box = house.get(f"/v1/approvals/{approval}")["box"]
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/a/{approval}")
+    with page_of(browser, house, f"/a/{approval}") as page:
         page.locator("#box", has_text={"none": "no walls"}.get(box["walls"], f"({box['walls']})")).wait_for()
-    interlock(house, "deny", approval, "--yes")
+    answered(house, approval, "deny")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from proof.house import House
 from proof.swift import Swift
-from tests.console.pages import interlock, origin, page_of
+from tests.console.pages import origin, page_of, ran
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4", "J-16")]
@@ -66,9 +66,7 @@ def page(browser: Any, house: House) -> Iterator[Any]:
 
 def spoken(house: House, text: str, name: str) -> str:
     """Have the agent write this; the id of its session."""
-    interlock(house, "run", "speaker", text, "--session", name, "--yes")
-    return next(one["session_id"] for one in house.get("/v1/sessions")["items"]
-                if one["session_key"] == f"agent:speaker:{name}")
+    return ran(house, "speaker", text, name)
 
 
 def test_markdown_is_formatted_and_its_links_name_where_they_lead(page: Any, house: House) -> None:

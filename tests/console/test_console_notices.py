@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from proof.house import House
 from proof.swift import Swift
-from tests.console.pages import PATIENCE_MS, PHONE, asked, interlock, link, origin, page_of
+from tests.console.pages import PATIENCE_MS, PHONE, answered, asked, link, origin, page_of
 
 from channels.post_server import Posted
 from channels.push_service import SubscribedBrowser
@@ -147,7 +147,7 @@ def test_a_notice_is_turned_on_sent_opened_and_turned_off(browser: Any, house: H
     page.get_by_role("button", name="Deny").wait_for()
     assert page.evaluate(NOTICES) == []
     assert house.get(f"/v1/approvals/{approval}")["state"] == "pending"
-    interlock(house, "deny", approval, "--yes")
+    answered(house, approval, "deny")
 
     page.close()
     page = context.new_page()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from proof.house import House
 from proof.swift import Swift
-from tests.console.pages import interlock, origin, page_of
+from tests.console.pages import page_of, ran
 from tests.console.screens import config
 from tests.console.updating import HOSTILE
 
@@ -28,6 +28,7 @@ agent = "forger"
 GIF = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.ran=1'><script>window.ran=1</script></svg>"
 SHOWN = ".block .file img"
+DRAWN = f"() => [...document.querySelectorAll('{SHOWN}')].every((one) => one.complete && one.naturalWidth > 0)"
 STEPS = [("Read the code", "completed"), (HOSTILE, "in_progress"), ("Write a test", "pending")]
 
 
@@ -64,15 +65,12 @@ def plan(*steps: tuple[str, str]) -> dict[str, Any]:
 
 def updated(house: House, session: str, *updates: dict[str, Any]) -> str:
     """Have the agent send updates in a session with this name; its id."""
-    interlock(house, "run", "updater", json.dumps(updates), "--session", session, "--yes")
-    return next(one["session_id"] for one in house.get("/v1/sessions")["items"]
-                if one["session_key"].endswith(f":{session}"))
+    return ran(house, "updater", json.dumps(updates), session)
 
 
 def test_a_plan_is_shown_beside_the_prompt_as_it_changes(browser: Any, house: House) -> None:
     session = updated(house, "planned", plan(*STEPS))
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+    with page_of(browser, house, f"/console/sessions/{session}") as page:
         summary = page.locator(".plan summary")
         summary.get_by_text("Plan: 1 of 3 done").wait_for()
         doing = HOSTILE.replace("\u202e", "<U+202E>")
@@ -95,8 +93,7 @@ def test_a_plan_is_shown_beside_the_prompt_as_it_changes(browser: Any, house: Ho
 
 def test_what_the_agent_offers_is_chosen_and_sent(browser: Any, house: House) -> None:
     session = updated(house, "chosen", plan())
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+    with page_of(browser, house, f"/console/sessions/{session}") as page:
         page.get_by_text("mode: Default · Thinking depth: Low").wait_for()
         page.get_by_text("Options").click()
         mode = page.get_by_label("Mode", exact=True)
@@ -116,10 +113,8 @@ def test_what_edits_changed_is_summed_by_file(browser: Any, house: House) -> Non
     for path, old, new in (("b.py", "a\nb\n", "a\nc\nd\n"), (HOSTILE, "", "x\n"), ("b.py", "c\n", "")):
         given = {"file_path": path, "old_string": old, "new_string": new}
         call = {"kind": "edit", "title": "an edit", "rawInput": given}
-        interlock(house, "run", "forger", json.dumps(call), "--session", "edited", "--yes")
-    session = next(one["session_id"] for one in house.get("/v1/sessions")["items"] if one["agent_id"] == "forger")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+        session = ran(house, "forger", json.dumps(call), "edited")
+    with page_of(browser, house, f"/console/sessions/{session}") as page:
         page.get_by_text("What 3 edits of files changed").click()
         page.locator(".edited li").first.wait_for()
         lines = [" ".join(one.text_content().split()) for one in page.locator(".edited li").all()]
@@ -131,11 +126,10 @@ def test_pictures_are_shown_by_what_they_hold_and_every_file_is_saved(browser: A
                       sent(SVG, "renamed.png"), sent(png(100_000, 100_000), "bomb.png"), sent(b"", "empty.png"),
                       sent(b"\xff\xd8\xff", "cut.jpg", "image/jpeg"),
                       {**sent(png(400, 200), "<img src=x>.png"), "padding": 700_000})
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+    with page_of(browser, house, f"/console/sessions/{session}") as page:
         page.get_by_role("img", name="small.png").wait_for()
         page.get_by_role("img", name="<img src=x>.png").scroll_into_view_if_needed()
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function(DRAWN)
         assert [(one.get_attribute("alt"), one.evaluate("one => [one.naturalWidth, one.naturalHeight]"))
                 for one in page.locator(SHOWN).all()] == [("small.png", [40, 30]), ("<img src=x>.png", [400, 200])]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the wide one too"
@@ -147,8 +141,7 @@ def test_pictures_are_shown_by_what_they_hold_and_every_file_is_saved(browser: A
 
 def test_a_picture_of_a_prompt_is_shown_with_it(browser: Any, house: House) -> None:
     session = updated(house, "attached", plan())
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+    with page_of(browser, house, f"/console/sessions/{session}") as page:
         page.get_by_text("Options").click()
         page.get_by_label("Attach files").set_input_files([
             {"name": "pixel.gif", "mimeType": "text/plain", "buffer": GIF},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.pages import answered, asked, interlock, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 
@@ -33,8 +33,7 @@ def test_a_call_is_tried_and_the_rule_that_decides_is_shown(browser: Any, house:
 def test_a_remembered_rule_is_revoked_after_a_second_press(browser: Any, house: House) -> None:
     approval = asked(house, "true remembered", "remembered")
     interlock(house, "deny", approval, "--always", "session", "--yes")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/policy")
+    with page_of(browser, house, "/console/policy") as page:
         page.get_by_role("button", name="Revoke").click()
         assert "revoked_at" not in house.get("/v1/policy/rules")["rules"][0]
         page.get_by_role("button", name="such calls are asked for again").click()
@@ -45,10 +44,9 @@ def test_a_remembered_rule_is_revoked_after_a_second_press(browser: Any, house: 
 @pytest.mark.req("J-8", "J-13")
 def test_a_rule_is_replayed_on_recorded_calls(browser: Any, house: House) -> None:
     for line in ("true replayed", "echo untouched"):
-        interlock(house, "deny", asked(house, line, "replay"), "--yes")
+        answered(house, asked(house, line, "replay"), "deny")
     before = house.get("/v1/policy")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/policy")
+    with page_of(browser, house, "/console/policy") as page:
         form = page.locator("#replay")
         form.get_by_label("Command (regular expression)").fill("true replayed")
         form.get_by_role("button", name="Replay").press("Enter")

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from proof.house import House
 from tests.command.tampering import KEY, make_log, rechained, signed
 from tests.console.audit_imposter import Imposter, Lie, inclusion_of, opened, verdict
-from tests.console.pages import interlock, page_of
+from tests.console.pages import asked, page_of
 
 from interlock.command.audit import leaf_hash, record_line
 from interlock.command.audit_tree import root_of
@@ -82,7 +82,7 @@ FORGED_PROOFS: dict[str, Lie] = {
 def test_the_gateways_own_log_goes_on_and_a_record_is_proven(page: Any, house: House) -> None:
     opened(page, house)
     assert verdict(page).state == "whole"
-    interlock(house, "run", "shell", "true", "--detach", "--session", "proven")
+    asked(house, "true", "proven")
     page.reload()
     assert verdict(page).state == "continued"
     assert "continues unchanged" in page.locator(".verdict").inner_text()

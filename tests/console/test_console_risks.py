@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from proof.house import House
 from proof.swift import Swift
-from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.pages import answered, asked, page_of
 from tests.console.payloads import HOSTILE
 from tests.console.screens import config
 
@@ -34,8 +34,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[H
 
 def test_words_that_ask_for_a_second_look_are_named_above_the_request(browser: Any, house: House) -> None:
     approval = asked(house, LINE, "risky")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/a/{approval}")
+    with page_of(browser, house, f"/a/{approval}") as page:
         page.locator("#risks li").first.wait_for()
         lines = [one.text_content().split(" · ") for one in page.locator("#risks li").all()]
         assert dict(lines) == FOUND
@@ -49,28 +48,25 @@ def test_words_that_ask_for_a_second_look_are_named_above_the_request(browser: A
 @pytest.mark.parametrize("line", HARMLESS)
 def test_a_request_without_them_names_none(browser: Any, house: House, line: str) -> None:
     approval = asked(house, line, "harmless")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/a/{approval}")
+    with page_of(browser, house, f"/a/{approval}") as page:
         page.locator("dd", has_text=f"interlock approve {approval}").wait_for()
-        page.wait_for_load_state("networkidle")
+        page.locator(".end").wait_for(state="attached")
         assert page.locator("#risks").count() == 0
-    interlock(house, "deny", approval, "--yes")
+    answered(house, approval, "deny")
 
 
 def test_only_what_an_edit_puts_in_is_searched(browser: Any, house: House) -> None:
     call = {"kind": "edit", "title": "an edit", "rawInput": {
         "file_path": "a.sh", "old_string": "sudo true\n", "new_string": f"eval \"$x\"\n{HOSTILE[0]} rm -rf /\n"}}
     approval = asked(house, json.dumps(call), "edits", "forger")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/a/{approval}")
+    with page_of(browser, house, f"/a/{approval}") as page:
         page.locator("#risks li").first.wait_for()
         assert page.locator("#risks code").all_text_contents() == ["rm -rf", 'eval "']
 
 
 def test_no_other_place_is_named_for_what_takes_a_passkey(browser: Any, house: House) -> None:
     approval = asked(house, "touch signed", "signed")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/a/{approval}")
+    with page_of(browser, house, f"/a/{approval}") as page:
         page.get_by_text("It counts votes with a passkey alone").wait_for()
-        page.wait_for_load_state("networkidle")
+        page.locator(".end").wait_for(state="attached")
         assert page.get_by_text(f"interlock approve {approval}").count() == 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import origin, page_of
+from tests.console.pages import page_of
 
 import interlock
 
@@ -50,8 +50,7 @@ def altered(page: Any, nodes: list[dict[str, Any]], **members: Any) -> None:
 
 
 def test_a_runners_version_system_and_clock_are_shown(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/runners")
+    with page_of(browser, house, "/console/runners") as page:
         facts = page.locator(".facts").first
         facts.wait_for()
         assert facts.inner_text().startswith(f"interlock {interlock.__version__} · ")
@@ -76,8 +75,7 @@ def test_a_runners_version_system_and_clock_are_shown(browser: Any, house: House
 
 @pytest.mark.usefixtures("drained")
 def test_a_drain_of_everything_is_shown_with_its_reason_and_ended(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/runners")
+    with page_of(browser, house, "/console/runners") as page:
         shown = page.locator("[data-drain=gateway]")
         shown.get_by_text("a new disk <b>tonight</b>").wait_for()
         assert re.search(r"since .*, by ", shown.inner_text())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.pages import answered, asked, interlock, page_of
 from tests.console.payloads import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
@@ -37,8 +37,7 @@ def test_the_list_shows_what_waits_first_and_keeps_its_filter_in_the_address(bro
 @pytest.mark.req("J-4")
 def test_a_prompt_from_the_page_is_answered_there_and_its_output_streams(browser: Any, house: House) -> None:
     asked(house, "echo begun", "stream")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session_of(house, 'stream')}")
+    with page_of(browser, house, f"/console/sessions/{session_of(house, 'stream')}") as page:
         page.get_by_role("link", name="Open the approval").click()
         page.get_by_role("button", name="Allow once", disabled=False).click()
         page.get_by_text("Decided by").wait_for()
@@ -59,9 +58,8 @@ def test_what_an_agent_prints_is_shown_and_never_run(browser: Any, house: House)
     lines = "\n".join(HOSTILE)
     (house.workspace / "hostile").write_text(lines)
     approval = asked(house, "cat hostile", "hostile-output")
-    interlock(house, "approve", approval, "--yes")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session_of(house, 'hostile-output')}")
+    answered(house, approval, "grant")
+    with page_of(browser, house, f"/console/sessions/{session_of(house, 'hostile-output')}") as page:
         page.get_by_label("Output").wait_for()
         page.get_by_role("button", name="Show earlier").click()
         shown = page.get_by_label("Output").inner_text()
@@ -73,9 +71,8 @@ def test_what_an_agent_prints_is_shown_and_never_run(browser: Any, house: House)
 @pytest.mark.req("J-4")
 def test_after_a_killed_gateway_the_open_page_has_the_whole_text(browser: Any, house: House) -> None:
     approval = asked(house, "seq -f tick-%g 1 5; until [ -e go ]; do sleep 0.05; done; seq -f tick-%g 6 40", "killed")
-    interlock(house, "approve", approval, "--yes")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session_of(house, 'killed')}")
+    answered(house, approval, "grant")
+    with page_of(browser, house, f"/console/sessions/{session_of(house, 'killed')}") as page:
         page.get_by_text("tick-5").wait_for()
         house.kill("gateway")
         page.get_by_text("There is no connection to the gateway").wait_for()

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import PHONE, asked, interlock, link, origin, page_of
+from tests.console.pages import PHONE, answered, asked, link, origin, page_of, ran
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-8")]
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 
 
 def test_usage_is_shown_by_agent_and_downloaded(browser: Any, house: House, tmp_path: Path) -> None:
-    interlock(house, "run", "shell", "true", "--session", "used", "--yes")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/usage")
+    ran(house, "shell", "true", "used")
+    with page_of(browser, house, "/console/usage") as page:
         page.locator(".figures tbody td").first.wait_for()
         page.get_by_label("By").select_option("agent")
         page.locator(".figures tbody th", has_text="shell").wait_for()
@@ -33,8 +32,7 @@ def test_usage_is_shown_by_agent_and_downloaded(browser: Any, house: House, tmp_
 
 
 def test_a_key_is_made_shown_once_and_revoked(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/access")
+    with page_of(browser, house, "/console/access") as page:
         page.get_by_text("this browser").wait_for()
         page.locator("summary", has_text="Make a key").click()
         page.get_by_label("Name", exact=True).fill("of a test")
@@ -73,8 +71,7 @@ def test_another_browsers_login_is_ended(browser: Any, house: House) -> None:
 
 def test_colours_and_language_are_of_this_browser(browser: Any, house: House) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/settings")
+    with page_of(browser, house, "/console/settings") as page:
         page.get_by_label("Colours").select_option("dark")
         dark = page.evaluate(ground)
         page.get_by_label("Colours").select_option("light")
@@ -94,11 +91,10 @@ def test_colours_and_language_are_of_this_browser(browser: Any, house: House) ->
 @pytest.mark.req("J-4")
 def test_a_session_is_named_forked_and_archived(browser: Any, house: House) -> None:
     approval = asked(house, "echo act", "acted")
-    interlock(house, "approve", approval, "--yes")
+    answered(house, approval, "grant")
     session = house.get(f"/v1/approvals/{approval}")["session_id"]
     house.until(lambda: house.get(f"/v1/sessions/{session}")["state"] == "idle")
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+    with page_of(browser, house, f"/console/sessions/{session}") as page:
         page.get_by_text("Rename, fork, archive…").click()
         page.get_by_label("Name of the session").fill("<b>a name</b>")
         page.get_by_role("button", name="Rename").click()
@@ -121,8 +117,7 @@ def test_a_session_is_named_forked_and_archived(browser: Any, house: House) -> N
 
 def test_the_settings_say_how_long_what_is_kept(browser: Any, house: House) -> None:
     day_ms = 86_400_000
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/settings")
+    with page_of(browser, house, "/console/settings") as page:
         page.locator("#retention li").first.wait_for()
         plan = house.get("/v1/retention")
         kept = page.locator("#retention").inner_text()

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from proof.house import House
-from tests.console.pages import PHONE, asked, interlock, link, origin, page_of
+from tests.console.pages import PHONE, answered, asked, link, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-18")]
 NO_CONNECTION = "There is no connection to the gateway."
@@ -77,7 +77,7 @@ def test_only_the_page_and_its_files_are_kept(browser: Any, house: House) -> Non
     with page_of(browser, house) as page:
         controlled(page)
         page.goto(f"{origin(house)}/a/{approval}")
-        page.get_by_text("sha256").wait_for()
+        page.locator(".end").wait_for(state="attached")
         page.get_by_role("link", name="Sessions").click()
         page.get_by_role("heading", name="Sessions").wait_for()
         found = kept(page)
@@ -87,7 +87,7 @@ def test_only_the_page_and_its_files_are_kept(browser: Any, house: House) -> Non
         stored = page.evaluate("JSON.stringify({...localStorage})")
         assert approval not in stored
         assert "kept-by-nobody" not in stored
-    interlock(house, "deny", approval, "--yes")
+    answered(house, approval, "deny")
 
 
 def test_a_new_build_is_shown_at_the_next_load(browser: Any, house: House) -> None:
