@@ -117,11 +117,13 @@ class Imposter:
         return verdict(self._page)
 
     def visit(self, records: Sequence[AuditRecord], checkpoint: Checkpoint, kept: Checkpoint) -> Verdict:
-        """Have the page open on this log, as a browser that has seen `kept`."""
+        """Have the view open on this log, as of a browser that has seen `kept`. What was open has ended its check."""
+        self._page.locator("nav a[href='/console/settings']").click()
+        self._page.locator(".verdict").wait_for(state="detached")
         self.records, self.checkpoint = records, checkpoint
         self.asked.clear()
         self.witness(kept)
-        self._page.reload()
+        self._page.locator("nav a[href='/console/audit']").click()
         return verdict(self._page)
 
     def witness(self, kept: Checkpoint | None) -> None:

@@ -21,8 +21,9 @@ ENDED = ("succeeded", "failed", "timed_out", "canceled", "rejected", "expired")
 
 
 class Login(NamedTuple):
-    """Both halves of a login: the cookies, and what the page keeps of it."""
+    """Both halves of a login at an origin: the cookies, and what a tab keeps of it."""
 
+    origin: str
     cookies: list[Any]
     kept: dict[str, str]
 
@@ -58,7 +59,7 @@ def page_of(browser: Any, house: House, path: str = "/console/") -> Iterator[Any
         else:
             page.goto(link(house))
             page.get_by_role("heading", name="Waiting for you").wait_for()
-            _logins[house] = Login(context.cookies(), page.evaluate("({...sessionStorage})"))
+            _logins[house] = Login(origin(house), context.cookies(), page.evaluate("({...sessionStorage})"))
         if page.url != f"{origin(house)}{path}":
             page.goto(f"{origin(house)}{path}")
         if path == "/console/":
@@ -74,7 +75,8 @@ def page_of(browser: Any, house: House, path: str = "/console/") -> Iterator[Any
 def _use(login: Login, page: Any) -> None:
     """Log in with the login of an earlier page."""
     page.context.add_cookies(login.cookies)
-    page.add_init_script(f"if (sessionStorage.length === 0) Object.assign(sessionStorage, {json.dumps(login.kept)})")
+    page.add_init_script(f"""if (location.origin === {json.dumps(login.origin)} && sessionStorage.length === 0)
+        Object.assign(sessionStorage, {json.dumps(login.kept)})""")
 
 
 def read_to_end(page: Any) -> None:

@@ -1,24 +1,20 @@
-"""The console in the package: built by the build hook within its budget, and left out if asked for (J-1, J-2)."""
+"""The console in the package, whose install is in test_console_installs.py: within its budget, and with one way to make
+markup (J-1, J-2, J-16)."""
 
 from __future__ import annotations
 
 import gzip
-import os
 import re
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from interlock.gateway.rest.console_pages import CONTENT_SECURITY_POLICY
+from interlock.gateway.rest.console_pages import ASSETS, CONTENT_SECURITY_POLICY
 
 ROOT = Path(__file__).parents[2]
 FIRST_LOAD_BYTES = 120_000
 APPROVAL_BYTES = 40_000
 ALL_BYTES = 900_000
-PREFIX = "interlock/console_assets/"
 SOURCE = ROOT / "console/src"
 HASH = re.compile(r"-.{6}\.(?:js|css)$")
 IMPORT = re.compile(r"(?:from|import) '(\.[^']+)'")
@@ -26,18 +22,6 @@ LATE = re.compile(r"import\('(\.[^']+)'\)")
 ELSEWHERE = {"Sheets": "opened by a key", "Notices": "on the list of approvals", "More": "opened by the reader",
              "Needed": "on what has to be signed", "korean": "for those who read it: added on its own"}
 """What is loaded late, and not by the page of an approval that is only opened and read, with when it is loaded."""
-
-
-def wheel(target: Path, console: str) -> zipfile.ZipFile:
-    """Build the wheel from the files that are kept in the repository."""
-    source = target / "source"
-    source.mkdir()
-    kept = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    subprocess.run(["xargs", "-0", "cp", "--parents", "-t", str(source)], input=kept, cwd=ROOT, check=True)
-    run = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(target), str(source)],
-                         capture_output=True, text=True, env={**os.environ, "CONSOLE": console}, check=False)
-    assert run.returncode == 0, run.stderr
-    return zipfile.ZipFile(next(target.glob("*.whl")))
 
 
 def loaded_late() -> set[str]:
@@ -79,14 +63,10 @@ def zipped(names: set[str], assets: dict[str, bytes]) -> int:
     return sum(len(gzip.compress(assets[name])) for name in names)
 
 
-@pytest.mark.needs("node")
-@pytest.mark.req("J-1", "J-2")
-def test_a_wheel_has_the_console_within_its_budget(tmp_path: Path) -> None:
-    with wheel(tmp_path, "1") as package:
-        assets = {name.removeprefix(PREFIX): package.read(name) for name in package.namelist()
-                  if name.startswith(PREFIX)}
-        assert not any("node_modules" in name for name in package.namelist())
-    assert "index.html" in assets
+@pytest.mark.needs("console")
+@pytest.mark.req("J-2")
+def test_the_console_is_within_its_budget() -> None:
+    assets = {path.relative_to(ASSETS).as_posix(): path.read_bytes() for path in ASSETS.rglob("*") if path.is_file()}
     first = {name for name in assets if name == "index.html" or f"/console/{name}".encode() in assets["index.html"]}
     # What the page names is both the first load and the page of an approval; other views are loaded late.
     assert any(name.startswith("assets/index-") for name in first)
@@ -99,14 +79,6 @@ def test_a_wheel_has_the_console_within_its_budget(tmp_path: Path) -> None:
     assert sum(map(len, assets.values())) <= ALL_BYTES
     assert b"<script>" not in assets["index.html"]
     assert b"style=" not in assets["index.html"]
-
-
-@pytest.mark.needs("node")
-@pytest.mark.req("J-1")
-def test_a_wheel_without_the_console_is_whole_but_for_it(tmp_path: Path) -> None:
-    with wheel(tmp_path, "0") as package:
-        assert not any(name.startswith(PREFIX) for name in package.namelist())
-        assert "interlock/cli/console.py" in package.namelist()
 
 
 @pytest.mark.req("J-1")

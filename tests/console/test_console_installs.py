@@ -1,4 +1,5 @@
-"""`pip install` of a checkout with Node.js, of one without, and of an sdist without npm or an index (J-1)."""
+"""`pip install` of a checkout with Node.js, of one without, of one that leaves the console out, and of an sdist without
+npm or an index (J-1)."""
 
 from __future__ import annotations
 
@@ -37,6 +38,11 @@ class Install:
              source], cwd=target.parent, env=environment, capture_output=True, text=True, timeout=STEP_TIMEOUT_S,
             check=False)
         self.code, self.printed = done.returncode, done.stdout + done.stderr
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of what was installed."""
+        return [path.relative_to(self._package).as_posix() for path in self._package.rglob("*")]
 
     @property
     def has_package(self) -> bool:
@@ -95,6 +101,13 @@ def test_a_checkout_is_installed_with_the_machines_own_node(checkout: Path, tmp_
     assert install.code == 0, install.printed
     assert install.is_served()
     assert NODE_WHEEL not in install.printed.replace("-", "_"), "Node.js is there, and none is downloaded"
+    assert not any("node_modules" in name for name in install.files)
+
+
+def test_a_checkout_is_installed_without_the_console_if_asked_for(checkout: Path, tmp_path: Path) -> None:
+    install = Install(checkout, tmp_path / "made", environment("0"), "--no-build-isolation")
+    assert install.code == 0, install.printed
+    assert (install.has_package, install.assets.exists()) == (True, False)
 
 
 def test_a_checkout_is_installed_without_node_on_the_machine(checkout: Path, bare: str, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def page(browser: Any, house: House) -> Iterator[Any]:
 def imposter(page: Any, house: House) -> Iterator[Imposter]:
     imposter = Imposter(page)
     opened(page, house)
+    verdict(page)
     yield imposter
     page.context.unroute_all()
 
