@@ -15,7 +15,8 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from interlock.backends.jsonl import files
+from interlock.backends.jsonl import files, transcript_index
+from interlock.backends.jsonl import transcripts as transcripts_module
 from interlock.backends.jsonl.plain_files import PIECE_BYTES, Snapshot
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.ports.transcripts import TranscriptHeader
@@ -340,6 +341,106 @@ async def test_a_long_file_holds_up_no_other_session(
     await asyncio.gather(*waiting)
     assert await transcripts.leaf("S1", "shell") == "d"
     assert [node.id for node in (await transcripts.tree("S1", "shell")).nodes] == ["a", "b", "c", "d"]
+
+
+def long_file(file: Path, entries: int) -> None:
+    """Lay down a sound file that an earlier process left: a chain of entries of 1 KiB."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    padding = b'"custom","data":"' + b"x" * 1024 + b'"'
+    chain = [line(f"e{at}", f"e{at - 1}" if at else None).line.replace(b'"custom"', padding) for at in range(entries)]
+    file.write_bytes(b'{"type":"session","version":3,"id":"S1"}\n' + b"\n".join(chain) + b"\n")
+
+
+class ReadBytes:
+    """Counts the bytes that are read of one file."""
+
+    def __init__(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._file = file
+        self._pread = os.pread
+        monkeypatch.setattr(os, "pread", self._counted)
+
+    def _counted(self, fd: int, size: int, at: int) -> bytes:
+        data = self._pread(fd, size, at)
+        if os.fstat(fd).st_ino == self._file.stat().st_ino:
+            self.count += len(data)
+        return data
+
+
+@pytest.mark.req("X-7")
+@pytest.mark.parametrize("entries", [1_500, 3_000])
+async def test_the_first_append_of_a_process_reads_the_last_entry_of_a_long_file_and_no_more(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, entries: int,
+) -> None:
+    monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
+    long_file(file, entries)
+    counted = ReadBytes(file, monkeypatch)
+    first = JsonlTranscripts(tmp_path / "state", StandingClock())
+    await first.append(HEADER, [line("a", f"e{entries - 1}")])
+    assert counted.count == file.stat().st_size - len(line("a", f"e{entries - 1}").line) - 1, "there was no index yet"
+    await first.append(HEADER, [line("b", "a"), line("c", "b")])
+    await first.close()
+    for parent, fresh in (("c", "d"), ("d", "f")):
+        counted.count = 0
+        again = JsonlTranscripts(tmp_path / "state", StandingClock())
+        await again.append(HEADER, [line(fresh, parent), line("e7", "e6")])
+        assert counted.count < 1024
+        assert (await again.leaf("S1", "shell"), len(await again.ids("S1", "shell"))) == (
+            fresh, entries + "abcdf".index(fresh) + 1), "an entry that is there is not written twice"
+        assert counted.count < 1024
+        await again.close()
+
+
+@pytest.mark.req("X-7")
+async def test_a_long_file_that_was_forgotten_for_others_is_not_read_again(
+    transcripts: JsonlTranscripts, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
+    monkeypatch.setattr(files, "KNOWN_FILES", 2)
+    long_file(file, 1_500)
+    first = JsonlTranscripts(tmp_path / "state", StandingClock())
+    await first.append(HEADER, [line("a", "e1499")])
+    await first.close()
+    renewed = threading.Event()
+
+    def renew(of: Snapshot) -> None:
+        transcript_index.renew_index(of)
+        renewed.set()
+
+    monkeypatch.setattr(transcripts_module, "renew_index", renew)
+    await transcripts.append(HEADER, [line("b", "a")])
+    for name in ("S2", "S3", "S4"):
+        await transcripts.append(HEADER._replace(session_id=name), [line("a")])
+    assert await asyncio.to_thread(renewed.wait, 20)
+    counted = ReadBytes(file, monkeypatch)
+    await transcripts.append(HEADER, [line("c", "b")])
+    assert counted.count < 1024
+    assert len(await transcripts.ids("S1", "shell")) == 1_503
+
+
+@pytest.mark.req("X-3", "X-7")
+@pytest.mark.parametrize("change", ["append", "edit", "index"])
+async def test_an_index_that_does_not_fit_is_not_asked_for_ids(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, change: str,
+) -> None:
+    monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
+    long_file(file, 1_500)
+    first = JsonlTranscripts(tmp_path / "state", StandingClock())
+    await first.append(HEADER, [line("a", "e1499")])
+    await first.close()
+    index = transcript_index.index_path(file)
+    if change == "append":
+        with file.open("ab") as other:
+            other.write(line("b", "a").line + b"\n")
+    elif change == "edit":
+        file.write_bytes(file.read_bytes().replace(b'"e7"', b'"e!"'))
+    else:
+        index.write_bytes(index.read_bytes().replace(b"e7\n", b"e!\n"))
+    again = JsonlTranscripts(tmp_path / "state", StandingClock())
+    expected = ({f"e{at}" for at in range(1_500)} | {"a"} | ({"b"} if change == "append" else set())
+                | ({"e!"} if change == "edit" else set())) - ({"e7"} if change == "edit" else set())
+    assert await again.ids("S1", "shell") == expected
+    await again.close()
 
 
 @pytest.mark.req("X-4")

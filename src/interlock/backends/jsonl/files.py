@@ -73,6 +73,8 @@ class TranscriptFiles:
         self._grown: OrderedDict[Path, tuple[dict[Stamp, None], Stamp]] = OrderedDict()
         """Stamps that a file had and from which this process alone appended to it, and the stamp that it has by that.
         """
+        self._let_go: list[Snapshot] = []
+        """Files whose stamps are about to be forgotten, as they were then."""
         self._undone: dict[Path, int] = {}
         """Files that an append failed on and that could not be cut back yet → the size that is durable."""
 
@@ -120,7 +122,7 @@ class TranscriptFiles:
             size = path.lstat().st_size
         except OSError:
             return None
-        return Snapshot.take(path) if size >= LARGE_BYTES and (known is None or known.size != size) else None
+        return self.snapshot(path) if size >= LARGE_BYTES and (known is None or known.size != size) else None
 
     def adopt(self, path: Path, known: FileState) -> None:
         """Take what a survey on another thread found; it counts as long as the file has that size."""
@@ -265,7 +267,26 @@ class TranscriptFiles:
             del stamps[next(iter(stamps))]
         self._grown[path] = stamps, after
         if len(self._grown) > KNOWN_FILES:
-            self._grown.popitem(last=False)
+            forgotten = next(iter(self._grown))
+            self._let_go += self._grown_large([forgotten])
+            del self._grown[forgotten]
+
+    def let_go(self) -> list[Snapshot]:
+        """Return files that are no longer known to have grown by this process alone, whose index should be renewed by
+        what is known for the last time. The caller closes them."""
+        files, self._let_go = self._let_go, []
+        return files
+
+    def grown(self, limit: int) -> Iterator[Snapshot]:
+        """Return the files that this process appended to last, whose index should be renewed before it ends. The caller
+        closes each."""
+        return self._grown_large([*reversed(self._grown)][:limit])
+
+    def _grown_large(self, paths: Iterable[Path]) -> Iterator[Snapshot]:
+        for path in paths:
+            with suppress(OSError):
+                if path.lstat().st_size >= LARGE_BYTES:
+                    yield self.snapshot(path)
 
     def _placed(self, path: Path, line: TranscriptLine, known: FileState) -> bytes:
         """The first line of an append, below the file's leaf where another program has gone on in the file since the
@@ -296,7 +317,8 @@ class TranscriptFiles:
         before = self._known.get(path)
         if before is not None and before.size == size:
             return before
-        known = survey(Snapshot(path, fd, os.fstat(fd)))
+        file = Snapshot(path, fd, os.fstat(fd))
+        known = survey(file, file.each())
         known.own_leaf = before.own_leaf if before is not None else ""
         self._remember(path, known)
         return known
@@ -366,11 +388,11 @@ class TranscriptFiles:
             yield path.with_name(f"{path.name}.{why}-{stamp}" + (f"-{number}" if number else ""))
 
 
-def survey(file: Snapshot) -> FileState:
-    """Read what an append must know of a file; on any thread. Raises OSError."""
+def survey(file: Snapshot, lines: Iterable[bytes]) -> FileState:
+    """Read from its lines what an append must know of a file; on any thread. Raises OSError."""
     known = FileState(file.stat.st_size)
     damaged = at = 0
-    for line in file.each():
+    for line in lines:
         if line:
             stub = read_stub(line)
             if stub is None:

@@ -1,9 +1,9 @@
 """A transcript file with an index beside it, so that opening it costs the same at any length (X-7).
 
-The index, `<file>.index`, says where each entry begins, which is its parent, of which sort it is, and where an id
-stands. It is made from the file and never trusted over it: it counts only for the very file, size and instants that it
-was made from, every line that is read through it is checked against it, and at the first difference the file is read
-again. To delete it loses nothing. Files that are small, damaged or of an older version have none.
+The index, `<file>.index`, says where each entry begins, which is its parent, of which sort it is, where an id stands,
+and which ids there are. It is made from the file and never trusted over it: it counts only for the very file, size and
+instants that it was made from, every line that is read through it is checked against it, and at the first difference
+the file is read again. To delete it loses nothing. Files that are small, damaged or of an older version have none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zlib import crc32
 from interlock.backends.jsonl.atomic_files import MODE
 from interlock.backends.jsonl.plain_files import Snapshot, Stamp, open_plain, stamp_of
 from interlock.session.context import ModelContext, context
-from interlock.session.entries import VERSION
+from interlock.session.entries import VERSION, read_stub
 from interlock.session.tree import TranscriptNode, Tree, read_object, read_tree
 
 INDEX_MIN_BYTES = 1024 * 1024
@@ -39,9 +39,10 @@ WHOLE_SHARE = 4
 KEEP_ENTRIES = 256
 """Entries behind those of the index with which it is written again: the next start reads only what comes later."""
 
-_MAGIC = b"ILKTREE1"
-_HEAD = struct.Struct("<8sQQQQQQQQ")
-"""Magic; device, inode, size, mtime and ctime of the file; when the index was made; entries; CRC-32 of what follows."""
+_MAGIC = b"ILKTREE2"
+_HEAD = struct.Struct("<8sQQQQQQQQQ")
+"""Magic; device, inode, size, mtime and ctime of the file; when the index was made; entries; bytes of their ids; CRC-32
+of what follows."""
 _CHECKED = _HEAD.size + 8
 _NO_PARENT = -1
 _MESSAGE, _COMPACTION, _THINKING, _OTHER = range(4)
@@ -61,6 +62,8 @@ class _Index(NamedTuple):
     """CRC-32 of the id, then its place, as one number each; ascending."""
     parents: memoryview[int] | array[int]
     sorts: memoryview[int] | bytes
+    ids: memoryview[int] | bytes
+    """The entries' ids in file order, a line feed between two."""
     body: memoryview
     crc: int
 
@@ -74,8 +77,11 @@ class _Index(NamedTuple):
 class Indexed:
     """One transcript file, open for reading. Use it as a context manager; it belongs to one thread."""
 
-    def __init__(self, path: Path, now_ns: Callable[[], int] = time.time_ns, file: Snapshot | None = None) -> None:
-        """`file` is the file as it was at an instant, which then is closed here; else as it is on entering."""
+    def __init__(self, path: Path, now_ns: Callable[[], int] = time.time_ns, file: Snapshot | None = None,
+                 keep_after: int = KEEP_ENTRIES) -> None:
+        """`file` is the file as it was at an instant, which then is closed here; else as it is on entering. The index
+        is to be written again with `keep_after` entries behind its last one."""
+        self._keep_after = keep_after
         self._path = path
         self._now_ns = now_ns
         self._file = file
@@ -124,7 +130,7 @@ class Indexed:
         index = self._trusted()
         if index is None:
             return self._whole().at.get(entry_id)
-        low = crc32(entry_id.encode("utf-8", "surrogatepass")) << 32
+        low = crc32(_encoded(entry_id)) << 32
         at = bisect_left(index.keys, low)
         while at < len(index.keys) and index.keys[at] >> 32 == low >> 32:
             place = index.keys[at] & 0xFFFFFFFF
@@ -287,9 +293,10 @@ class Indexed:
         above_it.extend(parents)
         starts.extend(list(accumulate((len(line) + 1 for line in lines[:-1]), initial=index.starts[-1]))[1:])
         grown = _Parts(starts, keys, above_it,
-                       bytes(index.sorts) + bytes(_SORTS.get(node.type, _OTHER) for node in tail.nodes))
-        self._index = _Index(grown.starts, grown.keys, grown.parents, grown.sorts, memoryview(b""), crc32(b""))
-        if len(tail.nodes) >= KEEP_ENTRIES:
+                       bytes(index.sorts) + bytes(_SORTS.get(node.type, _OTHER) for node in tail.nodes),
+                       _joined([bytes(index.ids), *(_encoded(node.id) for node in tail.nodes)]))
+        self._index = _Index(*grown, memoryview(b""), crc32(b""))
+        if len(tail.nodes) >= self._keep_after:
             self.keep_index = partial(_write, index_path(self._path), file.stat, self._now_ns(), grown)
 
     # --- without it ---
@@ -305,11 +312,58 @@ class Indexed:
         file = self._file
         assert file is not None
         lines = file.lines()
-        self._tree = read_tree(lines)
-        before, after, now_ns = file.stat, os.fstat(file.fd), self._now_ns()
-        settled = now_ns - max(before.st_mtime_ns, before.st_ctime_ns) >= SETTLED_NS
-        if before.st_size >= INDEX_MIN_BYTES and _same(before, after) and settled and not self._fits:
-            self.keep_index = partial(_keep, index_path(self._path), before, now_ns, lines, self._tree)
+        self._tree = tree = read_tree(lines)
+        if not self._fits and _may_have_index(file, now_ns := self._now_ns()):
+            self.keep_index = partial(_keep, index_path(self._path), file.stat, now_ns, lines, lambda: tree)
+
+
+def ids_by_index(file: Snapshot) -> list[str] | None:
+    """Return the ids of a file's entries in file order: as its index has them, then those that this process appended
+    since. None where no index fits, and where the file is not sound. Of the file only the index's last entry and what
+    comes behind it is read. Raises OSError."""
+    loaded = _load(index_path(file.path), file)
+    if loaded is None or not loaded[0].whole:
+        return None
+    index, _ = loaded
+    ids = bytes(index.ids).decode("utf-8", "surrogatepass").split("\n")
+    last, *later, end = file.lines(index.starts[-2])
+    stub = read_stub(last)
+    if end or len(ids) != len(index.parents) or stub is None or stub.id != ids[-1]:
+        return None
+    for line in later:
+        stub = read_stub(line)
+        if stub is None or stub.type == "session":
+            return None
+        ids.append(stub.id)
+    return ids
+
+
+def keep_of(file: Snapshot, lines: list[bytes], now_ns: Callable[[], int] = time.time_ns) -> Callable[[], None]:
+    """Return what writes the index of a file that was just read, if it may have one; to be called when no one
+    waits."""
+    if not _may_have_index(file, made_ns := now_ns()):
+        return _nothing
+    return partial(_keep, index_path(file.path), file.stat, made_ns, lines, lambda: read_tree(lines))
+
+
+def renew_index(file: Snapshot) -> None:
+    """Add to the index of a file what this process appended since it was made, so that the next process reads no more
+    than that. A file without an index that fits gets none. Closes the file."""
+    path = index_path(file.path)
+    loaded = _load(path, file)
+    if loaded is None or loaded[1] == stamp_of(file.stat):
+        os.close(file.fd)
+        return
+    with suppress(OSError), Indexed(file.path, file=file, keep_after=1) as opened:
+        if opened.from_index:
+            opened.keep_index()
+
+
+def _may_have_index(file: Snapshot, now_ns: int) -> bool:
+    """Whether a file is large enough, unchanged since the snapshot, and old enough to tell that by its instants."""
+    found = file.stat
+    return (found.st_size >= INDEX_MIN_BYTES and _same(found, os.fstat(file.fd))
+            and now_ns - max(found.st_mtime_ns, found.st_ctime_ns) >= SETTLED_NS)
 
 
 def index_path(path: Path) -> Path:
@@ -346,10 +400,19 @@ class _Parts(NamedTuple):
     keys: array[int]
     parents: array[int]
     sorts: bytes
+    ids: bytes
+
+
+def _encoded(entry_id: str) -> bytes:
+    return entry_id.encode("utf-8", "surrogatepass")
+
+
+def _joined(ids: list[bytes]) -> bytes:
+    return b"\n".join(ids)
 
 
 def _key(entry_id: str, place: int) -> int:
-    return crc32(entry_id.encode("utf-8", "surrogatepass")) << 32 | place
+    return crc32(_encoded(entry_id)) << 32 | place
 
 
 def _made(lines: list[bytes], tree: Tree) -> _Parts | None:
@@ -365,7 +428,8 @@ def _made(lines: list[bytes], tree: Tree) -> _Parts | None:
     if any(parent >= place for place, parent in enumerate(parents)):
         return None
     keys = array("Q", sorted(_key(entry_id, place) for entry_id, place in at.items()))
-    return _Parts(starts, keys, parents, bytes(_SORTS.get(node.type, _OTHER) for node in nodes))
+    return _Parts(starts, keys, parents, bytes(_SORTS.get(node.type, _OTHER) for node in nodes),
+                  _joined([_encoded(node.id) for node in nodes]))
 
 
 def _same(one: os.stat_result, other: os.stat_result) -> bool:
@@ -376,18 +440,18 @@ def _nothing() -> None:
     """There is an index already, or the file has none."""
 
 
-def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tree: Tree) -> None:
+def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tree: Callable[[], Tree]) -> None:
     """Make an index of what was read, if the file may have one."""
-    made = _made(lines, tree)
+    made = _made(lines, tree())
     if made is not None:
         _write(path, stat, now_ns, made)
 
 
 def _write(path: Path, stat: os.stat_result, now_ns: int, made: _Parts) -> None:
     """Write the index so that it is there whole or not at all. Where it cannot be written there is none."""
-    starts, keys, parents, sorts = made
-    body = b"".join((starts.tobytes(), keys.tobytes(), parents.tobytes(), sorts))
-    head = _HEAD.pack(_MAGIC, *stamp_of(stat), now_ns, len(parents), crc32(body))
+    starts, keys, parents, sorts, ids = made
+    body = b"".join((starts.tobytes(), keys.tobytes(), parents.tobytes(), sorts, ids))
+    head = _HEAD.pack(_MAGIC, *stamp_of(stat), now_ns, len(parents), len(ids), crc32(body))
     draft = path.with_name(f".{path.name}.new")
     try:
         with os.fdopen(open_plain(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE), "wb") as file:
@@ -412,8 +476,8 @@ def _load(path: Path, file: Snapshot) -> tuple[_Index, Stamp] | None:
         head = os.pread(fd, _CHECKED, 0)
         if len(head) < _CHECKED or crc32(head[: _HEAD.size]).to_bytes(8, "little") != head[_HEAD.size:]:
             return None
-        magic, *stamp, _, count, crc = _HEAD.unpack_from(head)
-        size = _CHECKED + 8 * (count + 1) + 8 * count + 4 * count + count
+        magic, *stamp, _, count, id_bytes, crc = _HEAD.unpack_from(head)
+        size = _CHECKED + 8 * (count + 1) + 8 * count + 4 * count + count + id_bytes
         made_of: Stamp = (stamp[0], stamp[1], stamp[2], stamp[3], stamp[4])
         if magic != _MAGIC or os.fstat(fd).st_size != size:
             return None
@@ -427,5 +491,6 @@ def _load(path: Path, file: Snapshot) -> tuple[_Index, Stamp] | None:
     keys = _CHECKED + 8 * (count + 1)
     parents = keys + 8 * count
     sorts = parents + 4 * count
+    ids = sorts + count
     return _Index(view[_CHECKED:keys].cast("Q"), view[keys:parents].cast("Q"), view[parents:sorts].cast("i"),
-                  view[sorts:], view[_CHECKED:], crc), made_of
+                  view[sorts:ids], view[ids:], view[_CHECKED:], crc), made_of

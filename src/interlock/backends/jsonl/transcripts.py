@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from interlock.backends.jsonl.files import FileState, TranscriptFiles, survey
 from interlock.backends.jsonl.plain_files import Snapshot
-from interlock.backends.jsonl.transcript_index import Indexed
+from interlock.backends.jsonl.transcript_index import Indexed, ids_by_index, keep_of, renew_index
 from interlock.ports.clock import Clock
 from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
 from interlock.protocol.records import TranscriptLine
@@ -27,6 +27,10 @@ READERS = 2
 """Threads on which files are read, so that a long one holds up no one's append."""
 REWRITE_TRIES = 8
 """A transcript that grows while it is written again is read again, so often at the most."""
+RENEWED_AT_CLOSE = 64
+"""Indexes that are brought up to date at the end: those of the files that were appended to last."""
+KEPT_LINES_BYTES = 256 * 1024 * 1024
+"""The lines of a larger file are not kept in memory until its index is made."""
 GROUP_JOBS = 256
 """Appends that share their syncs at the most: one to each file that they concern."""
 
@@ -99,9 +103,14 @@ class JsonlTranscripts(TranscriptStore):
         raise OSError(f"the transcript of session {session_id} grows faster than it can be written anew")
 
     async def close(self) -> None:
-        """Finish what was handed over, then end the threads."""
+        """Finish what was handed over, then end the threads. The next process finds indexes of what is there now."""
         await asyncio.to_thread(self._readers.shutdown)
         await asyncio.to_thread(self._thread.shutdown)
+        await asyncio.to_thread(self._renew_indexes)
+
+    def _renew_indexes(self) -> None:
+        for file in self._files.grown(RENEWED_AT_CLOSE):
+            renew_index(file)
 
     async def _opened(self, session_id: str, agent_id: str, call: Callable[[Indexed], T]) -> T:
         path = self._files.path(session_id, agent_id)
@@ -148,8 +157,10 @@ class JsonlTranscripts(TranscriptStore):
 
         file = await self._on_thread(prepare)
         if file is not None:
-            known = await self._on_readers(partial(_surveyed, file))
+            known, keep_index = await self._on_readers(partial(_surveyed, file))
             await self._on_thread(lambda: self._files.adopt(path, known))
+            with suppress(RuntimeError):
+                self._readers.submit(keep_index)
         return await self._on_thread(lambda: self._files.look(path))
 
     async def _on_thread(self, call: Callable[[], T]) -> T:
@@ -187,9 +198,12 @@ class JsonlTranscripts(TranscriptStore):
 
     def _survey(self, session_id: str, file: Snapshot) -> None:
         known: FileState | None = None
+        keep_index: Callable[[], None] | None = None
         with suppress(OSError):
-            known = _surveyed(file)
+            known, keep_index = _surveyed(file)
         self._thread.submit(self._resume, session_id, file.path, known)
+        if keep_index is not None:
+            keep_index()
 
     def _resume(self, session_id: str, path: Path, known: FileState | None) -> None:
         if known is not None:
@@ -211,12 +225,32 @@ class JsonlTranscripts(TranscriptStore):
                 job.answer.set_exception(failure)
             else:
                 job.answer.set_result(None)
+        for file in self._files.let_go():
+            self._submit_or_call(partial(renew_index, file))
+
+    def _submit_or_call(self, work: Callable[[], None]) -> None:
+        try:
+            self._readers.submit(work)
+        except RuntimeError:  # The store is closing.
+            work()
 
 
 def _changed(file: Snapshot, change: Rewrite) -> Sequence[bytes] | None:
     return change(b"".join(file.pieces()))
 
 
-def _surveyed(file: Snapshot) -> FileState:
+def _surveyed(file: Snapshot) -> tuple[FileState, Callable[[], None]]:
+    """Read what an append must know of a file, by its index if one fits; and what makes one, to be called when no one
+    waits."""
     with file:
-        return survey(file)
+        ids = ids_by_index(file)
+        if ids is not None:
+            return FileState(file.stat.st_size, ids[-1], ids=set(ids), begun=True), _nothing
+        if file.stat.st_size > KEPT_LINES_BYTES:
+            return survey(file, file.each()), _nothing
+        lines = file.lines()
+        return survey(file, lines), keep_of(file, lines)
+
+
+def _nothing() -> None:
+    """There is an index already, or the file is to have none for now."""
