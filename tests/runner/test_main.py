@@ -105,8 +105,9 @@ async def test_sigterm_ends_agents_and_tells_it_at_the_next_start(gateway: Gatew
         frames = inner((await until(peer, "session.history"))[-1])
         kinds = [f["type"] for f in frames]
         assert kinds[-1] == "session.closed"
-        ends = [f["payload"]["stop_reason"] for f in frames if f["type"] == "session.turn.end"]
-        assert ends == ["cancelled"]
+        ends = [f for f in frames if f["type"] == "session.turn.end"]
+        assert [(end["payload"]["stop_reason"], end["metadata"]["reason"]) for end in ends] == [
+            ("cancelled", "the runner is stopping")]
         assert [f["seq"] for f in frames] == list(range(1, len(frames) + 1))
 
 

@@ -58,8 +58,10 @@ def outcome_errors(journal: Journal, outcome: TurnOutcome, stderr: str, turn_id:
     return frames
 
 
-def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome, *, timed_out: bool = False) -> Frame:
-    """Return `session.turn.end`; `timed_out` is true if the runner's own timer cancelled the turn (C-1)."""
+def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome, *, timed_out: bool = False,
+             reason: str = "") -> Frame:
+    """Return `session.turn.end`. `timed_out` is true if the runner's own timer cancelled the turn (C-1); `reason` is
+    why the runner cancelled it by itself."""
     metadata: dict[str, Any] = {}
     exit_code = outcome.exit_code
     if exit_code is None and outcome.process is not None:
@@ -70,6 +72,8 @@ def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome, *, timed_o
         metadata["unanswered"] = True
     if timed_out and outcome.stop_reason == "cancelled":
         metadata["timed_out"] = True
+    if reason and outcome.stop_reason == "cancelled":
+        metadata["reason"] = reason
     payload = p.TurnEnd(
         turn_id=turn.turn_id, stop_reason=outcome.stop_reason, tool_invocation_count=turn.tool_count
     )

@@ -411,7 +411,7 @@ class RunnerSession:
                 return
             self._rest(cancel=True)
             if self._turn is not None:
-                self._turn.cancel(reason)
+                self._turn.cancel(reason, by_runner=True)
             elif self._working is not None:
                 self._working.cancel()  # A compaction; its request is answered all the same.
             if self._working is not None:

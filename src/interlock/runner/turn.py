@@ -47,21 +47,22 @@ class RunnerTurn:
         self._scribe = TurnScribe(journal, turn, interactions, self.overflow, asks=asks)
         self._cancelled = asyncio.Event()
         self._reason = ""
+        self._by_runner = False
         self._timed_out = False
         self._terminated: ProcessExit | None = None
         self.goes_on = False
         """Whether it ended with `tool_use`: the query continues in another turn (T-1)."""
 
-    def cancel(self, reason: str) -> None:
-        """Request its end; the first reason counts."""
+    def cancel(self, reason: str, *, by_runner: bool = False) -> None:
+        """Request its end; the first reason counts, and is reported if the runner asks `by_runner` itself."""
         if not self._cancelled.is_set():
-            self._reason = reason
+            self._reason, self._by_runner = reason, by_runner
             self._cancelled.set()
 
     def pass_cancel(self, following: RunnerTurn) -> None:
         """Pass a cancel that arrived after this turn's end to the query's next turn."""
         if self._cancelled.is_set():
-            following.cancel(self._reason)
+            following.cancel(self._reason, by_runner=self._by_runner)
 
     async def announce_program(self, invocation_id: str, input_json: bytes, title: str) -> None:
         """Write the start of a held program as a tool call (H-16)."""
@@ -165,7 +166,8 @@ class RunnerTurn:
         if ended is None or outcome.error is not None:
             before = [*endings.outcome_errors(journal, outcome, stderr, turn_id), *before]
         reported = merge_usage(self._scribe.reported, outcome.usage)
-        end = endings.turn_end(journal, self._turn, outcome, timed_out=self._timed_out)
+        end = endings.turn_end(journal, self._turn, outcome, timed_out=self._timed_out,
+                               reason=self._reason if self._by_runner else "")
         owed = endings.usage(journal, turn_id, reported, crashed=ended is not None)
         if ended is None:
             self.goes_on = outcome.stop_reason == "tool_use"

@@ -89,3 +89,33 @@ async def test_a_yes_that_was_given_stays_until_its_runner_says_what_became_of_i
     await table.resolved(session_id, "allowed")
     assert await approval_state(table, approval_id) == "consumed"
     assert await told(table, command_id) == before
+
+
+@pytest.mark.req("C-8", "A-4")
+@pytest.mark.parametrize(("metadata", "by", "message"), [
+    ({"reason": "the runner is stopping"}, "its runner", "canceled by its runner: the runner is stopping"),
+    ({"reason": ["not", "text"]}, "the agent or its runner", "canceled by the agent or its runner"),
+    ({}, "the agent or its runner", "canceled by the agent or its runner"),
+])
+async def test_a_command_whose_runner_ended_the_turn_by_itself_says_why(metadata: dict[str, Any], by: str, message: str
+                                                                       ) -> None:
+    table = Table()
+    command_id, session_id, _ = await held(table)
+    await table.ended(session_id, "cancelled", **metadata)
+    record = await table.ledger.command(command_id)
+    assert record is not None
+    assert record.command.error is not None
+    assert (record.command.state, record.canceled_by, record.command.error.message) == ("canceled", by, message)
+
+
+@pytest.mark.req("C-8")
+async def test_a_person_who_canceled_first_is_named_whatever_the_runner_says() -> None:
+    table = Table()
+    command_id, session_id, _ = await held(table)
+    await table.cancel(command_id)
+    await table.ended(session_id, "cancelled", reason="the runner is stopping")
+    record = await table.ledger.command(command_id)
+    assert record is not None
+    assert record.command.error is not None
+    assert record.command.error.message == f"canceled by {record.canceled_by}"
+    assert record.canceled_by != "its runner"

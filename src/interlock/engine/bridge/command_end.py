@@ -86,14 +86,17 @@ def files_not_allowed(by: str) -> str:
     return f"files in the workspace configure its agent, and {why}"
 
 
-def end_canceled(lane: Lane, record: CommandRecord) -> None:
+def end_canceled(lane: Lane, record: CommandRecord, reason: str = "") -> None:
     """End a command that was asked to stop: timed_out where the timer asked, else canceled (C-8).
 
-    A turn also ends `cancelled` without anybody's asking the gateway: its agent gave up, or its runner was stopped.
+    A turn also ends `cancelled` without a request to the gateway: its agent gave up, or its runner did it for `reason`.
     """
+    own_reason = ""
     if record.command.state in ACTIVE and record.command.state != "canceling":
+        own_reason = f": {reason}" if reason else ""
+        by = record.canceled_by or ("its runner" if reason else "the agent or its runner")
         record = lane.move(record, "canceling", {"id": lane.state.runner_id, "role": "runner"},
-                           canceled_by=record.canceled_by or "the agent or its runner", running_since_ms=None)
+                           canceled_by=by, running_since_ms=None)
     output = _said(lane, record) if record.command.started_at else None
     if record.cancel_cause in ("timeout", "pause_ttl"):
         why = (f"it did not end within {record.command.timeout_ms} ms" if record.cancel_cause == "timeout"
@@ -114,7 +117,7 @@ def end_canceled(lane: Lane, record: CommandRecord) -> None:
         end_command(lane, record, "canceled", SYSTEM, output=output,
                     error=("QuotaExceeded", f"a budget is used up, and {why}"))
         return
-    end_command(lane, record, "canceled", SYSTEM, output=output, error=("Canceled", f"canceled by {by}"))
+    end_command(lane, record, "canceled", SYSTEM, output=output, error=("Canceled", f"canceled by {by}{own_reason}"))
 
 
 def requeue(lane: Lane, record: CommandRecord, meta: Mapping[str, Any] = MappingProxyType({})) -> None:

@@ -28,7 +28,7 @@ from interlock.engine.bridge.approvals import (
 )
 from interlock.engine.bridge.budget_decisions import review
 from interlock.engine.bridge.budgets import begin_turn, report_overrun, take_usage
-from interlock.engine.bridge.command_end import end_canceled, end_command, fail, requeue
+from interlock.engine.bridge.command_end import MAX_REASON_CHARS, end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.denials import MAX_TITLE_CHARS, keep_denial
 from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, drop_files, passed_over, take_file
@@ -166,7 +166,8 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
         case p.TurnEnd():
             lane.state.note_end(EndedTurn(payload.stop_reason, _exit_code(frame.metadata.get("exit_code")),
                                           frame.metadata.get("unanswered") is True,
-                                          frame.metadata.get("timed_out") is True))
+                                          frame.metadata.get("timed_out") is True,
+                                          _reason(frame.metadata.get("reason"))))
         case p.Usage():
             _used(lane, frame, payload)
         case p.StateChanged():
@@ -183,6 +184,11 @@ def _exit_code(told: object) -> int | None:
     """Return the exit code in the frame's open metadata: a true number of that size, or nothing."""
     code = whole(told)
     return code if code is not None and -(2**31) <= code < 2**32 else None
+
+
+def _reason(value: object) -> str:
+    """Return the reason in the frame's open metadata, shortened, or nothing."""
+    return value[:MAX_REASON_CHARS] if isinstance(value, str) else ""
 
 
 def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: RuleSet) -> None:
@@ -417,7 +423,7 @@ def finish_turn(lane: Lane) -> None:
     if ended.stop_reason == "cancelled":
         if ended.timed_out and record.cancel_cause is None:
             record = msgspec.structs.replace(record, cancel_cause="timeout")
-        end_canceled(lane, record)
+        end_canceled(lane, record, ended.reason)
         return
     notices = list(record.command.notices)
     if ended.unanswered:

@@ -57,6 +57,8 @@ class EndedTurn(msgspec.Struct):
     unanswered: bool = False
     timed_out: bool = False
     """The runner's own clock asked for the cancel (C-1)."""
+    reason: str = ""
+    """Why the runner cancelled it by itself."""
 
 
 class Incoming(msgspec.Struct):
