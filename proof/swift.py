@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -258,6 +259,7 @@ def _run_verb(asked: dict[str, Any]) -> int:
     os.environ.clear()
     os.environ.update(asked["environment"])
     time.tzset()
+    tempfile.tempdir = None  # It is looked for where the variables say.
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         was, by_line = getattr(sys, name), name == "stderr" or os.isatty(number)
         setattr(sys, name, os.fdopen(number, mode, 1 if by_line else -1, was.encoding, was.errors, closefd=False))

@@ -38,6 +38,8 @@ class BotApi:
         self.confirmed = 0
         self.closing = False
         self.fault: Exception | None = None
+        self.called = asyncio.Event()
+        """A bot with the right token has called."""
         self._updates: list[dict[str, Any]] = []
         self._changed = asyncio.Condition()
 
@@ -126,6 +128,7 @@ class BotApi:
     async def _answer(self, request: Request) -> Response:
         if request.path_params["token"] != TOKEN:
             return _refused(401, "Unauthorized")
+        self.called.set()
         method = request.path_params["method"]
         form = {**request.query_params, **{key: str(value) for key, value in (await request.form()).items()}}
         for refusal in self.refusals:

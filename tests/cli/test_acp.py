@@ -8,21 +8,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from proof.swift import Swift
 
 from interlock.cli.exit_status import ExitStatus
 from interlock.doors.acp.door import AUTH_REQUIRED
 from interlock.jsonrpc import PARSE_ERROR
 
 
-def acp(state: Path, *lines: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "interlock", "acp", *arguments, "--state", str(state)],
-                          input="".join(line + "\n" for line in lines), capture_output=True, text=True, timeout=60,
-                          check=False)
+def acp(swift: Swift, state: Path, *lines: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    return swift.run(["acp", *arguments, "--state", str(state)], state, stdin="".join(line + "\n" for line in lines))
 
 
 @pytest.mark.req("O-1", "O-6")
-def test_it_answers_without_a_gateway_and_ends_with_its_input(tmp_path: Path) -> None:
-    done = acp(tmp_path, '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}', "not json",
+def test_it_answers_without_a_gateway_and_ends_with_its_input(swift: Swift, tmp_path: Path) -> None:
+    done = acp(swift, tmp_path, '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}',
+               "not json",
                '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}')
 
     answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
@@ -35,8 +35,8 @@ def test_it_answers_without_a_gateway_and_ends_with_its_input(tmp_path: Path) ->
 
 
 @pytest.mark.req("O-1")
-def test_a_wrong_argument_and_a_file_for_a_pipe_are_one_sentence_each(tmp_path: Path) -> None:
-    wrong = acp(tmp_path, arguments=("bad id!",))
+def test_a_wrong_argument_and_a_file_for_a_pipe_are_one_sentence_each(swift: Swift, tmp_path: Path) -> None:
+    wrong = acp(swift, tmp_path, arguments=("bad id!",))
     with (tmp_path / "out").open("wb") as file:
         no_pipe = subprocess.run([sys.executable, "-m", "interlock", "acp", "--state", str(tmp_path)], stdout=file,
                                  stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, check=False)

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from interlock.conformance.register import requirements
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def conformance(*words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    ran = subprocess.run([sys.executable, "-m", "interlock", "conformance", *words], capture_output=True, text=True,
-                         check=False)
+def conformance(swift: Swift, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    ran = swift.run(["conformance", *words], ROOT)
     assert ran.returncode == status, ran.stderr
     return ran
 
 
 @pytest.mark.req("G-7")
-def test_the_register_is_printed_whole_with_its_gaps() -> None:
+def test_the_register_is_printed_whole_with_its_gaps(swift: Swift) -> None:
     rows: dict[str, Any] = tomllib.loads((ROOT / "spec" / "requirements.toml").read_text())
     assert [one.id for one in requirements()] == list(rows)
-    printed = json.loads(conformance("--json").stdout)
+    printed = json.loads(conformance(swift, "--json").stdout)
     assert {one["id"]: one["status"] for one in printed["requirements"]} == {
         name: row["status"] for name, row in rows.items()}
     assert sum(printed["totals"].values()) == len(rows)
-    text = conformance().stdout
+    text = conformance(swift).stdout
     table, _, gaps = text.partition("\nGaps:\n")
     assert all(row["clause"] in table for row in rows.values())
     assert all(row["reason"] in gaps for row in rows.values() if "reason" in row)
@@ -47,25 +46,25 @@ def test_the_register_is_printed_whole_with_its_gaps() -> None:
     (["--master", "ws://127.0.0.1:1/rawp", "--runner"], "exclude each other"),
     (["--runner", "--port", "70000"], "not to be had"),
 ])
-def test_wrong_words_are_one_sentence_and_status_2(words: list[str], says: str) -> None:
-    ran = conformance(*words, status=2)
+def test_wrong_words_are_one_sentence_and_status_2(swift: Swift, words: list[str], says: str) -> None:
+    ran = conformance(swift, *words, status=2)
     assert says in ran.stderr
     assert ran.stdout == ""
 
 
 @pytest.mark.req("G-7", "W-1")
-def test_a_gateway_is_checked_from_the_command_line(tmp_path: Path) -> None:
-    house = House(tmp_path)
+def test_a_gateway_is_checked_from_the_command_line(swift: Swift, tmp_path: Path) -> None:
+    house = House(tmp_path, "", swift)
     house.start("gateway")
     try:
         house.until_up()
         link = house.url.replace("http", "ws") + "/rawp"
         words = ("--master", link, "--quick", "--token-file")
-        printed = json.loads(conformance(*words, str(house.token), "--json").stdout)
+        printed = json.loads(conformance(swift, *words, str(house.token), "--json").stdout)
         assert printed["ok"]
         assert {one["outcome"] for one in printed["findings"]} == {"held", "not run"}
         (tmp_path / "wrong").write_text("wrong")
-        ran = conformance(*words, str(tmp_path / "wrong"), status=1)
+        ran = conformance(swift, *words, str(tmp_path / "wrong"), status=1)
         assert "broken: hello-welcome" in ran.stderr
     finally:
         house.down()

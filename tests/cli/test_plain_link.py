@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 from collections.abc import Callable, Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from cli.scripted_server import Answer, ScriptedServer, scripted_server
 from interlock.app.own_servers import free_port
 from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.place import Where
@@ -23,54 +22,10 @@ pytestmark = pytest.mark.req("Y-18")
 PATH = "/v1/commands?limit=2&state=a+b"
 
 
-class Gateway:
-    """Answers requests by `answers`, in order; None ends the connection without one. Keeps what was asked."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, object, dict[str, str]] | None] = []
-        self.asked: list[tuple[str, str, str | None, int]] = []
-        asked, answers = self.asked, self.answers
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def _answer(self) -> None:
-                asked.append((self.command, self.path, self.headers["Authorization"], self.client_address[1]))
-                answer = answers.pop(0)
-                if answer is None:
-                    self.close_connection = True
-                    return
-                status, body, headers = answer
-                raw = json.dumps(body).encode()
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(raw)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(raw)
-
-            def do_GET(self) -> None:
-                self._answer()
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self._answer()
-
-            def log_message(self, *_: object) -> None:
-                """Nothing is printed."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-
 @pytest.fixture
-def gateway() -> Generator[Gateway]:
-    made = Gateway()
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+def gateway() -> Generator[ScriptedServer]:
+    with scripted_server() as made:
+        yield made
 
 
 def sent(link: PlainLink, spec: RequestSpec[bytes]) -> HttpReply | ConnectionCut:
@@ -82,19 +37,19 @@ def sent(link: PlainLink, spec: RequestSpec[bytes]) -> HttpReply | ConnectionCut
 LIST = RequestSpec("GET", "/v1/commands", bytes, query={"limit": "2", "state": "a b"})
 
 
-def test_requests_share_a_connection_until_the_gateway_ends_it(gateway: Gateway) -> None:
-    gateway.answers += [(200, {"n": 1}, {}), (503, {"n": 2}, {"Retry-After": "7", "Connection": "close"}),
-                        (200, {"n": 3}, {})]
+def test_requests_share_a_connection_until_the_gateway_ends_it(gateway: ScriptedServer) -> None:
+    gateway.answers += [Answer(200, {"n": 1}), Answer(503, {"n": 2}, {"Retry-After": "7", "Connection": "close"}),
+                        Answer(200, {"n": 3})]
     link = PlainLink(gateway.url, lambda: "ilk_k", None)
     replies = [sent(link, LIST) for _ in range(3)]
     link.close()
     assert replies == [HttpReply(200, b'{"n": 1}'), HttpReply(503, b'{"n": 2}', "7"), HttpReply(200, b'{"n": 3}')]
     assert [one[:3] for one in gateway.asked] == [("GET", PATH, "Bearer ilk_k")] * 3
-    ports = [one[3] for one in gateway.asked]
+    ports = [one.port for one in gateway.asked]
     assert ports[0] == ports[1] != ports[2]
 
 
-def test_an_answer_that_breaks_off_is_told_from_a_gateway_that_is_not_there(gateway: Gateway) -> None:
+def test_an_answer_that_breaks_off_is_told_from_a_gateway_that_is_not_there(gateway: ScriptedServer) -> None:
     gateway.answers.append(None)
     link = PlainLink(gateway.url, lambda: "ilk_k", None)
     lost = sent(link, LIST)
@@ -110,7 +65,7 @@ def test_an_answer_that_breaks_off_is_told_from_a_gateway_that_is_not_there(gate
         closing.join()
 
 
-def test_a_flow_rests_by_the_clock_that_it_is_handed(gateway: Gateway) -> None:
+def test_a_flow_rests_by_the_clock_that_it_is_handed(gateway: ScriptedServer) -> None:
     rested: list[float] = []
     link = PlainLink(gateway.url, lambda: "", None, rested.append, lambda: 5.0)
 
@@ -127,7 +82,7 @@ def _of_a_stream() -> flows.Flow[None]:
     yield flows.ReadMore()
 
 
-def asked(gateway: Gateway, state: Path, use: Callable[[GatewayLink], object] = lambda _: None) -> bytes:
+def asked(gateway: ScriptedServer, state: Path, use: Callable[[GatewayLink], object] = lambda _: None) -> bytes:
     (state / "owner.key").write_text("ilk_test\n")
 
     async def ask(link: GatewayLink) -> bytes:
@@ -139,13 +94,13 @@ def asked(gateway: Gateway, state: Path, use: Callable[[GatewayLink], object] = 
 
 @pytest.mark.req("M-1")
 def test_an_answer_that_broke_off_is_asked_for_again_and_a_refusal_is_one_sentence(
-    gateway: Gateway, tmp_path: Path
+    gateway: ScriptedServer, tmp_path: Path
 ) -> None:
-    gateway.answers += [None, (200, {}, {})]
+    gateway.answers += [None, Answer(200, {})]
     seen: list[bool] = []
     assert asked(gateway, tmp_path, lambda link: seen.append(link.is_plain)) == b"{}"
     assert (seen, len(gateway.asked)) == ([True], 2)
-    gateway.answers.append((403, {"code": "Forbidden", "detail": "No.", "hint": "Ask."}, {}))
+    gateway.answers.append(Answer(403, {"code": "Forbidden", "detail": "No.", "hint": "Ask."}))
     with pytest.raises(Trouble, match="No") as refused:
         asked(gateway, tmp_path)
     assert refused.value.code == "Forbidden"
@@ -155,7 +110,7 @@ def test_an_answer_that_broke_off_is_asked_for_again_and_a_refusal_is_one_senten
     assert away.value.code == "Unreachable"
 
 
-def test_what_waits_for_an_event_loop_is_no_single_request(gateway: Gateway, tmp_path: Path) -> None:
+def test_what_waits_for_an_event_loop_is_no_single_request(gateway: ScriptedServer, tmp_path: Path) -> None:
     (tmp_path / "owner.key").write_text("ilk_test\n")
 
     class Waiting:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from proof.house import REPOSITORY
+from proof.swift import Swift
 
 from interlock.model_stand_in import ModelServer, running_model_server
 
@@ -24,13 +25,8 @@ def model() -> Generator[ModelServer]:
         yield server
 
 
-def interlock(*words: str, place: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "interlock", *words], cwd=place, env=environment, text=True,
-                          capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
-
-
 @pytest.mark.req("B-1", "G-3", "G-7")
-def test_the_page_does_what_it_says(model: ModelServer, tmp_path: Path) -> None:
+def test_the_page_does_what_it_says(model: ModelServer, swift: Swift, tmp_path: Path) -> None:
     page = PAGE.read_text("utf-8")
     typed = [line[2:] for line in page.splitlines() if line.startswith("$ interlock run builtin")]
     typed += [line for line in page.splitlines() if line.startswith("interlock run builtin")]
@@ -49,7 +45,7 @@ def test_the_page_does_what_it_says(model: ModelServer, tmp_path: Path) -> None:
             assert "agents: builtin, shell" in said or "agents: shell, builtin" in said
             for line in typed:
                 words = shlex.split(line)[1:]
-                ran = interlock(*words, place=place, environment=environment)
+                ran = swift.run(words, place, environment=environment, timeout=PATIENCE_S)
                 assert ran.returncode == 0, ran.stderr
                 assert ran.stdout == "Hello from the model server.\n"
                 assert model.recording.turns()[-1].asked.prompt.endswith(words[2])

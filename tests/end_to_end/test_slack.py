@@ -15,6 +15,7 @@ from proof.house import House
 from interlock.channels.chat.places import PlacesFile
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
+from servers.first_call import until_first_call
 from slack_api.server import APP_TOKEN, BOT_TOKEN, SlackApi, labels_of, slack_api, text_of
 
 apps, bridges = lazily("interlock.channels.slack.app"), lazily("interlock.channels.chat.bridge")
@@ -142,6 +143,7 @@ async def test_the_verb_starts_the_app_of_the_config(house: House, api: SlackApi
         env={**os.environ, "APP_TOKEN_OF_TEST": APP_TOKEN},
         stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
     try:
+        await until_first_call(api.called, process)
         await api.write(CHAT, ANN, "echo by the verb")
         await api.until_said(CHAT, "by the verb")
     finally:

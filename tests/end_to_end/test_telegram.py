@@ -20,6 +20,7 @@ from interlock.ports.chat_service import ChatRefused
 from interlock.protocol.resources import Actor
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
+from servers.first_call import until_first_call
 
 bots, bridges = lazily("interlock.channels.telegram.bot"), lazily("interlock.channels.chat.bridge")
 
@@ -216,6 +217,7 @@ async def test_up_starts_the_bot_of_the_config(house: House, api: BotApi, tmp_pa
         sys.executable, "-m", "interlock", "telegram", "--state", str(state), "--url", house.url,
         stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
     try:
+        await until_first_call(api.called, process)
         await api.write(OWNER, OWNER, "echo by the verb")
         await api.until_said(OWNER, "by the verb")
     finally:

@@ -51,6 +51,8 @@ class SlackApi:
         self._tickets: set[str] = set()
         self._socket: ServerConnection | None = None
         self._changed = asyncio.Condition()
+        self.called = asyncio.Event()
+        """An app with the right token has called."""
 
     # --- what people do ---
     async def write(self, channel: str, user: str, text: str, *, thread: str | None = None, **event: Any) -> str:
@@ -143,6 +145,7 @@ class SlackApi:
         wanted = APP_TOKEN if method == "apps.connections.open" else BOT_TOKEN
         if request.headers.get("authorization") != f"Bearer {wanted}":
             return JSONResponse({"ok": False, "error": "invalid_auth"})
+        self.called.set()
         body = await request.body()
         typed = request.headers.get("content-type", "")
         form: dict[str, Any] = json.loads(body) if "json" in typed else dict((await request.form()).items())
