@@ -9,8 +9,8 @@ from pathlib import Path
 
 from interlock import config
 from interlock.cli.children import Child, keep_alive
-from interlock.cli.up import first_failure
 from interlock.cli.up_cluster import UpCluster
+from interlock.cli.up_gateway import first_failure
 
 GATEWAYS = 3
 

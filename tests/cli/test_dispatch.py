@@ -13,7 +13,7 @@ import pytest
 from interlock.cli import INTERRUPTED, main, transcript_sources
 from interlock.cli.dispatch import dispatch
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.up import first_verb, is_usual
+from interlock.cli.up_gateway import first_verb, is_usual
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from interlock.cli.place import (
     write_private,
 )
 from interlock.cli.terminal import say
-from interlock.cli.up import Up
+from interlock.cli.up_gateway import Up
 from interlock.cli.verb_error import Trouble
 from interlock.config import FILE_NAME, Config
 from interlock.gateway.audit_state import CHECKPOINTS_NAME

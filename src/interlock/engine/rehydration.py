@@ -7,7 +7,6 @@ import hashlib
 
 import msgspec
 
-from interlock.engine.bridge.files import Digest
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber, fold_again
 from interlock.ports.ledger import Ledger, LedgerError
@@ -18,6 +17,7 @@ from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.payloads import FileTransfer
 from interlock.protocol.records import Event
+from interlock.session.transfers import Digest
 from interlock.session.turn_output import TurnFold
 
 

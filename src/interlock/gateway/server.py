@@ -13,7 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.config import GatewaySection
-from interlock.gateway.a2a.endpoint import BASE as A2A_BASE
+from interlock.gateway.a2a import BASE as A2A_BASE
 from interlock.gateway.a2a.endpoint import A2AEndpoint
 from interlock.gateway.a2a.task_pushes import TaskPushes
 from interlock.gateway.acp.endpoint import PATHS as ACP_PATHS

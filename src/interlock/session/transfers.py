@@ -6,10 +6,11 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import FILE_CHUNK_BYTES, KIB, MAX_FILE_BYTES, MAX_PROMPT_BYTES
 from interlock.protocol.payloads import FileChunk, FileTransfer, PromptRequest
 from interlock.protocol.sizes import json_size
@@ -21,6 +22,14 @@ MAX_NAME_CHARS = 255
 MAX_MEDIA_TYPE_CHARS = 127
 
 _encode = msgspec.json.Encoder().encode
+
+
+class Digest(Protocol):
+    """A hash that grows, as hashlib makes them."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
 
 
 class TransferRefused(Exception):
@@ -53,6 +62,27 @@ def chunks(transfer_id: str, file: File) -> list[FileTransfer]:
         )
         for index, at in enumerate(range(0, max(size, 1), FILE_CHUNK_BYTES))
     ]
+
+
+def set_apart(frame: Frame, raw: bytes, objects: list[bytes]) -> tuple[Frame, bytes]:
+    """Add the bytes of a chunk to `objects`, and return the frame, and its bytes, with their name in place of them.
+    Raises TransferRefused."""
+    data = bytes_of(frame.payload)
+    objects.append(data)
+    return without_content(frame, raw, hashlib.sha256(data).hexdigest())
+
+
+def without_content(frame: Frame, raw: bytes, name: str) -> tuple[Frame, bytes]:
+    """Return a chunk's frame, and its bytes, with the content named in `metadata.object` instead of held; fields that
+    are not known here are kept (E-1). Raises TransferRefused."""
+    payload = msgspec.structs.replace(frame.payload, content="")
+    metadata = {**frame.metadata, "object": name}
+    try:
+        whole = msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise TransferRefused(f"its frame cannot be read whole: {error}") from None
+    whole["payload"]["content"], whole["metadata"] = "", metadata
+    return msgspec.structs.replace(frame, payload=payload, metadata=metadata), _encode(whole)
 
 
 def place_of(transfer: FileTransfer) -> tuple[int, int]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import Incoming
 from interlock.ports.ledger import PutFile
 from interlock.protocol import payloads as p
@@ -15,22 +15,8 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_OPEN_FILES
 from interlock.protocol.records import FileRecord
 from interlock.protocol.resources import Notice
-from interlock.session.transfers import TransferRefused, bytes_of, check_same, place_of
+from interlock.session.transfers import TransferRefused, bytes_of, check_same, place_of, set_apart, without_content
 from interlock.session.turn import Refusal
-
-if TYPE_CHECKING:
-    from interlock.engine.bridge.lane import Lane
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-class Digest(Protocol):
-    """A hash that grows, as hashlib makes them."""
-
-    def update(self, data: bytes, /) -> None: ...
-
-    def hexdigest(self) -> str: ...
 
 
 class _Lost(Exception):
@@ -39,28 +25,6 @@ class _Lost(Exception):
 
 class PassedOver(Exception):
     """A chunk of a file that was refused or lost already: it is recorded without its content, and changes nothing."""
-
-
-def kept_apart(lane: Lane, frame: Frame, raw: bytes) -> tuple[Frame, bytes]:
-    """A chunk as the session's stream has it: its bytes are an object, named in `metadata.object`. Without a store it
-    stays as it is."""
-    if not lane.keeps_objects:
-        return frame, raw
-    data = bytes_of(frame.payload)
-    lane.out.objects.append(data)
-    return _slim(frame, raw, hashlib.sha256(data).hexdigest())
-
-
-def _slim(frame: Frame, raw: bytes, name: str) -> tuple[Frame, bytes]:
-    """The frame with its content named instead of held; fields that are not known here are kept (E-1)."""
-    payload = msgspec.structs.replace(frame.payload, content="")
-    metadata = {**frame.metadata, "object": name}
-    try:
-        whole = msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise TransferRefused(f"its frame cannot be read whole: {error}") from None
-    whole["payload"]["content"], whole["metadata"] = "", metadata
-    return msgspec.structs.replace(frame, payload=payload, metadata=metadata), _encode(whole)
 
 
 def send_files(lane: Lane, transfers: list[p.FileTransfer]) -> None:
@@ -133,7 +97,7 @@ def _take(lane: Lane, frame: Frame, raw: bytes, known: Incoming | None) -> tuple
         if digest.hexdigest() != transfer.sha256:
             raise TransferRefused("its sha256 is not the one announced")
         _keep(lane, transfer, known.objects)
-    return kept_apart(lane, frame, raw)
+    return set_apart(frame, raw, lane.out.objects) if lane.keeps_objects else (frame, raw)
 
 
 def drop_files(lane: Lane) -> None:
@@ -145,7 +109,7 @@ def drop_files(lane: Lane) -> None:
 def passed_over(frame: Frame, raw: bytes) -> bytes:
     """What is recorded of a chunk that is passed over."""
     try:
-        return _slim(frame, raw, "")[1]
+        return without_content(frame, raw, "")[1]
     except TransferRefused:
         return raw
 

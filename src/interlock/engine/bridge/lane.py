@@ -17,7 +17,6 @@ from interlock.command.record_seal import progress_sha256, terms
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.effects import LaneEvent, LaneTransient, Out
-from interlock.engine.bridge.files import Digest, kept_apart
 from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.live import LiveCommands, RecentIds, next_deadline
 from interlock.engine.bridge.tenant_lane import is_house
@@ -46,15 +45,10 @@ from interlock.protocol.records import (
     EventKind,
     SessionRecord,
 )
-from interlock.protocol.resources import (
-    ApprovalState,
-    CommandState,
-    FeedEvent,
-    Notice,
-    StatusEvent,
-)
+from interlock.protocol.resources import ApprovalState, CommandState, FeedEvent, Notice, StatusEvent
 from interlock.session.entries import Draft
 from interlock.session.transcript import approval_draft, notice_draft
+from interlock.session.transfers import Digest, set_apart
 from interlock.session.turn import Refusal
 from interlock.session.turn_output import TurnFold
 
@@ -274,7 +268,9 @@ class Lane:
         )
         if kind not in UNSEALED:
             self.controls[self.state.control_seq] = raw
-        shown = kept_apart(self, frame, raw)[1] if isinstance(payload, FileTransfer) else raw
+        shown = raw
+        if self.keeps_objects and isinstance(payload, FileTransfer):
+            shown = set_apart(frame, raw, self.out.objects)[1]
         self.append("M", shown, frame.message_id)
         self.transcribe_frame(frame)
         self.unconfirmed[self.state.control_seq] = raw

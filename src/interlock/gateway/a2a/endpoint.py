@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 if TYPE_CHECKING:
     from interlock.gateway.a2a.task_pushes import TaskPushes
 
-BASE = "/a2a/"
 FACADE = "interlock.gateway.a2a.facade"
 
 

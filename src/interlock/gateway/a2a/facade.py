@@ -14,8 +14,8 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from interlock.gateway.a2a import BASE
 from interlock.gateway.a2a.card import CARD_MAX_AGE_S, card_of, etag_of
-from interlock.gateway.a2a.endpoint import BASE
 from interlock.gateway.a2a.internal_api import InternalApi
 from interlock.gateway.a2a.operations import AgentOperations, Update
 from interlock.gateway.a2a.task_pushes import TaskPushes

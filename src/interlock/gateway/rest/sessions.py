@@ -17,7 +17,7 @@ from interlock.gateway.rest.request_guard import allow
 from interlock.gateway.rest.routes import ApiRequest, Handler
 from interlock.gateway.rest.service import Remember
 from interlock.gateway.rest.session_report import read_report
-from interlock.gateway.rest.views import StreamViewFilter, deliver, frame_event, frames_rendering
+from interlock.gateway.rest.views import StreamViewFilter, deliver, frame_event, frames_rendering, primed
 from interlock.ports.ledger import SessionFilter
 from interlock.protocol.answers import FeedPage, FramePage, SessionPage
 from interlock.protocol.api import sessions as api
@@ -136,7 +136,7 @@ async def frames(call: ApiRequest) -> ASGIApp:
     if call.query("before") is not None:
         return await _frames_before(call, session_stream(session_id), view)
     wanted = await streams.asked(call, session_stream(session_id), f"/v1/sessions/{session_id}")
-    see = await streams.primed(call, deliver(view, wanted.stream), wanted)
+    see = await primed(call, deliver(view, wanted.stream), wanted)
     render = frames_rendering(wanted.stream, see)
     if wanted.sse:
         return _open(call, wanted, render)
@@ -145,7 +145,7 @@ async def frames(call: ApiRequest) -> ASGIApp:
 
 async def _frames_before(call: ApiRequest, stream: str, view: str) -> ASGIApp:
     wanted = await streams.asked_before(call, stream)
-    see = await streams.primed(call, deliver(view, stream), wanted.start)
+    see = await primed(call, deliver(view, stream), wanted.start)
     return _frame_page(await streams.page_before(call, wanted), see)
 
 

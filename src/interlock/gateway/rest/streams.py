@@ -16,7 +16,6 @@ from interlock.engine.stream_items import Durable, Item
 from interlock.engine.viewers import Behind, StreamViewer
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.routes import ApiRequest, media_ranges
-from interlock.gateway.rest.views import PRIME_EVENTS, StreamViewFilter, prime
 from interlock.protocol.api.operation import SSE
 from interlock.protocol.problems import Place, Problem
 
@@ -83,15 +82,6 @@ async def asked(call: ApiRequest, stream: str, snapshot: str) -> StreamQuery:
                           hint=f"Start again from {snapshot}.", headers={"Link": f'<{snapshot}>; rel="alternate"'})
     return StreamQuery(stream, after, call.number("limit"),
                        call.number("wait"), sse)
-
-
-async def primed(call: ApiRequest, view: StreamViewFilter, wanted: StreamQuery) -> StreamViewFilter:
-    """Let a view see what stands just before the cursor."""
-    if wanted.after:
-        start = max(0, wanted.after - PRIME_EVENTS)
-        events = await call.front.desk.ledger.events(wanted.stream, start, wanted.after - start)
-        prime(view, [Durable(event.n, event.kind, event.body, event.at_ms) for event in events])
-    return view
 
 
 class StreamPage(NamedTuple):

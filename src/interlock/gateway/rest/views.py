@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.engine.stream_items import Durable, Item, SharedItems, TransientItem
 from interlock.gateway.rest import cursors, streams
+from interlock.gateway.rest.routes import ApiRequest
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.session.silence import MARK, MAX_REMEMBERED, SILENT, Delivered, emptied, is_silent, plain_speech
@@ -45,6 +46,15 @@ def prime(view: StreamViewFilter, items: Sequence[Item]) -> None:
     """Let a view see what was sent before."""
     for item in items:
         view(item)
+
+
+async def primed(call: ApiRequest, view: StreamViewFilter, wanted: streams.StreamQuery) -> StreamViewFilter:
+    """Let a view see what stands just before the cursor."""
+    if wanted.after:
+        start = max(0, wanted.after - PRIME_EVENTS)
+        events = await call.front.desk.ledger.events(wanted.stream, start, wanted.after - start)
+        prime(view, [Durable(event.n, event.kind, event.body, event.at_ms) for event in events])
+    return view
 
 
 class _Whole:
