@@ -22,16 +22,22 @@ class AuditRoom:
         self.begun: set[str] = set()
         """Tenants whose first record was written through this room: nothing of their logs can have been replaced."""
         self._make_room: MakeRoom | None = None
-        self._watchers = list[Callable[[str, int], None]]()
+        self._notify: Callable[[str], None] = lambda _tenant_id: None
+        self._due: dict[str, int] = {}
+        """The record of each tenant with which the signer wants to be notified."""
 
     def bind(self, make_room: MakeRoom) -> None:
         """Enforce the bound from now on."""
         self._make_room = make_room
         self.bound.enforce()
 
-    def watch(self, watcher: Callable[[str, int], None]) -> None:
-        """Call `watcher` with a tenant and its highest new seq after each commit that wrote audit records."""
-        self._watchers.append(watcher)
+    def watch(self, notify: Callable[[str], None]) -> None:
+        """Call `notify` with a tenant after each commit that wrote its record that is due, or later ones."""
+        self._notify = notify
+
+    def expect(self, tenant_id: str, seq: int) -> None:
+        """Have a tenant's record `seq` be the one that is due."""
+        self._due[tenant_id] = seq
 
     async def commit(self, batch: WriteBatch, write: Callable[[WriteBatch], Awaitable[Receipt]]) -> Receipt:
         """Write a batch. Raises LedgerError, also if the log cannot be signed."""
@@ -50,10 +56,9 @@ class AuditRoom:
             tenants = [write.draft.tenant_id for write in batch.writes if isinstance(write, AuditAppend)]
             records = list(zip(tenants, receipt.audit_seqs, strict=True))
             self.begun |= {tenant_id for tenant_id, seq in records if seq == 1}
-            newest = dict(records)
-            for watcher in self._watchers:
-                for tenant_id, seq in newest.items():
-                    watcher(tenant_id, seq)
+            for tenant_id, seq in dict(records).items():
+                if tenant_id in self._due and seq >= self._due[tenant_id]:
+                    self._notify(tenant_id)
         return receipt
 
 
@@ -62,8 +67,11 @@ class AuditedLedger:
 
     _room: AuditRoom
 
-    def on_audit(self, notify: Callable[[str, int], None]) -> None:
+    def on_audit(self, notify: Callable[[str], None]) -> None:
         self._room.watch(notify)
+
+    def expect_audit(self, tenant_id: str, seq: int) -> None:
+        self._room.expect(tenant_id, seq)
 
     def bound_audit(self, make_room: MakeRoom) -> None:
         self._room.bind(make_room)

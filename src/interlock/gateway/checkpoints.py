@@ -101,7 +101,7 @@ class CheckpointSigner:
         self._behind: dict[str, tuple[int | None, int]] = {}
         """How many records were signed the last time another gateway signed, and for how many rounds that is so."""
         self._leads: Callable[[], Awaitable[bool]] = _always
-        ledger.on_audit(self._grew)
+        ledger.on_audit(self._signature_due)
         ledger.bound_audit(self.make_room)
 
     @property
@@ -113,9 +113,8 @@ class CheckpointSigner:
         """Sign now and then only while `leads` says that this gateway does it for all on its ledger."""
         self._leads = leads
 
-    def _grew(self, tenant_id: str, seq: int) -> None:
-        known = self._signed.get(tenant_id)
-        if known is not None and seq - known.size >= CHECKPOINT_RECORDS and not self.signing.reason(tenant_id):
+    def _signature_due(self, tenant_id: str) -> None:
+        if tenant_id in self._signed and not self.signing.reason(tenant_id):
             self._due.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -283,6 +282,7 @@ class CheckpointSigner:
             # Another gateway may have signed more of it by now: then that is what stays noted.
             await self._ledger.commit(WriteBatch([AdvanceFact(CHECKPOINT_FACT + tenant_id, value)]))
         self._signed[tenant_id] = signed
+        self._ledger.expect_audit(tenant_id, signed.size + CHECKPOINT_RECORDS)
 
     async def _noted(self, tenant_id: str) -> Checkpoint | None:
         """Read the ledger's copy of the last checkpoint."""

@@ -39,8 +39,12 @@ class AuditReads(Protocol):
 
     async def audit_tenants(self) -> list[str]: ...
 
-    def on_audit(self, notify: Callable[[str, int], None]) -> None:
-        """Call `notify` with a tenant and its highest new seq after each commit that wrote audit records."""
+    def on_audit(self, notify: Callable[[str], None]) -> None:
+        """Call `notify` with a tenant after each commit that wrote audit records up to where it is due, or beyond."""
+        ...
+
+    def expect_audit(self, tenant_id: str, seq: int) -> None:
+        """From now on `notify` is due for a tenant at the record `seq`; never, while no one has said so."""
         ...
 
     def bound_audit(self, make_room: MakeRoom) -> None:
