@@ -303,7 +303,8 @@ def _dotted(path: Path) -> str:
 
 def table(report: Report) -> str:
     """Render the report as lines of text: one figure each, then the names behind those that have names."""
-    rows = [(f"{path.name}: files, moves between rooms", f"{path.files} · {path.moves}") for path in report.paths]
+    rows = [(f"{path.name}: files, moves between rooms (changes of room)",
+             f"{path.files} · {path.moves} ({path.changes})") for path in report.paths]
     rows += [
         ("lines in src", f"{report.source_lines:,}"), ("modules", f"{report.modules:,}"),
         ("gerund modules", f"{report.gerunds:.1%}"),

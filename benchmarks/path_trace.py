@@ -7,6 +7,8 @@ runner and a viewer in another. It writes one JSON list of `Path` to STATE/paths
 from __future__ import annotations
 
 import contextlib
+import dis
+import inspect
 import os
 import secrets
 import signal
@@ -18,7 +20,7 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 from pathlib import Path as FilePath
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import uvloop
@@ -34,28 +36,45 @@ TRIES = 7
 """Each path is walked so often; the shortest walk counts, since timers of the gateway may fall into the others."""
 PATIENCE_S = 60.0
 FOUND_NAME = "paths.json"
+WAITING = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 PACKAGE = str(FilePath(interlock.__file__).parent) + os.sep
 
 
 class Path(msgspec.Struct, frozen=True):
-    """One path: modules of the package entered, the rooms they are in, and the calls that go from a room to another.
-
-    A call is counted once for each pair of modules and place in the order of calls, so a loop over a hundred rows
-    counts as often as it runs."""
+    """One path: modules of the package entered, the rooms they are in, and the moves from a room to another."""
 
     name: str
     files: int
+    """Modules that ran at all: called, resumed, or asked for one comprehension."""
     rooms: int
     moves: int
+    changes: int
+    """How often the room of one event is another than that of the event before: each call that is a move counts twice,
+    there and back, and so does each coroutine that resumes on the way back."""
     visited: list[str]
+    moved: list[str]
+    """Each move as `module > module`, in order."""
+
+
+class Entry(NamedTuple):
+    """A function of the package that ran, and why."""
+
+    module: str
+    caller: str | None
+    """The module of the package that called it, directly or through a library; None if a loop or a thread ran it."""
+    goes_on: bool = False
+    """A coroutine or generator went on after it had waited. It called nothing: it is the way back of a call, unless it
+    is a task that waited for something before the walk began."""
 
 
 class Tracer:
-    """Notes, while armed, which of the package's modules are entered, in the order of the calls."""
+    """Notes, while armed, which of the package's functions are entered, in the order of the calls."""
 
     def __init__(self) -> None:
         self._armed = False
-        self._entered = list[str]()
+        self._entered = list[Entry]()
+        self._frames = set[int]()
+        """Frames that ran in this walk, by their id."""
 
     def install(self) -> None:
         """Trace the calling thread and all that begin afterwards."""
@@ -63,9 +82,10 @@ class Tracer:
         sys.setprofile(self._on_event)
 
     @contextlib.contextmanager
-    def walk(self) -> Generator[list[str]]:
-        """Note the modules that are entered inside the block."""
-        self._entered = entered = list[str]()
+    def walk(self) -> Generator[list[Entry]]:
+        """Note what is entered inside the block."""
+        self._entered = entered = list[Entry]()
+        self._frames = set[int]()
         self._armed = True
         try:
             yield entered
@@ -73,10 +93,29 @@ class Tracer:
             self._armed = False
 
     def _on_event(self, frame: FrameType, event: str, _argument: Any) -> None:
-        if self._armed and event == "call":
-            file = frame.f_code.co_filename
-            if file.startswith(PACKAGE):
-                self._entered.append(file[len(PACKAGE):])
+        if not self._armed or event != "call" or (module := _module(frame)) is None:
+            return
+        caller = frame.f_back
+        while caller is not None and _module(caller) is None:
+            caller = caller.f_back
+        goes_on = has_waited(frame) and (caller is not None or id(frame) in self._frames)
+        self._frames.add(id(frame))
+        self._entered.append(Entry(module, _module(caller) if caller is not None else None, goes_on))
+
+
+def _module(frame: FrameType) -> str | None:
+    file = frame.f_code.co_filename
+    return file[len(PACKAGE):] if file.startswith(PACKAGE) else None
+
+
+def has_waited(frame: FrameType) -> bool:
+    """Return whether the frame of a coroutine or generator is past its beginning: the argument of its last RESUME says
+    after what it goes on, a yield or an await."""
+    code = frame.f_code
+    if not code.co_flags & WAITING:
+        return False
+    instruction, argument = code.co_code[frame.f_lasti:frame.f_lasti + 2]
+    return instruction == dis.opmap["RESUME"] and argument & 3 != 0
 
 
 def run() -> list[Path]:
@@ -87,15 +126,30 @@ def run() -> list[Path]:
         return msgspec.json.decode((FilePath(state) / FOUND_NAME).read_bytes(), type=list[Path])
 
 
-def summary(name: str, entered: list[str]) -> Path:
-    """Count one walk: `entered` are the modules in the order of the calls."""
-    rooms = [module.partition(os.sep)[0] for module in entered]
-    return Path(name=name, files=len(set(entered)), rooms=len(set(rooms)),
-                moves=sum(one != other for one, other in pairwise(rooms)),
-                visited=sorted(set(entered)))
+def summary(name: str, entered: list[Entry]) -> Path:
+    """Count one walk. A call is a move if the caller's module is in another room; what a loop or a thread runs is one
+    if it is in another room than the last call, since somebody there has handed it over. What a coroutine goes on with
+    is no move, and neither is a return: the reader comes from there."""
+    modules = [each.module for each in entered]
+    rooms, moved, last = [_room(module) for module in modules], list[str](), None
+    for each in entered:
+        if each.goes_on:
+            continue
+        origin = each.caller or last
+        if origin is not None and _room(origin) != _room(each.module):
+            move = f"{origin} > {each.module}"
+            if not moved or moved[-1] != move:
+                moved.append(move)
+        last = each.module
+    return Path(name=name, files=len(set(modules)), rooms=len(set(rooms)), moves=len(moved),
+                changes=sum(one != other for one, other in pairwise(rooms)), visited=sorted(set(modules)), moved=moved)
 
 
-def _shortest(name: str, walks: Iterator[list[str]]) -> Path:
+def _room(module: str) -> str:
+    return module.partition(os.sep)[0]
+
+
+def _shortest(name: str, walks: Iterator[list[Entry]]) -> Path:
     return min((summary(name, entered) for entered in walks), key=lambda path: (path.files, path.moves))
 
 
@@ -113,7 +167,7 @@ class _Driver:
         command = _shortest("a POSTed command until its 202", self._commands(session))
         return [command, frame]
 
-    def _frames(self, session: Session) -> Iterator[list[str]]:
+    def _frames(self, session: Session) -> Iterator[list[Entry]]:
         viewer = self._runner.viewer(session)
         for _ in range(TRIES):
             message = websocket.message(self._runner.text_frame(session))
@@ -125,7 +179,7 @@ class _Driver:
             yield entered
         viewer.sock.close()
 
-    def _commands(self, session: Session) -> Iterator[list[str]]:
+    def _commands(self, session: Session) -> Iterator[list[Entry]]:
         for _ in range(TRIES):
             with self._tracer.walk() as entered:
                 self._runner.request("POST", "/v1/commands", {

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
+from benchmarks.path_trace import Entry
 
 from benchmarks import house, path_trace
 
@@ -57,12 +61,58 @@ class Lanes:
     assert house.assigned_elsewhere(trees(lanes, imported + "class Other:\n def f(self):\n  self.size = 3")) == []
 
 
-def test_a_move_is_a_call_that_leaves_the_room_of_the_call_before() -> None:
-    entered = ["gateway/rest/app.py", "gateway/keys.py", "engine/lanes.py", "engine/lanes.py", "gateway/keys.py"]
+REST, KEYS, LANES, SHELL = "gateway/rest/app.py", "gateway/keys.py", "engine/lanes.py", "engine/lane_shell.py"
+
+
+def test_a_move_is_a_call_into_another_room_and_coming_back_is_none() -> None:
+    entered = [Entry(REST, None), Entry(KEYS, REST), Entry(LANES, KEYS), Entry(SHELL, LANES), Entry(KEYS, REST)]
 
     path = path_trace.summary("a path", entered)
 
-    assert (path.files, path.rooms, path.moves) == (3, 2, 2)
+    assert (path.files, path.rooms, path.moves, path.changes) == (4, 2, 1, 2)
+    assert path.moved == ["gateway/keys.py > engine/lanes.py"]
+
+
+def test_calls_between_two_modules_one_after_the_other_are_one_move() -> None:
+    again = [Entry(LANES, REST), Entry(KEYS, REST), Entry(LANES, REST)]
+    between = [*again, Entry("protocol/clock.py", REST), Entry(LANES, REST)]
+
+    assert path_trace.summary("a path", [Entry(REST, None), *again]).moves == 1
+    assert path_trace.summary("a path", [Entry(REST, None), *between]).moves == 3
+
+
+def test_a_task_that_waited_is_handed_something_and_a_coroutine_that_goes_on_is_not() -> None:
+    handed = [Entry(REST, None), Entry(LANES, REST), Entry(KEYS, None), Entry(REST, None, goes_on=True)]
+
+    assert path_trace.summary("a path", handed).moved == [f"{REST} > {LANES}", f"{LANES} > {KEYS}"]
+
+
+@pytest.mark.anyio
+async def test_a_frame_that_goes_on_after_an_await_or_a_yield_differs_from_one_that_begins() -> None:
+    waited: list[tuple[str, bool]] = []
+
+    def on_call(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code.co_name in ("waits", "yields", "plain"):
+            waited.append((frame.f_code.co_name, path_trace.has_waited(frame)))
+
+    async def waits() -> None:
+        await asyncio.sleep(0)
+
+    def yields() -> Iterator[int]:
+        yield 1
+
+    def plain() -> None: ...
+
+    before = sys.getprofile()
+    sys.setprofile(on_call)
+    try:
+        await waits()
+        list(yields())
+        plain()
+    finally:
+        sys.setprofile(before)
+
+    assert waited == [("waits", False), ("waits", True), ("yields", False), ("yields", True), ("plain", False)]
 
 
 def test_the_tracer_notes_the_modules_of_the_package_and_only_while_it_is_armed() -> None:
@@ -81,7 +131,7 @@ def test_the_tracer_notes_the_modules_of_the_package_and_only_while_it_is_armed(
         sys.setprofile(before)
         threading.setprofile(None)
 
-    assert set(entered) == {"protocol/clock.py"}
+    assert entered == [Entry("protocol/clock.py", None)]
 
 
 def test_a_command_and_a_frame_are_traced_through_a_whole_gateway() -> None:
@@ -89,4 +139,6 @@ def test_a_command_and_a_frame_are_traced_through_a_whole_gateway() -> None:
 
     assert {"gateway/rest/commands.py", "engine/lane_shell.py", "backends/sqlite/writer.py"} <= set(command.visited)
     assert {"gateway/intake.py", "engine/lane_shell.py", "gateway/rest/streams.py"} <= set(frame.visited)
-    assert frame.moves > frame.rooms > 3
+    assert frame.changes > frame.moves > frame.rooms > 3
+    assert "gateway/rest/commands.py > engine/engine.py" in command.moved
+    assert "engine/lane_shell.py > backends/sqlite/ledger.py" in frame.moved
