@@ -1,0 +1,31 @@
+"""PostgreSQL holds every character but NUL: a text that has one comes back as it was, and any other is not touched."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.backends.postgres import texts
+
+AWKWARD = st.text(st.sampled_from("\0\U0010fffe01a"))
+
+
+@given(st.text() | AWKWARD)
+def test_every_text_comes_back_and_none_is_held_with_a_nul(text: str) -> None:
+    held = texts.held(text)
+
+    assert texts.NUL not in held
+    assert texts.given(held) == text
+
+
+@pytest.mark.parametrize("text", ["", "plain", "0", "höher \n"])
+def test_a_text_without_a_nul_is_held_as_it_is(text: str) -> None:
+    assert texts.held(text) is text
+    assert texts.given(text) is text
+
+
+def test_two_texts_are_never_held_alike() -> None:
+    nul, escaped = texts.held("\0"), texts.held("\U0010fffe0")
+
+    assert nul != escaped

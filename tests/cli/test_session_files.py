@@ -1,0 +1,63 @@
+"""A file that an agent named lands here under a name that leads nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from cli.scripted import Script, link_to
+from interlock.cli import session_files
+from interlock.cli.session_files import local_name
+from interlock.cli.verb_error import Trouble
+from interlock.protocol.resources import SessionFile
+
+pytestmark = pytest.mark.anyio
+DATA = b"a picture"
+
+
+def stored(sha256: str = hashlib.sha256(DATA).hexdigest()) -> SessionFile:
+    return SessionFile(transfer_id="tr_1", name="a.png", media_type="image/png", size=len(DATA), sha256=sha256,
+                       purpose="output", created_at="2026-01-01T00:00:00.000Z")
+
+
+def sends(_request: httpx2.Request) -> httpx2.Response:
+    return httpx2.Response(200, content=DATA)
+
+
+@pytest.mark.parametrize(("name", "local"), [
+    ("a.png", "a.png"), ("../../etc/passwd", "passwd"), ("C:\\temp\\x.txt", "x.txt"), (".bashrc", "bashrc"),
+    ("..", "file"), ("/", "file"), ("", "file"), ("a\x1b[2Jb\n.txt", "a[2Jb.txt"), ("x" * 500, "x" * 200),
+])
+def test_a_name_is_no_path_not_hidden_and_has_no_control_characters(name: str, local: str) -> None:
+    assert local_name(name) == local
+
+
+async def fetch(script: Script, state: Path, file: SessionFile, place: Path) -> None:
+    async with link_to(script, state) as link:
+        await session_files._fetch(link, "s1", file, place)  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_file_is_there_under_its_name_once_it_is_whole(tmp_path: Path) -> None:
+    await fetch(Script({"GET /v1/sessions/s1/files/tr_1": [sends]}), tmp_path, stored(), tmp_path / "a.png")
+
+    assert (tmp_path / "a.png").read_bytes() == DATA
+    assert [one.name for one in tmp_path.iterdir() if one.name.endswith(".part")] == []
+
+
+async def test_other_bytes_than_were_announced_are_not_the_file(tmp_path: Path) -> None:
+    with pytest.raises(Trouble, match="is not the file"):
+        await fetch(Script({"GET /v1/sessions/s1/files/tr_1": [sends]}), tmp_path, stored("0" * 64), tmp_path / "a.png")
+
+    assert list(tmp_path.glob("*a.png*")) == []
+
+
+async def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"mine")
+
+    with pytest.raises(Trouble, match="cannot be written"):
+        await fetch(Script({"GET /v1/sessions/s1/files/tr_1": [sends]}), tmp_path, stored(), tmp_path / "a.png")
+
+    assert (tmp_path / "a.png").read_bytes() == b"mine"

@@ -1,0 +1,29 @@
+"""Whether a tenant's log can be signed: a reason is news once, and the end of it wakes those who wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.audit_readiness import Signing
+
+
+@pytest.mark.req("U-3")
+def test_a_failure_is_news_once_and_again_when_its_reason_changes() -> None:
+    signing = Signing()
+
+    assert [signing.failed("t1", why) for why in ("full", "full", "away")] == [True, False, True]
+    assert (signing.reason("t1"), signing.reason("t2")) == ("away", None)
+
+
+@pytest.mark.req("U-3")
+def test_a_signature_wakes_those_who_wait_only_if_the_log_was_stalled() -> None:
+    signing, woken = Signing(), list[str]()
+    signing.on_resumed(lambda: woken.append("first"))
+    signing.on_resumed(lambda: woken.append("second"))
+
+    signing.signed("t1")
+    assert woken == []
+    signing.failed("t1", "full")
+    signing.signed("t1")
+    signing.signed("t1")
+    assert (woken, signing.reason("t1")) == (["first", "second"], None)

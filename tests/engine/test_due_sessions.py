@@ -1,0 +1,92 @@
+"""Sessions that are due are read in order, a few at a time, each once, and none after the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from interlock.engine.due_sessions import READ_AT_ONCE, READ_TOGETHER, DueSessions
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+
+
+class Reading:
+    """Notes what is read, and waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.read: list[list[str]] = []
+        self.go_on = asyncio.Event()
+        self.due = DueSessions(self._read)
+
+    async def _read(self, session_ids: Sequence[str]) -> None:
+        self.read.append(list(session_ids))
+        await self.go_on.wait()
+
+
+async def test_what_is_due_is_read_in_its_order_a_few_together() -> None:
+    reading = Reading()
+    names = [f"s{number}" for number in range(READ_TOGETHER * 3)]
+    reading.due.read_soon(names)
+    await asyncio.sleep(0)
+
+    assert reading.read == [names[:READ_TOGETHER], names[READ_TOGETHER:READ_TOGETHER * 2]]
+    assert len(reading.read) == READ_AT_ONCE
+    assert reading.due.unread() == READ_TOGETHER
+    reading.go_on.set()
+    await reading.due.settled()
+    assert [name for group in reading.read for name in group] == names
+
+
+async def test_a_session_that_is_named_twice_is_read_once() -> None:
+    reading = Reading()
+    reading.go_on.set()
+    reading.due.read_soon(["a", "b", "a"])
+    await reading.due.settled()
+
+    assert reading.read == [["a", "b"]]
+
+
+async def test_what_waits_can_be_put_off_and_comes_back_to_who_asked() -> None:
+    reading = Reading()
+    reading.due.read_soon([f"s{number}" for number in range(READ_TOGETHER * 2 + 1)])
+    await asyncio.sleep(0)
+
+    assert reading.due.put_off() == [f"s{READ_TOGETHER * 2}"]
+    assert reading.due.unread() == 0
+    reading.go_on.set()
+    await reading.due.settled()
+    assert len(reading.read) == READ_AT_ONCE
+
+
+async def test_an_alarm_reads_its_session_once_and_a_later_one_takes_its_place() -> None:
+    reading = Reading()
+    reading.go_on.set()
+    woken = asyncio.Event()
+
+    async def read(session_ids: Sequence[str]) -> None:
+        reading.read.append(list(session_ids))
+        if "late" in session_ids:
+            woken.set()
+
+    due = DueSessions(read)
+    due.wake("dropped", 0.0)
+    due.wake("dropped", 3_000.0)
+    due.wake("soon", 0.0)
+    due.wake("late", 0.001)
+    async with asyncio.timeout(30):
+        await woken.wait()
+
+    assert sorted(name for group in reading.read for name in group) == ["late", "soon"]
+    await due.stop()
+
+
+async def test_nothing_is_read_after_the_end() -> None:
+    reading = Reading()
+    reading.due.read_soon(["a"])
+    reading.due.wake("b", 0.0)
+    await asyncio.sleep(0)
+    await reading.due.stop()
+
+    assert reading.read == [["a"]]
