@@ -8,7 +8,8 @@ export default defineConfig({
     outDir: '../src/interlock/console_assets',
     emptyOutDir: true,
     assetsInlineLimit: 0,
-    modulePreload: {polyfill: false},
+    // A view's own script is loaded at once anyway: in the list of what it needs its name would only cost bytes.
+    modulePreload: {polyfill: false, resolveDependencies: (file, needed) => needed.filter((one) => one !== file)},
     reportCompressedSize: false,
     target: 'es2022',
     // Every file's name stands in the page's script, and its hash cannot be compressed.

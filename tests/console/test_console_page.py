@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import PHONE, answered, asked, interlock, link, origin, page_of, read_to_end
+from tests.console.pages import PAINTED, PHONE, answered, asked, interlock, link, origin, page_of, read_to_end
 from tests.console.payloads import HOSTILE
 
 from interlock.sdk import Interlock
@@ -107,6 +107,33 @@ def test_what_is_decided_elsewhere_disappears(browser: Any, house: House) -> Non
         page.goto(f"{origin(house)}/a/{approval}")
         page.get_by_text("Denied").wait_for()
         assert page.get_by_role("button", name="Allow once").count() == 0
+
+
+@pytest.mark.req("J-5")
+def test_an_answer_that_comes_late_brings_nothing_back(browser: Any, house: House) -> None:
+    """Reads of the list overlap, and the answer to an earlier one may come after that to a later one."""
+    approval = asked(house, "touch late", "late")
+    held: list[tuple[Any, Any]] = []
+
+    def hold_first(route: Any) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append((route, house.get("/v1/approvals", state="pending", limit=100)))
+
+    with page_of(browser, house) as page:
+        page.get_by_text("touch late").wait_for()
+        page.route("**/v1/approvals?state=pending*", hold_first)
+        other = asked(house, "touch behind", "behind")
+        house.until(lambda: bool(page.evaluate("1") and held))
+        answered(house, approval, "deny")
+        page.get_by_text("touch late").wait_for(state="detached")
+        route, answer = held[0]
+        with page.expect_event("requestfinished", lambda one: one == route.request):
+            route.fulfill(json=answer)
+        page.evaluate(PAINTED)
+        assert page.get_by_text("touch late").count() == 0
+    answered(house, other, "deny")
 
 
 @pytest.mark.req("J-5")
