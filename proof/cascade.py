@@ -29,7 +29,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import msgspec
 
-from interlock.backends.postgres.database import PostgresSettings, connect
+from interlock.backends.postgres.database import connect, read_settings
 from proof import clustered
 from proof.asking import http, insist, until_state
 from proof.crew import TERMINAL
@@ -303,7 +303,7 @@ class Trial:
 
 async def _until_taken(store: str, dead: str, living: Sequence[str], headers: dict[str, str], sessions: int) -> None:
     """Return when no lane has a dead owner, and gateways that live have read so many."""
-    connection = await connect(PostgresSettings(store))
+    connection = await connect(read_settings(store))
     try:
         until = time.monotonic() + OPENED_TIMEOUT_S
         while time.monotonic() < until and await connection.fetchval(OWNED, dead):  # noqa: ASYNC110

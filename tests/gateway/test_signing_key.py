@@ -550,7 +550,7 @@ class Late(MemoryLedger):
             await self.goes_on.wait()
 
     async def commit(self, batch: WriteBatch) -> Receipt:
-        if any(isinstance(write, AdvanceFact) for write in batch.writes):
+        if any(isinstance(write, (PutFact, AdvanceFact)) and write.name == NOTED for write in batch.writes):
             await self._be_late("commit")
         return await super().commit(batch)
 
@@ -570,8 +570,9 @@ async def test_a_gateway_that_signs_late_neither_takes_a_signature_back_nor_take
     await slow.sign_tenant("t1")
     await write(ledger, 5)
     ledger._late = late  # pyright: ignore[reportPrivateUsage] - from here on
-    signing = asyncio.create_task(slow.sign_tenant("t1"))
-    await ledger.reached.wait()
+    signing, reached = asyncio.create_task(slow.sign_tenant("t1")), asyncio.create_task(ledger.reached.wait())
+    await asyncio.wait((signing, reached), return_when=asyncio.FIRST_COMPLETED)
+    assert reached.done(), "it signed without the call that is late"
     for _ in range(2):
         await write(ledger, UNSIGNED_RECORDS_MAX - 10)
         await quick.sign_tenant("t1")
