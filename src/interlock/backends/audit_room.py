@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -25,6 +26,8 @@ class AuditRoom:
         self._notify: Callable[[str], None] = lambda _tenant_id: None
         self._due: dict[str, int] = {}
         """The record of each tenant with which the signer wants to be notified."""
+        self._making: dict[str, asyncio.Future[None]] = {}
+        """Signatures under way, by tenant: all who wait for room behind one share it."""
 
     def bind(self, make_room: MakeRoom) -> None:
         """Enforce the bound from now on."""
@@ -48,8 +51,15 @@ class AuditRoom:
                 tenants = Counter(one.draft.tenant_id for one in batch.writes if isinstance(one, AuditAppend))
                 if self._make_room is None or tenants[full.tenant_id] > UNSIGNED_RECORDS_MAX:
                     raise
-                await self._make_room(full.tenant_id)
+                await self._made(self._make_room, full.tenant_id)
         return self._noting(batch, await write(batch))
+
+    async def _made(self, make_room: MakeRoom, tenant_id: str) -> None:
+        making = self._making.get(tenant_id)
+        if making is None or making.done():
+            making = self._making[tenant_id] = asyncio.ensure_future(make_room(tenant_id))
+            making.add_done_callback(_seen)
+        await asyncio.shield(making)
 
     def _noting(self, batch: WriteBatch, receipt: Receipt) -> Receipt:
         if receipt.audit_seqs:
@@ -60,6 +70,12 @@ class AuditRoom:
                 if tenant_id in self._due and seq >= self._due[tenant_id]:
                     self._notify(tenant_id)
         return receipt
+
+
+def _seen(making: asyncio.Future[None]) -> None:
+    """Look at how it ended: who waited may have been cancelled."""
+    if not making.cancelled():
+        making.exception()
 
 
 class AuditedLedger:
@@ -86,3 +102,4 @@ class NoRoom(LedgerError):
     def __init__(self, full: TailFull) -> None:
         super().__init__(str(full))
         self.tenant_id = full.tenant_id
+        self.room = full.room

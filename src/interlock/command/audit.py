@@ -128,12 +128,13 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = (
 
 
 class TailFull(Exception):
-    """The log of `tenant_id` has to be signed before it can take the batch."""
+    """The log of `tenant_id` has to be signed before it can take the batch; until then `room` records may follow."""
 
-    def __init__(self, tenant_id: str) -> None:
+    def __init__(self, tenant_id: str, room: int = 0) -> None:
         super().__init__(f"The audit log of {tenant_id} has to be signed first: at most {UNSIGNED_RECORDS_MAX} records "
                          "may be unsigned.")
         self.tenant_id = tenant_id
+        self.room = room
 
 
 def write_noted(size: int, line: bytes) -> str:
@@ -179,8 +180,9 @@ class TailBound:
         floor = -1 if signed is None else signed
         if signed is None or size - signed > UNSIGNED_RECORDS_MAX:
             floor = max(floor, self._found.setdefault(tenant_id, size))
-        if size + more > floor + UNSIGNED_RECORDS_MAX:
-            raise TailFull(tenant_id)
+        room = floor + UNSIGNED_RECORDS_MAX - size
+        if more > room:
+            raise TailFull(tenant_id, max(0, room))
 
 
 class LogEnd:

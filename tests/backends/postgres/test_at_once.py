@@ -10,6 +10,7 @@ import pytest
 from backends.postgres.test_ledger import StandingClock, answer, append, draft, line, session
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
+from interlock.command.audit import CHECKPOINT_FACT, write_noted
 from interlock.ports.ledger import (
     AuditAppend,
     BeginLane,
@@ -23,6 +24,7 @@ from interlock.ports.ledger import (
     WriteBatch,
 )
 from interlock.ports.trips import counting
+from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "D-1")]
 
@@ -118,3 +120,56 @@ async def test_a_take_and_other_work_have_a_transaction_of_their_own(gateway: Op
     ledger, reasons = await gateway()
     await ledger.take("S1")
     assert reasons == ["work"]
+
+
+async def test_lines_for_a_transcript_that_another_gateway_began_are_one_statement_behind_one_look(
+    postgres: PostgresSettings
+) -> None:
+    here, there = [await open_ledger(postgres, StandingClock(), keeps_transcripts=True) for _ in range(2)]
+    reasons = list[str]()
+    there.measure(lambda _batches, _seconds: None, reasons.append)
+    await here.commit(WriteBatch([PutSession(session())]))
+    await here.commit(WriteBatch([PutTranscript(line("e1"))]))
+    trips = [await trips_of(there, WriteBatch([append(), PutTranscript(line(entry))])) for entry in ("e2", "e3")]
+    await here.close()
+    await there.close()
+    assert (trips, reasons) == ([2, 1], [])
+
+
+@pytest.mark.req("U-3")
+async def test_batches_that_find_no_room_in_a_log_wait_for_one_signature_and_hold_up_no_other(gateway: Opening
+                                                                                              ) -> None:
+    ledger, reasons = await gateway()
+    signed = list[int]()
+
+    async def sign(tenant_id: str) -> None:
+        signed.append((await ledger.audit_head(tenant_id))[0])
+        await ledger.commit(WriteBatch([PutFact(CHECKPOINT_FACT + tenant_id, write_noted(signed[-1], b"a line"))]))
+
+    await sign("t1")
+    ledger.bound_audit(sign)
+    full = UNSIGNED_RECORDS_MAX - 5
+    await ledger.commit(WriteBatch([AuditAppend(draft()) for _ in range(full)]))
+    reasons.clear()
+    signed.clear()
+    receipts = await asyncio.gather(*(ledger.commit(WriteBatch([append(f"s/{at}"), AuditAppend(draft())]))
+                                      for at in range(40)))
+    assert [one.audit_seqs for one in receipts] == [[full + 1 + at] for at in range(40)]
+    assert signed == [UNSIGNED_RECORDS_MAX]
+    assert reasons == [], "none was tried by itself"
+
+
+@pytest.mark.req("U-3")
+async def test_more_batches_at_once_than_fit_behind_one_signature_are_all_written(gateway: Opening) -> None:
+    ledger, _ = await gateway()
+
+    async def sign(tenant_id: str) -> None:
+        size = (await ledger.audit_head(tenant_id))[0]
+        await ledger.commit(WriteBatch([PutFact(CHECKPOINT_FACT + tenant_id, write_noted(size, b"a line"))]))
+
+    await sign("t1")
+    ledger.bound_audit(sign)
+    each, batches = 300, 10
+    await asyncio.gather(*(ledger.commit(WriteBatch([AuditAppend(draft()) for _ in range(each)]))
+                           for _ in range(batches)))
+    assert (await ledger.audit_head("t1"))[0] == each * batches > 2 * UNSIGNED_RECORDS_MAX

@@ -69,17 +69,21 @@ class AtOnce:
     async def send(self, connection: PostgresConnection, mark: TransactionMark, made: CommitGroup,
                    epochs: Sequence[tuple[str, int]]
                    ) -> Sequence[int]:
-        """Commit a group; returns the new heads of its streams, ordered by name. Raises NotAtOnce and `LINK_FAULTS`,
-        and nothing is committed then; InDoubt where that is not known."""
+        """Commit a group; returns the new heads of its streams, ordered by name. Raises NotAtOnce, NoRoom and
+        `LINK_FAULTS`, and nothing is committed then; InDoubt where that is not known."""
         lanes = _lanes(epochs)
         tenants = made.tenants()
         if any(tenant not in self._heads for tenant in tenants):
             await self._read_heads(connection, tenants)
+        await made.look(connection)
         for tries_left in reversed(range(TRIES)):
             try:
                 return await self._once(connection, mark, made, lanes)
             except NotAtOnce as refused:
+                read = {tenant: self._heads[tenant] for tenant in tenants if tenant in self._heads}
                 self.forget(made)
+                if refused.reason == "bound" and not tries_left:
+                    made.check_room(read)  # To find the same step by step takes a dozen round trips.
                 if refused.reason not in ("head", "bound") or not tries_left:
                     raise
             await self._read_heads(connection, tenants)

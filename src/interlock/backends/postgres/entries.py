@@ -31,6 +31,7 @@ WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.session_id 
 """
 """An entry that is there stays as it is. Its number is given away all the same, for no one counts by it."""
 HEADERS = "SELECT session_id, agent_id, workspace, created_ms FROM session WHERE session_id = ANY ($1::text[])"
+BEGUN = "SELECT session_id FROM transcript WHERE session_id = ANY ($1::text[]) AND kept = ''"
 BEGIN_TRANSCRIPT = """
 INSERT INTO transcript (session_id, agent_id, lines) SELECT session_id, agent_id, 0
 FROM unnest($1::text[], $2::text[]) AS given (session_id, agent_id)
@@ -72,9 +73,14 @@ class Entries:
             await begin(connection, headers)
         await append(connection, kept)
         for one in fresh:
-            self._known[one] = None
-            if len(self._known) > KNOWN_TRANSCRIPTS:
-                self._known.popitem(last=False)
+            self._note(one)
+
+    async def look(self, connection: PostgresConnection, lines: Sequence[TranscriptLine]) -> None:
+        """Learn which transcripts of these lines have begun: those of sessions that another gateway had do."""
+        unknown = sorted({held(line.session_id) for line in lines if line.session_id not in self._known})
+        if unknown:
+            for (session_id,) in await connection.fetch(BEGUN, unknown):
+                self._note(given(session_id))
 
     def add_to(self, single: Single, lines: Sequence[TranscriptLine]) -> None:
         """Have a statement append lines. Raises LedgerError, and NotAtOnce if a transcript may not have begun."""
@@ -93,6 +99,11 @@ class Entries:
         single.add((("grown_lines", GROW), ("placed_lines", _PLACE_LINES)),
                    [[held(one) for one in names], [added[one] for one in names], *columns(rows)])
         single.check("transcript", "grown_lines", len(names))
+
+    def _note(self, session_id: str) -> None:
+        self._known[session_id] = None
+        if len(self._known) > KNOWN_TRANSCRIPTS:
+            self._known.popitem(last=False)
 
     def forget(self) -> None:
         """Look again, after a transaction that was rolled back may have begun one."""

@@ -115,6 +115,17 @@ class CommitGroup:
             self._seal_behind(single, heads)
         return single
 
+    async def look(self, connection: PostgresConnection) -> None:
+        """Learn what `single` has to know of the transcripts that this group writes to."""
+        if self._lines and self._entries is not None:
+            await self._entries.look(connection, self._lines)
+
+    def check_room(self, heads: Mapping[str, AuditHead]) -> None:
+        """Return if the records may follow these heads, which have just been read. Raises NoRoom."""
+        tenants = self.tenants()
+        if all(tenant in heads for tenant in tenants):
+            self._check_bound({tenant: (heads[tenant].size, heads[tenant].noted) for tenant in tenants})
+
     def tenants(self) -> list[str]:
         """Return the tenants whose audit logs this group writes to, in the order in which their heads are locked."""
         return sorted({held(draft.tenant_id) for draft, _ in self._drafts})

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
+from interlock.backends.audit_room import NoRoom
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.at_once import AtOnce, InDoubt, TransactionMark
 from interlock.backends.postgres.database import (
@@ -47,7 +48,7 @@ from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit import TailBound
 from interlock.ports import trips
-from interlock.ports.ledger import Fenced, LedgerError, OutcomeUnknown, Receipt, WriteBatch
+from interlock.ports.ledger import AuditAppend, Fenced, LedgerError, OutcomeUnknown, Receipt, WriteBatch
 from interlock.ports.outage_log import OutageLog
 from interlock.ports.trips import Trips
 
@@ -224,6 +225,8 @@ class PostgresWriter:
         groups = deque([group])
         while groups:
             group = groups.popleft()
+            if not group:
+                continue
             try:
                 outcomes += await self._once(group)
                 for outage in self._outages.values():
@@ -239,6 +242,12 @@ class PostgresWriter:
                     gone = [job for job in group if self._closed or job.until_s < loop.time() + delay_s]
                     outcomes += [_Outcome(job.answer, None, translate(error)) for job in gone]
                     group = [job for job in group if job not in gone]
+                elif isinstance(error, NoRoom) and len(group) > 1:
+                    # Those that do not fit come again once the log is signed, which waits behind this group.
+                    full = _without_room(group, error)
+                    outcomes += [_Outcome(job.answer, None, error) for job in group if job.answer in full]
+                    groups.appendleft([job for job in group if job.answer not in full])
+                    continue
                 elif len(group) > 1 and concerns_one_batch(error):
                     groups.extendleft((group[len(group) // 2:], group[:len(group) // 2]))
                     continue
@@ -404,6 +413,18 @@ class PostgresWriter:
     def _drop(self, connection: PostgresConnection) -> None:
         connection.terminate()
         self._connection = None
+
+
+def _without_room(group: Sequence[_Job], error: NoRoom) -> set[asyncio.Future[Any]]:
+    """Return the answers of the batches that do not fit into a log behind those before them; at least of the last."""
+    left, full = error.room, set[asyncio.Future[Any]]()
+    for job in group:
+        writes = job.batch.writes if job.batch is not None else ()
+        more = sum(isinstance(one, AuditAppend) and one.draft.tenant_id == error.tenant_id for one in writes)
+        if more and (full or more > left):
+            full.add(job.answer)
+        left -= more
+    return full or {group[-1].answer}
 
 
 def _now_s() -> float:
