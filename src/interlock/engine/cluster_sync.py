@@ -100,17 +100,19 @@ class Neighbours(Holder):
 
     async def clocked(self, session_ids: Sequence[str]) -> list[Clocked]:
         lanes, now_ms = self._engine.lanes, self._engine.clock.now_ms()
-        houses = [Clocked(one, None, 0.0) for one in session_ids if is_house(one)]
+        houses = [Clocked(one, 0.0) for one in session_ids if is_house(one)]
         found = await lanes.ledger.session_clocks([one for one in session_ids if not is_house(one)])
-        due = [Clocked(one.session_id, one.runner_id, lanes.delay_s(one.state, one.deadline_ms, now_ms))
+        due = [Clocked(one.session_id, lanes.delay_s(one.state, one.deadline_ms, now_ms), one)
                for one in found if one.deadline_ms is not None]
         return [*houses, *due]
 
-    def take_up(self, session_id: str, delay_s: float) -> None:
-        if delay_s > 0:
-            self._engine.lanes.wake(session_id, delay_s)
+    def take_up(self, one: Clocked) -> None:
+        if one.delay_s > 0:
+            self._engine.lanes.wake(one.session_id, one.delay_s)
+        elif one.clock is None:
+            self._engine.lanes.due.read_soon([one.session_id])
         else:
-            self._engine.lanes.due.read_soon([session_id])
+            self._engine.lanes.due.read_claimed(one.clock)
 
     def unread(self) -> int:
         return self._engine.lanes.due.unread()

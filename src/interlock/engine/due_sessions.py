@@ -6,10 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from interlock.ports.stored_lanes import SessionClock
+
 LONGEST_ALARM_S = 3_600.0
 READ_TOGETHER = 32
 """Lanes that are read together, in the round trips of one."""
-READ_AT_ONCE = 2
+READ_AT_ONCE = 3
 """How many such reads go on side by side: connections stay free for what people ask."""
 
 
@@ -22,6 +24,8 @@ class DueSessions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._unread: deque[str] = deque()
         """Sessions that are due and whose reading has not begun."""
+        self._clocks: dict[str, SessionClock] = {}
+        """Of sessions that are due, as they were read a moment ago."""
         self._reading = 0
 
     def wake(self, session_id: str, delay_s: float) -> None:
@@ -45,6 +49,16 @@ class DueSessions:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    def read_claimed(self, clock: SessionClock) -> None:
+        """Read a session that is due, behind those that wait; its clock is not read again."""
+        self._clocks[clock.session_id] = clock
+        self.read_soon([clock.session_id])
+
+    def take_clocks(self, session_ids: Iterable[str]) -> dict[str, SessionClock]:
+        """Return the clocks that were read a moment ago; each is returned once."""
+        found = ((one, self._clocks.pop(one, None)) for one in session_ids)
+        return {one: clock for one, clock in found if clock is not None}
+
     async def _read_unread(self) -> None:
         try:
             while self._unread:
@@ -60,6 +74,7 @@ class DueSessions:
     def put_off(self) -> list[str]:
         """Do not read what waits to be read; returns it."""
         put_off, self._unread = list(self._unread), deque()
+        self.take_clocks(put_off)
         return put_off
 
     async def settled(self) -> None:

@@ -406,13 +406,17 @@ class Lanes:
     async def read_together(self, session_ids: Iterable[str]) -> list[str]:
         """Read lanes that are not in memory with the round trips of one; returns those that have to be read one by one,
         since that was begun already or their tenants are closed. Raises LedgerError."""
-        wanted = [one for one in session_ids if one not in self.shells]
+        asked = list(session_ids)
+        known = self.due.take_clocks(asked)
+        wanted = [one for one in asked if one not in self.shells]
         locks = {one: self._loading.setdefault(one, asyncio.Lock()) for one in wanted if not is_house(one)}
         locks = {one: lock for one, lock in locks.items() if not lock.locked()}
         async with AsyncExitStack() as held:
             for lock in locks.values():
                 await held.enter_async_context(lock)  # It is free, so nothing waits for another one.
-            clocks = {one.session_id: one for one in await self.ledger.session_clocks(list(locks))}
+            clocks = {one: known[one] for one in locks if one in known}
+            if unknown := [one for one in locks if one not in known]:
+                clocks |= {one.session_id: one for one in await self.ledger.session_clocks(unknown)}
             closed = {name for name, one in clocks.items() if one.tenant_id in self._closed}
             open_ = [clocks[one] for one in locks if one in clocks and one not in closed]
             await self._read_taken(await self._taken(open_))

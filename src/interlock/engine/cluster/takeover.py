@@ -17,6 +17,7 @@ import structlog
 from interlock.ports.leases import Gone, Leases
 from interlock.ports.ledger import LedgerError
 from interlock.ports.signals import Signal
+from interlock.ports.stored_lanes import SessionClock
 
 ORPHANS_SEEN = 512
 """Orphaned lanes that one look returns."""
@@ -35,11 +36,17 @@ log = structlog.get_logger("interlock.cluster")
 
 
 class Clocked(NamedTuple):
-    """A session that goes on by itself: whose runner's it is, and in how many seconds it is due."""
+    """A session that goes on by itself: in how many seconds it is due, and what was read of it to find that. A tenant's
+    own lane is due at once, and has no such row."""
 
     session_id: str
-    runner_id: str | None
     delay_s: float
+    clock: SessionClock | None = None
+
+    @property
+    def runner_id(self) -> str | None:
+        """Whose session it is."""
+        return self.clock.runner_id if self.clock is not None else None
 
 
 class Heir(Protocol):
@@ -49,7 +56,7 @@ class Heir(Protocol):
         """Those of these sessions that have a clock, the nearest first. Raises LedgerError."""
         ...
 
-    def take_up(self, session_id: str, delay_s: float) -> None:
+    def take_up(self, one: Clocked) -> None:
         """Read the session when it is due, and let time decide in it."""
         ...
 
@@ -123,7 +130,7 @@ class Takeover:
         except (LedgerError, TimeoutError):
             # Whether they were claimed is not known: reading one takes it, or finds who has it.
             for one in clocked.values():
-                heir.take_up(one.session_id, one.delay_s)
+                heir.take_up(one)
             raise
         if mine != self._instance_id():
             return  # It was taken for dead meanwhile, so these are orphans again.
@@ -132,7 +139,7 @@ class Takeover:
         for one in clocked.values():
             if one.session_id in epochs:
                 self._claims[one.session_id] = LaneClaim(epochs[one.session_id], now_s)
-                heir.take_up(one.session_id, one.delay_s)
+                heir.take_up(one)
         self.counted(sum(lane in epochs for lane in sessions), 0)
         if idle:
             await self._leases.release(idle, mine)
