@@ -306,11 +306,11 @@ async def _until_taken(store: str, dead: str, living: Sequence[str], headers: di
     connection = await connect(read_settings(store))
     try:
         until = time.monotonic() + OPENED_TIMEOUT_S
-        while time.monotonic() < until and await connection.fetchval(OWNED, dead):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-        async with httpx2.AsyncClient(timeout=10, headers=headers) as client:
+        async with httpx2.AsyncClient(timeout=10, headers=headers) as client:  # To make one takes some time.
+            while time.monotonic() < until and await connection.fetchval(OWNED, dead):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
             while time.monotonic() < until:
-                if sum([await _lanes(client, url) for url in living]) >= sessions:
+                if sum(await asyncio.gather(*(_lanes(client, url) for url in living))) >= sessions:
                     return
                 await asyncio.sleep(0.1)
     finally:

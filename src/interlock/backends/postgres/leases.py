@@ -16,8 +16,8 @@ from interlock.backends.postgres.database import (
 )
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.lane_takeover import Taking
-from interlock.backends.postgres.lease_renewal import Renewing
 from interlock.backends.postgres.primaries import PrimaryWatch
+from interlock.backends.postgres.renewal_thread import RenewalThread
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import (
@@ -122,7 +122,7 @@ WHERE expires_ms > interlock_now_ms() AND ($1::text IS NULL OR tenant_id = $1) O
 async def open_leases(settings: PostgresSettings) -> PostgresLeases:
     """Open the leases of a ledger that is open already: its schema is there. Raises LedgerError."""
     connection = await first_connection(settings)
-    renewing = Renewing(settings)
+    renewing = RenewalThread(settings)
     try:
         await renewing.open()
         writer = PostgresWriter(settings, None)
@@ -142,7 +142,7 @@ class PostgresLeases(Leases):
 
     begins: ClassVar[bool] = True
 
-    def __init__(self, writer: PostgresWriter, readers: PostgresReaders, renewing: Renewing, watch: PrimaryWatch
+    def __init__(self, writer: PostgresWriter, readers: PostgresReaders, renewing: RenewalThread, watch: PrimaryWatch
                  ) -> None:
         self._writer = writer
         self._readers = readers

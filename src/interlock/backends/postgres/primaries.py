@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -106,14 +107,23 @@ def hosts_of(dsn: str) -> list[LedgerHost]:
     return hosts
 
 
+class _Opened(NamedTuple):
+    """Which server a connection is to, and the loop that it belongs to."""
+
+    server: PrimaryServer
+    loop: asyncio.AbstractEventLoop
+
+
 class Primaries:
-    """What one process knows of the servers of one address, for all connections that it opens there."""
+    """What one process knows of the servers of one address, for all connections that it opens there, on any loop."""
 
     def __init__(self, file: Path | None = None) -> None:
         """`file` keeps the newest timeline over a restart."""
         self._file = file
         self._newest = _read(file) if file is not None else None
-        self._open = weakref.WeakKeyDictionary[Severable, PrimaryServer]()
+        self._open = weakref.WeakKeyDictionary[Severable, _Opened]()
+        self._one = threading.RLock()
+        """A lease is renewed in a thread of its own."""
         self.former: list[LedgerHost] = []
         """Servers that took writes at the last look although another one is the primary."""
 
@@ -125,6 +135,10 @@ class Primaries:
 
     def learn(self, server: PrimaryServer | None) -> None:
         """Take in that a server takes writes; cut what is connected to one that is a former primary by that."""
+        with self._one:
+            self._learn(server)
+
+    def _learn(self, server: PrimaryServer | None) -> None:
         newest = self._newest
         if server is None or server == newest or self.is_former(server):
             return
@@ -137,16 +151,23 @@ class Primaries:
             log.info("postgres_was_promoted", timeline=server.timeline, former=newest.timeline)
         if self._file is not None:
             _write(self._file, server)
+        here = asyncio.get_running_loop()
         for connection, its in list(self._open.items()):
-            if self.is_former(its):
+            if not self.is_former(its.server):
+                continue
+            if its.loop is here:
                 connection.terminate()
+            else:
+                with suppress(RuntimeError):  # That loop is closed, and its connections with it.
+                    its.loop.call_soon_threadsafe(connection.terminate)
 
     def opened(self, connection: Severable, server: PrimaryServer | None) -> None:
-        """Severable this connection once its server is a former primary."""
-        if self.is_former(server):
-            connection.terminate()
-        elif server is not None:
-            self._open[connection] = server
+        """Cut this connection once its server is a former primary."""
+        with self._one:
+            if self.is_former(server):
+                connection.terminate()
+            elif server is not None:
+                self._open[connection] = _Opened(server, asyncio.get_running_loop())
 
     def refusal(self, where: str, server: PrimaryServer) -> str:
         """Say why a former primary is not used, and what to do."""

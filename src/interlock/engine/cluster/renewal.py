@@ -75,5 +75,5 @@ class Renewal:
             await self._expired(former)
             return
         if former == self._instance_id():
-            self.renewed(self.left_s())
+            self.renewed(max(0.0, self.left_s()))
             self.joined(asked_s)

@@ -1,0 +1,130 @@
+"""The thread that renews an instance, with a loop and a connection of its own (C-4).
+
+The gateway's loop asks for each renewal. While that loop has too much to do to come to it, the thread renews for it: a
+gateway that is late is not dead, and to take its lanes from it would give the others the same load. A loop that does
+not turn at all is given up after BUSY_LIMIT_S, and a process that is stopped renews nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+import structlog
+
+from interlock.backends.postgres.database import PostgresSettings
+from interlock.backends.postgres.lease_renewal import Renewing
+from interlock.ports.leases import RENEW_EVERY_MS
+from interlock.ports.ledger import LedgerError
+
+BUSY_LIMIT_S = 10.0
+"""Since the gateway's loop last asked for a renewal: after this the thread renews for it no more."""
+LATE_S = 1.5 * RENEW_EVERY_MS / 1000
+"""A renewal is late when the last one is as old as this."""
+LOOK_S = 0.1
+"""The thread looks so often whether one is late."""
+TURN_S = 0.25
+"""A loop that takes longer than this to come to what it is asked is busy."""
+T = TypeVar("T")
+log = structlog.get_logger("interlock.cluster")
+
+
+class _Asked(NamedTuple):
+    """What the gateway's loop asked for last, by the clock of the thread's loop."""
+
+    instance_id: str
+    life_ms: int
+    at_s: float
+
+
+class RenewalThread:
+    """Owns that thread. Made and used on the gateway's loop; `open` comes first."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._renewing = Renewing(settings)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="lease renewal", daemon=True)
+        self._gateway: asyncio.AbstractEventLoop | None = None
+        self._asked: _Asked | None = None
+        self._renewed_s = 0.0
+        self._watch: asyncio.Task[None] | None = None
+        self._ending = False
+
+    async def open(self) -> None:
+        """Connect before the first renewal is due. Raises what asyncpg raises."""
+        self._gateway = asyncio.get_running_loop()
+        self._thread.start()
+        await self._there(self._begin())
+
+    async def renew(self, instance_id: str, life_ms: int) -> bool:
+        """Be there for `life_ms` from now; False if the row has expired. Raises LedgerError."""
+        return await self._there(self._renew(instance_id, life_ms))
+
+    async def close(self) -> None:
+        """Close the connection and end the thread. May be called again, and without `open`."""
+        if self._thread.is_alive():
+            await self._there(self._end())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            await asyncio.to_thread(self._thread.join)
+        self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _there(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    # --- on the thread's loop ---
+    async def _begin(self) -> None:
+        await self._renewing.open()
+        self._watch = asyncio.create_task(self._keep(), name="renewing for a busy gateway")
+
+    async def _renew(self, instance_id: str, life_ms: int) -> bool:
+        self._asked = _Asked(instance_id, life_ms, self._loop.time())
+        return await self._once(instance_id, life_ms)
+
+    async def _once(self, instance_id: str, life_ms: int) -> bool:
+        asked_s = self._loop.time()
+        is_alive = await self._renewing.renew(instance_id, life_ms)
+        self._renewed_s = asked_s
+        return is_alive
+
+    async def _keep(self) -> None:
+        """Renew for the gateway while its loop is busy."""
+        while not self._ending:
+            await asyncio.sleep(LOOK_S)
+            asked, now_s = self._asked, self._loop.time()
+            if asked is None or now_s < self._renewed_s + LATE_S or now_s > asked.at_s + BUSY_LIMIT_S:
+                continue
+            if await self._turns() or asked is not self._asked:
+                continue
+            try:
+                await self._once(asked.instance_id, asked.life_ms)
+            except LedgerError:
+                pass  # The gateway's own renewal finds out the same, and says so.
+            except Exception:
+                log.exception("lease_not_renewed")
+
+    async def _turns(self) -> bool:
+        """Return whether the gateway's loop comes to what it is asked within TURN_S; it will ask for a renewal then."""
+        turned = asyncio.Event()
+        assert self._gateway is not None, "the thread is started from it"
+        try:
+            self._gateway.call_soon_threadsafe(self._loop.call_soon_threadsafe, turned.set)
+        except RuntimeError:  # It is closed.
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TURN_S):
+                await turned.wait()
+        return turned.is_set()
+
+    async def _end(self) -> None:
+        self._ending = True
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        await self._renewing.close()
