@@ -1,23 +1,33 @@
-"""The table of how a command and its session's turns meet, row by row, where no other file shows the row (C-8)."""
+"""What a runner's frames do to a session's command and its turns, row by row (C-8)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from engine.conversation import USAGE, Table, turn_uuid
+from engine.conversation import Table, turn_uuid
 from interlock.engine.bridge.inputs.gateway import ClockTicked
-from interlock.engine.bridge.inputs.runner import RunnerDetached
+from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol import payloads as p
+from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.resources import Target
 
-pytestmark = [pytest.mark.anyio, pytest.mark.req("C-8")]
+pytestmark = pytest.mark.anyio
 BUSY = p.SessionError(error_code="PROMPT_IN_PROGRESS", message="The session already works.", fatal=False)
 TURN = "11111111-1111-4111-8111-111111111111"
 
 
-async def running(table: Table) -> tuple[Any, str]:
+async def running(table: Table, **fields: Any) -> tuple[str, str]:
+    """A command whose turn has started: its id and its session's."""
+    command = await table.execute(**fields)
+    await table.opened(command.target.session_id)
+    await table.started(command.target.session_id)
+    return command.id, command.target.session_id
+
+
+async def command_running(table: Table) -> tuple[Any, str]:
     command = await table.execute()
     await table.opened(command.target.session_id)
     await table.started(command.target.session_id)
@@ -39,26 +49,66 @@ async def restarted(table: Table, session_id: str) -> None:
     await table.say(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
 
 
-async def test_a_prompt_that_met_another_turn_is_sent_again_at_that_turns_end() -> None:
+async def shown(table: Table, command_id: str) -> Any:
+    record = await table.ledger.command(command_id)
+    assert record is not None
+    return record.command
+
+
+@pytest.mark.req("T-4", "E-1")
+async def test_a_frame_of_no_open_turn_is_refused_recorded_and_changes_nothing() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
     await table.opened(session_id)
-    prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="other", turn_index=0), prompt_id="another")
-    await table.say(session_id, "session.error", p.SessionError(
-        error_code="PROMPT_IN_PROGRESS", message="The session already works.", fatal=False),
-        in_reply_to=prompt.message_id)
-    assert await ended(table, command) == ("queued", None)
-    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id="other", stop_reason="cancelled"))
+    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="old", block_id="b", text="late"))
+    error = table.wire.last("session.error").payload
+    assert error.error_code == "UNKNOWN_TURN"
+    events = await table.ledger.events(f"s/{session_id}", 0, 100)
+    assert [event.kind for event in events].count("refused") == 1
+    assert await table.state(command.id) == "dispatched"
+
+
+@pytest.mark.req("A-4", "C-8")
+async def test_capabilities_that_cross_a_close_do_not_open_the_session_again() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.execute("two", target=Target(session_id=session_id))
+    await table.cancel(command.id)
+    table.clock.advance(CANCEL_FORCE_MS)
+    await (await table.lane(session_id)).call(ClockTicked())
+    assert await table.state(command.id) == "canceled"
+    await table.opened(session_id)  # the agent was slow to start
     assert table.wire.types().count("control.prompt.request") == 1
-    await table.say(session_id, "session.usage", USAGE)
-    assert await ended(table, command) == ("dispatched", None)
-    assert table.wire.types().count("control.prompt.request") == 2
-    await table.started(session_id, "mine")
-    assert await ended(table, command) == ("running", None)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="the cancel was not obeyed"))
+    assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
 
 
+@pytest.mark.req("E-1", "T-3")
+@pytest.mark.parametrize("exit_code", [True, 10**40, -(10**20), "1", [], 1.5])
+async def test_an_exit_code_of_the_wrong_kind_is_left_out(exit_code: Any) -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.ended(session_id, exit_code=exit_code)
+    record = await table.ledger.command(command_id)
+    assert record.command.result.output.exit_code is None  # type: ignore[union-attr]
+    row = await table.ledger.session(session_id)
+    assert msgspec.json.decode(row.machine, type=LaneState).session_id == session_id  # type: ignore[union-attr]
+
+
+@pytest.mark.req("E-1", "T-4")
+async def test_a_refusal_of_a_frame_with_endless_names_fits_a_frame() -> None:
+    table = Table()
+    _, session_id = await running(table)
+    await table.say(session_id, "tool.invoke.result", p.ToolResult(
+        invocation_id="i" * 500_000, status="ok", output_type="text", output="", duration_ms=1))
+    error = table.wire.last("session.error").payload
+    assert error.error_code == "UNKNOWN_TURN"
+    assert len(error.message) < 2_000
+
+
+@pytest.mark.req("C-8")
 @pytest.mark.req("T-1")
 async def test_a_turn_that_names_no_prompt_is_that_of_the_prompt_which_was_sent() -> None:
     table = Table()
@@ -74,6 +124,7 @@ async def test_a_turn_that_names_no_prompt_is_that_of_the_prompt_which_was_sent(
     assert await ended(table, command) == ("succeeded", None)
 
 
+@pytest.mark.req("C-8")
 @pytest.mark.req("T-1")
 async def test_a_refusal_of_the_only_prompt_needs_no_in_reply_to() -> None:
     table = Table()
@@ -87,6 +138,7 @@ async def test_a_refusal_of_the_only_prompt_needs_no_in_reply_to() -> None:
     assert await ended(table, command) == ("dispatched", None)
 
 
+@pytest.mark.req("C-8")
 @pytest.mark.req("T-1")
 @pytest.mark.parametrize("named", [True, False])
 async def test_a_command_fails_if_the_turn_that_named_no_prompt_was_the_agents_own(named: bool) -> None:
@@ -103,20 +155,7 @@ async def test_a_command_fails_if_the_turn_that_named_no_prompt_was_the_agents_o
     assert await ended(table, command) == ("failed", "PROMPT_IN_PROGRESS")
 
 
-@pytest.mark.req("C-7")
-async def test_a_dispatched_command_outlives_its_link_up_to_the_detach_ttl() -> None:
-    table = Table()
-    command = await table.execute()
-    shell = await table.lane(command.target.session_id)
-    await shell.call(RunnerDetached())
-    table.clock.advance(table.limits.detach_ttl_ms - 1)
-    await shell.call(ClockTicked())
-    assert await ended(table, command) == ("dispatched", None)
-    table.clock.advance(1)
-    await shell.call(ClockTicked())
-    assert await ended(table, command) == ("failed", "AgentLost")
-
-
+@pytest.mark.req("C-8")
 @pytest.mark.parametrize(("stop_reason", "meta", "state", "code", "notices"), [
     ("end_turn", {}, "succeeded", None, []),
     ("end_turn", {"unanswered": True}, "failed", "AgentExited", []),
@@ -130,7 +169,7 @@ async def test_a_turns_end_is_its_commands_end(
     stop_reason: str, meta: dict[str, Any], state: str, code: str | None, notices: list[str]
 ) -> None:
     table = Table()
-    command, session_id = await running(table)
+    command, session_id = await command_running(table)
     await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="so far"))
     if stop_reason == "error":
         await table.say(session_id, "agent.error", p.AgentError(
@@ -147,21 +186,10 @@ async def test_a_turns_end_is_its_commands_end(
     assert output.awaiting_input is (stop_reason == "awaiting_input")
 
 
-async def test_the_next_execute_answers_an_agent_that_awaits_input() -> None:
-    table = Table()
-    first, session_id = await running(table)
-    await table.ended(session_id, "awaiting_input")
-    second = await table.execute("blue", target=Target(session_id=session_id))
-    assert table.wire.types().count("control.session.open") == 1
-    assert table.wire.last("control.prompt.request").payload.text == "blue"
-    await table.started(session_id, "t2")
-    await table.ended(session_id, "end_turn", "t2")
-    assert [await ended(table, command) for command in (first, second)] == [("succeeded", None)] * 2
-
-
+@pytest.mark.req("C-8")
 async def test_a_query_runs_until_its_last_turn_and_its_clock_is_one() -> None:
     table = Table(timeout_ms=10_000)
-    command, session_id = await running(table)
+    command, session_id = await command_running(table)
     prompt_id = table.wire.last("control.prompt.request").payload.prompt_id
     for number in (1, 2):
         table.clock.advance(4_000)
@@ -179,10 +207,11 @@ async def test_a_query_runs_until_its_last_turn_and_its_clock_is_one() -> None:
     assert await ended(table, command) == ("timed_out", "Timeout")
 
 
+@pytest.mark.req("C-8")
 @pytest.mark.parametrize("code", ["PROCESS_EXIT", None])
 async def test_a_session_that_is_closed_in_the_middle_fails_its_command_as_its_agent_said(code: str | None) -> None:
     table = Table()
-    command, session_id = await running(table)
+    command, session_id = await command_running(table)
     if code is not None:
         await table.say(session_id, "agent.error", p.AgentError(
             severity="fatal", error_code=code, message="exit code 3", turn_id="t1"))
@@ -191,11 +220,12 @@ async def test_a_session_that_is_closed_in_the_middle_fails_its_command_as_its_a
     assert await ended(table, command) == ("failed", code or "INTERNAL")
 
 
+@pytest.mark.req("C-8")
 @pytest.mark.req("D-6", "C-7", "C-6")
 @pytest.mark.parametrize("moment", ["running", "pausing", "paused", "resuming"])
 async def test_a_runners_own_restart_fails_what_ran_and_what_stood(moment: str) -> None:
     table = Table()
-    command, session_id = await running(table)
+    command, session_id = await command_running(table)
     orders = []
     if moment != "running":
         orders.append(await table.order("pause", command.id))
@@ -217,42 +247,34 @@ async def test_a_runners_own_restart_fails_what_ran_and_what_stood(moment: str) 
     assert await ended(table, following) == ("dispatched", None)
 
 
-@pytest.mark.req("D-6")
-async def test_a_cancel_that_meets_a_runners_restart_has_what_it_wanted() -> None:
+@pytest.mark.req("C-8")
+async def test_max_tokens_is_a_success_that_says_it_was_cut() -> None:
     table = Table()
-    command, session_id = await running(table)
-    cancel = await table.cancel(command.id)
-    await restarted(table, session_id)
-    assert await ended(table, command) == ("canceled", "Canceled")
-    assert await table.state(cancel.id) == "succeeded"
+    command_id, session_id = await running(table)
+    await table.ended(session_id, "max_tokens")
+    command = await shown(table, command_id)
+    assert (command.state, [notice.code for notice in command.result.output.notices]) == ("succeeded", ["Truncated"])
 
 
-@pytest.mark.req("C-4")
-@pytest.mark.parametrize("moment", ["pending_approval", "queued", "dispatched", "running", "pausing", "paused",
-                                    "resuming", "canceling"])
-async def test_after_kill_9_every_state_is_the_one_last_acknowledged(moment: str) -> None:
-    table = Table(permission="never" if moment == "pending_approval" else "asks", timeout_ms=10_000)
-    if moment == "queued":
-        _, session_id = await running(table)
-        command = await table.execute(target=Target(session_id=session_id))
-    elif moment in ("pending_approval", "dispatched"):
-        command = await table.execute()
-        session_id = command.target.session_id
-    else:
-        command, session_id = await running(table)
-    if moment in ("pausing", "paused", "resuming"):
-        await table.order("pause", command.id)
-    if moment in ("paused", "resuming"):
-        await table.told_state(session_id, "paused")
-    if moment == "resuming":
-        await table.order("resume", command.id)
-    if moment == "canceling":
-        await table.cancel(command.id)
-    before = await table.ledger.command(command.id)
-    table.begin()
-    await table.engine.start()
-    await table.reattach(session_id, 100)
-    after = await table.ledger.command(command.id)
-    assert after == before
-    assert after is not None
-    assert after.command.state == moment
+@pytest.mark.req("C-8")
+async def test_awaiting_input_is_a_success_that_says_so_and_the_next_execute_is_the_answer() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.ended(session_id, "awaiting_input")
+    command = await shown(table, command_id)
+    assert (command.state, command.result.output.awaiting_input) == ("succeeded", True)
+    answer = await table.execute("the left one", target=Target(session_id=session_id))
+    assert (await table.state(answer.id), table.wire.last("control.prompt.request").payload.text) == (
+        "dispatched", "the left one")
+    await table.started(session_id, "t2")
+    await table.ended(session_id, turn_id="t2")
+    assert (await shown(table, answer.id)).result.output.awaiting_input is False
+
+
+@pytest.mark.req("C-8")
+async def test_an_agent_that_left_without_an_answer_has_failed_although_its_turn_ended_well() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.ended(session_id, "end_turn", unanswered=True)
+    command = await shown(table, command_id)
+    assert (command.state, command.error.code, command.result.ok) == ("failed", "AgentExited", False)

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from clusters.street import Answer, House, Street, eventually, street
+from engine.conversation import Table
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.engine import chats
 from interlock.engine.membership import Hold
+from interlock.protocol.resources import Target
 
 KEY = "agent:shell:main"
 SEEDS = range(12)
@@ -175,3 +177,11 @@ async def state_of(house: House, command_id: str) -> str:
 
 async def is_ended(house: House, command_id: str) -> bool:
     return await state_of(house, command_id) in ENDED
+
+
+@pytest.mark.req("C-0")
+async def test_commands_that_begin_a_session_under_one_key_at_once_share_it() -> None:
+    table = Table()
+    target = Target(agent_id="shell", session_key="agent:shell:main")
+    first, second = await asyncio.gather(table.execute("one", target=target), table.execute("two", target=target))
+    assert first.target.session_id == second.target.session_id

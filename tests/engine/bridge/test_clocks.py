@@ -1,0 +1,157 @@
+"""What time alone decides in a lane: the queue, the timeout, and which session is read first after a restart (C-1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from engine.conversation import Table, turn_uuid
+from interlock.engine import due_sessions
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.protocol.resources import ApprovalWish, Target
+
+pytestmark = pytest.mark.anyio
+
+
+async def running(table: Table, **fields: Any) -> tuple[str, str]:
+    """A command whose turn has started: its id and its session's."""
+    command = await table.execute(**fields)
+    await table.opened(command.target.session_id)
+    await table.started(command.target.session_id)
+    return command.id, command.target.session_id
+
+
+def held(table: Table) -> str:
+    return table.wire.last("x-interlock.interaction.held").payload.approval_id
+
+
+async def shown(table: Table, command_id: str) -> Any:
+    record = await table.ledger.command(command_id)
+    assert record is not None
+    return record.command
+
+
+async def time_passes(table: Table, session_id: str, ms: int) -> None:
+    table.clock.advance(ms)
+    await (await table.lane(session_id)).call(ClockTicked())
+
+
+async def asked_and_held(table: Table, session_id: str) -> str:
+    await table.asked(session_id)
+    return table.wire.last("x-interlock.interaction.held").payload.approval_id
+
+
+@pytest.mark.req("C-1", "C-8")
+async def test_a_timeout_cancels_the_turn_and_ends_as_timed_out() -> None:
+    table = Table(timeout_ms=1_000)
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    shell = await table.lane(session_id)
+    table.clock.advance(1_001)
+
+    await shell.call(ClockTicked())
+    assert await table.state(command.id) == "canceling"
+    assert table.wire.last("control.turn.cancel").payload.turn_id == turn_uuid("t1")
+    await table.ended(session_id, "cancelled")
+    assert await table.state(command.id) == "timed_out"
+
+
+@pytest.mark.req("C-4")
+async def test_the_row_of_a_session_with_a_live_command_says_that_it_must_be_read_at_the_next_start() -> None:
+    table = Table()
+    command = await table.execute()
+    assert [(due.session_id, due.state) for due in await table.ledger.due_sessions()] == [
+        (command.target.session_id, "running")]
+
+
+@pytest.mark.req("C-4", "C-1")
+async def test_a_gateway_that_starts_reads_the_session_first_whose_time_is_up_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = Table()
+    by_time = {}
+    for timeout_ms in (30_000, 10_000, 20_000):
+        command = await table.execute(timeout_ms=timeout_ms)
+        by_time[timeout_ms] = command.target.session_id
+        await table.opened(command.target.session_id)
+        await table.started(command.target.session_id)
+    await table.engine.stop()
+    table.begin()
+    table.clock.advance(10_001)
+    monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 1)
+    await table.engine.start()
+    with anyio.fail_after(5):
+        while len(table.engine.lanes.live()) < len(by_time) or "control.turn.cancel" not in table.wire.types():
+            await anyio.lowlevel.checkpoint()
+    read = [shell.lane.state.session_id for shell in table.engine.lanes.live()]
+    assert read == [by_time[10_000], by_time[20_000], by_time[30_000]]
+    canceled = [frame.session_id for frame in table.wire.sent if frame.type == "control.turn.cancel"]
+    assert canceled == [by_time[10_000]]
+
+
+@pytest.mark.req("C-1")
+async def test_what_waits_in_the_queue_too_long_expires_and_never_runs() -> None:
+    table = Table()
+    table.limits = table.limits._replace(queue_ttl_ms=5_000, timeout_ms=10**9)
+    table.begin()
+    _, session_id = await running(table)
+    waiting = await table.execute("late", target=Target(session_id=session_id))
+    await time_passes(table, session_id, 4_999)
+    assert await table.state(waiting.id) == "queued"
+    await time_passes(table, session_id, 1)
+    command = await shown(table, waiting.id)
+    assert (command.state, command.error.code) == ("expired", "Timeout")
+    await table.ended(session_id)
+    assert table.wire.types().count("control.prompt.request") == 1
+
+
+@pytest.mark.req("C-1")
+async def test_the_queues_clock_begins_with_the_yes_and_not_before() -> None:
+    table = Table()
+    table.limits = table.limits._replace(queue_ttl_ms=5_000, timeout_ms=10**9)
+    table.begin()
+    _, session_id = await running(table)
+    held = await table.execute("held", target=Target(session_id=session_id), approval=ApprovalWish())
+    await time_passes(table, session_id, 60_000)
+    assert await table.state(held.id) == "pending_approval"
+    await table.vote(held.approval_id, "grant")
+    await time_passes(table, session_id, 4_999)
+    assert await table.state(held.id) == "queued"
+    await time_passes(table, session_id, 1)
+    assert await table.state(held.id) == "expired"
+    record = await table.ledger.approval(held.approval_id)
+    assert record is not None
+    assert record.approval.state == "void", "a yes that nothing used is no yes to anything else"
+
+
+@pytest.mark.req("C-1", "P-6")
+async def test_the_timeout_runs_on_when_a_question_has_expired() -> None:
+    table = Table()
+    table.limits = table.limits._replace(approval_ttl_ms=1_000_000, timeout_ms=60_000)
+    table.begin()
+    command_id, session_id = await running(table)
+    await asked_and_held(table, session_id)
+    await time_passes(table, session_id, 1_000_000)
+    assert table.wire.sent[-1].type == "control.interaction.timeout"
+    await time_passes(table, session_id, 59_999)
+    assert await table.state(command_id) == "running"
+    await time_passes(table, session_id, 1)
+    assert await table.state(command_id) == "canceling"
+
+
+@pytest.mark.req("C-1", "C-6")
+async def test_the_timeout_runs_while_an_agent_is_on_its_way_to_a_pause() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.order("pause", command_id)
+    await time_passes(table, session_id, 59_999)
+    assert await table.state(command_id) == "pausing"
+    await time_passes(table, session_id, 1)
+    assert await table.state(command_id) == "canceling"
+    await table.ended(session_id, "cancelled")
+    assert await table.state(command_id) == "timed_out"

@@ -1,0 +1,176 @@
+"""What the link reports to a lane: the runner went, came back, or has lost what it had (C-7, D-7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.conversation import Table
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.bridge.inputs.runner import AgentVouched, RunnerAttached, RunnerDetached
+from interlock.protocol import payloads as p
+from interlock.protocol.resources import Target
+
+pytestmark = pytest.mark.anyio
+
+
+async def running(table: Table, **fields: Any) -> tuple[str, str]:
+    """A command whose turn has started: its id and its session's."""
+    command = await table.execute(**fields)
+    await table.opened(command.target.session_id)
+    await table.started(command.target.session_id)
+    return command.id, command.target.session_id
+
+
+def held(table: Table) -> str:
+    return table.wire.last("x-interlock.interaction.held").payload.approval_id
+
+
+async def refused_prompt(table: Table, session_id: str, code: str) -> None:
+    prompt = table.wire.last("control.prompt.request")
+    await table.say(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
+                    in_reply_to=prompt.message_id)
+
+
+async def ended(table: Table, command: Any) -> tuple[str, str | None]:
+    """The command's state, and the code of its error."""
+    record = await table.ledger.command(command.id)
+    assert record is not None
+    return record.command.state, record.command.error.code if record.command.error is not None else None
+
+
+async def restarted(table: Table, session_id: str) -> None:
+    """What a runner says of an open turn after its own restart (D-6)."""
+    await table.say(session_id, "agent.error", p.AgentError(
+        severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
+    await table.ended(session_id, "error")
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
+
+
+@pytest.mark.req("C-7", "D-7")
+async def test_control_frames_that_the_runner_does_not_have_are_sent_again_in_order() -> None:
+    table = Table()
+    command = await table.execute()
+    table.begin()
+    await table.reattach(command.target.session_id, control_seq=0)
+    assert [(f.type, f.seq) for f in table.wire.sent] == [("control.session.open", 1), ("control.prompt.request", 2)]
+
+
+@pytest.mark.req("C-7")
+async def test_losing_the_link_is_told_and_is_not_losing_the_agent() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+
+    shell = await table.lane(session_id)
+    await shell.call(RunnerDetached())
+    assert await table.state(command.id) == "running"
+    await table.reattach(session_id, control_seq=3)
+    record = await table.ledger.command(command.id)
+    assert [n.code for n in record.command.notices] == ["Detached", "Reattached"]  # type: ignore[union-attr]
+    await shell.call(AgentVouched(False))
+    assert await table.state(command.id) == "running"
+    await shell.call(AgentVouched(False))
+    assert await table.state(command.id) == "failed"
+    assert (await table.ledger.command(command.id)).command.error.code == "AgentLost"  # type: ignore[union-attr]
+
+
+@pytest.mark.req("C-8", "D-6", "D-7")
+async def test_a_runner_that_restarted_before_it_opened_gets_open_and_prompt_again() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    opened = table.wire.last("control.session.open")
+    await table.say(session_id, "session.error", p.SessionError(
+        error_code="RUNNER_RESTARTED", message="restarted", fatal=True), in_reply_to=opened.message_id)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="restarted"))
+    await refused_prompt(table, session_id, "SESSION_NOT_FOUND")
+    assert await table.state(command.id) == "dispatched"
+    assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
+
+
+@pytest.mark.req("C-7", "C-8")
+async def test_a_runner_that_comes_back_without_the_session_has_lost_its_agent() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.asked(session_id)
+    approval_id = held(table)
+    shell = await table.lane(session_id)
+    await shell.call(RunnerDetached())
+    await shell.attach(table.wire, RunnerAttached(0, None))
+    assert await table.state(command_id) == "failed"
+    assert (await table.ledger.approval(approval_id)).approval.state == "void"  # type: ignore[union-attr]
+    again = await table.execute("again", target=Target(session_id=session_id))
+    assert await table.state(again.id) == "dispatched"
+
+
+@pytest.mark.req("C-4", "C-7")
+async def test_a_command_whose_runner_never_comes_back_after_a_restart_of_the_gateway_ends() -> None:
+    table = Table()
+    command = await table.execute()
+    table.begin()
+    table.engine.presence.get("local").link = None  # type: ignore[union-attr]
+    await table.engine.start()
+    shell = await table.lane(command.target.session_id)
+    await shell.call(ClockTicked())
+    table.clock.advance(table.limits.detach_ttl_ms + 1)
+    await shell.call(ClockTicked())
+    assert await table.state(command.id) == "failed"
+
+
+@pytest.mark.req("C-7", "D-7")
+async def test_a_prompt_that_was_given_up_is_not_run_when_its_runner_comes_back() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    shell = await table.lane(session_id)
+    await shell.call(RunnerDetached())
+    table.clock.advance(table.limits.detach_ttl_ms + 1)
+    await shell.call(ClockTicked())
+    assert await table.state(command.id) == "failed"
+    table.wire.sent.clear()
+    await table.reattach(session_id, control_seq=1)
+    assert "control.prompt.request" not in table.wire.types()
+    assert "control.turn.cancel" in table.wire.types()
+
+
+@pytest.mark.req("C-7", "P-6")
+async def test_an_agent_that_is_no_longer_vouched_for_takes_its_questions_with_it() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.asked(session_id)
+    shell = await table.lane(session_id)
+    for _ in range(2):
+        await shell.call(AgentVouched(False))
+    assert await table.state(command_id) == "failed"
+    assert (await table.ledger.approval(held(table))).approval.state == "void"  # type: ignore[union-attr]
+
+
+@pytest.mark.req("C-7")
+async def test_a_runner_that_was_away_while_nothing_ran_is_no_news() -> None:
+    table = Table()
+    _, session_id = await running(table)
+    await table.ended(session_id)
+    shell = await table.lane(session_id)
+    await shell.call(RunnerDetached())
+    await table.reattach(session_id, control_seq=3)
+    events = await table.ledger.events(f"s/{session_id}", 0, 100)
+    assert [event.kind for event in events].count("notice") == 0
+
+
+@pytest.mark.req("C-8")
+@pytest.mark.req("C-7")
+async def test_a_dispatched_command_outlives_its_link_up_to_the_detach_ttl() -> None:
+    table = Table()
+    command = await table.execute()
+    shell = await table.lane(command.target.session_id)
+    await shell.call(RunnerDetached())
+    table.clock.advance(table.limits.detach_ttl_ms - 1)
+    await shell.call(ClockTicked())
+    assert await ended(table, command) == ("dispatched", None)
+    table.clock.advance(1)
+    await shell.call(ClockTicked())
+    assert await ended(table, command) == ("failed", "AgentLost")
