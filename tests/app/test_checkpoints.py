@@ -1,0 +1,34 @@
+"""Where checkpoints go: a file, and beside it a bucket under an object lock where the config names one (U-3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.conversation import ManualClock
+from interlock.app.checkpoints import open_sink
+from interlock.backends.checkpoints.files import CheckpointFiles
+from interlock.config import AuditSection, ConfigError
+
+pytestmark = pytest.mark.req("U-3")
+
+
+def test_without_a_bucket_a_file_of_the_state_has_them(tmp_path: Path) -> None:
+    sink = open_sink(tmp_path, AuditSection(), ManualClock())
+    sink.append("t1", b"line\n")
+
+    assert isinstance(sink, CheckpointFiles)
+    assert sink.lines("t1") == [b"line\n"]
+
+
+def test_a_bucket_that_cannot_be_asked_is_a_sentence_of_the_config(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("boto3")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+
+    with pytest.raises(ConfigError, match=r"\[audit\]"):
+        open_sink(tmp_path, AuditSection(s3_bucket="b", s3_endpoint="not a url"), ManualClock())
+    both = open_sink(tmp_path, AuditSection(s3_bucket="b", s3_endpoint="http://127.0.0.1:9", s3_region="x"),
+                     ManualClock())
+    assert not isinstance(both, CheckpointFiles)
