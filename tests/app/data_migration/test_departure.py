@@ -1,0 +1,47 @@
+"""The mark on a directory whose ledger is in a database: a gateway on it is refused, and says where the ledger is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlock.app.data_migration.departure import MARK_NAME, mark, unmark, why_not_here
+from interlock.backends.sqlite.ledger import LEDGER_NAME
+
+DATABASE = "postgresql://db.example/interlock"
+
+
+def test_a_directory_that_nothing_left_may_be_worked_on(tmp_path: Path) -> None:
+    assert why_not_here(tmp_path) is None
+    (tmp_path / LEDGER_NAME).touch()
+    assert why_not_here(tmp_path) is None
+
+
+def test_a_ledger_that_has_moved_is_where_the_mark_says(tmp_path: Path) -> None:
+    mark(tmp_path, DATABASE, "moved")
+    sentence = why_not_here(tmp_path)
+
+    assert sentence is not None
+    assert f'store = "{DATABASE}"' in sentence
+    assert (tmp_path / MARK_NAME).stat().st_mode & 0o777 == 0o600
+    unmark(tmp_path)
+    unmark(tmp_path)
+    assert why_not_here(tmp_path) is None
+
+
+def test_a_move_that_did_not_finish_is_to_be_finished_or_undone(tmp_path: Path) -> None:
+    (tmp_path / LEDGER_NAME).touch()
+    mark(tmp_path, DATABASE, "committing")
+    sentence = why_not_here(tmp_path)
+
+    assert sentence is not None
+    assert "did not finish" in sentence
+    mark(tmp_path, DATABASE, "moved")  # The ledger that is there is another one, which came afterwards.
+    assert why_not_here(tmp_path) is None
+
+
+def test_a_damaged_mark_and_a_file_that_was_moved_before_there_were_marks_still_say_so(tmp_path: Path) -> None:
+    (tmp_path / MARK_NAME).write_bytes(b"half")
+    assert "moved to a database" in str(why_not_here(tmp_path))
+    unmark(tmp_path)
+    (tmp_path / f"{LEDGER_NAME}.moved-20260101").touch()
+    assert "the address of that database" in str(why_not_here(tmp_path))
