@@ -15,7 +15,6 @@ from tests.small_gateway.running import Gateway, running
 
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.command.audit_check import verify
-from interlock.command.audit_tree import continues, includes
 from interlock.command.note import is_genuine, parse_checkpoint
 from interlock.gateway.checkpoints import CheckpointSigner
 from interlock.gateway.rest.cursors import stream_cursor
@@ -61,39 +60,6 @@ async def test_audit_is_read_in_pages_and_exported_with_its_checkpoint(gateway: 
             assert (await other.get("/v1/audit/" + path)).status_code == 503
 
 
-@pytest.mark.req("U-3", "U-5")
-async def test_a_checkpoint_and_its_proofs_hold_by_themselves(gateway: Gateway) -> None:
-    await gateway.desk.audit(300)
-    answer = await gateway.http.get("/v1/audit/checkpoint")
-    assert answer.headers["Content-Type"].startswith("text/plain")
-    earlier = parse_checkpoint(answer.text)
-    assert is_genuine(earlier, PUBLIC)
-    assert earlier.size == 300
-    await gateway.desk.audit(123)
-    later = parse_checkpoint((await gateway.http.get("/v1/audit/checkpoint")).text)
-    told = await got(gateway, "/v1/audit/proof/consistency", first=300)
-    proof = [bytes.fromhex(one) for one in told["proof"]]
-    assert continues(300, earlier.root, 423, later.root, proof)
-    for seq in (1, 256, 257, 423):
-        told = await got(gateway, "/v1/audit/proof/inclusion", seq=seq)
-        proof = [bytes.fromhex(one) for one in told["proof"]]
-        assert includes(bytes.fromhex(told["hash"]), seq - 1, 423, proof, later.root)
-        assert not includes(bytes.fromhex(told["hash"]), seq, 423, proof, later.root)
-    assert (await got(gateway, "/v1/audit/proof/inclusion", seq=3, size=300))["root"] == earlier.root.hex()
-
-
-@pytest.mark.req("U-5")
-@pytest.mark.parametrize(("path", "status"), [
-    ("inclusion", 400), ("inclusion?seq=0", 400), ("inclusion?seq=9", 404), ("inclusion?seq=1&size=99", 404),
-    ("consistency", 400), ("consistency?first=4&second=3", 400), ("consistency?first=1&second=99", 404),
-])
-async def test_a_proof_of_what_is_not_there_is_refused_in_a_sentence(gateway: Gateway, path: str, status: int) -> None:
-    await gateway.desk.audit(3)
-    answer = await gateway.http.get("/v1/audit/proof/" + path)
-    assert answer.status_code == status
-    assert answer.json()["detail"]
-
-
 @pytest.mark.req("U-4")
 async def test_what_a_person_wrote_is_erased_and_the_log_stays_whole(gateway: Gateway) -> None:
     for number in range(3):
@@ -127,37 +93,6 @@ async def test_only_admins_erase_and_only_one_way_at_a_time(gateway: Gateway) ->
         assert page["items"][0]["personal"]["comment"][1] == "hello"
         assert page["items"][1]["record"]["action"] == "auth_denied"
         assert set(page["items"][1]["personal"]) == {"ip", "user_agent"}
-
-
-@pytest.mark.req("U-3", "U-1")
-async def test_a_log_that_nothing_leads_up_to_is_accepted_by_an_auditor_and_says_so(tmp_path: Path) -> None:
-    desk = SmallDesk()
-    await desk.audit(3)
-    desk.ledger._room.begun.clear()  # pyright: ignore[reportPrivateUsage] - as if another process had written them
-    desk.signer = CheckpointSigner(desk.ledger, Ed25519PrivateKey.generate(), "gw_1", CheckpointFiles(tmp_path),
-                                   desk.signing)
-    await desk.signer.sign()
-    async with running(10, desk=desk) as gateway, gateway.as_role("operator") as operator:
-        now = await got(gateway, "/v1/audit/signing")
-        assert (now["size"], now["kept"]) == (3, [])
-        assert "No checkpoint of the log of default is left" in now["unsigned"]
-        body = {"size": 3, "root": now["root"], "reason": "moved"}
-        headers = {"Idempotency-Key": "an-operator-may-not"}
-        assert (await operator.post("/v1/audit/resume", json=body, headers=headers)).status_code == 403
-        assert (await gateway.post("/v1/audit/resume", {**body, "root": "0"})).status_code == 400
-        wrong = await gateway.post("/v1/audit/resume", {**body, "root": "0" * 64})
-        assert (wrong.status_code, wrong.json()["code"]) == (409, "Conflict")
-        done = await gateway.post("/v1/audit/resume", body, key="one-key-for-the-same")
-        assert (done.status_code, done.json()) == (200, {"accepted": 3}), done.text
-        again = await gateway.post("/v1/audit/resume", body, key="one-key-for-the-same")
-        assert again.json() == done.json()
-        assert (await got(gateway, "/v1/audit/signing"))["unsigned"] is None
-        other = await gateway.post("/v1/audit/resume", body)
-        assert (other.status_code, "nothing to accept" in other.json()["detail"]) == (409, True)
-        said_so = [json.loads(one.body) for one in await desk.ledger.audit("default", 3, 10)
-                   if b'"audit_resume"' in one.body]
-        assert [(one["who"]["id"], one["meta"]["accepted"], one["meta"]["root"]) for one in said_so] == [
-            ("user:owner", 3, now["root"])]
 
 
 async def wrote(gateway: Gateway, action: str, who: str = "user:ann", at: str = "2026-11-21T10:00:00.000Z",

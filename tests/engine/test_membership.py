@@ -1,0 +1,35 @@
+"""A gateway alone: every lane and duty is its own, and no one is hinted at anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.engine.membership import Alone, Elsewhere
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_it_takes_each_lane_under_a_new_epoch_and_leads_all() -> None:
+    alone = Alone(MemoryLedger())
+    first, again, other = await alone.take("s1"), await alone.take("s1"), await alone.take("s2")
+
+    assert (again - first, other) == (1, first)
+    assert (alone.shared, alone.begins, await alone.leads("retention")) == (False, False, True)
+    assert (await alone.begin("s3", "r"), await alone.begin_new("s3", "r", "t1")) == (None, None)
+
+
+async def test_a_name_is_held_without_a_fence_and_hints_reach_no_one() -> None:
+    alone, told = Alone(MemoryLedger()), list[bytes]()
+    alone.on_hint("rules", told.append)
+    alone.hint("rules", b"x")
+    async with alone.hold("key") as hold:
+        assert hold is None
+
+    assert told == []
+
+
+def test_who_has_a_lane_is_in_the_sentence() -> None:
+    elsewhere = Elsewhere("g2")
+
+    assert (elsewhere.instance_id, str(elsewhere)) == ("g2", "the gateway g2 has it")
