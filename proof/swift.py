@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import io
 import json
 import os
 import select
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -78,6 +79,21 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+class ForkedVerb(Forked):
+    """A verb at work: its standard error is read as it comes, and its exit status is had at its end."""
+
+    def __init__(self, pid: int, stderr: BinaryIO, report: BinaryIO) -> None:
+        super().__init__(pid)
+        self.stderr = io.TextIOWrapper(stderr)
+        self._report = report
+
+    def status(self, timeout: float | None = None) -> int:
+        """Wait for its end and return its exit status. Raises subprocess.TimeoutExpired."""
+        self.wait(timeout)
+        with self._report:
+            return int(self._report.read())
+
+
 class Swift:
     """Starts parts and verbs of this package, each in a process of its own, by forking one that has them loaded."""
 
@@ -119,6 +135,24 @@ class Swift:
             finally:
                 process.wait()
         return subprocess.CompletedProcess(["interlock", *words], int(status), out.decode(), err.decode())
+
+    @contextlib.contextmanager
+    def at_work(self, words: list[str], cwd: Path) -> Generator[ForkedVerb]:
+        """Run `interlock` with these words until the block ends, where it is killed if it has not ended. It has the
+        environment of this process; its standard output leads nowhere."""
+        with contextlib.ExitStack() as kept:
+            taken, out = kept.enter_context(NOTHING.open("rb")), kept.enter_context(NOTHING.open("ab"))
+            (stderr, said), (report, reported) = _pipe(kept), _pipe(kept)
+            asked = {"verb": words, "cwd": str(cwd), "environment": dict(os.environ)}
+            process = ForkedVerb(self._forked(asked, taken, out, said, reported).pid, stderr, report)
+            said.close()
+            reported.close()
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+                process.stderr.close()
 
     def close(self) -> None:
         """End the process that forks; what it forked goes on."""

@@ -4,10 +4,12 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from proof.swift import Swift
+from xdist.scheduler import LoadFileScheduling
 
 pytest_plugins = ["installed", "agents.third_party", "servers.fixtures"]
 
@@ -19,6 +21,13 @@ settings.load_profile("steady")
 # the tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LARGE_IMPORTS = {
+    "aiogram": ("tests/channels/chat/", "tests/channels/telegram/", "tests/end_to_end/test_telegram.py",
+                "tests/end_to_end/test_door_roles.py"),
+    "pydantic-ai": ("tests/agents/builtin/", "tests/agents/test_abilities.py", "tests/agents/test_adapters.py"),
+}
+"""Libraries that take seconds of processor time to import, and the files that do."""
 
 # What is imported stays: the collector looks through none of it while it grows, nor ever after.
 gc.disable()
@@ -34,6 +43,20 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: many tests wait for a process or a clock, and others use that time."""
     return (os.cpu_count() or 1) + 1
+
+
+class SharedImports(LoadFileScheduling):
+    """Gives a file to one process, and to the same one those files that load the same large library."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return next((name for name, beginnings in LARGE_IMPORTS.items() if file.startswith(beginnings)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """The way of `--dist=loadfile`, with each large library loaded once."""
+    return SharedImports(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
+from proof.swift import ForkedVerb, Swift
 
 from interlock.command.note import parse_checkpoint
 
@@ -24,26 +23,26 @@ PATIENCE_S = 30.0
 """A gateway that has not said by then what a test waits for is ended, so that the test fails instead of waiting."""
 
 
+def words(state: Path) -> list[str]:
+    return ["gateway", "--state", str(state), "--port", "0"]
+
+
 @contextlib.contextmanager
-def gateway(state: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def gateway(swift: Swift, state: Path) -> Iterator[tuple[ForkedVerb, str]]:
     """Run `interlock gateway` on a free port until the block ends; it must end cleanly."""
-    process = subprocess.Popen([sys.executable, "-m", "interlock", "gateway", "--state", str(state), "--port", "0"],
-                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-    impatience = threading.Timer(PATIENCE_S, process.kill)
-    impatience.start()
-    try:
-        yield process, said(process, LISTENS).rpartition(" ")[2].strip()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
-    finally:
-        impatience.cancel()
-        process.kill()
-        process.communicate()
+    with swift.at_work(words(state), state) as process:
+        impatience = threading.Timer(PATIENCE_S, process.kill)
+        impatience.start()
+        try:
+            yield process, said(process, LISTENS).rpartition(" ")[2].strip()
+            process.send_signal(signal.SIGTERM)
+            assert process.status(20) == 0
+        finally:
+            impatience.cancel()
 
 
-def said(process: subprocess.Popen[str], marker: str) -> str:
+def said(process: ForkedVerb, marker: str) -> str:
     """Read its standard error up to the line that holds the marker."""
-    assert process.stderr is not None
     for line in process.stderr:
         if marker in line:
             return line
@@ -51,9 +50,9 @@ def said(process: subprocess.Popen[str], marker: str) -> str:
 
 
 @pytest.mark.req("G-1")
-def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(tmp_path: Path) -> None:
+def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(swift: Swift, tmp_path: Path) -> None:
     config = tmp_path / "interlock.toml"
-    with gateway(tmp_path) as (process, _):
+    with gateway(swift, tmp_path) as (process, _):
         config.write_text("[polcy]\n")
         os.kill(process.pid, signal.SIGHUP)
         refused = json.loads(said(process, "config_not_reloaded"))
@@ -66,13 +65,12 @@ def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(tmp_path
 @pytest.mark.req("G-1", "G-7")
 @pytest.mark.parametrize(("written", "wrong"), [
     ("too-short", "secret_file hook.secret has 9 characters"), (None, "hook.secret")])
-def test_a_secret_that_will_not_do_is_one_sentence_at_the_start(tmp_path: Path, written: str | None, wrong: str
-                                                               ) -> None:
+def test_a_secret_that_will_not_do_is_one_sentence_at_the_start(swift: Swift, tmp_path: Path, written: str | None,
+                                                                wrong: str) -> None:
     (tmp_path / "interlock.toml").write_text('[hooks.gh]\nsecret_file = "hook.secret"\n')
     if written is not None:
         (tmp_path / "hook.secret").write_text(written)
-    ran = subprocess.run([sys.executable, "-m", "interlock", "gateway", "--state", str(tmp_path), "--port", "0"],
-                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    ran = swift.run(words(tmp_path), tmp_path)
     assert ran.returncode == 2
     last = ran.stderr.splitlines()[-1]
     assert last.startswith("error[Usage]: [hooks.gh]: ")
@@ -82,7 +80,7 @@ def test_a_secret_that_will_not_do_is_one_sentence_at_the_start(tmp_path: Path, 
 
 RELOADED = """
 [rates]
-principal_a_minute = 60
+principal_a_minute = 1
 principal_burst = 2
 [oidc.house]
 issuer = "https://127.0.0.1:1/house"
@@ -100,9 +98,9 @@ JWT = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").
 
 
 @pytest.mark.req("G-1", "K-1", "K-3", "K-4")
-def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(tmp_path: Path) -> None:
+def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(swift: Swift, tmp_path: Path) -> None:
     config = tmp_path / "interlock.toml"
-    with gateway(tmp_path) as (process, url):
+    with gateway(swift, tmp_path) as (process, url):
         key = (tmp_path / "owner.key").read_text().strip()
 
         def ask(token: str = key, path: str = "/v1/commands") -> httpx2.Response:
@@ -121,7 +119,7 @@ def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(
         os.kill(process.pid, signal.SIGHUP)
         said(process, "config_reloaded")
         assert ask(JWT).status_code in (502, 503), "its keys are asked for now, where nobody answers"
-        assert '"principal";q=2;w=2' in policy_of(ask())
+        assert '"principal";q=2;w=120' in policy_of(ask())
         assert [ask().status_code for _ in range(3)][-1] == 429
         config.write_text("[no-such-word]\n")
         os.kill(process.pid, signal.SIGHUP)
@@ -131,14 +129,16 @@ def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(
 
 
 @pytest.mark.req("U-2")
-def test_the_export_of_a_log_that_was_put_back_carries_the_head_that_was_signed_before(tmp_path: Path) -> None:
-    with gateway(tmp_path):
+def test_the_export_of_a_log_that_was_put_back_carries_the_head_that_was_signed_before(
+    swift: Swift, tmp_path: Path
+) -> None:
+    with gateway(swift, tmp_path):
         pass
     shutil.copy(tmp_path / "ledger.db", tmp_path / "older")
-    with gateway(tmp_path) as (_, url):
+    with gateway(swift, tmp_path) as (_, url):
         assert httpx2.get(url + "/v1/commands").status_code == 401  # Leaves a record, and so a head.
     shutil.copy(tmp_path / "older", tmp_path / "ledger.db")
-    with gateway(tmp_path) as (_, url):
+    with gateway(swift, tmp_path) as (_, url):
         key = (tmp_path / "owner.key").read_text().strip()
         answer = httpx2.get(url + "/v1/audit/export", headers={"Authorization": f"Bearer {key}"})
     assert answer.status_code == 200

@@ -16,6 +16,8 @@ import pytest
 from proof.house import House
 from proof.swift import Swift
 
+from interlock.cli.exit_status import ExitStatus
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -73,6 +75,22 @@ def test_one_that_is_killed_and_one_that_does_not_end_are_reported(swift: Swift,
         assert running.result().returncode == -signal.SIGKILL
     with pytest.raises(subprocess.TimeoutExpired, match="gateway"):
         swift.run(words, place, environment=environment(place), timeout=0)
+
+
+def test_a_verb_at_work_is_read_as_it_speaks_and_ends_with_its_own_status_or_its_block(
+    swift: Swift, tmp_path: Path
+) -> None:
+    words = ["gateway", "--state", str(tmp_path / "state"), "--port", "0"]
+    with swift.at_work(words, tmp_path) as first:
+        assert any("the gateway listens on" in line for line in first.stderr)
+        with swift.at_work(words, tmp_path) as second:
+            assert second.status(60) == ExitStatus.CONFLICT
+            assert "error[Conflict]" in second.stderr.read()
+        first.terminate()
+        assert first.status(60) == 0
+    with swift.at_work(words, tmp_path) as left:
+        assert any("the gateway listens on" in line for line in left.stderr)
+    assert left.poll() == 0
 
 
 def test_what_was_forked_goes_on_when_nothing_more_is(tmp_path: Path) -> None:

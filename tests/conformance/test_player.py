@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import jsonschema
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from interlock.conformance.hands import RestHand
 from interlock.conformance.links import Dialling, Listening
@@ -47,9 +48,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def master(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[House, Player]]:
+async def master(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> AsyncIterator[tuple[House, Player]]:
     """A gateway without its runner, and a player in the runner's place."""
-    house = House(tmp_path_factory.mktemp("master"))
+    house = House(tmp_path_factory.mktemp("master"), swift=swift)
     house.start("gateway")
     house.until_up()
     key = (house.state / "owner.key").read_text().strip()
@@ -60,9 +61,9 @@ async def master(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tupl
 
 
 @pytest.fixture(scope="module")
-async def runner(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[House, Player]]:
+async def runner(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> AsyncIterator[tuple[House, Player]]:
     """A runner, and a player at the gateway that it dials."""
-    house = House(tmp_path_factory.mktemp("runner"))
+    house = House(tmp_path_factory.mktemp("runner"), swift=swift)
     listening = Listening(house.token.read_text().strip())
     async with listening.open("127.0.0.1", 0):
         house.runner_url = f"ws://127.0.0.1:{listening.port}/rawp"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from end_to_end.errands import submit
 from interlock.app.state_backup import restore_backup, write_backup
@@ -24,10 +25,10 @@ command = 'echo [a-z0-9 ]+'
 
 
 @pytest.mark.req("Y-15")
-def test_a_backup_under_load_restores_what_was_acknowledged_and_starts(tmp_path: Path) -> None:
+def test_a_backup_under_load_restores_what_was_acknowledged_and_starts(tmp_path: Path, swift: Swift) -> None:
     place = tmp_path / "house"
     place.mkdir()
-    house = House(place, CONFIG, on_file=True)
+    house = House(place, CONFIG, swift, on_file=True)
     acknowledged: list[str] = []
     stopping = threading.Event()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from end_to_end.errands import submit, watching
 from installed import require
@@ -21,8 +22,8 @@ def agent(name: str, command: str, *args: str) -> str:
     return f'\n[agents.{name}]\nadapter = "dps"\ncommand = "{command}"\nargs = [{given}]\n'
 
 
-def lived_in(place: Path, config: str) -> Generator[House]:
-    house = House(place, config)
+def lived_in(place: Path, config: str, swift: Swift) -> Generator[House]:
+    house = House(place, config, swift)
     try:
         house.up()
         yield house
@@ -35,13 +36,13 @@ def lived_in(place: Path, config: str) -> Generator[House]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    yield from lived_in(tmp_path_factory.mktemp("house"), agent("words", sys.executable, "-I", "-S", str(DPS)))
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+    yield from lived_in(tmp_path_factory.mktemp("house"), agent("words", sys.executable, "-I", "-S", str(DPS)), swift)
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    yield from lived_in(tmp_path_factory.mktemp("example"), agent("notes", str(require("node")), str(EXAMPLE)))
+def example(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+    yield from lived_in(tmp_path_factory.mktemp("example"), agent("notes", str(require("node")), str(EXAMPLE)), swift)
 
 
 @pytest.mark.req("C-8", "T-1", "T-2", "A-7")

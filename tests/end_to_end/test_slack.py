@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from interlock.channels.chat.places import PlacesFile
 from interlock.sdk import AsyncInterlock
@@ -46,8 +47,8 @@ agent = "sh"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    house = House(tmp_path_factory.mktemp("house"), CONFIG)
+def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+    house = House(tmp_path_factory.mktemp("house"), CONFIG, swift)
     try:
         house.up()
         yield house

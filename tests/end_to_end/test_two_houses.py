@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from proof.house import House
+from proof.swift import Swift
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import submit, watching
@@ -13,14 +14,14 @@ from end_to_end.errands import submit, watching
 
 @pytest.mark.req("A-4", "G-2")
 def test_a_runner_that_starts_leaves_the_agents_of_another_alone(
-    house: House, workspace: Path, tmp_path: Path
+    house: House, workspace: Path, tmp_path: Path, swift: Swift
 ) -> None:
     errand = submit(house, "misbehaving", "text:on wait", workspace=workspace)
     with watching(errand) as viewer:
         viewer.until_text("on")
     agents = house.leftovers(workspace)
 
-    other = House(tmp_path, CONFIG + AGENTS)
+    other = House(tmp_path, CONFIG + AGENTS, swift)
     try:
         other.up()
     finally:
