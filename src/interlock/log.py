@@ -17,7 +17,7 @@ from interlock.command.redaction import Redaction, RedactionRule
 
 class _Unbreakable:
     """Passes lines on, and loses one that cannot be written: a closed pipe or a full disk must not end the work that
-    was only to be told of."""
+    it reports."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

@@ -75,7 +75,7 @@ def test_a_bot_is_shown_and_its_mistakes_are_named() -> None:
     text = '[telegram]\ntoken_file = "t"\n[telegram.people.7]\nowner = true\n'
     assert parse(show(parse(text, "f")), "f") == parse(text, "f")
     for wrong, sentence in (("[telegram]\n", "token_file: name the file"),
-                            (text.replace("people.7", "people.anna"), "'anna' is no Telegram id"),
+                            (text.replace("people.7", "people.anna"), "'anna' is not a Telegram id"),
                             (text.replace("owner = true", 'owner = true\nkey_env = "K"'), "key_file: name the file"),
                             (text.replace("[telegram]", '[telegram]\napi_url = "http://x.org"'), "an https URL")):
         with pytest.raises(ConfigError) as error:

@@ -20,10 +20,10 @@ def test_a_good_table_is_read() -> None:
 @pytest.mark.parametrize(("table", "sentence"), [
     ({}, "token_file: "), ({**BOT, "token_file": "t"}, "token_file: "), ({**BOT, "groups": "none"}, "groups"),
     ({**BOT, "api_url": "http://api.example"}, "api_url: an https URL"), ({**BOT, "ask": ["@ops"]}, "ask"),
-    ({**BOT, "people": {"ann": {"owner": True}}}, "'ann' is no Telegram id"), ({**BOT,
+    ({**BOT, "people": {"ann": {"owner": True}}}, "'ann' is not a Telegram id"), ({**BOT,
     "people": {"": {"owner": True}}}, "''"),
-    ({**BOT, "people": {"\u0667": {"owner": True}}}, "is no Telegram id"), ({**BOT, "people": {"-7": {"owner": True}}},
-    "'-7'"),
+    ({**BOT, "people": {"\u0667": {"owner": True}}}, "is not a Telegram id"),
+    ({**BOT, "people": {"-7": {"owner": True}}}, "'-7'"),
 ])
 def test_a_mistake_is_named_with_its_key(table: dict[str, Any], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table, Wire
-from interlock.engine.presence import FACT_CHARS, Links, Present, RunnerPresence, told
+from interlock.engine.presence import FACT_CHARS, Links, Present, RunnerPresence, facts_of
 from interlock.ports.leases import RunnerLocation
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
@@ -94,7 +94,7 @@ def test_the_end_of_an_older_link_does_not_take_the_newer_one_away() -> None:
 def test_what_another_gateway_tells_late_of_a_runner_is_known_for_it() -> None:
     def row(number: int, link_id: str) -> RunnerLocation:
         return RunnerLocation("r1", "default", "i_2", link_id,
-                              told(Present(RECORD, hello("shell", link_number=number), 0)))
+                              facts_of(Present(RECORD, hello("shell", link_number=number), 0)))
 
     presence = RunnerPresence()
     presence.arrive(Present(RECORD, hello("shell", link_number=5), 0)).connect(wire := Wire())
@@ -134,7 +134,7 @@ async def test_a_revoked_runner_is_not_listed() -> None:
 @pytest.mark.req("C-4", "L-6")
 def test_runners_of_a_gateway_that_has_died_are_nowhere_though_no_row_of_theirs_has_changed() -> None:
     def row(runner_id: str, instance_id: str, link_id: str = "l1") -> RunnerLocation:
-        return RunnerLocation(runner_id, "default", instance_id, link_id, told(Present(RECORD, hello("shell"), 0)))
+        return RunnerLocation(runner_id, "default", instance_id, link_id, facts_of(Present(RECORD, hello("shell"), 0)))
 
     presence, all_of_them = RunnerPresence(), {"i_1", "i_2", "i_3"}
     assert presence.learn(Links([row("r1", "i_2"), row("r2", "i_3")], all_of_them, "i_1", whole=True)) == []

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.raw_runner import House, Runner
 from interlock.engine.membership import Elsewhere
-from interlock.engine.presence import Links, told
+from interlock.engine.presence import Links, facts_of
 from interlock.engine.workspace_looks import MAX_ASKED
 from interlock.ports.leases import RunnerLocation
 from interlock.protocol import payloads as p
@@ -94,7 +94,7 @@ async def test_a_runner_of_another_gateway_is_asked_there(house: House) -> None:
         pass
     present = house.engine.presence.get("local")
     assert present is not None
-    row = RunnerLocation("local", "default", "there", "link", told(present))
+    row = RunnerLocation("local", "default", "there", "link", facts_of(present))
     house.engine.presence.learn(Links([row], {"there"}, "here", whole=True))
     with pytest.raises(Elsewhere) as there:
         await house.engine.looks.look(session(), "rw")

@@ -11,7 +11,7 @@ from interlock.session.chat_words import ChatStatus, status_text
 @pytest.mark.parametrize(("tokens", "estimated", "line"), [
     (45_000, False, "context 45,000 of 200,000 (22 %) · compactions 1"),
     (45_000, True, "context about 45,000 of 200,000 (22 %) · compactions 1"),
-    (None, True, "context not told by the agent · compactions 1"),
+    (None, True, "context not reported by the agent · compactions 1"),
 ])
 def test_an_estimate_of_the_context_says_that_it_is_one(tokens: int | None, estimated: bool, line: str) -> None:
     told = status_text(ChatStatus(

@@ -74,4 +74,4 @@ def test_odd_entries_touch_nothing(entry: dict[str, Any]) -> None:
     (None, NONE), ([], NONE), ("text", NONE),
 ])
 def test_what_a_compaction_before_says_is_read_with_care(details: Any, files: Files) -> None:
-    assert Files.told(details) == files
+    assert Files.of_details(details) == files

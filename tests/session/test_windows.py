@@ -16,13 +16,13 @@ def test_the_longest_name_that_fits_counts() -> None:
 
 
 def test_the_config_counts_before_the_agent_and_the_agent_before_the_catalog() -> None:
-    assert window_of("openai/gpt-4o", told=64_000) == 64_000
-    assert window_of("openai/gpt-4o", {"gpt-4o": 32_000}, told=64_000) == 32_000
+    assert window_of("openai/gpt-4o", reported=64_000) == 64_000
+    assert window_of("openai/gpt-4o", {"gpt-4o": 32_000}, reported=64_000) == 32_000
     assert window_of("openai/gpt-4o", {"openai/GPT-4o": 16_000, "gpt-4o": 32_000}) == 16_000
 
 
-@pytest.mark.parametrize("told", [None, 0, -1, LEAST_WINDOW - 1, 10**12])
-def test_a_model_that_nobody_knows_has_a_window_all_the_same(told: int | None) -> None:
-    assert window_of("acme/mystery-9", told=told) == UNKNOWN_WINDOW
-    assert window_of("", told=told) == UNKNOWN_WINDOW
+@pytest.mark.parametrize("reported", [None, 0, -1, LEAST_WINDOW - 1, 10**12])
+def test_a_model_that_nobody_knows_has_a_window_all_the_same(reported: int | None) -> None:
+    assert window_of("acme/mystery-9", reported=reported) == UNKNOWN_WINDOW
+    assert window_of("", reported=reported) == UNKNOWN_WINDOW
     assert all(window >= LEAST_WINDOW for _, window in CATALOG)

@@ -36,7 +36,7 @@ log = structlog.get_logger("interlock.gateway")
 class MeasuredLedger(Ledger, Protocol):
     """A ledger that reports on its transactions."""
 
-    def measure(self, told: Measured, stepwise: Callable[[str], None]) -> None: ...
+    def measure(self, measured: Measured, stepwise: Callable[[str], None]) -> None: ...
 
 
 class SharedLeases(Leases, Protocol):

@@ -131,8 +131,8 @@ async def _erase(records: tuple[int, ...], who: str | None, where: Where) -> int
             has_more = True
             while has_more:
                 body = {"who": who} if who else {"records": records[first : first + ERASED_AT_ONCE]}
-                told = decoded(await link.send(ERASE_AUDIT.at(), body), _Erased, ERASE_AUDIT.at())
-                erased, has_more = erased + len(told.erased), told.has_more and bool(told.erased)
+                answer = decoded(await link.send(ERASE_AUDIT.at(), body), _Erased, ERASE_AUDIT.at())
+                erased, has_more = erased + len(answer.erased), answer.has_more and bool(answer.erased)
     print_sentence(f"personal data of {count(erased, 'record')} erased")
     return ExitStatus.DONE
 

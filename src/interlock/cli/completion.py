@@ -212,5 +212,5 @@ async def _ids(taken: tuple[Ids, ...]) -> list[str]:
 
 async def _agents() -> list[str]:
     async with asyncio.timeout(ASK_S), GatewayLink(Where()) as link:
-        told = await link.read(LIST_NODES.at(), dict[str, list[dict[str, Any]]])
-    return sorted({str(agent.get("agent_id")) for node in told.get("nodes", []) for agent in node.get("agents", [])})
+        found = await link.read(LIST_NODES.at(), dict[str, list[dict[str, Any]]])
+    return sorted({str(agent.get("agent_id")) for node in found.get("nodes", []) for agent in node.get("agents", [])})

@@ -28,11 +28,11 @@ def reload(*, state: Annotated[Path | None, Parameter(
     mistakes = mistakes_of(directory)
     if mistakes:
         raise usage(mistakes[0], "See all with: interlock config check; the old settings stay")
-    told = [*_gateway(directory), *_runners(directory)]
-    if not told:
+    outcomes = [*_gateway(directory), *_runners(directory)]
+    if not outcomes:
         raise Trouble("Unreachable", f"Neither gateway nor runner runs on {directory}.",
                       "Start both with: interlock up; they read the config then")
-    for one in told:
+    for one in outcomes:
         print_sentence(one)
     say(f"where it listens, and limits of outboxes, take a new start; logs in {directory / LOGS}", "dim")
     return ExitStatus.DONE
@@ -67,7 +67,7 @@ def holder(lock: Path) -> int | None:
 def _runners(directory: Path) -> list[str]:
     from interlock.runner.local import NoRunner, Reload, ask
 
-    told: list[str] = []
+    outcomes: list[str] = []
     for home in homes(directory):
         try:
             answer = asyncio.run(ask(home, Reload()))
@@ -77,5 +77,5 @@ def _runners(directory: Path) -> list[str]:
             raise Trouble("Timeout", "The runner did not answer in time.", "Look at its log, and try again.") from None
         if not answer.ok:
             raise Trouble("Conflict", answer.sentence, "The runner continues with what it had read.")
-        told.append("the runner has read the config again")
-    return told
+        outcomes.append("the runner has read the config again")
+    return outcomes

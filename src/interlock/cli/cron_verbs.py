@@ -63,12 +63,12 @@ async def _run(named: str, where: Where, *, json: bool) -> int:
                           f"Known: {', '.join(known) or 'none; give some as [cron.ID] in the config'}.")
         path = RUN_CRON_JOB.at(hits[0])
         raw = await link.send(path, {})
-    told = decoded(raw, Received, path)
+    received = decoded(raw, Received, path)
     if json:
-        print_json(msgspec.json.encode(told))
-    elif told.denied:
-        print_sentence(f"{hits[0]}: sendPolicy keeps silent there; it is in the transcript of {told.session_id}")
+        print_json(msgspec.json.encode(received))
+    elif received.denied:
+        print_sentence(f"{hits[0]}: sendPolicy keeps silent there; it is in the transcript of {received.session_id}")
     else:
-        print_sentence(f"{hits[0]}: {told.command_id} in {told.session_key}")
-        say(f"follow it with: interlock attach {told.command_id}", "dim")
+        print_sentence(f"{hits[0]}: {received.command_id} in {received.session_key}")
+        say(f"follow it with: interlock attach {received.command_id}", "dim")
     return ExitStatus.DONE

@@ -86,7 +86,7 @@ def approve(
 
 def deny(
     *ids: str,
-    comment: Annotated[str | None, Parameter(name=("--reason", "--comment"), help="Why not; whoever asked is told.")]
+    comment: Annotated[str | None, Parameter(name=("--reason", "--comment"), help="Why not; the asker sees it.")]
     = None,
     always: Always = None,
     command: OnCommand = None,

@@ -96,17 +96,17 @@ class Follower:
                 away = isinstance(heard, StreamLost)
                 self._screen.remark(link_sentence(heard), "bold", "lost" if away else "reattached")
             elif not self._part.is_over:
-                self._frame_told(heard)
+                self._take_frame(heard)
             self._cursor = stream.cursor
             if self._part.is_over and not away:  # A loss that was reported is followed by its outcome.
                 return
             if time.monotonic() - self._kept_at > KEEP_EVERY_S:
                 self.keep()
 
-    def _frame_told(self, told: SseEvent) -> None:
+    def _take_frame(self, event: SseEvent) -> None:
         if self._events:
-            _event_line("frames", told)
-        shown = self._part.take(told.data)
+            _event_line("frames", event)
+        shown = self._part.take(event.data)
         if isinstance(shown, Shown):
             self._screen.frame(shown.frame_type, shown.payload)
         elif isinstance(shown, Notice):
@@ -117,7 +117,7 @@ class Follower:
             # What was asked before this terminal left off, and is still open, is asked again.
             for approval in await self._link.list(LIST_APPROVALS.at(), Approval, {"state": "pending"}):
                 if approval.command_id == self._command_id:
-                    await self._approvals.told(approval.id, "pending", group)
+                    await self._approvals.take(approval.id, "pending", group)
         stream = SseStream(self._link, GET_STATUS.at(self._command_id), self._status_cursor)
         async for heard in stream:
             self._status_cursor = stream.cursor
@@ -127,7 +127,7 @@ class Follower:
                 _event_line("status", heard)
             event = heard.data
             if event.get("event") == "approval":
-                await self._approvals.told(str(event.get("approval_id")), str(event.get("approval_state")), group)
+                await self._approvals.take(str(event.get("approval_id")), str(event.get("approval_state")), group)
             elif event.get("event") == "state":
                 state = str(event.get("state"))
                 if state in TERMINAL:
@@ -146,7 +146,7 @@ class _Approvals:
         self._asked: dict[str, asyncio.Task[bool]] = {}
         self._one_at_a_time = asyncio.Lock()
 
-    async def told(self, approval_id: str, state: str, group: asyncio.TaskGroup) -> None:
+    async def take(self, approval_id: str, state: str, group: asyncio.TaskGroup) -> None:
         """Take an approval's event from the status."""
         if state == "pending":
             if approval_id not in self._asked:
@@ -198,7 +198,7 @@ def link_sentence(heard: StreamLost | StreamResumed | CursorForgotten) -> str:
             return "what lies behind the place where this terminal left off is no longer kept; showing what is"
 
 
-def _event_line(stream: str, told: SseEvent) -> None:
-    line: dict[str, Any] = {"stream": stream, **({"cursor": told.cursor} if told.cursor else {}), **told.data}
+def _event_line(stream: str, event: SseEvent) -> None:
+    line: dict[str, Any] = {"stream": stream, **({"cursor": event.cursor} if event.cursor else {}), **event.data}
     write(sys.stdout, msgspec.json.encode(line).decode() + "\n")
 

@@ -131,9 +131,9 @@ async def _whoami(where: Where, *, json: bool) -> int:
     if json:
         print_json(raw)
         return ExitStatus.DONE
-    told = decoded(raw, Whoami, WHOAMI.at())
-    print_sentence(f"{told.principal.type}:{one_line(told.principal.id)} · tenant {told.tenant_id} · "
-                   f"{', '.join(told.roles)} · {told.key_id}")
+    answer = decoded(raw, Whoami, WHOAMI.at())
+    print_sentence(f"{answer.principal.type}:{one_line(answer.principal.id)} · tenant {answer.tenant_id} · "
+                   f"{', '.join(answer.roles)} · {answer.key_id}")
     return ExitStatus.DONE
 
 

@@ -221,9 +221,9 @@ class _Started:
         elif self._options.added_summary is not None:
             self._add(self._options.added_summary, text)
         if outputs := self._environ.get("GITHUB_OUTPUT"):
-            told = {"command-id": facts.command.id, "session-id": facts.command.target.session_id or "",
+            values = {"command-id": facts.command.id, "session-id": facts.command.target.session_id or "",
                     "state": facts.command.state, "proof": str(self._options.proof or "")}
-            self._add(Path(outputs), "".join(f"{name}={phrase(value)}\n" for name, value in told.items()))
+            self._add(Path(outputs), "".join(f"{name}={phrase(value)}\n" for name, value in values.items()))
 
     def _add(self, file: Path, text: str) -> None:
         """Add to a file of the CI system; the job's outcome does not depend on it."""

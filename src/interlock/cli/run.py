@@ -348,8 +348,8 @@ def settings(mode: str | None, model: str | None, thinking: str | None) -> dict[
     for name, value in (("--mode", mode), ("--model", model), ("--thinking", thinking)):
         if value is not None and not value.strip():
             raise usage(f"{name} names nothing.", "Leave it out, or write the agent's own word for it.")
-    told: dict[str, Any] = {name: value for name, value in (("mode", mode), ("model", model)) if value is not None}
-    return told if thinking is None else {**told, "options": {"thinking": thinking}}
+    chosen: dict[str, Any] = {name: value for name, value in (("mode", mode), ("model", model)) if value is not None}
+    return chosen if thinking is None else {**chosen, "options": {"thinking": thinking}}
 
 
 def whole_prompt(words: tuple[str, ...], *, read_stdin: bool, verb: str = "run") -> str:

@@ -46,10 +46,10 @@ def pair(
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         raise usage(f"The code and the token would go to {parts.hostname} in the clear.", "Use an https URL.")
     context = trust.tls(address, directory, ca)
-    told = asyncio.run(_trade(address, context, {"code": code, "device_name": name or os.uname().nodename}))
+    traded = asyncio.run(_trade(address, context, {"code": code, "device_name": name or os.uname().nodename}))
     certificates = str(ca.expanduser().absolute()) if ca is not None else ""
-    before = keep(directory, Paired(url=address, runner_id=told.runner_id, ca=certificates), told.token)
-    result(told.runner_id)
+    before = keep(directory, Paired(url=address, runner_id=traded.runner_id, ca=certificates), traded.token)
+    result(traded.runner_id)
     if before is not None:
         say(f"this host was {before.paired.runner_id} before; revoke that one at its gateway", "bold",
             "revoke that one")

@@ -87,19 +87,19 @@ async def _rotate(id_: str, where: Where, *, json: bool) -> int:
         runner = await _named(link, id_)
         path = ROTATE_RUNNER.at(runner.runner_id)
         raw = await link.send(path, {})
-    told = decoded(raw, RunnerToken, path)
+    rotated = decoded(raw, RunnerToken, path)
     state = where.directory()
-    here = next((one for one in pairings(state) if one.paired.runner_id == told.runner_id), None)
+    here = next((one for one in pairings(state) if one.paired.runner_id == rotated.runner_id), None)
     if here is not None:
-        write_private(here.token_file, told.token.encode() + b"\n")
+        write_private(here.token_file, rotated.token.encode() + b"\n")
         say(f"the new token is in {here.token_file}; start the runner again")
     else:
         say(f"put it into runner/{PAIRED_TOKEN_FILE} of the state directory on its host (with several "
-            f"gateways: the one beside the runner.json that names {told.runner_id}), and start the runner again")
+            f"gateways: the one beside the runner.json that names {rotated.runner_id}), and start the runner again")
     if json:
         print_json(raw)
     else:
-        result(told.token)
+        result(rotated.token)
     return ExitStatus.DONE
 
 

@@ -289,12 +289,12 @@ class Screen:
         if len(rows) > DIFF_ROWS:
             self.remark(f"{INDENT}… and {count(len(rows) - DIFF_ROWS, 'more line')} of the change")
 
-    def _tool_stream(self, told: p.ToolStream) -> None:
-        block = self._blocks.setdefault(f"{told.invocation_id}/{told.channel}", ScreenBlock())
-        fresh = block.news(told.offset, told.text)
-        streamed = self._streamed.setdefault(told.invocation_id, ScreenBlock())
+    def _tool_stream(self, piece: p.ToolStream) -> None:
+        block = self._blocks.setdefault(f"{piece.invocation_id}/{piece.channel}", ScreenBlock())
+        fresh = block.news(piece.offset, piece.text)
+        streamed = self._streamed.setdefault(piece.invocation_id, ScreenBlock())
         streamed.news(streamed.shown, fresh)
-        self._tool_text(told.channel, fresh, told.invocation_id)
+        self._tool_text(piece.channel, fresh, piece.invocation_id)
 
     def _tool_text(self, channel: str, text: str, invocation_id: str) -> None:
         if self._is_shell:

@@ -119,11 +119,11 @@ def _field(text: str) -> tuple[str, str | None]:
 async def _set(named: str, wanted: dict[str, str | None], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         path = PATCH_SESSION.at((await short_ids.session(link, named)).session_id)
-        told = decoded(await link.send(path, wanted, method="PATCH"), Session, path)
-    unset = [name for name, value in wanted.items() if told.entry.get(name) != (value and value.strip())]
+        changed = decoded(await link.send(path, wanted, method="PATCH"), Session, path)
+    unset = [name for name, value in wanted.items() if changed.entry.get(name) != (value and value.strip())]
     if unset:
         raise Trouble("InternalError", f"The gateway took it, and {', '.join(unset)} is not so.")
-    return _told(told, f"set {', '.join(wanted)} of {told.session_key}", json=json)
+    return _changed(changed, f"set {', '.join(wanted)} of {changed.session_key}", json=json)
 
 
 async def _rename(named: str, title: str, where: Where, *, json: bool) -> int:
@@ -131,20 +131,20 @@ async def _rename(named: str, title: str, where: Where, *, json: bool) -> int:
         path = PATCH_SESSION.at((await short_ids.session(link, named)).session_id)
         renamed = decoded(await link.send(path, {"label": title.strip() or None}, method="PATCH"), Session, path)
     shown = one_line(renamed.title or renamed.session_key, None)
-    return _told(renamed, f"{renamed.session_id} is called {shown}", json=json)
+    return _changed(renamed, f"{renamed.session_id} is called {shown}", json=json)
 
 
 async def _change(named: str, operation: Operation[Any], done: str, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         session = await short_ids.session(link, named)
         path = operation.at(session.session_id)
-        told = decoded(await link.send(path, {}), Session, path)
-    if operation is RESET_SESSION and told.session_id == session.session_id:
+        changed = decoded(await link.send(path, {}), Session, path)
+    if operation is RESET_SESSION and changed.session_id == session.session_id:
         raise Trouble("InternalError", "The gateway took it, and the session is the same.")
-    return _told(told, f"{done} {told.session_id} ({told.session_key})", json=json)
+    return _changed(changed, f"{done} {changed.session_id} ({changed.session_key})", json=json)
 
 
-def _told(session: Session, line: str, *, json: bool) -> int:
+def _changed(session: Session, line: str, *, json: bool) -> int:
     if json:
         print_json(msgspec.json.encode(session))
     else:

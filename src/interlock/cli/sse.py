@@ -109,12 +109,12 @@ class SseStream:
             page = yield from self._page(reached)
             more = page.has_more and bool(page.events)
             for event in page.events:
-                # A delta has no number: it will be given again.
-                told = SseEvent(event, page.next_cursor if "n" in event or "event" in event else None)
+                # A delta has no number: it will be sent again.
+                sent = SseEvent(event, page.next_cursor if "n" in event or "event" in event else None)
                 if said:
-                    yield Give(told)
+                    yield Give(sent)
                     continue
-                held.append(told)
+                held.append(sent)
                 if len(held) == REPLAY_HELD:
                     said = True
                     yield from _resumed(held, away, more=True)
@@ -179,8 +179,8 @@ def _resumed(held: list[SseEvent], away: _Away, *, more: bool = False) -> Flow[N
         yield Give(one)
 
 
-def _durable(told: list[SseEvent]) -> int:
-    return sum(one.cursor is not None for one in told)
+def _durable(events: list[SseEvent]) -> int:
+    return sum(one.cursor is not None for one in events)
 
 
 class _Cut(Exception):

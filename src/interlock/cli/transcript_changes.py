@@ -65,7 +65,7 @@ def label(session: Named, entry: Entry, text: Annotated[str | None, Parameter(na
 
 
 def branch(session: Named, entry: Entry, /, *, summary: Annotated[str | None, Parameter(help="What is left behind, in "
-                                                                  "a few words; the model is told.")] = None,
+                                                                  "a few words; the model receives it.")] = None,
            json: Json = False, where: Here = NOWHERE) -> int:
     """Go on from an earlier entry: what comes next hangs below it, and nothing is lost."""
     return asyncio.run(_entry(session, entry, BRANCH_TRANSCRIPT, {"summary": summary}, where, json=json))

@@ -43,7 +43,7 @@ def show(source: Source, /, *, full: Annotated[bool, Parameter(help="Show long o
     if json:
         print_json(msgspec.json.encode({"header": found.header, "entries": [found.entry(place) for place in path]}))
         return ExitStatus.DONE
-    _told(found, path, full=full)
+    _show(found, path, full=full)
     return ExitStatus.DONE
 
 
@@ -58,7 +58,7 @@ def tail(source: Source, /, *, number: Annotated[int, Parameter(name=("--number"
     if json:
         print_json(msgspec.json.encode({"entries": [found.entry(place) for place in path]}))
         return ExitStatus.DONE
-    _told(found, path, full=full)
+    _show(found, path, full=full)
     return ExitStatus.DONE
 
 
@@ -175,7 +175,7 @@ def _tree(source: str, where: Where) -> Tree:
     return found
 
 
-def _told(found: Tree, path: list[int], *, full: bool) -> None:
+def _show(found: Tree, path: list[int], *, full: bool) -> None:
     for section in filter(None, (section_of(found.entry(place)) for place in path)):
         result(f"── {one_line(section.title)} · {one_line(section.entry_id)}")
         for text in filter(None, (section.prose, section.literal)):

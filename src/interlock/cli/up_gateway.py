@@ -81,7 +81,7 @@ class Up:
         self._aside = [Child(verb, partial(self._aside_arguments, verb), logs / f"{verb}.log") for verb in aside]
         self._url = ""
         self._signal: signal.Signals | None = None
-        self._told = asyncio.Event()
+        self._stop_asked = asyncio.Event()
 
     def _gateway_arguments(self) -> list[str]:
         return ["gateway", "--state", str(self._state), "--port", str(self._port)]
@@ -125,7 +125,7 @@ class Up:
                 child.kill()
             return
         self._signal = signal.Signals(number)
-        self._told.set()  # First: anyone who would read that it ends may be gone.
+        self._stop_asked.set()  # First: anyone who would read that it ends may be gone.
         say("ending the runner and the gateway …", "dim")
 
     def _read_again(self) -> None:
@@ -143,17 +143,17 @@ class Up:
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do it, unless a signal comes first; whether it was done. Raises what it raises."""
         doing = asyncio.create_task(work)
-        told = asyncio.create_task(self._told.wait())
+        stopping = asyncio.create_task(self._stop_asked.wait())
         try:
-            await asyncio.wait([doing, told], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
             if doing.done():
                 doing.result()
                 return True
             return False
         finally:
             doing.cancel()
-            told.cancel()
-            await asyncio.gather(doing, told, return_exceptions=True)
+            stopping.cancel()
+            await asyncio.gather(doing, stopping, return_exceptions=True)
 
     def _mended(self) -> Sequence[SupervisedChild]:
         """What is started again when it ends, beside the runner."""

@@ -142,9 +142,9 @@ async def _look(witness_: _Witness, link: GatewayLink) -> Checkpoint:
     proof: list[bytes] = []
     if known is not None and needs_proof(known, shown):
         asked = {"first": str(known.size), "second": str(shown.size)}
-        told = await link.read(PROVE_CONSISTENCY.at(), _Proof, asked)
+        answer = await link.read(PROVE_CONSISTENCY.at(), _Proof, asked)
         try:
-            proof = [bytes.fromhex(one) for one in told.proof]
+            proof = [bytes.fromhex(one) for one in answer.proof]
         except ValueError:
             proof = []
     return witness_.take(known, shown, proof)

@@ -118,9 +118,9 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = (
         salted = dict(zip(draft.personal, salts, strict=True))
     try:
         if salted:
-            told = {name: _without_secrets(value) for name, value in draft.personal.items()}
-            personal = {name: (salted[name].hex(), value) for name, value in told.items()}
-            committed = {name: commitment(salted[name], name, value) for name, value in told.items()}
+            redacted = {name: _without_secrets(value) for name, value in draft.personal.items()}
+            personal = {name: (salted[name].hex(), value) for name, value in redacted.items()}
+            committed = {name: commitment(salted[name], name, value) for name, value in redacted.items()}
         body = seal_body(draft, seq, prev_hash, committed)
     except (NotCanonical, UnicodeEncodeError) as error:
         raise AuditRefused(f"The audit record of {draft.action!r} has no canonical form. {error}") from error

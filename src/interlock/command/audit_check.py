@@ -104,7 +104,7 @@ class _Check:
             self._check_record(line, following, lines)
             line = following
         raise _Found(Tampering.HEAD_MISSING, None, f"The log has {self._count} good records and no checkpoint, so a "
-                     "cut or rewritten log cannot be told from a whole one.")
+                     "cut or rewritten log cannot be distinguished from a whole one.")
 
     def _check_record(self, line: bytes, following: bytes | None, rest: Iterator[bytes]) -> None:
         place = self._count + 1

@@ -36,8 +36,8 @@ def is_whole(
     frontier, personal, votes = Frontier(), _Personal(), VoteSignatures()
     grow, ended, times = frontier.grow, False, list[str]()
     roots = {0: EMPTY_ROOT, **{one.size: one.root for one in earlier}, size: head.root}
-    told = {(one.origin, one.size, one.root) for one in (*earlier, head)}
-    if not told <= {(head.origin, *root) for root in roots.items()} or roots[0] != EMPTY_ROOT:
+    signed = {(one.origin, one.size, one.root) for one in (*earlier, head)}
+    if not signed <= {(head.origin, *root) for root in roots.items()} or roots[0] != EMPTY_ROOT:
         return None
     for line in votes.watch(lines):
         if ended:

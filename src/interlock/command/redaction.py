@@ -37,9 +37,9 @@ def _compiled(regex: str) -> Any:
     return _RE2.compile(regex, options)
 
 
-def _told(error: Exception) -> str:
-    told = error.args[0] if error.args else ""
-    return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
 class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         try:
             compiled = _compiled(self.regex)
         except _RE2_ERROR as error:
-            raise ValueError(f"regex: not of RE2's syntax: {_told(error)}") from None
+            raise ValueError(f"regex: not of RE2's syntax: {_reason(error)}") from None
         if any(int(number) > compiled.groups for number in _GROUP.findall(self.replacement)):
             raise ValueError("replacement: it names a group that the pattern does not have")
         if compiled.search("") is not None:

@@ -80,13 +80,13 @@ class VoteSignatures:
         except Problem as problem:
             self._wrong = body.seq, problem.detail or problem.code
 
-    def _change(self, tenant_id: str, who: str, told: _KeyChange) -> None:
-        if told.change == "registered":
+    def _change(self, tenant_id: str, who: str, change: _KeyChange) -> None:
+        if change.change == "registered":
             kind, _, name = who.partition(":")
-            self._keys[told.signing_key] = SigningKey(
-                key_id=told.signing_key, tenant_id=tenant_id, public_key=told.public_key, created_at="",
+            self._keys[change.signing_key] = SigningKey(
+                key_id=change.signing_key, tenant_id=tenant_id, public_key=change.public_key, created_at="",
                 owner=Actor(type="agent" if kind == "agent" else "user", id=name),
-                passkey=Passkey(credential_id="", origin=told.origin) if told.origin else None)
+                passkey=Passkey(credential_id="", origin=change.origin) if change.origin else None)
 
     def _check(self, tenant_id: str, approval_id: str, approver: str, vote: _SignedVote) -> None:
         """Raises Problem. A key of before the log began is not known, and its votes are not judged."""

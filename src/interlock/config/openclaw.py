@@ -240,7 +240,7 @@ def _hooks(reading: _Reading, hooks: Table) -> None:
         elif AGENT_ID.fullmatch(name) is None:
             reading.leave(path, "it has no name (`match.path` or `id`) of a-z, 0-9, - and _")
         elif given.get("action", "agent") != "agent" or given.get("transform") is not None:
-            reading.leave(path, "only what is told to an agent is taken, and nothing that is run on the way")
+            reading.leave(path, "only what is sent to an agent is taken, and nothing that is run on the way")
         elif text is None:
             reading.leave(path, "its template says more than names of values")
         else:

@@ -37,8 +37,8 @@ class TelegramSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if (self.token_file is None) == (self.token_env is None):
             raise ValueError("token_file: name the file that holds the bot's token, or the variable with token_env")
         if not self.api_url.startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]")):
-            raise ValueError("api_url: an https URL; the token stands in every request")
+            raise ValueError("api_url: an https URL; the token is in every request")
         for name in self.people:
             if not name.isascii() or not name.isdigit():
-                raise ValueError(f"people: {name!r} is no Telegram id, which is a number; a stranger who writes to the "
-                                 "bot is told theirs")
+                raise ValueError(f"people: {name!r} is not a Telegram id, which is a number; the bot answers a "
+                                 "stranger with theirs")

@@ -219,14 +219,14 @@ class ChatInbox:
         shell = await self._lanes.lane(session_id)
         policy = shell.lane.state.entry.send_policy if shell is not None else None
         silent = not may_send(self._settings.sending, policy, message.chat, key)
-        told = Received(session_id=session_id, session_key=key, reply=None if silent else COMPACTING, denied=silent)
+        received = Received(session_id=session_id, session_key=key, reply=None if silent else COMPACTING, denied=silent)
         try:
-            await self._ask_compact(principal, session_id, instructions or None, lambda _: remember(told))
+            await self._ask_compact(principal, session_id, instructions or None, lambda _: remember(received))
         except Problem as problem:
             if problem.code not in TOLD_IN_CHAT:
                 raise
-            told = msgspec.structs.replace(told, reply=None if silent else f"Not compacted: {problem.detail}.")
-        return told
+            received = msgspec.structs.replace(received, reply=None if silent else f"Not compacted: {problem.detail}.")
+        return received
 
     # --- which session ---
     def _named(self, message: InboundMessage) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from interlock.engine.cluster.heartbeats import Knows, OthersBeats, OwnBeats
 from interlock.engine.cluster.takeover import Clocked
 from interlock.engine.drains import Drains
 from interlock.engine.lanes import Lanes
-from interlock.engine.presence import Links, Present, RunnerPresence, told
+from interlock.engine.presence import Links, Present, RunnerPresence, facts_of
 from interlock.ports.clock import Clock
 from interlock.ports.leases import RunnerLocation
 from interlock.ports.signals import Signal
@@ -86,7 +86,7 @@ class Neighbours(Holder):
         shell = self._engine.lanes.peek(session_id)
         return shell.epoch if shell is not None and not shell.broken else None
 
-    def told_of(self, session_id: str) -> int | None:
+    def delivered_of(self, session_id: str) -> int | None:
         shell = self._engine.lanes.peek(session_id)
         return shell.delivered if shell is not None and not shell.broken else None
 
@@ -124,7 +124,7 @@ class Neighbours(Holder):
     async def attach(self, present: Present) -> None:
         """A runner has come: its sessions are to be had here alone. Raises Overtaken where its hello was heard late,
         LedgerError."""
-        record, known = present.record, told(present)
+        record, known = present.record, facts_of(present)
         await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, known, present.hello.link_number)
         self._hint(RunnerLocation(record.runner_id, record.tenant_id, self.cluster.instance_id, present.link_id, known))
 

@@ -141,8 +141,9 @@ class Crons:
         async with self._turn:
             standing = await self._read(job) or self._anew(job)
 
-            def writes(told: Received) -> list[LedgerWrite]:
-                return [PutIdempotency(remember(told)), _put(job, self._ran(standing, told, standing.settled_ms))]
+            def writes(received: Received) -> list[LedgerWrite]:
+                ran = self._ran(standing, received, standing.settled_ms)
+                return [PutIdempotency(remember(received)), _put(job, ran)]
 
             return await self._chats.system(principal, _message(job), writes)
 
@@ -186,13 +187,13 @@ class Crons:
         once = IdempotencyRecord(scope=f"{job.fact}/{due_ms}", fingerprint="", status=202, headers={}, body=b"",
                                  created_ms=self._wall.now_ms())
 
-        def writes(told: Received) -> list[LedgerWrite]:
+        def writes(received: Received) -> list[LedgerWrite]:
             # Of two gateways on one ledger the second is refused by this row.
-            kept = msgspec.structs.replace(once, command_id=told.command_id)
-            return [PutIdempotency(kept), _put(job, self._ran(standing, told, due_ms))]
+            kept = msgspec.structs.replace(once, command_id=received.command_id)
+            return [PutIdempotency(kept), _put(job, self._ran(standing, received, due_ms))]
 
         try:
-            told = await self._chats.system(principal, _message(job), writes)
+            received = await self._chats.system(principal, _message(job), writes)
         except (Elsewhere, LaneMoved):
             return  # It looks at its jobs too.
         except Problem as problem:
@@ -205,7 +206,8 @@ class Crons:
             await self._ledger.commit(WriteBatch([_put(job, msgspec.structs.replace(
                 standing, settled_ms=due_ms, error=problem.detail))]))
         else:
-            log.info("cron_told", job=job.id, due=iso(due_ms), session_id=told.session_id, command_id=told.command_id)
+            log.info("cron_told", job=job.id, due=iso(due_ms), session_id=received.session_id,
+                     command_id=received.command_id)
         self._waiting.pop(place, None)
 
     async def _tell_missed(
@@ -232,9 +234,9 @@ class Crons:
     def _anew(self, job: CronJob) -> _Standing:
         return _Standing(job.said, self._wall.now_ms())
 
-    def _ran(self, standing: _Standing, told: Received, settled_ms: int) -> _Standing:
+    def _ran(self, standing: _Standing, received: Received, settled_ms: int) -> _Standing:
         return msgspec.structs.replace(standing, settled_ms=settled_ms, ran_ms=self._wall.now_ms(), error="",
-                                       session_id=told.session_id, command_id=told.command_id)
+                                       session_id=received.session_id, command_id=received.command_id)
 
     async def _shown(self, job: CronJob) -> CronJobShown:
         standing = await self._read(job) or self._anew(job)

@@ -73,8 +73,8 @@ class Room(Protocol):
         """Notify the others of a change of something that they may remember. Never blocks; may get lost."""
         ...
 
-    def on_hint(self, kind: str, told: Callable[[bytes], Awaitable[None] | None]) -> None:
-        """Have `told` called when another gateway hints at it, and with b"" when a hint may have been lost."""
+    def on_hint(self, kind: str, receive: Callable[[bytes], Awaitable[None] | None]) -> None:
+        """Have `receive` called when another gateway hints at it, and with b"" when a hint may have been lost."""
         ...
 
 
@@ -116,5 +116,5 @@ class Alone(Room):
     def hint(self, kind: str, what: bytes = b"") -> None:
         """Do nothing: there are no others."""
 
-    def on_hint(self, kind: str, told: Callable[[bytes], Awaitable[None] | None]) -> None:
+    def on_hint(self, kind: str, receive: Callable[[bytes], Awaitable[None] | None]) -> None:
         """Do nothing: there are no others."""

@@ -44,7 +44,7 @@ class Present:
         self.instance_id = ""
         """The gateway that it is attached to, if that is another one."""
         self.link_id = link_id
-        self.told = False
+        self.has_vouched = False
         """Whether what it vouches for was heard from there, since its link was learnt."""
         self._arriving: asyncio.Event | None = None
 
@@ -101,10 +101,10 @@ class RunnerFacts(msgspec.Struct):
     live: list[LiveAgent]
 
 
-_told = msgspec.json.Decoder(RunnerFacts)
+_facts = msgspec.json.Decoder(RunnerFacts)
 
 
-def told(present: Present) -> bytes:
+def facts_of(present: Present) -> bytes:
     """Write it."""
     hello = msgspec.structs.replace(present.hello, sessions=[], forgotten=[])
     return msgspec.json.encode(RunnerFacts(present.record.device_name, hello, present.last_seen_ms,
@@ -112,7 +112,7 @@ def told(present: Present) -> bytes:
 
 
 def _elsewhere(row: LinkRow) -> Present:
-    known = _told.decode(row.present)
+    known = _facts.decode(row.present)
     record = RunnerRecord(runner_id=row.runner_id, tenant_id=row.tenant_id, token_sha256="",
                           device_name=known.device_name, created_ms=0, last_seen_ms=known.last_seen_ms)
     present = Present(record, known.hello, known.last_seen_ms)
@@ -169,7 +169,7 @@ class RunnerPresence:
             if self._has_newer(found):
                 return
             if before is not None and is_known and before.last_seen_ms > found.last_seen_ms:
-                found.last_seen_ms, found.live, found.told = before.last_seen_ms, before.live, before.told
+                found.last_seen_ms, found.live, found.has_vouched = before.last_seen_ms, before.live, before.has_vouched
             self._keep_elsewhere(found)
 
     def learn_one(self, row: LinkRow) -> bool:
@@ -205,7 +205,7 @@ class RunnerPresence:
         present = self._elsewhere.get(vouched.runner_id)
         if present is None or present.link_id != vouched.link_id:
             return self.link_of(vouched.runner_id) is not None
-        present.last_seen_ms, present.told = at_ms, True
+        present.last_seen_ms, present.has_vouched = at_ms, True
         present.live = {agent.session_id: agent for agent in vouched.agents}
         return True
 
@@ -215,7 +215,7 @@ class RunnerPresence:
         if present is None or present.instance_id != instance_id:
             return self.link_of(runner_id) is not None
         present.last_seen_ms = at_ms
-        return present.told
+        return present.has_vouched
 
     def bounded(self, runner_id: str, number: int) -> int:
         """Return what the number of a hello counts for: at most LINK_JUMP above the largest that is known. Anyone who

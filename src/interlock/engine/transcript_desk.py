@@ -230,9 +230,9 @@ class TranscriptDesk:
         await self._router.look()
         fresh = self._router.begin(principal, await self._router.choose(principal, target))
         lines, report = await asyncio.to_thread(self._readable, source, self._header(fresh, None))
-        told = {"agent_id": fresh.agent_id, "runner_id": fresh.runner_id, "workspace": fresh.workspace,
+        details = {"agent_id": fresh.agent_id, "runner_id": fresh.runner_id, "workspace": fresh.workspace,
                 "content_sha256": source.sha256}
-        await self._ask(house_id(fresh.tenant_id), LaneVerb("import", principal, told, f"for {fresh.agent_id}",
+        await self._ask(house_id(fresh.tenant_id), LaneVerb("import", principal, details, f"for {fresh.agent_id}",
                                                             fresh.agent_id))
         return await self._begin(principal, fresh, lines, {"op": "import"}, report, remember)
 

@@ -138,7 +138,7 @@ class StreamViewer:
                 if item.n <= delivered:
                     continue
                 if live and item.n != delivered + 1:
-                    self._fall_back()  # Told out of order: the ledger has the order.
+                    self._fall_back()  # Received out of order: the ledger has the order.
                     live, size = False, 0
                 delivered = item.n
             if live:

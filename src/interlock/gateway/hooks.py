@@ -121,11 +121,11 @@ class Hooks:
                     fingerprint: str) -> IdempotencyRecord:
         kept: list[IdempotencyRecord] = []
 
-        def writes(told: Received) -> list[LedgerWrite]:
-            location = {"Location": f"/v1/commands/{told.command_id}"} if told.command_id else {}
+        def writes(received: Received) -> list[LedgerWrite]:
+            location = {"Location": f"/v1/commands/{received.command_id}"} if received.command_id else {}
             kept.append(IdempotencyRecord(scope=scope, fingerprint=fingerprint, status=202, headers=location,
-                                          body=msgspec.json.encode(told), created_ms=self._clock.now_ms(),
-                                          command_id=told.command_id))
+                                          body=msgspec.json.encode(received), created_ms=self._clock.now_ms(),
+                                          command_id=received.command_id))
             return [PutIdempotency(kept[-1])]
 
         await self._chats.system(self.principal(hook), message, writes)

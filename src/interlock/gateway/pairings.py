@@ -144,7 +144,7 @@ class Pairings:
                 raise Problem("Conflict", f"The runner {runner_id} has the token in this gateway's state directory.",
                               hint="End `interlock up`, remove runner/token there, and start it again.")
             token = self._token()
-            told = RunnerToken(runner_id=runner_id, token=token)
+            paired = RunnerToken(runner_id=runner_id, token=token)
             found = await self._rows.genuine(record.tenant_id, record,
                                              lambda: self._ledger.runner(runner_id, record.tenant_id))
             if found is None:
@@ -154,9 +154,9 @@ class Pairings:
             audit = self._draft(record.tenant_id, principal.who, "pair",
                                 {"step": "rotated", "runner_id": runner_id, **bound(changed)})
             await self._ledger.commit(WriteBatch([Put(changed), AuditAppend(audit),
-                                                  PutIdempotency(remember(told))]))
+                                                  PutIdempotency(remember(paired))]))
         self._shut_out(runner_id, "the runner's token was changed")
-        return told
+        return paired
 
     async def revoke(self, principal: Principal, runner_id: str, remember: Callable[[RunnerRecord], IdempotencyRecord]
                      ) -> RunnerRecord:

@@ -354,11 +354,11 @@ class RawpEndpoint:
         if present is not None and present.link is not None:
             self._restored.look(shell, present)
 
-    async def _observe(self, present: Present, session_id: str, told: p.ControlChanged) -> None:
+    async def _observe(self, present: Present, session_id: str, change: p.ControlChanged) -> None:
         """A session that another gateway has just opened is observed from its first frame (D-5)."""
         outflow = self._links.get(present.record.runner_id)
-        if outflow is not None and await self._observed.begin(present.record, session_id, told.gateway_id,
-                                                              told.agent_id, told.workspace) is not None:
+        if outflow is not None and await self._observed.begin(present.record, session_id, change.gateway_id,
+                                                              change.agent_id, change.workspace) is not None:
             await self._attach_lane(session_id, present, None, outflow)
 
     async def _take_refused(self, runner_id: str, session_id: str, refused: list[p.RefusedControl]) -> None:

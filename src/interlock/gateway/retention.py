@@ -1,6 +1,6 @@
 """Forgets what is older than it is kept: frames and events, files, deliveries (G-5). Transcripts and audit stay.
 
-What is taken is told in each tenant's audit log before anything goes, and what went after it.
+Each tenant's audit log records what is to be deleted before it is, and what was deleted afterwards.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Bus(Protocol):
     """One gateway's place on the bus.
 
     Guarantees: notes of one publisher under one subject arrive in their order, each at most once at a subscription;
-    a publisher receives its own notes if it has subscribed. `told` is called on the event loop, one at a time, never
+    a publisher receives its own notes if it has subscribed. `receive` is called on the event loop, one at a time, never
     inside `publish`; what it raises is logged and ends nothing. Bodies are bytes that no one changes.
 
     Subjects are words with dots between them, of letters, digits and `_ : @ = / + ~ -`; a subscription's may end in
@@ -94,7 +94,7 @@ class Bus(Protocol):
         """Publish to those who listen now. Never blocks, never raises for a bus that is away: then it is counted."""
         ...
 
-    async def subscribe(self, subject: str, told: Callable[[bytes], None]) -> Subscription:
+    async def subscribe(self, subject: str, receive: Callable[[bytes], None]) -> Subscription:
         """Receive what is published under a subject from when this returns; also after the bus was away."""
         ...
 
@@ -107,8 +107,8 @@ class Bus(Protocol):
         """Answer requests, several at the same time; where several gateways serve a subject, one of them is asked."""
         ...
 
-    def on_gap(self, told: Callable[[], None]) -> None:
-        """Have `told` called when notes may have been missed: after the bus was away, or a reader fell behind."""
+    def on_gap(self, missed: Callable[[], None]) -> None:
+        """Have `missed` called when notes may have been missed: after the bus was away, or a reader fell behind."""
         ...
 
     def counts(self) -> BusCounts: ...

@@ -49,7 +49,7 @@ class LinkRefusal(NamedTuple):
         return f"{meaning.sentence.rstrip('.')}{said}. {meaning.remedy}"
 
 
-class _Told(msgspec.Struct):
+class _RefusalBody(msgspec.Struct):
     error_code: str = ""
     detail: str = ""
 
@@ -92,13 +92,13 @@ def read_problem(status: int, body: bytes) -> LinkRefusal | None:
     """
     known = _BY_STATUS.get(status)
     try:
-        told = msgspec.json.decode(body, type=_Told)
+        refusal = msgspec.json.decode(body, type=_RefusalBody)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        told = _Told()
-    code = next((one for one in STATUS if one == told.error_code), known)
+        refusal = _RefusalBody()
+    code = next((one for one in STATUS if one == refusal.error_code), known)
     if known is None or code is None:
         return None
-    return LinkRefusal(code, _printable(told.detail) or f"HTTP {status}")
+    return LinkRefusal(code, _printable(refusal.detail) or f"HTTP {status}")
 
 
 def reason(refusal: LinkRefusal) -> str:

@@ -88,16 +88,16 @@ class RequestSpec(Generic[T_co]):
 
     def headers(self, bearer: str) -> dict[str, str]:
         """Its headers, with the credential."""
-        told = {**credential_headers(bearer), "Accept": self.accept}
+        fields = {**credential_headers(bearer), "Accept": self.accept}
         if self.body is not None or self.file is not None:
-            told["Content-Type"] = self.content_type
+            fields["Content-Type"] = self.content_type
         if self.key is not None:
-            told["Idempotency-Key"] = self.key
+            fields["Idempotency-Key"] = self.key
         if self.last_event_id is not None:
-            told["Last-Event-ID"] = self.last_event_id
+            fields["Last-Event-ID"] = self.last_event_id
         if self.wait_s is not None:
-            told["Prefer"] = f"wait={self.wait_s}"
-        return told
+            fields["Prefer"] = f"wait={self.wait_s}"
+        return fields
 
 
 # --- what a flow wants done, and what it is given ---
@@ -219,7 +219,7 @@ def patience(ask: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: i
     """Seconds after which the same is sent again, or None where this is the answer.
 
     Only what is safe is repeated: a lost connection where the key (or the method) makes a second one harmless, and
-    refusals that say that nothing was done. Whatever else fails is told at once.
+    refusals that say that nothing was done. Any other failure is raised at once.
     """
     if attempt >= manners.attempts:
         return None
@@ -227,10 +227,10 @@ def patience(ask: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: i
         return manners.pause(attempt) if ask.repeatable else None
     if reply.status < 400 or reply.status in ask.also or not asks_for_patience(reply):
         return None
-    told = seconds(reply.retry_after)
-    if told is None:
+    asked_s = seconds(reply.retry_after)
+    if asked_s is None:
         return manners.pause(attempt)
-    return told if told <= RETRY_AFTER_MAX_S else None
+    return asked_s if asked_s <= RETRY_AFTER_MAX_S else None
 
 
 class _Code(msgspec.Struct):

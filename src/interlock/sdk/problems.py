@@ -46,19 +46,19 @@ class Refused(InterlockError):
 
     code: ClassVar[str] = ""
 
-    def __init__(self, told: ProblemBody) -> None:
-        places = "; ".join(f"{place.pointer or 'body'}: {place.detail}" for place in told.errors)
-        sentence = told.detail or told.title
-        super().__init__(f"{told.code}: {sentence}" + (f" ({places})" if places and places not in sentence else ""))
-        self.problem = told.code
-        self.status = told.status
-        self.detail = told.detail
-        self.hint = told.hint
-        self.retryable = told.retryable
-        self.errors = told.errors
-        self.retry_after_s = told.retry_after_s
-        self.location = told.location
-        self.approval_id = told.approval_id
+    def __init__(self, fields: ProblemBody) -> None:
+        places = "; ".join(f"{place.pointer or 'body'}: {place.detail}" for place in fields.errors)
+        sentence = fields.detail or fields.title
+        super().__init__(f"{fields.code}: {sentence}" + (f" ({places})" if places and places not in sentence else ""))
+        self.problem = fields.code
+        self.status = fields.status
+        self.detail = fields.detail
+        self.hint = fields.hint
+        self.retryable = fields.retryable
+        self.errors = fields.errors
+        self.retry_after_s = fields.retry_after_s
+        self.location = fields.location
+        self.approval_id = fields.approval_id
 
 
 class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,18 +223,18 @@ class MisdirectedRequest(Refused):
 BY_CODE: Mapping[str, type[Refused]] = {kind.code: kind for kind in Refused.__subclasses__()}
 """The class of each code."""
 
-_told = msgspec.json.Decoder(ProblemBody)
+_decoder = msgspec.json.Decoder(ProblemBody)
 
 
 def refusal(status: int, body: bytes, retry_after: str | None, location: str | None = None) -> InterlockError:
     """Make the exception of an answer that is none of 2xx."""
     try:
-        told = _told.decode(body)
+        fields = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return NotAGateway(f"The answer has status {status} and is not a gateway's. Is the URL right?")
-    told = msgspec.structs.replace(told, status=status or told.status, retry_after_s=seconds(retry_after),
+    fields = msgspec.structs.replace(fields, status=status or fields.status, retry_after_s=seconds(retry_after),
                                    location=location)
-    return BY_CODE.get(told.code, Refused)(told)
+    return BY_CODE.get(fields.code, Refused)(fields)
 
 
 def seconds(retry_after: str | None) -> float | None:

@@ -87,7 +87,7 @@ def stopped_text(count: int) -> str:
 
 def _context(now: ChatStatus) -> str:
     about = "about " if now.context_estimated else ""
-    used = "not told by the agent" if now.context_tokens is None else f"{about}{now.context_tokens:,}"
+    used = "not reported by the agent" if now.context_tokens is None else f"{about}{now.context_tokens:,}"
     if now.context_tokens is not None and now.context_window:
         used += f" of {now.context_window:,} ({100 * now.context_tokens / now.context_window:.0f} %)"
     return f"context {used} · compactions {now.compactions}"

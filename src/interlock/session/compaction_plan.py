@@ -229,7 +229,7 @@ def _begin(path: Path) -> _Begin:
     compaction = path.entry(last)
     first, summary = compaction.get("firstKeptEntryId"), str(compaction.get("summary", ""))
     begin = next((at for at in range(last) if path.ids[at] == first), last + 1)
-    return _Begin(begin, summary or None, Files.told(compaction.get("details")), entry_tokens(compaction))
+    return _Begin(begin, summary or None, Files.of_details(compaction.get("details")), entry_tokens(compaction))
 
 
 def _cut(path: Path, begin: int, keep: int, calibration: Calibration) -> _Cut:

@@ -22,10 +22,10 @@ class Files(NamedTuple):
     modified: list[str]
 
     @classmethod
-    def told(cls, details: Any) -> Files:
+    def of_details(cls, details: Any) -> Files:
         """What a compaction's `details` carry."""
-        said = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
-        return cls(_paths(said.get("readFiles")), _paths(said.get("modifiedFiles")))
+        fields = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+        return cls(_paths(fields.get("readFiles")), _paths(fields.get("modifiedFiles")))
 
 
 def files_of(entries: Iterable[Mapping[str, Any]], before: Files) -> Files:

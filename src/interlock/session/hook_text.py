@@ -37,10 +37,10 @@ def hook_text(template: str, name: str, delivery: str, body: bytes) -> str:
             return _value(body, place)
         return {"name": name, "delivery": delivery, "body": text}[place]
 
-    told = _PLACE.sub(filled, template)
-    if len(told) > TEXT_MAX_CHARS:
-        return told[:TEXT_MAX_CHARS] + f"\n[cut: {len(told) - TEXT_MAX_CHARS} characters more]"
-    return told
+    shown = _PLACE.sub(filled, template)
+    if len(shown) > TEXT_MAX_CHARS:
+        return shown[:TEXT_MAX_CHARS] + f"\n[cut: {len(shown) - TEXT_MAX_CHARS} characters more]"
+    return shown
 
 
 def _value(body: bytes, pointer: str) -> str:

@@ -148,9 +148,9 @@ class Calibration(msgspec.Struct, frozen=True):
         """Take a report of the context's tokens, beside its estimate. One that cannot be true is passed over."""
         if reported <= 0 or estimated <= 0 or reported > MAX_TOKENS:
             return self
-        factor, grown, told = self.factor, estimated - self.estimated, reported - self.reported
-        if self.reported and grown >= LEAST_GROWTH and told > 0:
-            factor += FACTOR_GAIN * (min(max(told / grown, FACTOR_LEAST), FACTOR_MOST) - factor)
+        factor, grown, counted = self.factor, estimated - self.estimated, reported - self.reported
+        if self.reported and grown >= LEAST_GROWTH and counted > 0:
+            factor += FACTOR_GAIN * (min(max(counted / grown, FACTOR_LEAST), FACTOR_MOST) - factor)
         return Calibration(min(max(factor, FACTOR_LEAST), FACTOR_MOST), reported, estimated)
 
     def forgotten(self) -> Calibration:

@@ -39,9 +39,9 @@ def upgraded(lines: Sequence[bytes]) -> list[bytes]:
         if value.get("type") == "session":
             value["version"] = VERSION
         elif value.get("type") == "message" and isinstance(message, dict):
-            told = cast("dict[str, Any]", message)
-            if told.get("role") == "hookMessage":
-                told["role"] = "custom"
+            fields = cast("dict[str, Any]", message)
+            if fields.get("role") == "hookMessage":
+                fields["role"] = "custom"
     return [line if value is None else _encode(value) for line, value in zip(lines, values, strict=True)]
 
 

@@ -23,16 +23,16 @@ CATALOG: tuple[tuple[str, int], ...] = (
 """Beginning of a model's name → its window in tokens, as their makers publish it; the longest that fits counts."""
 
 
-def window_of(model: str, overrides: Mapping[str, int] | None = None, told: int | None = None) -> int:
+def window_of(model: str, overrides: Mapping[str, int] | None = None, reported: int | None = None) -> int:
     """The context window of a model, in tokens. `overrides` are the config's, by `provider/model` or by the model's
-    name alone; `told` is what the agent says. The config counts before the agent, and both before the catalog."""
+    name alone; `reported` is what the agent says. The config counts before the agent, and both before the catalog."""
     named = model.strip().lower()
     bare = named.rsplit("/", 1)[-1]
     configured = {name.strip().lower(): window for name, window in (overrides or {}).items()}
     for name in (named, bare):
         if name in configured:
             return configured[name]
-    if told is not None and LEAST_WINDOW <= told <= MOST_WINDOW:
-        return told
+    if reported is not None and LEAST_WINDOW <= reported <= MOST_WINDOW:
+        return reported
     known = [(len(name), window) for name, window in CATALOG if bare.startswith(name)]
     return max(known)[1] if known else UNKNOWN_WINDOW

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from interlock.engine.cluster.heartbeats import AGENTS_A_NOTE, ASK_EVERY_MS, HeartbeatNote, Knows, OthersBeats, OwnBeats
-from interlock.engine.presence import Present, RunnerPresence, told
+from interlock.engine.presence import Present, RunnerPresence, facts_of
 from interlock.ports.leases import RunnerLocation
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
@@ -35,7 +35,7 @@ class Pair:
                               last_seen_ms=0)
         hello = p.Hello(versions=[DPS_VERSION], runner_id=runner_id, boot_id="b", agents=[], sessions=[], roots=[])
         present = Present(record, hello, 0)
-        self.presence.learn_one(RunnerLocation(runner_id, "t1", "i_a", link_id, told(present)))
+        self.presence.learn_one(RunnerLocation(runner_id, "t1", "i_a", link_id, facts_of(present)))
 
     def beat(self, runner_id: str, state: Any = "idle", link_id: str = "l1") -> None:
         self.own.take(runner_id, link_id, [p.LiveAgent(session_id="s1", agent_id="shell", state=state)])

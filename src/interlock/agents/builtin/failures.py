@@ -96,9 +96,9 @@ def _said(error: Exception, key: str) -> str:
 
 
 def _message(body: Any) -> str:
-    told = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
-    inner = told.get("error")
+    fields = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    inner = fields.get("error")
     if isinstance(inner, dict):
-        told = cast("dict[str, Any]", inner)
-    message = told.get("message")
+        fields = cast("dict[str, Any]", inner)
+    message = fields.get("message")
     return message if isinstance(message, str) else ""

@@ -29,7 +29,7 @@ WAITING_NOTES = 65_536
 """Notes that wait for one subscription; one more is dropped, and its gateway notified of a gap."""
 
 log = structlog.get_logger()
-Told = Callable[[bytes], None]
+Receive = Callable[[bytes], None]
 Answer = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -67,10 +67,10 @@ class LocalBus(Bus):
         for reader in self._hub.readers(subject):
             reader.put(body)
 
-    async def subscribe(self, subject: str, told: Told) -> Subscription:
+    async def subscribe(self, subject: str, receive: Receive) -> Subscription:
         check_subject(subject, wide=True)
         self._refuse_when_closed()
-        reader = _Reader(self, subject, told)
+        reader = _Reader(self, subject, receive)
         (self._hub.wide if subject.endswith(".>") else self._hub.exact.setdefault(subject, [])).append(reader)
         self._mine.append(reader)
         return reader
@@ -109,8 +109,8 @@ class LocalBus(Bus):
         self._mine.append(served)
         return served
 
-    def on_gap(self, told: Callable[[], None]) -> None:
-        self._gaps.append(told)
+    def on_gap(self, missed: Callable[[], None]) -> None:
+        self._gaps.append(missed)
 
     def counts(self) -> BusCounts:
         return BusCounts(self._published, self._dropped, self._missed)
@@ -155,8 +155,8 @@ class LocalBus(Bus):
 
     def gap(self) -> None:
         """Notify the subscribers that something may have been missed."""
-        for told in self._gaps:
-            told()
+        for missed in self._gaps:
+            missed()
 
     def drop(self, one: _Reader | _Served) -> None:
         """Forget what has ended."""
@@ -185,10 +185,10 @@ def _take_out(table: dict[str, list[_Reader]] | dict[str, deque[_Served]], subje
 class _Reader:
     """A subscription: notes wait here for the next turn of the loop."""
 
-    def __init__(self, bus: LocalBus, subject: str, told: Told) -> None:
+    def __init__(self, bus: LocalBus, subject: str, receive: Receive) -> None:
         self.subject = subject
         self._bus = bus
-        self._told = told
+        self._receive = receive
         self._waiting: deque[bytes] = deque()
         self._behind = False
         self._ended = False
@@ -212,7 +212,7 @@ class _Reader:
                 return
             body = self._waiting.popleft()
             try:
-                self._told(body)
+                self._receive(body)
             except Exception:
                 log.exception("bus_reader_failed", subject=self.subject)
         if self._waiting:

@@ -85,13 +85,13 @@ class NatsBus(Bus):
         self._out.append((self._named(subject), body))
         self._more.set()
 
-    async def subscribe(self, subject: str, told: Callable[[bytes], None]) -> Subscription:
+    async def subscribe(self, subject: str, receive: Callable[[bytes], None]) -> Subscription:
         check_subject(subject, wide=True)
         self._refuse_when_closed()
 
         async def heard(message: NatsMessage) -> None:
             try:
-                told(message.data)
+                receive(message.data)
             except Exception:
                 log.exception("bus_reader_failed", subject=subject)
 
@@ -132,8 +132,8 @@ class NatsBus(Bus):
 
         return await self._hear(NatsSubscription(self._named(subject), heard, SERVERS))
 
-    def on_gap(self, told: Callable[[], None]) -> None:
-        self._gaps.append(told)
+    def on_gap(self, missed: Callable[[], None]) -> None:
+        self._gaps.append(missed)
 
     def counts(self) -> BusCounts:
         return BusCounts(self._published, self._dropped, self._missed)
@@ -258,8 +258,8 @@ class NatsBus(Bus):
                 log.info("bus_answer_not_sent", reason=str(error))  # Who asked hears that it took too long.
 
     def _gap(self) -> None:
-        for told in self._gaps:
-            told()
+        for missed in self._gaps:
+            missed()
 
     def _missed_one(self) -> None:
         self._missed += 1

@@ -76,7 +76,7 @@ class NatsLink:
         self._gave_up = asyncio.Event()
         self._closed = False
         self._task: asyncio.Task[None] | None = None
-        self._told = False
+        self._warned = False
         self._refusal: str | None = None
 
     async def open(self) -> None:
@@ -142,7 +142,7 @@ class NatsLink:
                 await asyncio.sleep(RECONNECT_WAIT_S)
                 continue
             again, self._client = self._client is not None or first.is_set(), client
-            self._told, self._refusal = False, None
+            self._warned, self._refusal = False, None
             first.set()
             if again:
                 self._gap()
@@ -158,7 +158,7 @@ class NatsLink:
                 log.warning("bus_is_away", servers=self._places.shown())
 
         async def reconnected() -> None:
-            self._told = False
+            self._warned = False
             log.info("bus_is_back", servers=self._places.shown())
             self._gap()
 
@@ -188,8 +188,8 @@ class NatsLink:
 
     def _warn(self, error: Exception) -> None:
         """Say what is wrong once, until it is well again."""
-        if not self._told and not self._closed:
-            self._told = True
+        if not self._warned and not self._closed:
+            self._warned = True
             log.warning("bus_cannot_be_reached", servers=self._places.shown(), reason=self._places.reason(error))
 
 

@@ -42,12 +42,12 @@ class LockedCheckpoints(CheckpointSink):
                                    ObjectLockMode="COMPLIANCE", ObjectLockRetainUntilDate=until)
         except ClientError as error:
             if code_of(error) not in _PRESENT:
-                raise _told(error, self._bucket) from None
+                raise _refused(error, self._bucket) from None
             if self._read(name) != line:
                 raise OSError(f"{self._bucket.name} holds another checkpoint under {name}: the log was rolled back or "
                               "rewritten, or another gateway writes there.") from None
         except BotoCoreError as error:
-            raise _told(error, self._bucket) from None
+            raise _refused(error, self._bucket) from None
 
     def lines(self, tenant_id: str) -> list[bytes]:
         return [self._read(name) for name in self._names(self._folder(tenant_id)) if name.endswith(SUFFIX)]
@@ -76,13 +76,13 @@ class LockedCheckpoints(CheckpointSink):
                 Bucket=self._bucket.name, Prefix=folder, **({"StartAfter": after} if after else {}))
             return [str(entry["Key"]) for page in pages for entry in page.get("Contents", ())]
         except Failure as error:
-            raise _told(error, self._bucket) from None
+            raise _refused(error, self._bucket) from None
 
     def _read(self, name: str) -> bytes:
         try:
             return bytes(self._store.get_object(Bucket=self._bucket.name, Key=name)["Body"].read())
         except Failure as error:
-            raise _told(error, self._bucket) from None
+            raise _refused(error, self._bucket) from None
 
 
 class Both(CheckpointSink):
@@ -116,5 +116,5 @@ class Both(CheckpointSink):
         return sorted({*self._near.tenants(), *self._locked.tenants()})
 
 
-def _told(error: Exception, bucket: Bucket) -> OSError:
+def _refused(error: Exception, bucket: Bucket) -> OSError:
     return OSError(f"The bucket {bucket.name} did not take or give a checkpoint: {code_of(error) or error}")

@@ -80,10 +80,10 @@ class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
         self._keeps_transcripts = keeps_transcripts
         self._room = room
 
-    def measure(self, told: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
-        """Have `told` called with the batches and the seconds of each transaction, and `stepwise` with the reason of
-        each that took more than one statement."""
-        self._writer.measure(told, stepwise)
+    def measure(self, measured: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
+        """Call `measured` with the batches and the seconds of each transaction, and `stepwise` with the reason of each
+        that took more than one statement."""
+        self._writer.measure(measured, stepwise)
 
     async def commit(self, batch: WriteBatch) -> Receipt:
         receipt = await self._room.commit(batch, self._writer.commit)

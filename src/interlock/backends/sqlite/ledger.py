@@ -87,10 +87,10 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
         self._earlier: Absent | None = None
         """Idempotency scopes that the file did not have when it was opened, once that is known."""
 
-    def measure(self, told: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
-        """Have `told` called with the batches and the seconds of each transaction, on the writer's thread. `stepwise`
+    def measure(self, measured: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
+        """Call `measured` with the batches and the seconds of each transaction, on the writer's thread. `stepwise`
         is for a ledger behind a network, and is not called."""
-        self._writer.measure(told)
+        self._writer.measure(measured)
 
     async def commit(self, batch: WriteBatch) -> Receipt:
         return await self._room.commit(batch, self._write)

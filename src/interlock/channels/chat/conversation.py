@@ -83,7 +83,7 @@ class Conversation:
         self._save = save
         self._over = over
         self._lock = asyncio.Lock()
-        """Held while an event is told: anyone who ends the following ends it between two events."""
+        """Held while an event is handled: anyone who ends the following ends it between two events."""
         self._following: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._typed_at = 0.0

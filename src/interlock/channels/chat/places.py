@@ -82,7 +82,7 @@ class PlacesFile:
         for kept, most in ((self.now.threads, MAX_THREADS), (self.now.undelivered, MAX_UNDELIVERED)):
             while len(kept) > most:
                 del kept[next(iter(kept))]
-        idle = [name for name, told in self.now.sessions.items() if not told.commands]
+        idle = [name for name, kept in self.now.sessions.items() if not kept.commands]
         for name in idle[:max(0, len(self.now.sessions) - MAX_SESSIONS)]:
             del self.now.sessions[name]
         draft = self._path.with_suffix(".new")

@@ -154,11 +154,11 @@ def nothing_to_do(lane: Lane, sentence: str) -> None:
     context.due, context.due_reply = "", ""
 
 
-def refuse_overflow(lane: Lane, sentence: str, told: str) -> None:
-    """Send the agent, which waits in its turn, that its context stays as it is. `told` is its frame of the overflow."""
+def refuse_overflow(lane: Lane, sentence: str, frame_id: str) -> None:
+    """Send the agent, which waits in its turn, that its context stays as it is. `frame_id` is that of its report."""
     lane.control("session.error", p.SessionError(
         error_code=Code.COMPACTION_FAILED, message=f"The conversation cannot be made smaller: {sentence}.",
-        fatal=False), {"in_reply_to": told})
+        fatal=False), {"in_reply_to": frame_id})
 
 
 # --- the request ---
@@ -230,14 +230,14 @@ def supplied(lane: Lane, asked: CompactionRequest, summary: str) -> RequestedCom
     if asked.tip != context.leaf or lane.state.compacting is not None:
         raise ConversationMoved
     request_id = lane.new_uuid()
-    told = RequestedCompaction(request_id, "", lane.state.n)
+    requested = RequestedCompaction(request_id, "", lane.state.n)
     context.pending, context.instructions = _pending(lane, request_id, asked), None
     fault = summary_fault(lane, summary, asked.plan.tokens_summarised)
     if fault is None:
         append(lane, context.pending, summary, by="hook")
     else:
         failed(lane, f"the hook's answer was not taken: {fault}")
-    return told
+    return requested
 
 
 # --- the report ---
@@ -337,7 +337,7 @@ def _turn_entry(lane: Lane) -> str:
 
 
 def _preserved(report: p.Compacted) -> dict[str, Any]:
-    files = Files.told({"modifiedFiles": report.preserved_elements.get("files_modified")})
+    files = Files.of_details({"modifiedFiles": report.preserved_elements.get("files_modified")})
     return {"readFiles": [], "modifiedFiles": files.modified} if files.modified else {}
 
 

@@ -122,8 +122,8 @@ def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -
     lane.append("refused", raw, message_id)
     # The answer must fit a frame, however long the names in what is refused (L-2).
     named = {"in_reply_to": message_id} if 0 < len(message_id) <= MAX_ID_CHARS else {}
-    told = p.SessionError(error_code=code, message=sentence[:MAX_SENTENCE_CHARS], fatal=False)
-    lane.control("session.error", told, named)
+    error = p.SessionError(error_code=code, message=sentence[:MAX_SENTENCE_CHARS], fatal=False)
+    lane.control("session.error", error, named)
 
 
 def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
@@ -180,9 +180,9 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
             pass
 
 
-def _exit_code(told: object) -> int | None:
+def _exit_code(value: object) -> int | None:
     """Return the exit code in the frame's open metadata: a true number of that size, or nothing."""
-    code = whole(told)
+    code = whole(value)
     return code if code is not None and -(2**31) <= code < 2**32 else None
 
 

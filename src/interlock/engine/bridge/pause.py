@@ -63,19 +63,19 @@ def submit_resume(lane: Lane, principal: Principal, body: CommandBody) -> Comman
     return as_decided(lane, order.command.id)
 
 
-def agent_state(lane: Lane, told: p.StateChanged) -> None:
+def agent_state(lane: Lane, change: p.StateChanged) -> None:
     """`agent.state.changed`: pausing → paused, resuming → running; the timeout's clock follows (C-1)."""
     record = lane.active
     if record is None:
         return
     runner = {"id": lane.state.runner_id, "role": "runner"}
-    if told.state == "paused" and record.command.state == "pausing":
+    if change.state == "paused" and record.command.state == "pausing":
         stop_clock(lane)
         # What a budget has paused waits for its question's end, which has a clock of its own.
         until_ms = None if lane.state.budget_pause else lane.now + lane.limits.pause_ttl_ms
         lane.move(lane.commands[record.command.id], "paused", runner, pause_deadline_ms=until_ms)
         end_holds(lane, record.command.id)
-    elif told.state != "paused" and record.command.state == "resuming":
+    elif change.state != "paused" and record.command.state == "resuming":
         lane.move(record, "running", runner)
         restart_clock(lane)
         end_holds(lane, record.command.id)

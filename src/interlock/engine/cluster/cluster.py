@@ -36,7 +36,7 @@ LOOK_AGAIN_S = 0.1
 """A gateway that has claimed what it can read soon, and left more, looks again after this."""
 log = structlog.get_logger("interlock.cluster")
 
-Told = Callable[[bytes], Awaitable[None] | None]
+Receive = Callable[[bytes], Awaitable[None] | None]
 Answer = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -56,7 +56,7 @@ class Holder(Heir, Protocol):
 
     def epoch_of(self, session_id: str) -> int | None: ...
 
-    def told_of(self, session_id: str) -> int | None: ...
+    def delivered_of(self, session_id: str) -> int | None: ...
 
     async def let_go(self) -> None:
         """Drop every lane and every link: they are others' by now."""
@@ -87,7 +87,7 @@ class Cluster(Room):
         viewers.share(self.relay)
         self._answers: dict[str, Answer] = {"text": self._answer_text}
         self._serving: list[Subscription] = []
-        self._told: dict[str, list[Told]] = {}
+        self._receivers: dict[str, list[Receive]] = {}
         self._unread: set[asyncio.Task[None]] = set()
         self._given_back: list[Hold] = []
         self._passed_on: list[Hold] = []
@@ -271,8 +271,8 @@ class Cluster(Room):
     def epoch_of(self, session_id: str) -> int | None:
         return self._holder.epoch_of(session_id) if self._holder is not None else None
 
-    def told_of(self, session_id: str) -> int | None:
-        return self._holder.told_of(session_id) if self._holder is not None else None
+    def delivered_of(self, session_id: str) -> int | None:
+        return self._holder.delivered_of(session_id) if self._holder is not None else None
 
     # --- where runners are ---
     async def links_since(self, upto: int) -> LinkChanges:
@@ -338,34 +338,34 @@ class Cluster(Room):
     def hint(self, kind: str, what: bytes = b"") -> None:
         self.bus.publish(self.subject("hint"), msgspec.msgpack.encode(Hint(self.instance_id, kind, what)))
 
-    def on_hint(self, kind: str, told: Told) -> None:
-        self._told.setdefault(kind, []).append(told)
+    def on_hint(self, kind: str, receive: Receive) -> None:
+        self._receivers.setdefault(kind, []).append(receive)
 
     def _hear(self, body: bytes) -> None:
         hint = _hints.decode(body)
         if hint.instance_id != self.instance_id:
-            for told in self._told.get(hint.kind, ()):
-                self._tell(hint.kind, told, hint.what)
+            for receive in self._receivers.get(hint.kind, ()):
+                self._deliver(hint.kind, receive, hint.what)
 
     def read_again(self) -> None:
         """Take every change again: hints may have been lost."""
-        self._read_again(self._told)
+        self._read_again(self._receivers)
 
     def _read_again(self, kinds: Iterable[str]) -> None:
         for kind in kinds:
-            for told in self._told.get(kind, ()):
-                self._tell(kind, told, b"")
+            for receive in self._receivers.get(kind, ()):
+                self._deliver(kind, receive, b"")
 
-    def _tell(self, kind: str, told: Told, what: bytes) -> None:
+    def _deliver(self, kind: str, receive: Receive, what: bytes) -> None:
         try:
-            waiting = told(what)
+            waiting = receive(what)
         except Exception:
             log.exception("hint_not_taken", kind=kind)
             return
         if waiting is None:
             return
 
-        async def tell(waiting: Awaitable[None]) -> None:
+        async def deliver(waiting: Awaitable[None]) -> None:
             try:
                 await waiting
             except LedgerError as error:
@@ -373,7 +373,7 @@ class Cluster(Room):
             except Exception:
                 log.exception("hint_not_taken", kind=kind)
 
-        task = asyncio.create_task(tell(waiting), name=f"hint {kind}")
+        task = asyncio.create_task(deliver(waiting), name=f"hint {kind}")
         self._unread.add(task)
         task.add_done_callback(self._unread.discard)
         if isinstance(waiting, Coroutine):

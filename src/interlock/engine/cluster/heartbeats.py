@@ -100,7 +100,7 @@ class OwnBeats:
             self._again.pop(runner_id, None)
 
     def tell_everything(self) -> None:
-        """Somebody has missed something: each runner's next heartbeat is told in full."""
+        """Another gateway missed a note: send each runner's next heartbeat in full."""
         self._known.clear()
 
     def flush(self) -> None:

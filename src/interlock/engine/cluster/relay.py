@@ -75,7 +75,7 @@ class Beside(Protocol):
         """The epoch under which a session's lane is in memory here; None where it is not."""
         ...
 
-    def told_of(self, session_id: str) -> int | None:
+    def delivered_of(self, session_id: str) -> int | None:
         """Up to which event that lane has sent to its viewers, or found written when it was read."""
         ...
 
@@ -269,11 +269,12 @@ class StreamRelay:
         followed = self._followed.get(stream)
         if followed is None:
             return
-        if followed.session_id is not None and (told := self._beside.told_of(followed.session_id)) is not None \
+        if followed.session_id is not None \
+                and (delivered := self._beside.delivered_of(followed.session_id)) is not None \
                 and (self._beside.epoch_of(followed.session_id) or 0) >= followed.epoch:
             # What its lane writes here it publishes itself; what was written elsewhere before, no one here may have
             # received. A lane that another gateway has replaced writes nothing more, although it is not let go yet.
-            n = min(n, told)
+            n = min(n, delivered)
         async with followed.turn:
             while (at := self._viewers.at(stream)) < n:
                 events = await self._ledger.events(stream, at, min(n - at, PAGE_MAX))

@@ -176,8 +176,9 @@ def _tenant(claims: Mapping[str, Any], section: OidcSection) -> str:
 
 def _roles(claims: Mapping[str, Any], section: OidcSection) -> str:
     """Map what the claim says; a word that is not in the table gives nothing."""
-    told: Any = _claim(claims, section.roles_claim)
-    words = told.split() if isinstance(told, str) else cast("list[Any]", told) if isinstance(told, list) else []
+    claimed: Any = _claim(claims, section.roles_claim)
+    words = (claimed.split() if isinstance(claimed, str)
+             else cast("list[Any]", claimed) if isinstance(claimed, list) else [])
     roles = {section.roles[word] for word in words if isinstance(word, str) and word in section.roles}
     roles |= set(section.default_roles)
     if not roles & set(GIVEN_ROLES):

@@ -21,13 +21,13 @@ async def run(call: ApiRequest) -> ASGIApp:
     memory = call.memory
     assert memory is not None
 
-    def remember(told: Received) -> IdempotencyRecord:
-        location = {"Location": f"/v1/commands/{told.command_id}"} if told.command_id else {}
-        return memory.keep(202, encode(told), location, told.command_id)
+    def remember(received: Received) -> IdempotencyRecord:
+        location = {"Location": f"/v1/commands/{received.command_id}"} if received.command_id else {}
+        return memory.keep(202, encode(received), location, received.command_id)
 
     async with call.front.access.quotas.counted(call.principal):
-        told = await call.front.crons.run(call.principal, call.path["job_id"], remember)
-    answer = memory.record or remember(told)
+        received = await call.front.crons.run(call.principal, call.path["job_id"], remember)
+    answer = memory.record or remember(received)
     return raw_answer(answer.body, answer.status, answer.headers)
 
 

@@ -101,19 +101,19 @@ def document() -> bytes:
 
 
 def _operation(operation: Operation[Any], codes: set[tuple[str, ...]]) -> Schema:
-    told: Schema = {"operationId": operation.name, "tags": [_tag(operation)], **_described(operation),
+    described: Schema = {"operationId": operation.name, "tags": [_tag(operation)], **_described(operation),
                     "x-roles": sorted(operation.roles)}
     if operation.public:
-        told["security"] = []
+        described["security"] = []
     if parameters := [*_in_path(operation), *_in_query(operation), *_in_headers(operation)]:
-        told["parameters"] = parameters
+        described["parameters"] = parameters
     if operation.body is not None:
         forms: Schema = {"application/json": {"schema": _ref(operation.body)}}
         if operation.upload:
             forms[operation.upload] = {"schema": {"type": "string", "format": "binary"}}
-        told["requestBody"] = {"required": not operation.body_optional, "content": forms}
-    told["responses"] = _good(operation) | _refused(operation, codes)
-    return told
+        described["requestBody"] = {"required": not operation.body_optional, "content": forms}
+    described["responses"] = _good(operation) | _refused(operation, codes)
+    return described
 
 
 def _described(operation: Operation[Any]) -> Schema:

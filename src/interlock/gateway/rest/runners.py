@@ -52,8 +52,8 @@ async def rotate(call: ApiRequest) -> ASGIApp:
     memory = call.memory
     assert memory is not None
 
-    def remember(told: RunnerToken) -> IdempotencyRecord:
-        return memory.keep(200, encode(told), {})
+    def remember(rotated: RunnerToken) -> IdempotencyRecord:
+        return memory.keep(200, encode(rotated), {})
 
     return json_answer(await call.front.pairings.rotate(call.principal, call.path["runner_id"], remember))
 

@@ -36,9 +36,9 @@ async def read_report(ledger: Ledger, session: SessionRecord) -> AgentReport:
     """Read it. The plan of a silent turn is not shown (Z-5)."""
     places = _machine.decode(session.machine)
     plan = await _frame(ledger, session, places.plan_n)
-    told = await _frame(ledger, session, places.settings_n)
-    settings = told.payload.settings if told is not None and isinstance(told.payload, Capabilities) else \
-        told.payload if told is not None else None
+    latest = await _frame(ledger, session, places.settings_n)
+    settings = latest.payload.settings if latest is not None and isinstance(latest.payload, Capabilities) else \
+        latest.payload if latest is not None else None
     shown = plan is not None and isinstance(plan.payload, PlanChanged) and not is_silent(plan.type, None, plan.metadata)
     return AgentReport(plan.payload if plan is not None and shown else None,
                        settings if isinstance(settings, AgentSettings) and settings != AgentSettings() else None)

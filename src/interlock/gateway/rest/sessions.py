@@ -118,9 +118,9 @@ async def compact(call: ApiRequest) -> ASGIApp:
 
     def remember(asked: RequestedCompaction) -> IdempotencyRecord:
         cursor = cursors.stream_cursor(session_stream(session_id), asked.n)
-        told = Compaction(session_id=session_id, request_id=asked.request_id, message_id=asked.message_id,
+        accepted = Compaction(session_id=session_id, request_id=asked.request_id, message_id=asked.message_id,
                           cursor=cursor)
-        return memory.keep(202, encode(told), {"Location": f"/v1/sessions/{session_id}"})
+        return memory.keep(202, encode(accepted), {"Location": f"/v1/sessions/{session_id}"})
 
     asked = await call.front.desk.sessions.compact(call.principal, session_id, call.body.instructions, remember)
     answer = memory.record or remember(asked)
