@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from interlock.shell_agent import main
 from lazily import lazily
 from shell_agent.shell_conversation import conversation
 
@@ -57,31 +54,6 @@ async def test_nothing_runs_before_the_yes(tmp_path: Path) -> None:
         assert (tmp_path / "made").exists()
 
 
-async def test_lines_run_one_after_another_each_with_its_own_yes(tmp_path: Path) -> None:
-    async with conversation(tmp_path) as talk:
-        answer = talk.prompt("# write, then read\necho one > f; \\\n  echo two >> f\n\ncat f\n")
-        assert (await talk.allow()).command == "echo one > f;   echo two >> f"
-        assert (await talk.allow()).command == "cat f"
-        await answer
-        assert talk.output("stdout") == "one\ntwo\n"
-        assert talk.says() == ["ran 2 commands"]
-
-
-async def test_a_denied_command_does_not_run_nor_does_the_rest(tmp_path: Path) -> None:
-    async with conversation(tmp_path) as talk:
-        answer = talk.prompt("touch one\ntouch two\ntouch three")
-        await talk.allow()
-        (await talk.question()).answer("reject")
-        response = await answer
-        assert response.stop_reason == "end_turn"
-        assert response.field_meta is None
-        assert talk.story()[-2:] == [
-            ("failed", "not allowed"),
-            ("says", "command 2 of 3 was not allowed, and 1 more was not run: touch two"),
-        ]
-        assert [path.name for path in tmp_path.iterdir()] == ["one"]
-
-
 @pytest.mark.req("Y-5")
 async def test_a_denied_command_says_who_denied_it_and_why(tmp_path: Path) -> None:
     async with conversation(tmp_path) as talk:
@@ -107,42 +79,6 @@ async def test_an_error_in_the_answer_is_a_no(tmp_path: Path) -> None:
         (await talk.question()).answered.set_exception(acp.RequestError(-32603, "the gateway fell over"))
         assert (await answer).stop_reason == "end_turn"
         assert not (tmp_path / "made").exists()
-
-
-async def test_it_stops_at_the_first_failure_and_answers_with_an_error(tmp_path: Path) -> None:
-    async with conversation(tmp_path) as talk:
-        answer = talk.prompt("true\necho no >&2; exit 7\ntouch never")
-        await talk.allow()
-        await talk.allow()
-        with pytest.raises(acp.RequestError) as failure:
-            await answer
-        sentence = "command 2 of 3 failed with exit status 7, and 1 more was not run: echo no >&2; exit 7"
-        assert str(failure.value) == sentence
-        assert failure.value.code == turns.COMMAND_FAILED
-        assert failure.value.data == {"interlock": {"exit_code": 7}}
-        assert talk.says() == [sentence]
-        assert talk.output("stderr") == "no\n"
-        assert not (tmp_path / "never").exists()
-
-
-async def test_a_command_killed_by_a_signal_fails_as_a_shell_would_say(tmp_path: Path) -> None:
-    async with conversation(tmp_path) as talk:
-        answer = talk.prompt("kill -9 $$")
-        await talk.allow()
-        with pytest.raises(acp.RequestError, match=r"was ended by signal 9 \(SIGKILL\)") as failure:
-            await answer
-        assert failure.value.data == {"interlock": {"exit_code": 137}}
-        assert talk.results() == [{"exit_code": None, "signal": 9, "stdout_bytes": 0, "stderr_bytes": 0}]
-
-
-async def test_a_command_that_cannot_start_fails_with_its_reason(tmp_path: Path) -> None:
-    async with conversation(tmp_path) as talk:
-        answer = talk.prompt("true " + "x" * 300_000)
-        await talk.allow()
-        with pytest.raises(acp.RequestError, match="could not be started") as failure:
-            await answer
-        assert failure.value.data == {"interlock": {"exit_code": 126}}
-        assert len(str(failure.value)) < 400
 
 
 async def test_output_arrives_while_the_command_still_runs(tmp_path: Path) -> None:
@@ -276,76 +212,6 @@ async def test_an_unknown_session_is_refused(tmp_path: Path) -> None:
     async with conversation(tmp_path) as talk:
         with pytest.raises(acp.RequestError, match="There is no session 'other'"):
             await talk.agent.prompt(session_id="other", prompt=[schema.TextContentBlock(type="text", text="true")])
-
-
-@pytest.mark.parametrize("how", ["end of input", "signal"])
-async def test_it_ends_with_its_running_command(tmp_path: Path, how: str) -> None:
-    async with conversation(tmp_path) as talk:
-        answer = talk.prompt("echo $$ > pid; echo up; exec sleep 300")
-        await talk.allow()
-        await talk.printed("up")
-        if how == "signal":
-            talk.process.terminate()
-        else:
-            assert talk.process.stdin is not None
-            talk.process.stdin.close()
-        assert await talk.process.wait() == (0 if how == "end of input" else -signal.SIGTERM)
-        with pytest.raises(ProcessLookupError):
-            os.kill(int((tmp_path / "pid").read_text()), 0)
-        answer.cancel()
-
-
-async def test_it_ends_though_nobody_reads_its_output(tmp_path: Path) -> None:
-    """The command floods, the peer stops reading and hangs up: no send of the agent's may hold it back."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "interlock.shell_agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, b"")
-
-        def call(number: int, method: str, params: dict[str, object]) -> None:
-            assert process.stdin is not None
-            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            process.stdin.write(json.dumps(message).encode() + b"\n")
-
-        call(1, "session/new", {"cwd": str(tmp_path), "mcpServers": []})
-        session_id = json.loads(next(lines))["result"]["sessionId"]
-        prompt = [{"type": "text", "text": "echo $$ > pid; exec yes"}]
-        call(2, "session/prompt", {"sessionId": session_id, "prompt": prompt})
-        question = next(message for line in lines if "options" in (message := json.loads(line)).get("params", {}))
-        yes = {"outcome": {"outcome": "selected", "optionId": "allow"}}
-        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": yes}).encode() + b"\n")
-        assert any(b'"y\\ny\\n' in line for line in lines)
-        process.stdin.close()
-        assert await asyncio.to_thread(process.wait, 10) == 0
-        with pytest.raises(ProcessLookupError):
-            os.kill(int((tmp_path / "pid").read_text()), 0)
-
-
-def test_wrong_use_is_told_in_a_sentence(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    assert "Agent Client Protocol" in capfd.readouterr().out
-    assert main(["--fast"]) == 2
-    assert "takes no arguments, but got '--fast'" in capfd.readouterr().err
-
-
-def test_input_that_is_no_pipe_is_refused() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "interlock.shell_agent"], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: standard input and output must be pipes")
-
-
-def test_input_that_is_not_acp_is_told_without_a_traceback() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "interlock.shell_agent"], input="hello\n[1]\n", capture_output=True, text=True
-    )
-    assert done.returncode == 1
-    assert done.stderr == "error: line 1 of the input is not a JSON-RPC message\n"
-    assert "Traceback" not in done.stderr
 
 
 def test_the_program_starts_without_the_sdk() -> None:

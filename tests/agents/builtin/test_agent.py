@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import sys
@@ -282,25 +281,6 @@ def left_of(session_id: str) -> list[str]:
     return found
 
 
-async def test_a_command_that_takes_too_long_is_ended_and_its_output_is_bounded(
-    model_server: ModelServer, tmp_path: Path
-) -> None:
-    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
-        await opened(scene)
-        await allowed(scene, '[[call:shell {"command":"echo on; sleep 600","timeout_s":0.3}]]')
-        assert results(scene)[-1] == ("error", "on\n(ended after 0.3 s, its time limit)")
-        await allowed(scene, "[[tool:seq 1 100000; exit 3]]")
-        status, output = results(scene)[-1]
-        assert status == "error"
-        assert output.startswith("1\n2\n")
-        assert output.endswith("100000\n(exit status 3)")
-        assert len(output) < 40_000
-        # All of it is the user's.
-        whole = b"".join(base64.b64decode(f.payload.content) for f in scene.all("agent.file.transfer"))
-        assert whole.decode() == "".join(f"{n}\n" for n in range(1, 100_001))
-        assert left_of(scene.session_id) == []
-
-
 async def test_the_key_is_the_agents_alone(model_server: ModelServer, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
@@ -312,132 +292,6 @@ async def test_the_key_is_the_agents_alone(model_server: ModelServer, tmp_path: 
         assert "RAWP_SESSION_ID" in said
         assert errors(scene)[-1][1:] == ("UPSTREAM_ERROR", errors(scene)[-1][2])
         assert "refused the API key (401)" in errors(scene)[-1][2]
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    patient(monkeypatch, 300.0, 180.0)
-
-
-def patient(monkeypatch: pytest.MonkeyPatch, first_event_s: float, idle_s: float) -> None:
-    """Ask again soon, and wait so long for a model."""
-    usual = asking.ModelTimeouts
-    monkeypatch.setattr("interlock.agents.builtin.model_request.ModelTimeouts",
-                        lambda: usual(first_event_s=first_event_s, idle_s=idle_s, again_s=0.01))
-
-
-@pytest.mark.usefixtures("quick")
-async def test_what_passes_is_asked_again_and_said(model_server: ModelServer, form: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
-        await opened(scene)
-        assert await allowed(scene, "now [[flaky:429:2]] [[chunks:1]]") == "end_turn", errors(scene)
-        assert [(severity, code) for severity, code, _ in errors(scene)] == [("warning", "UPSTREAM_ERROR")] * 2
-        assert "try 3 of 5" in errors(scene)[1][2]
-        assert await allowed(scene, "now [[flaky:503:9]]") == "error"
-        severity, _, sentence = errors(scene)[-1]
-        assert severity != "warning"
-        assert "(503)" in sentence
-        assert "asked 5 times" in sentence
-        assert len(model_server.recording.turns()) == 3 + 5
-        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
-
-
-def ended_with(scene: Stage, sentence_part: str) -> bool:
-    code, sentence = errors(scene)[-1][1:]
-    return code == "UPSTREAM_ERROR" and sentence_part in sentence and "\n" not in sentence
-
-
-@pytest.mark.usefixtures("quick")
-async def test_a_server_that_cuts_or_refuses_ends_the_turn_with_one_sentence(
-    model_server: ModelServer, form: str, tmp_path: Path
-) -> None:
-    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
-        await opened(scene)
-        for words, sentence_part in (
-            ("[[say:one]] [[cut]]", "cannot be reached"), ("[[fail:400]]", "refused the request (400)"),
-            ("[[fail:404]]", "is not known"),
-        ):
-            async with asyncio.timeout(20):
-                assert await allowed(scene, f"\n\n{words}") == "error"
-            assert scene.text() == "one"
-            assert ended_with(scene, sentence_part), errors(scene)
-        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
-
-
-@pytest.mark.parametrize(("words", "said", "sentence_part", "first_event_s"), [
-    ("[[say:two]] [[hang]]", "two", "in the middle", 60.0), ("[[hang]]", "", "did not answer in time", 0.25)])
-async def test_a_server_that_hangs_ends_the_turn_with_one_sentence(
-    model_server: ModelServer, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str,
-    sentence_part: str, first_event_s: float,
-) -> None:
-    patient(monkeypatch, first_event_s, 0.25)
-    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
-        await opened(scene)
-        assert await allowed(scene, words) == "error"
-        assert scene.text() == said
-        assert ended_with(scene, sentence_part), errors(scene)
-
-
-@pytest.mark.usefixtures("quick")
-async def test_a_stream_that_ends_without_a_reason_is_an_error(
-    model_server: ModelServer, form: str, tmp_path: Path
-) -> None:
-    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
-        await opened(scene)
-        assert await allowed(scene, "go [[say:Half an ]] [[ends]]") == "error"
-        assert scene.text() == "Half an "
-        code, sentence = errors(scene)[-1][1:]
-        assert (code, "without reporting that it was complete" in sentence) == ("UPSTREAM_ERROR", True), sentence
-        # Half of a call is not done, and what said nothing yet is asked again.
-        assert await allowed(scene, '\n\nthen [[ends]] [[call:write {"path":"half.txt","content":"x"}]]') == "error"
-        assert "asked 5 times" in errors(scene)[-1][2]
-        assert not (tmp_path / "half.txt").exists()
-        assert results(scene) == []
-        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
-
-
-async def test_an_answer_that_is_cut_at_its_length_ends_the_turn_so(
-    model_server: ModelServer, form: str, tmp_path: Path
-) -> None:
-    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
-        await opened(scene)
-        assert await allowed(scene, "go [[say:Half an ]] [[length]]") == "max_tokens"
-        # The calls of such an answer may be half of what was to be: none of them is done.
-        words = '[[length]] [[say:Now ]] [[call:write {"path":"half.txt","content":"x"}]]'
-        assert await allowed(scene, f"\n\nthen {words}") == "max_tokens"
-        assert await allowed(scene, f"\n\nthen {words.replace('[[say:Now ]] ', '')}") == "max_tokens"
-        assert (scene.all("tool.invoke.request"), results(scene)) == ([], [])
-        assert scene.text() == "Half an Now "
-        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
-
-
-async def test_a_model_that_errs_is_told_so_and_goes_on(model_server: ModelServer, form: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
-        await opened(scene)
-        bad = ['[[call:fly {"to":"moon"}]]', '[[call:read {"path":7}]]', '[[call:read {"way":"a"}]]',
-               "[[call:shell {not json}]]", '[[call:list "text"]]', '[[call:read {"path":"none.txt"}]]']
-        assert await allowed(scene, " ".join(bad)) == "end_turn", errors(scene)
-        told = [output for _, output in results(scene)]
-        assert [status for status, _ in results(scene)] == ["error"] * len(bad)
-        assert "'fly' does not exist; there are: read, list, search, write, edit, shell" in told[0]
-        assert "Expected `str`, got `int`" in told[1]
-        # Gemini's calls have objects always.
-        assert ("unknown field" if form == "gemini" else "not JSON") in told[3]
-        assert ("unknown field" if form == "gemini" else "not a JSON object") in told[4]
-        assert told[5] == "none.txt: No such file or directory."
-        assert len(scene.all("agent.interaction.request")) == 1
-        assert await allowed(scene, "[[empty]]") == "end_turn", errors(scene)
-        assert errors(scene)[-1][1] == "NoAnswer"
-
-
-async def test_a_hundred_calls_in_one_answer_are_bounded(model_server: ModelServer, form: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
-        await opened(scene)
-        assert await allowed(scene, "[[call:list {}]] [[many:100]]") == "end_turn", errors(scene)
-        statuses = [status for status, _ in results(scene)]
-        assert statuses == ["ok"] * 32 + ["error"] * 68
-        assert len({f.payload.invocation_id for f in scene.all("tool.invoke.request")}) == 100
-        assert scene.text() == AFTER_TOOL
 
 
 @pytest.mark.req("A-6")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from interlock.agents.dps.spans import BlockSpan
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
-from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import InvalidFrame
 from interlock.runner.session_context import Graces
 from runner.stage import Stage, stage
@@ -28,10 +26,6 @@ def words(*start: str) -> dict[str, AgentSpec]:
 
 def codes(scene: Stage) -> list[str]:
     return [frame.payload.error_code for frame in scene.all("agent.error", "session.error")]
-
-
-def given(asked: Frame) -> Any:
-    return msgspec.json.decode(asked.payload.context.input)
 
 
 # --- its start ---
@@ -61,44 +55,6 @@ async def test_an_agent_that_does_not_fit_is_not_started(start: str, said: str, 
 
 
 # --- what it says ---
-@pytest.mark.req("E-4")
-@pytest.mark.parametrize(("said", "blocks"), [
-    ("text:A grow:B close text:C", ["AB", "C"]),
-    ("done:A done:B", ["A", "B"]),
-    ("text:A text:B grow:C", ["A", "BC"]),
-    ("text:A think:why grow:B close text:C", ["A", "B", "C"]),
-    ("text:A close close done:B text:C", ["A", "B", "C"]),
-])
-async def test_each_of_its_blocks_is_a_block(said: str, blocks: list[str], tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        await scene.turn(said)
-        done = scene.all("agent.text.done")
-        assert [frame.payload.text for frame in done] == blocks
-        assert len({frame.payload.block_id for frame in done}) == len(blocks)
-        starts = {f.payload.block_id for f in scene.all("agent.text.delta") if f.payload.offset == 0}
-        assert starts == {frame.payload.block_id for frame in done}
-
-
-@pytest.mark.req("E-4", "E-5", "T-2")
-async def test_its_ids_offsets_and_figures_are_mapped(tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        end = await scene.turn("think:why text:he close done:llo overlap usage")
-        assert end.payload.turn_id != "own-1"
-        start = scene.all("session.turn.start")[0].payload
-        assert (start.turn_id, start.turn_index) == (end.payload.turn_id, 0)
-        assert scene.text() == "helloabcdéf"
-        assert [f.payload.text for f in scene.all("agent.thinking.done")] == ["why"]
-        usage = scene.all("session.usage")
-        assert len(usage) == 1
-        assert (usage[0].payload.token_usage.output_tokens, usage[0].payload.cost_usage.used) == (22, 0.25)
-        assert usage[0].payload.context_window.utilization == 0.25
-        await scene.turn("text:again")
-        assert scene.all("session.usage")[-1].payload.cost_usage.used == 0.5
-        await scene.turn("no-usage text:short")
-        assert scene.all("session.usage")[-1].payload.token_usage.input_tokens == 0
-        assert codes(scene) == []
 
 
 @pytest.mark.req("E-4")
@@ -125,46 +81,6 @@ async def test_text_that_cannot_be_meant_is_refused(word: str, kept: str, tmp_pa
         assert codes(scene) == ["INVALID_FRAME"]
 
 
-@pytest.mark.req("E-1", "T-4", "L-2")
-async def test_what_is_no_frame_is_told_with_its_path_and_counted(tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        await scene.turn("garbage")
-        assert scene.text() == "INVALID_FRAME $|INVALID_FRAME $|INVALID_FRAME $"
-        await scene.turn("bad-frames")
-        told = scene.all("agent.text.done")[-1].payload.text.split("|")
-        assert told[0] == "INVALID_FRAME $.payload.offset"
-        assert told[1].startswith("UNKNOWN_TURN")
-        assert told[2:] == [
-            "INVALID_FRAME $.payload.stop_reason", "INVALID_FRAME $.type", "INVALID_FRAME $.type",
-            "INVALID_FRAME $.seq", "INVALID_FRAME $.session_id", "FRAME_TOO_LARGE $",
-        ]
-        counted = [frame.payload.message for frame in scene.all("agent.error")]
-        assert [message.split()[3] for message in counted] == ["3", "8"]
-        assert (await scene.turn("text:still")).payload.stop_reason == "end_turn"
-
-
-@pytest.mark.req("E-1", "T-4")
-@pytest.mark.parametrize("seed", range(3))
-async def test_frames_with_a_byte_wrong_leave_the_session_usable(seed: int, tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        assert (await scene.turn(f"noise:{seed}:1000")).payload.stop_reason == "end_turn"
-        assert (await scene.turn("text:still-here")).payload.stop_reason == "end_turn"
-        assert scene.text().endswith("still-here")
-        counted = scene.all("agent.error")[-1].payload
-        assert counted.error_code == "INVALID_FRAME"
-
-
-@pytest.mark.req("A-8", "W-2")
-async def test_a_line_above_the_cap_fails_the_turn(tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        assert (await scene.turn("line wait")).payload.stop_reason == "error"
-        assert "FRAME_TOO_LARGE" in codes(scene)
-        assert (await scene.turn("text:still")).payload.stop_reason == "end_turn"
-
-
 @pytest.mark.req("E-1")
 async def test_what_nobody_knows_is_relayed(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
@@ -189,78 +105,9 @@ async def test_what_comes_after_the_turns_end_belongs_to_no_turn(tmp_path: Path)
 
 
 # --- tools and questions ---
-@pytest.mark.req("A-5", "P-2")
-@pytest.mark.parametrize("decision", ["allow", "deny"])
-async def test_a_tool_runs_after_a_yes_and_only_then(decision: Any, tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        await scene.prompt("tool:out.txt")
-        asked = await scene.next("agent.interaction.request")
-        call = scene.all("tool.invoke.request")[0].payload
-        assert asked.payload.context.invocation_id == call.invocation_id != "call-1"
-        assert given(asked) == {"path": "out.txt", "size": 100.0}
-        assert not (tmp_path / "out.txt").exists()
-        await scene.answer(asked, decision)
-        result = (await scene.next("tool.invoke.result")).payload
-        assert result.status == ("ok" if decision == "allow" else "denied")
-        await scene.next("session.usage")
-        assert (tmp_path / "out.txt").exists() is (decision == "allow")
-
-
-@pytest.mark.req("A-5", "P-2")
-async def test_a_question_about_another_input_is_answered_no_and_never_shown(tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        await scene.turn("ask-other ask-unknown ask-question")
-        assert scene.text() == "deny;deny;deny;deny;"
-        assert scene.all("agent.interaction.request") == []
-
-
-@pytest.mark.req("A-5", "P-2")
-async def test_two_questions_under_one_id_are_both_denied(tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        await scene.turn("ask-twice")
-        assert [given(asked) for asked in scene.all("agent.interaction.request")] in ([], [{"tool": "harmless"}])
-        assert all(one.payload.outcome == "void" for one in scene.all("x-interlock.interaction.resolved"))
-        assert scene.text() == "deny;deny;"
-
-
-@pytest.mark.req("A-5")
-async def test_a_question_without_a_call_is_asked(tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        await scene.prompt("ask-bare")
-        asked = await scene.next("agent.interaction.request")
-        assert given(asked) == {"deep": True}
-        await scene.answer(asked, "allow")
-        await scene.next("session.usage")
-        assert scene.text() == "allow;"
-
-
-@pytest.mark.req("E-4", "T-3")
-async def test_tool_calls_are_streamed_nested_and_closed(tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        await scene.turn("free-tool subagent open-tool")
-        listed, below, above, left = [frame.payload for frame in scene.all("tool.invoke.result")]
-        assert (listed.status, listed.output) == ("ok", "one\ntwo\noh\n")
-        task, inner = [frame.payload for frame in scene.all("tool.invoke.request")][1:3]
-        assert inner.parent_invocation_id == task.invocation_id == above.invocation_id
-        assert (below.output, above.output_type, left.status) == ("found", "agent_result", "cancelled")
-        assert scene.all("session.turn.end")[0].payload.tool_invocation_count == 4
 
 
 # --- how its turns end ---
-@pytest.mark.req("T-1", "T-2", "T-3")
-@pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "cancelled", "error", "awaiting_input"])
-async def test_its_stop_reason_is_the_turns(reason: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        assert (await scene.turn(f"text:so stop:{reason}")).payload.stop_reason == reason
-        kinds = scene.durable()
-        assert kinds.index("session.turn.end") + 1 == kinds.index("session.usage")
-        assert codes(scene) == (["UPSTREAM_ERROR"] if reason == "error" else [])
 
 
 @pytest.mark.req("T-1", "T-2", "D-7")
@@ -277,21 +124,6 @@ async def test_a_query_goes_on_after_tool_use_in_a_turn_of_its_own(tmp_path: Pat
         states = [frame.payload.state for frame in scene.all("agent.state.changed")]
         assert states.count("running") == 1  # Between the two the session is not idle (T-1).
         assert (await scene.turn("text:next")).payload.stop_reason == "end_turn"
-
-
-@pytest.mark.req("W-2", "T-5")
-async def test_its_errors_are_the_turns(tmp_path: Path) -> None:
-    async with stage(tmp_path, words()) as scene:
-        await scene.open("dps")
-        await scene.turn("error:warning:SLOW error:error:CONTEXT_OVERFLOW stop:error")
-        assert codes(scene)[-1] == "CONTEXT_OVERFLOW"
-        turn_id = scene.all("session.turn.end")[0].payload.turn_id
-        assert {frame.payload.turn_id for frame in scene.all("agent.error")} == {turn_id}
-        assert (await scene.turn("refuse:BUDGET_EXCEEDED")).payload.stop_reason == "error"
-        assert codes(scene)[-1] == "BUDGET_EXCEEDED"
-        assert (await scene.turn("fatal:UPSTREAM_ERROR")).payload.stop_reason == "error"
-        await scene.next("session.closed")
-        assert "UPSTREAM_ERROR" in codes(scene)
 
 
 @pytest.mark.req("A-4", "T-1")

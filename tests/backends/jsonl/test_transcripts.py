@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import socket
-import stat
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -16,7 +14,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from interlock.backends.jsonl import files, transcript_index
-from interlock.backends.jsonl import transcripts as transcripts_module
 from interlock.backends.jsonl.plain_files import PIECE_BYTES, Snapshot
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.ports.transcripts import TranscriptHeader
@@ -65,91 +62,6 @@ async def test_files_and_directories_belong_to_their_owner_alone(transcripts: Js
     assert file.stat().st_mode & 0o777 == 0o600
     assert {parent.stat().st_mode & 0o777 for parent in list(file.parents)[:4]} == {0o700}
     assert list(file.parents)[3].name == "state"
-
-
-@pytest.mark.req("X-4", "X-3")
-@pytest.mark.parametrize("tail", [line("b").line[:-5], b"\0" * 5_000, b"\0" * 10 + line("b").line, b"{", b"\xff\xfe"])
-async def test_a_torn_tail_is_set_aside_and_told(transcripts: JsonlTranscripts, file: Path, tail: bytes) -> None:
-    whole = damaged(file, tail)
-    assert await transcripts.leaf("S1", "shell") == "a"
-    assert file.read_bytes() == whole + tail, "reading changes nothing"
-    with capture_logs() as said:
-        await transcripts.append(HEADER, [line("b", "a")])
-    assert file.read_bytes() == whole + line("b", "a").line + b"\n"
-    aside = file.with_name("S1.jsonl.torn-20270115T080000123Z")
-    assert (aside.read_bytes(), aside.stat().st_mode & 0o777) == (tail, 0o600)
-    assert [(entry["log_level"], entry["aside"]) for entry in said] == [("warning", str(aside))]
-
-
-@pytest.mark.req("X-4")
-async def test_no_tail_takes_another_ones_place(transcripts: JsonlTranscripts, file: Path) -> None:
-    damaged(file, b"{1")
-    await transcripts.append(HEADER, [line("b", "a")])
-    with file.open("ab") as other:
-        other.write(b"{2")
-    await transcripts.append(HEADER, [line("c", "b")])
-    assert [path.read_bytes() for path in sorted(file.parent.glob("*.torn-*"))] == [b"{1", b"{2"]
-
-
-@pytest.mark.req("X-4")
-async def test_a_whole_line_without_its_line_feed_is_an_entry(transcripts: JsonlTranscripts, file: Path) -> None:
-    whole = damaged(file, line("b", "a").line)
-    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
-    assert file.read_bytes() == whole + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
-    assert len(list(file.parent.iterdir())) == 1
-
-
-@pytest.mark.req("X-4")
-async def test_a_torn_header_is_set_aside_too(transcripts: JsonlTranscripts, file: Path) -> None:
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b'{"type":"sess')
-    await transcripts.append(HEADER, [line("a")])
-    assert [msgspec.json.decode(one)["type"] for one in file.read_bytes().splitlines()] == ["session", "custom"]
-
-
-@pytest.mark.req("X-4")
-async def test_damage_in_the_middle_stays_where_it_is(transcripts: JsonlTranscripts, file: Path) -> None:
-    whole = damaged(file, b"\0\0\0\n\n" + line("b", "a").line + b"\n")
-    with capture_logs() as said:
-        await transcripts.append(HEADER, [line("a"), line("c", "b")])
-    assert file.read_bytes() == whole + b"\0\0\0\n\n" + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
-    assert [entry["lines"] for entry in said] == [1]
-
-
-@pytest.mark.req("X-4")
-@pytest.mark.parametrize("held", [b"\0" * 30 + b"\n" + line("c", "b").line + b"\n",
-                                  b"\0" * 30 + b"\n" + line("c", "b").line,
-                                  b"\0" * 30 + b"\n" + line("c", "b").line + b"\n" + line("d", "c").line[:-5]])
-async def test_what_a_power_cut_kept_behind_what_it_took_is_written_again_in_order(
-    transcripts: JsonlTranscripts, file: Path, held: bytes
-) -> None:
-    damaged(file, held)
-    with capture_logs() as said:
-        await transcripts.append(HEADER, [line("b", "a"), line("c", "b"), line("d", "c")])
-    entries = [one for one in file.read_bytes().splitlines() if not one.startswith(b"\0")]
-    assert [msgspec.json.decode(one).get("id") for one in entries] == ["S1", "a", "b", "c", "d"]
-    assert await transcripts.leaf("S1", "shell") == "d"
-    assert any("a part of a write" in entry["event"] for entry in said)
-    assert b"".join(path.read_bytes() for path in file.parent.glob("*.torn-*")) in held
-
-
-@pytest.mark.req("X-4")
-async def test_what_somebody_else_added_behind_a_power_cut_stays(transcripts: JsonlTranscripts, file: Path) -> None:
-    left = damaged(file, held := b"\0\n" + line("c", "b").line + b"\n" + line("theirs", "c").line + b"\n") + held
-    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
-    assert file.read_bytes() == left + line("b", "a").line + b"\n"
-
-
-@pytest.mark.req("X-4")
-@pytest.mark.parametrize("held", [b"", line("b", "a").line + b"\n"])
-async def test_a_header_that_power_took_is_written_again(transcripts: JsonlTranscripts, file: Path, held: bytes
-                                                         ) -> None:
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"\0" * 40 + b"\n" + held)
-    await transcripts.append(HEADER, [line("a"), line("b", "a")])
-    read = [msgspec.json.decode(one) for one in file.read_bytes().splitlines()]
-    assert [one["type"] for one in read] == ["session", "custom", "custom"]
-    assert [one["id"] for one in read[1:]] == ["a", "b"]
 
 
 @pytest.mark.req("X-3")
@@ -204,62 +116,6 @@ async def test_an_entry_whose_parent_is_gone_is_kept_and_told(transcripts: Jsonl
     assert [msgspec.json.decode(one)["type"] for one in file.read_bytes().splitlines()] == ["session", "custom"]
 
 
-@pytest.mark.req("X-3")
-@pytest.mark.parametrize("cut_back_fails", [False, True])
-async def test_a_sync_that_failed_leaves_nothing_that_is_taken_for_kept(
-    transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch, cut_back_fails: bool
-) -> None:
-    """After a failed sync a page may be clean and not on the disk: the lines are taken out and written again."""
-    await transcripts.append(HEADER, [line("a")])
-    kept = file.read_bytes()
-
-    def no(*_args: object) -> None:
-        raise OSError(errno.EIO, "input/output error")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "fdatasync", no)
-        if cut_back_fails:
-            broken.setattr(os, "ftruncate", no)
-        for _ in range(2):
-            with pytest.raises(OSError, match="input/output"):
-                await transcripts.append(HEADER, [line("b", "a")])
-        assert (file.read_bytes() == kept) != cut_back_fails
-    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
-    assert file.read_bytes() == kept + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
-
-
-@pytest.mark.req("X-3")
-async def test_a_disk_that_fills_up_loses_nothing(
-    transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await transcripts.append(HEADER, [line("a")])
-    kept = file.read_bytes()
-    write, writes = os.write, []
-
-    def half(fd: int, data: bytes) -> int:
-        writes.append(fd)
-        if len(writes) > 1:
-            raise OSError(errno.ENOSPC, "no space left")
-        return write(fd, bytes(data)[:9])
-
-    with monkeypatch.context() as full:
-        full.setattr(os, "write", half)
-        with pytest.raises(OSError, match="no space"):
-            await transcripts.append(HEADER, [line("b", "a")])
-    assert file.read_bytes() == kept
-    await transcripts.append(HEADER, [line("b", "a")])
-    assert file.read_bytes() == kept + line("b", "a").line + b"\n"
-
-
-async def test_a_file_that_is_forgotten_is_read_again(
-    transcripts: JsonlTranscripts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "KNOWN_FILES", 1)
-    for session_id in ("S1", "S2", "S1", "S2"):
-        await transcripts.append(HEADER._replace(session_id=session_id), [line("a")])
-    assert [len(await transcripts.read(session_id, "shell")) for session_id in ("S1", "S2")] == [2, 2]
-
-
 @pytest.mark.parametrize("name", ["../S1", "", ".", "a/b", "-x", "a" * 200, "a\0"])
 async def test_a_name_leads_nowhere_else(transcripts: JsonlTranscripts, name: str) -> None:
     for session_id, agent_id in ((name, "shell"), ("S1", name)):
@@ -267,51 +123,6 @@ async def test_a_name_leads_nowhere_else(transcripts: JsonlTranscripts, name: st
             await transcripts.append(HEADER._replace(session_id=session_id, agent_id=agent_id), [line("a")])
         with pytest.raises(ValueError, match="cannot name a transcript"):
             await transcripts.read(session_id, agent_id)
-
-
-def _fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as end:
-        here = Path.cwd()
-        os.chdir(path.parent)  # A socket's whole path may be too long for its address.
-        end.bind(path.name)
-        os.chdir(here)
-
-
-def _device(path: Path) -> None:
-    os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
-
-
-@pytest.mark.req("X-4")
-@pytest.mark.parametrize(("make", "kind"), [
-    (_fifo, "a FIFO"), (Path.mkdir, "a directory"), (_socket, "a socket"), (_device, "a device"),
-    (lambda path: path.symlink_to("elsewhere"), "a symbolic link")])
-async def test_what_is_no_regular_file_is_refused_and_holds_up_nobody(
-    transcripts: JsonlTranscripts, file: Path, make: Callable[[Path], None], kind: str
-) -> None:
-    file.parent.mkdir(parents=True)
-    try:
-        make(file)
-    except PermissionError:
-        pytest.skip("this machine makes no device files for this user")
-    other = HEADER._replace(session_id="S2")
-    refused = rf"it is {kind}, and no regular file: '.*S1\.jsonl'"
-    async with asyncio.timeout(20):
-        for call in (lambda: transcripts.append(HEADER, [line("a")]), lambda: transcripts.ids("S1", "shell"),
-                     lambda: transcripts.leaf("S1", "shell"), lambda: transcripts.read("S1", "shell"),
-                     lambda: transcripts.tree("S1", "shell"), lambda: transcripts.context("S1", "shell"),
-                     lambda: transcripts.page("S1", "shell", 0, 1),
-                     lambda: transcripts.rewrite("S1", "shell", lambda _: None)):
-            with pytest.raises(OSError, match=refused):
-                await call()
-        # So is what lies where an index, or the draft of one, would be.
-        await transcripts.append(other, [line("a")])
-        make(file.with_name("S2.jsonl.index"))
-        make(file.with_name(".S2.jsonl.index.new"))
-        assert (await transcripts.page("S2", "shell", 0, 5)).entries == 1
 
 
 @pytest.mark.req("X-4", "X-7")
@@ -391,33 +202,6 @@ async def test_the_first_append_of_a_process_reads_the_last_entry_of_a_long_file
         await again.close()
 
 
-@pytest.mark.req("X-7")
-async def test_a_long_file_that_was_forgotten_for_others_is_not_read_again(
-    transcripts: JsonlTranscripts, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
-    monkeypatch.setattr(files, "KNOWN_FILES", 2)
-    long_file(file, 1_500)
-    first = JsonlTranscripts(tmp_path / "state", StandingClock())
-    await first.append(HEADER, [line("a", "e1499")])
-    await first.close()
-    renewed = threading.Event()
-
-    def renew(of: Snapshot) -> None:
-        transcript_index.renew_index(of)
-        renewed.set()
-
-    monkeypatch.setattr(transcripts_module, "renew_index", renew)
-    await transcripts.append(HEADER, [line("b", "a")])
-    for name in ("S2", "S3", "S4"):
-        await transcripts.append(HEADER._replace(session_id=name), [line("a")])
-    assert await asyncio.to_thread(renewed.wait, 20)
-    counted = ReadBytes(file, monkeypatch)
-    await transcripts.append(HEADER, [line("c", "b")])
-    assert counted.count < 1024
-    assert len(await transcripts.ids("S1", "shell")) == 1_503
-
-
 @pytest.mark.req("X-3", "X-7")
 @pytest.mark.parametrize("change", ["append", "edit", "index"])
 async def test_an_index_that_does_not_fit_is_not_asked_for_ids(
@@ -467,14 +251,6 @@ async def test_a_file_that_cannot_be_read_is_named(
     monkeypatch.setattr(os, "pread", failing)
     with pytest.raises(OSError, match=r"Input/output error: '.*S1\.jsonl'"):
         await transcripts.tree("S1", "shell")
-
-
-async def test_a_link_is_not_followed(transcripts: JsonlTranscripts, file: Path, tmp_path: Path) -> None:
-    file.parent.mkdir(parents=True)
-    file.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError):
-        await transcripts.append(HEADER, [line("a")])
-    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.req("X-3", "R-1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -21,9 +21,7 @@ from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.channels.notice import QUOTE
 from interlock.channels.web_push import WebPush
 from interlock.gateway.push import PushSettings
-from interlock.ports.channel import ApprovalNotice, NoReceiver, NotAsked
-from interlock.ports.ledger import Change, WriteBatch
-from interlock.protocol.access import BROWSER_IDLE_MS, BROWSER_LIFE_MS, MAX_PUSH_SUBSCRIPTIONS
+from interlock.ports.channel import ApprovalNotice, NoReceiver
 from interlock.protocol.clock import iso
 from small_gateway.desk import NOW
 from small_gateway.running import Gateway
@@ -134,68 +132,6 @@ async def test_what_is_not_a_browsers_subscription_is_refused(gateway: Gateway) 
     assert service.got == []
 
 
-@pytest.mark.req("J-15")
-async def test_a_subscription_ends_with_its_session_and_its_key(gateway: Gateway) -> None:
-    async with pushing(gateway) as service, subscribed(gateway, service, "phone") as (page, _, made), \
-            subscribed(gateway, service, "desk", "approver") as (_, desk, _):
-        gateway.desk.at_ms += BROWSER_IDLE_MS + 1
-        await notify(gateway)
-        assert len(service.got) == 2, "an idle session is notified: opening the notice asks for a login"
-        gateway.desk.at_ms -= BROWSER_IDLE_MS + 1
-        ended = await page.delete("/v1/browser-sessions/me", headers={"Idempotency-Key": "leave-the-console"})
-        assert ended.status_code == 200
-        await notify(gateway, "dlv_2")
-        assert [one.line for one in service.got[2:]] == [f"POST {desk.path}"]
-        refused(await gateway.post(f"{PATH}/{made['id']}/test", {}), "NotFound")
-        assert (await gateway.post("/v1/keys/default-approver/revoke", {})).status_code == 200
-        with pytest.raises(NoReceiver):
-            await notify(gateway, "dlv_3")
-        gateway.desk.at_ms += BROWSER_LIFE_MS + 1
-        assert (await gateway.http.get(PATH)).json()["items"] == []
-
-
-async def test_a_browser_that_logs_in_again_is_notified_once(gateway: Gateway) -> None:
-    async with pushing(gateway) as service, subscribed(gateway, service, "phone") as (_, phone, first), \
-            browser(gateway) as page:
-        await logged_in(page, key="ilk_default_owner")
-        second = await subscribe(page, phone, idempotency_key=None)
-        assert second.status_code == 201, second.text
-        listed = (await page.get(PATH)).json()["items"]
-        assert [one["id"] for one in listed] == [second.json()["id"]] != [first["id"]]
-        await notify(gateway)
-        assert len(service.got) == 1
-
-
-async def test_one_person_is_notified_in_so_many_browsers_at_most(gateway: Gateway) -> None:
-    async with pushing(gateway) as service, AsyncExitStack() as stack:
-        for number in range(MAX_PUSH_SUBSCRIPTIONS):
-            await stack.enter_async_context(subscribed(gateway, service, f"n{number}"))
-        page = await stack.enter_async_context(browser(gateway))
-        await logged_in(page, key="ilk_default_owner")
-        refused(await subscribe(page, SubscribedBrowser(service, "more")), "QuotaExceeded")
-        await stack.enter_async_context(subscribed(gateway, service, "other-person", "approver"))
-
-
-async def test_a_subscription_that_its_service_ended_is_removed(gateway: Gateway) -> None:
-    async with pushing(gateway) as service, subscribed(gateway, service, "phone") as (page, _, _):
-        service.status = 410
-        await notify(gateway)
-        assert (await page.get(PATH)).json()["items"] == []
-    assert await audited(gateway) == ["subscribed", "unsubscribed"]
-
-
-async def test_only_browsers_without_the_notice_are_tried_again(gateway: Gateway) -> None:
-    async with pushing(gateway) as service, post_server() as busy, \
-            subscribed(gateway, service, "phone") as (_, phone, _), subscribed(gateway, busy, "desk") as (_, desk, _):
-        busy.status, busy.headers = 429, {"retry-after": "75"}
-        with pytest.raises(NotAsked) as failed:
-            await notify(gateway)
-        assert (failed.value.final, failed.value.retry_after_ms) == (False, 75_000)
-        busy.status = 201
-        await notify(gateway)
-        assert (len(phone.posted()), len(desk.posted())) == (1, 2)
-
-
 @pytest.mark.req("M-1")
 async def test_a_test_notice_is_sent_once_and_ended_on_request(gateway: Gateway) -> None:
     async with pushing(gateway) as service, subscribed(gateway, service, "phone") as (page, _, made):
@@ -214,17 +150,3 @@ async def test_a_test_notice_is_sent_once_and_ended_on_request(gateway: Gateway)
         assert gone.json()["id"] == made["id"]
         assert (await page.get(PATH)).json()["items"] == []
         assert (await page.get("/v1/whoami")).status_code == 200, "the session goes on"
-
-
-@pytest.mark.req("H-5")
-async def test_a_subscription_that_was_written_into_the_database_is_not_notified(gateway: Gateway) -> None:
-    async with pushing(gateway) as service, post_server() as thief, \
-            subscribed(gateway, service, "phone") as (_, _, made):
-        await gateway.access.credentials.rows.adopt()
-        login = await gateway.desk.ledger.browser_login(made["browser_session_id"])
-        assert login is not None
-        stolen = msgspec.structs.replace(login, push=SubscribedBrowser(thief).target)
-        await gateway.desk.ledger.commit(WriteBatch([Change(stolen)]))
-        with pytest.raises(NoReceiver):
-            await notify(gateway)
-    assert service.got == thief.got == []

@@ -1,0 +1,112 @@
+"""Requests of the built-in agent to its model: tried again if that may help, else one sentence (B-2)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from agents.builtin_stage import FORMS, builtin
+from interlock.model_stand_in import ModelServer
+from interlock.protocol import payloads as p
+from lazily import lazily
+from runner.stage import Stage, stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
+asking, builtin_agent = lazily("interlock.agents.builtin.model_request"), lazily("interlock.agents.builtin.agent")
+
+
+@pytest.fixture(params=sorted(FORMS))
+def form(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def errors(scene: Stage) -> list[tuple[str, str, str]]:
+    return [(f.payload.severity, f.payload.error_code, f.payload.message) for f in scene.all("agent.error")]
+
+
+async def opened(scene: Stage, **fields: Any) -> p.Capabilities:
+    await scene.send("control.session.open", p.SessionOpen(
+        session_id=scene.session_id, agent_id="own", workspace=str(scene.workspace),
+        **{"workspace_access": "rw", **fields}))
+    return (await scene.next("session.capabilities", "session.error")).payload
+
+
+async def allowed(scene: Stage, text: str, **fields: Any) -> str:
+    """A turn whose questions are all allowed; returns its stop reason."""
+    await scene.prompt(text, **fields)
+    while (frame := await scene.next("agent.interaction.request", "session.turn.end")).type != "session.turn.end":
+        await scene.answer(frame, "allow")
+    await scene.next("session.usage")
+    return frame.payload.stop_reason
+
+
+def asked(server: ModelServer) -> str:
+    return msgspec.json.encode(server.recording.turns()[-1].body).decode()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient(monkeypatch, 300.0, 180.0)
+
+
+def patient(monkeypatch: pytest.MonkeyPatch, first_event_s: float, idle_s: float) -> None:
+    """Ask again soon, and wait so long for a model."""
+    usual = asking.ModelTimeouts
+    monkeypatch.setattr("interlock.agents.builtin.model_request.ModelTimeouts",
+                        lambda: usual(first_event_s=first_event_s, idle_s=idle_s, again_s=0.01))
+
+
+def ended_with(scene: Stage, sentence_part: str) -> bool:
+    code, sentence = errors(scene)[-1][1:]
+    return code == "UPSTREAM_ERROR" and sentence_part in sentence and "\n" not in sentence
+
+
+@pytest.mark.usefixtures("quick")
+async def test_what_passes_is_asked_again_and_said(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, "now [[flaky:429:2]] [[chunks:1]]") == "end_turn", errors(scene)
+        assert [(severity, code) for severity, code, _ in errors(scene)] == [("warning", "UPSTREAM_ERROR")] * 2
+        assert "try 3 of 5" in errors(scene)[1][2]
+        assert await allowed(scene, "now [[flaky:503:9]]") == "error"
+        severity, _, sentence = errors(scene)[-1]
+        assert severity != "warning"
+        assert "(503)" in sentence
+        assert "asked 5 times" in sentence
+        assert len(model_server.recording.turns()) == 3 + 5
+        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_server_that_cuts_or_refuses_ends_the_turn_with_one_sentence(
+    model_server: ModelServer, form: str, tmp_path: Path
+) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        for words, sentence_part in (
+            ("[[say:one]] [[cut]]", "cannot be reached"), ("[[fail:400]]", "refused the request (400)"),
+            ("[[fail:404]]", "is not known"),
+        ):
+            async with asyncio.timeout(20):
+                assert await allowed(scene, f"\n\n{words}") == "error"
+            assert scene.text() == "one"
+            assert ended_with(scene, sentence_part), errors(scene)
+        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
+
+
+@pytest.mark.parametrize(("words", "said", "sentence_part", "first_event_s"), [
+    ("[[say:two]] [[hang]]", "two", "in the middle", 60.0), ("[[hang]]", "", "did not answer in time", 0.25)])
+async def test_a_server_that_hangs_ends_the_turn_with_one_sentence(
+    model_server: ModelServer, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str,
+    sentence_part: str, first_event_s: float,
+) -> None:
+    patient(monkeypatch, first_event_s, 0.25)
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, words) == "error"
+        assert scene.text() == said
+        assert ended_with(scene, sentence_part), errors(scene)

@@ -1,0 +1,69 @@
+"""Commands of the built-in agent end in time, with bounded output."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.builtin_stage import builtin
+from interlock.model_stand_in import ModelServer
+from interlock.protocol import payloads as p
+from runner.stage import Stage, stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
+
+
+async def opened(scene: Stage, **fields: Any) -> p.Capabilities:
+    await scene.send("control.session.open", p.SessionOpen(
+        session_id=scene.session_id, agent_id="own", workspace=str(scene.workspace),
+        **{"workspace_access": "rw", **fields}))
+    return (await scene.next("session.capabilities", "session.error")).payload
+
+
+async def allowed(scene: Stage, text: str, **fields: Any) -> str:
+    """A turn whose questions are all allowed; returns its stop reason."""
+    await scene.prompt(text, **fields)
+    while (frame := await scene.next("agent.interaction.request", "session.turn.end")).type != "session.turn.end":
+        await scene.answer(frame, "allow")
+    await scene.next("session.usage")
+    return frame.payload.stop_reason
+
+
+def results(scene: Stage) -> list[tuple[str, str]]:
+    return [(f.payload.status, f.payload.output) for f in scene.all("tool.invoke.result")]
+
+
+def left_of(session_id: str) -> list[str]:
+    """Living processes that carry the session's id in their environment (A-4)."""
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if f"RAWP_SESSION_ID={session_id}".encode() in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+async def test_a_command_that_takes_too_long_is_ended_and_its_output_is_bounded(
+    model_server: ModelServer, tmp_path: Path
+) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        await allowed(scene, '[[call:shell {"command":"echo on; sleep 600","timeout_s":0.3}]]')
+        assert results(scene)[-1] == ("error", "on\n(ended after 0.3 s, its time limit)")
+        await allowed(scene, "[[tool:seq 1 100000; exit 3]]")
+        status, output = results(scene)[-1]
+        assert status == "error"
+        assert output.startswith("1\n2\n")
+        assert output.endswith("100000\n(exit status 3)")
+        assert len(output) < 40_000
+        # All of it is the user's.
+        whole = b"".join(base64.b64decode(f.payload.content) for f in scene.all("agent.file.transfer"))
+        assert whole.decode() == "".join(f"{n}\n" for n in range(1, 100_001))
+        assert left_of(scene.session_id) == []

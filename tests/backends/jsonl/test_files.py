@@ -1,0 +1,249 @@
+"""A transcript after a torn write, a lost tail or a full disk: what was acknowledged is there, and the rest is said."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from interlock.backends.jsonl import files, transcript_index
+from interlock.backends.jsonl import transcripts as transcripts_module
+from interlock.backends.jsonl.plain_files import Snapshot
+from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.ports.transcripts import TranscriptHeader
+from interlock.protocol.records import TranscriptLine
+
+pytestmark = pytest.mark.anyio
+HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 1_800_000_000_123
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
+    body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
+    return TranscriptLine(session_id="S1", entry_id=entry_id, line=body)
+
+
+@pytest.fixture
+async def transcripts(tmp_path: Path) -> AsyncIterator[JsonlTranscripts]:
+    store = JsonlTranscripts(tmp_path / "state", StandingClock())
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "agents" / "shell" / "sessions" / "S1.jsonl"
+
+
+def damaged(file: Path, tail: bytes) -> bytes:
+    """Lay down a file that an earlier process left, with `tail` at its end; returns what stands before."""
+    whole = b'{"type":"session","version":3,"id":"S1"}\n' + line("a").line + b"\n"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(whole + tail)
+    return whole
+
+
+def long_file(file: Path, entries: int) -> None:
+    """Lay down a sound file that an earlier process left: a chain of entries of 1 KiB."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    padding = b'"custom","data":"' + b"x" * 1024 + b'"'
+    chain = [line(f"e{at}", f"e{at - 1}" if at else None).line.replace(b'"custom"', padding) for at in range(entries)]
+    file.write_bytes(b'{"type":"session","version":3,"id":"S1"}\n' + b"\n".join(chain) + b"\n")
+
+
+class ReadBytes:
+    """Counts the bytes that are read of one file."""
+
+    def __init__(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._file = file
+        self._pread = os.pread
+        monkeypatch.setattr(os, "pread", self._counted)
+
+    def _counted(self, fd: int, size: int, at: int) -> bytes:
+        data = self._pread(fd, size, at)
+        if os.fstat(fd).st_ino == self._file.stat().st_ino:
+            self.count += len(data)
+        return data
+
+
+@pytest.mark.req("X-4", "X-3")
+@pytest.mark.parametrize("tail", [line("b").line[:-5], b"\0" * 5_000, b"\0" * 10 + line("b").line, b"{", b"\xff\xfe"])
+async def test_a_torn_tail_is_set_aside_and_told(transcripts: JsonlTranscripts, file: Path, tail: bytes) -> None:
+    whole = damaged(file, tail)
+    assert await transcripts.leaf("S1", "shell") == "a"
+    assert file.read_bytes() == whole + tail, "reading changes nothing"
+    with capture_logs() as said:
+        await transcripts.append(HEADER, [line("b", "a")])
+    assert file.read_bytes() == whole + line("b", "a").line + b"\n"
+    aside = file.with_name("S1.jsonl.torn-20270115T080000123Z")
+    assert (aside.read_bytes(), aside.stat().st_mode & 0o777) == (tail, 0o600)
+    assert [(entry["log_level"], entry["aside"]) for entry in said] == [("warning", str(aside))]
+
+
+@pytest.mark.req("X-4")
+async def test_no_tail_takes_another_ones_place(transcripts: JsonlTranscripts, file: Path) -> None:
+    damaged(file, b"{1")
+    await transcripts.append(HEADER, [line("b", "a")])
+    with file.open("ab") as other:
+        other.write(b"{2")
+    await transcripts.append(HEADER, [line("c", "b")])
+    assert [path.read_bytes() for path in sorted(file.parent.glob("*.torn-*"))] == [b"{1", b"{2"]
+
+
+@pytest.mark.req("X-4")
+async def test_a_whole_line_without_its_line_feed_is_an_entry(transcripts: JsonlTranscripts, file: Path) -> None:
+    whole = damaged(file, line("b", "a").line)
+    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
+    assert file.read_bytes() == whole + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
+    assert len(list(file.parent.iterdir())) == 1
+
+
+@pytest.mark.req("X-4")
+async def test_a_torn_header_is_set_aside_too(transcripts: JsonlTranscripts, file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b'{"type":"sess')
+    await transcripts.append(HEADER, [line("a")])
+    assert [msgspec.json.decode(one)["type"] for one in file.read_bytes().splitlines()] == ["session", "custom"]
+
+
+@pytest.mark.req("X-4")
+async def test_damage_in_the_middle_stays_where_it_is(transcripts: JsonlTranscripts, file: Path) -> None:
+    whole = damaged(file, b"\0\0\0\n\n" + line("b", "a").line + b"\n")
+    with capture_logs() as said:
+        await transcripts.append(HEADER, [line("a"), line("c", "b")])
+    assert file.read_bytes() == whole + b"\0\0\0\n\n" + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
+    assert [entry["lines"] for entry in said] == [1]
+
+
+@pytest.mark.req("X-4")
+@pytest.mark.parametrize("held", [b"\0" * 30 + b"\n" + line("c", "b").line + b"\n",
+                                  b"\0" * 30 + b"\n" + line("c", "b").line,
+                                  b"\0" * 30 + b"\n" + line("c", "b").line + b"\n" + line("d", "c").line[:-5]])
+async def test_what_a_power_cut_kept_behind_what_it_took_is_written_again_in_order(
+    transcripts: JsonlTranscripts, file: Path, held: bytes
+) -> None:
+    damaged(file, held)
+    with capture_logs() as said:
+        await transcripts.append(HEADER, [line("b", "a"), line("c", "b"), line("d", "c")])
+    entries = [one for one in file.read_bytes().splitlines() if not one.startswith(b"\0")]
+    assert [msgspec.json.decode(one).get("id") for one in entries] == ["S1", "a", "b", "c", "d"]
+    assert await transcripts.leaf("S1", "shell") == "d"
+    assert any("a part of a write" in entry["event"] for entry in said)
+    assert b"".join(path.read_bytes() for path in file.parent.glob("*.torn-*")) in held
+
+
+@pytest.mark.req("X-4")
+async def test_what_somebody_else_added_behind_a_power_cut_stays(transcripts: JsonlTranscripts, file: Path) -> None:
+    left = damaged(file, held := b"\0\n" + line("c", "b").line + b"\n" + line("theirs", "c").line + b"\n") + held
+    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
+    assert file.read_bytes() == left + line("b", "a").line + b"\n"
+
+
+@pytest.mark.req("X-4")
+@pytest.mark.parametrize("held", [b"", line("b", "a").line + b"\n"])
+async def test_a_header_that_power_took_is_written_again(transcripts: JsonlTranscripts, file: Path, held: bytes
+                                                         ) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\0" * 40 + b"\n" + held)
+    await transcripts.append(HEADER, [line("a"), line("b", "a")])
+    read = [msgspec.json.decode(one) for one in file.read_bytes().splitlines()]
+    assert [one["type"] for one in read] == ["session", "custom", "custom"]
+    assert [one["id"] for one in read[1:]] == ["a", "b"]
+
+
+@pytest.mark.req("X-3")
+@pytest.mark.parametrize("cut_back_fails", [False, True])
+async def test_a_sync_that_failed_leaves_nothing_that_is_taken_for_kept(
+    transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch, cut_back_fails: bool
+) -> None:
+    """After a failed sync a page may be clean and not on the disk: the lines are taken out and written again."""
+    await transcripts.append(HEADER, [line("a")])
+    kept = file.read_bytes()
+
+    def no(*_args: object) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fdatasync", no)
+        if cut_back_fails:
+            broken.setattr(os, "ftruncate", no)
+        for _ in range(2):
+            with pytest.raises(OSError, match="input/output"):
+                await transcripts.append(HEADER, [line("b", "a")])
+        assert (file.read_bytes() == kept) != cut_back_fails
+    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
+    assert file.read_bytes() == kept + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
+
+
+@pytest.mark.req("X-3")
+async def test_a_disk_that_fills_up_loses_nothing(
+    transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await transcripts.append(HEADER, [line("a")])
+    kept = file.read_bytes()
+    write, writes = os.write, []
+
+    def half(fd: int, data: bytes) -> int:
+        writes.append(fd)
+        if len(writes) > 1:
+            raise OSError(errno.ENOSPC, "no space left")
+        return write(fd, bytes(data)[:9])
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", half)
+        with pytest.raises(OSError, match="no space"):
+            await transcripts.append(HEADER, [line("b", "a")])
+    assert file.read_bytes() == kept
+    await transcripts.append(HEADER, [line("b", "a")])
+    assert file.read_bytes() == kept + line("b", "a").line + b"\n"
+
+
+async def test_a_file_that_is_forgotten_is_read_again(
+    transcripts: JsonlTranscripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "KNOWN_FILES", 1)
+    for session_id in ("S1", "S2", "S1", "S2"):
+        await transcripts.append(HEADER._replace(session_id=session_id), [line("a")])
+    assert [len(await transcripts.read(session_id, "shell")) for session_id in ("S1", "S2")] == [2, 2]
+
+
+@pytest.mark.req("X-7")
+async def test_a_long_file_that_was_forgotten_for_others_is_not_read_again(
+    transcripts: JsonlTranscripts, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
+    monkeypatch.setattr(files, "KNOWN_FILES", 2)
+    long_file(file, 1_500)
+    first = JsonlTranscripts(tmp_path / "state", StandingClock())
+    await first.append(HEADER, [line("a", "e1499")])
+    await first.close()
+    renewed = threading.Event()
+
+    def renew(of: Snapshot) -> None:
+        transcript_index.renew_index(of)
+        renewed.set()
+
+    monkeypatch.setattr(transcripts_module, "renew_index", renew)
+    await transcripts.append(HEADER, [line("b", "a")])
+    for name in ("S2", "S3", "S4"):
+        await transcripts.append(HEADER._replace(session_id=name), [line("a")])
+    assert await asyncio.to_thread(renewed.wait, 20)
+    counted = ReadBytes(file, monkeypatch)
+    await transcripts.append(HEADER, [line("c", "b")])
+    assert counted.count < 1024
+    assert len(await transcripts.ids("S1", "shell")) == 1_503

@@ -1,0 +1,130 @@
+"""Opening a ledger's file: its schema step by step, and each file that is none of ours is refused in a sentence."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import apsw
+import msgspec
+import pytest
+
+from interlock.backends.sqlite import connect as connecting
+from interlock.backends.sqlite.connect import connect, migrate, migrations, open_writer
+from interlock.backends.sqlite.faults import NotASqliteLedger, TooNew
+from interlock.backends.sqlite.ledger import open_ledger
+from interlock.ports.entities import RUNNERS
+from interlock.ports.ledger import Append, Full, Note, WriteBatch
+from interlock.protocol.records import RunnerRecord
+
+pytestmark = pytest.mark.anyio
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+CLOCK = StandingClock()
+
+
+def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:
+    return WriteBatch([Append(stream, "C", 0, body)])
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    folder = Path(connecting.__file__).parent / "migrations"
+    numbers = [int(path.name[:4]) for path in sorted(folder.glob("*.sql"))]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(migrations()) == len(numbers)
+
+
+def test_each_step_is_applied_once_and_a_failing_one_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    steps = ["CREATE TABLE a (x); INSERT INTO a VALUES (1);", "CREATE TABLE b (x);"]
+    monkeypatch.setattr(connecting, "migrations", lambda: list(steps))
+    database = connect(path)
+    migrate(database, path)
+    migrate(database, path)
+    assert database.execute("SELECT count(*) FROM a").get == 1
+    steps.append("CREATE TABLE c (x); CREATE TABLE b (x);")
+    with pytest.raises(apsw.SQLError):
+        migrate(database, path)
+    assert database.pragma("user_version") == 2
+    assert database.execute("SELECT count(*) FROM sqlite_schema").get == 2
+    steps[2] = "CREATE TABLE c (x);"
+    migrate(database, path)
+    assert database.pragma("user_version") == 3
+    database.close()
+
+
+async def test_a_runner_from_before_its_last_sight_had_a_column_is_read_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    whole = migrations()
+    monkeypatch.setattr(connecting, "migrations", lambda: whole[:1])
+    before = open_writer(path)
+    old = RunnerRecord(runner_id="local", tenant_id="default", token_sha256="h", device_name="d", created_ms=3,
+                       last_seen_ms=5)
+    before.execute("INSERT INTO runner (runner_id, tenant_id, token_sha256, body) VALUES (?,?,?,?)",
+                   ("local", "default", "h", msgspec.json.encode(old)))
+    before.close()
+    monkeypatch.undo()
+    ledger = await open_ledger(path, CLOCK)
+    assert await ledger.runner_by_token("h") == old
+    await ledger.commit(WriteBatch([Note(RUNNERS, "default", "local", 9)]))
+    assert await ledger.runner("local", "default") == msgspec.structs.replace(old, last_seen_ms=9)
+    await ledger.close()
+
+
+async def test_a_ledger_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    await (await open_ledger(path, CLOCK)).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(TooNew, match=r"schema 99.*newer program"):
+        await open_ledger(path, CLOCK)
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, and long enough to be read" * 40, b"short"])
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(content)
+    with pytest.raises(NotASqliteLedger, match="not a ledger"):
+        await open_ledger(path, CLOCK)
+    assert path.read_bytes() == content
+
+
+async def test_another_programs_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE theirs (x)")
+    database.close()
+    with pytest.raises(NotASqliteLedger, match="another program"):
+        await open_ledger(path, CLOCK)
+
+
+async def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    ledger = await open_ledger(path, CLOCK)
+    for i in range(50):
+        await ledger.commit(one(b"x" * 3_000, f"s/{i}"))
+    await ledger.close()
+    whole = bytearray(path.read_bytes())
+    for page in range(2, len(whole) // 4096):
+        whole[page * 4096 : page * 4096 + 64] = b"\xa5" * 64
+    path.write_bytes(whole)
+    with pytest.raises(NotASqliteLedger, match="damaged"):
+        await open_ledger(path, CLOCK)
+
+
+async def test_a_path_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Full, match="cannot be opened"):
+        await open_ledger(tmp_path / "missing" / "ledger.db", CLOCK)

@@ -1,0 +1,71 @@
+"""What is old goes by itself once a day, with the objects that nothing names (G-5)."""
+
+import asyncio
+from contextlib import suppress
+
+import msgspec
+import pytest
+
+from interlock.backends.memory.objects import MemoryObjects
+from interlock.gateway.retention import LAST_RUN, SYSTEM, Retention
+from interlock.ports.ledger import PutCommand, PutSession, WriteBatch
+from interlock.protocol.clock import iso
+from interlock.protocol.limits import DAY_MS
+from small_gateway.desk import NOW
+from small_gateway.running import Gateway
+
+pytestmark = pytest.mark.anyio
+MONTH = 30 * DAY_MS
+
+
+async def old_command(gateway: Gateway) -> str:
+    """A command of session s1 that ended 40 days ago."""
+    command = await gateway.execute()
+    await gateway.desk.finish(command)
+    await gateway.desk.add_session()
+    session = await gateway.desk.ledger.session("s1")
+    record = await gateway.desk.ledger.command(command)
+    assert record is not None
+    assert session is not None
+    ended = msgspec.structs.replace(record.command, ended_at=iso(NOW - 40 * DAY_MS))
+    await gateway.desk.ledger.commit(WriteBatch([
+        PutCommand(msgspec.structs.replace(record, command=ended)),
+        PutSession(msgspec.structs.replace(session, created_ms=1))]))
+    return command
+
+
+@pytest.mark.req("G-5", "E-5")
+async def test_objects_that_nothing_names_go_once_they_are_not_young(gateway: Gateway) -> None:
+    at_ms = [NOW - 2 * DAY_MS]
+    objects = MemoryObjects(now_ms=lambda: at_ms[0])
+    for text in (b"never whole", b"put again"):
+        await objects.put([text])
+    at_ms[0] = NOW
+    young = [(await objects.put([text])).sha256 for text in (b"just came", b"put again")]
+    retention = Retention(gateway.desk.ledger, objects, gateway.desk)
+    assert (await retention.prune(["default"], MONTH, SYSTEM, dry=True)).objects == 1
+    assert (await retention.prune(["default"], MONTH, SYSTEM)).objects == 1
+    assert sorted(await objects.names()) == sorted(young)
+
+
+@pytest.mark.req("G-5")
+@pytest.mark.parametrize(("keep_days", "left"), [(30, 0), (41, 3), (0, 3)])
+async def test_it_happens_once_a_day_by_itself(gateway: Gateway, keep_days: int, left: int) -> None:
+    command = await old_command(gateway)
+    ran = asyncio.Event()
+    commit = gateway.desk.ledger.prune_idempotency
+
+    async def noting(before_ms: int) -> int:
+        ran.set()
+        return await commit(before_ms)
+
+    gateway.desk.ledger.prune_idempotency = noting  # type: ignore[method-assign]
+    daily = asyncio.ensure_future(Retention(gateway.desk.ledger, None, gateway.desk).daily(keep_days * DAY_MS))
+    await ran.wait()
+    if keep_days:
+        while await gateway.desk.ledger.fact(LAST_RUN) is None:
+            await asyncio.sleep(0)
+    daily.cancel()
+    with suppress(asyncio.CancelledError):
+        await daily
+    assert len(await gateway.desk.ledger.events(f"c/{command}", 0, 9)) == left
