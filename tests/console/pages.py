@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,6 +78,15 @@ def _use(login: Login, page: Any) -> None:
     page.context.add_cookies(login.cookies)
     page.add_init_script(f"""if (location.origin === {json.dumps(login.origin)} && sessionStorage.length === 0)
         Object.assign(sessionStorage, {json.dumps(login.kept)})""")
+
+
+def reached(page: Any, condition: str) -> None:
+    """Wait until this asynchronous function of the page returns true. Playwright's own wait takes the promise that such
+    a function returns for an answer."""
+    began = time.monotonic()
+    while not page.evaluate(condition):
+        assert time.monotonic() - began < PATIENCE_MS / 1_000, condition
+        page.evaluate(PAINTED)
 
 
 def read_to_end(page: Any) -> None:

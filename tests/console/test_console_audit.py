@@ -58,9 +58,10 @@ def test_the_page_and_python_find_the_same_first_bad_record(browser: Any, house:
         imposter = Imposter(page)
         opened(page, house)
         verdict(page)
-        for mutation in [*MUTATIONS] * ROUNDS:
+        for number, mutation in enumerate([*MUTATIONS] * ROUNDS):
             records = make_log(dice, dice.randrange(2, 14))
-            assert imposter.check(lines_of(records, signed(records))).state == "whole"
+            if number < len(MUTATIONS):
+                assert imposter.check(lines_of(records, signed(records))).state == "whole"
             mutant = mutation(dice, records)
             expected = verify(mutant.lines, KEY.public_key())
             kind = "record changed" if expected.kind == "bit flipped" else expected.kind and str(expected.kind)

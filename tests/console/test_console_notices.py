@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from proof.house import House
 from proof.swift import Swift
-from tests.console.pages import PATIENCE_MS, PHONE, answered, asked, link, origin, page_of
+from tests.console.pages import PATIENCE_MS, PHONE, answered, asked, link, origin, page_of, reached
 
 from channels.post_server import Posted
 from channels.push_service import SubscribedBrowser
@@ -139,13 +139,13 @@ def test_a_notice_is_turned_on_sent_opened_and_turned_off(browser: Any, house: H
     assert phone.claims(posted)["aud"] == service.url
 
     deliver(page, house, content)
-    page.wait_for_function(f"async () => (await ({NOTICES})()).length === 1")
+    reached(page, f"async () => (await ({NOTICES})()).length === 1")
     assert page.evaluate(NOTICES) == [{"title": "1 approval waits", "body": "Open it to read and decide.",
                                        "path": f"/console/a/{approval}"}]
     context.service_workers[0].evaluate(CLICK)
     page.wait_for_url(f"**/console/a/{approval}")
     page.get_by_role("button", name="Deny").wait_for()
-    assert page.evaluate(NOTICES) == []
+    reached(page, f"async () => (await ({NOTICES})()).length === 0")
     assert house.get(f"/v1/approvals/{approval}")["state"] == "pending"
     answered(house, approval, "deny")
 

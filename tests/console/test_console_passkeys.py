@@ -42,6 +42,15 @@ def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[H
         house.down()
 
 
+@pytest.fixture(autouse=True)
+def without_keys(house: House) -> Iterator[None]:
+    """The next test begins without the passkeys of this one."""
+    yield
+    for one in house.get("/v1/signing-keys")["signing_keys"]:
+        if not one.get("revoked_at"):
+            house.post(f"/v1/signing-keys/{one['key_id']}/revoke", {}, f"revoke-{one['key_id']}").raise_for_status()
+
+
 @contextmanager
 def page_with_device(browser: Any, house: House, **device: Any) -> Iterator[tuple[Any, Any, str]]:
     """A page in a browser that has an authenticator; how to change that one, and its id."""
@@ -68,7 +77,8 @@ def test_a_passkey_is_registered_votes_and_is_revoked(browser: Any, house: House
         assert page.get_by_role("button", name="Allow once").count() == 0, "nothing is offered that would not count"
         register(page, house, "<b>phone</b>")
         page.get_by_text("It is registered.").wait_for()
-        page.locator("#signing li", has_text="<b>phone</b>").get_by_text("for this page").wait_for()
+        row = page.locator("#signing li", has_text="<b>phone</b>")
+        row.get_by_text("for this page").wait_for()
         page.goto(f"{origin(house)}/a/{approval}")
         page.get_by_text("It counts votes with a passkey alone").wait_for()
         page.get_by_role("button", name="Allow once", disabled=False).click()
@@ -82,9 +92,9 @@ def test_a_passkey_is_registered_votes_and_is_revoked(browser: Any, house: House
         page.get_by_text("Decided by").wait_for()
         assert house.get(f"/v1/approvals/{refused}")["votes"][0]["method"] == "passkey"
         page.goto(f"{origin(house)}/console/access")
-        page.get_by_role("button", name="Revoke").last.click()
-        page.get_by_role("button", name="Revoke it: votes with it count no more").click()
-        page.locator("#signing").get_by_text("revoked", exact=True).wait_for()
+        row.get_by_role("button", name="Revoke").click()
+        row.get_by_role("button", name="Revoke it: votes with it count no more").click()
+        row.get_by_text("revoked", exact=True).wait_for()
         third = asked(house, "touch again", "again")
         page.goto(f"{origin(house)}/a/{third}")
         page.get_by_text("You have no passkey for this page.").wait_for()

@@ -45,6 +45,7 @@ def imposter(page: Any, house: House) -> Iterator[Imposter]:
     verdict(page)
     yield imposter
     page.context.unroute_all()
+    imposter.witness(None)
 
 
 def proven(page: Any, seq: int) -> str:

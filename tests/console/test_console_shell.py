@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from proof.house import House
-from tests.console.pages import PHONE, answered, asked, link, origin, page_of
+from tests.console.pages import PHONE, answered, asked, link, origin, page_of, reached
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-18")]
 NO_CONNECTION = "There is no connection to the gateway."
@@ -105,7 +105,7 @@ def test_a_new_build_is_shown_at_the_next_load(browser: Any, house: House) -> No
         page.reload()
         page.get_by_role("heading", name="Waiting for you").wait_for()
         assert page.evaluate("navigator.serviceWorker.controller !== null")
-        page.wait_for_function("""async () => {
+        reached(page, """async () => {
             const cache = await caches.open('interlock-shell');
             return await cache.match('/console/assets/stale.js') === undefined
                 && !(await (await cache.match('/console/')).text()).includes('Stale');
