@@ -17,7 +17,16 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.postgres.database import PostgresSettings, connect
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLocation
+from interlock.ports.leases import (
+    INSTANCE_LIFE_MS,
+    Gone,
+    Instance,
+    Lease,
+    Leases,
+    Overtaken,
+    RunnerLocation,
+    TenantRunner,
+)
 from interlock.ports.ledger import Append, Fenced, Ledger, NameTaken, WriteBatch
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -122,6 +131,10 @@ def link(instance_id: str, link_id: str = "l1", runner_id: str = "r1", tenant_id
     return RunnerLocation(runner_id, tenant_id, instance_id, link_id, present)
 
 
+def runner(runner_id: str, tenant_id: str = "t1") -> TenantRunner:
+    return TenantRunner(tenant_id, runner_id)
+
+
 async def test_a_lane_of_a_live_instance_is_not_to_be_had_by_another(store: Store) -> None:
     mine = await store.leases.take("s/1", "a")
     assert mine == Lease(1, "a")
@@ -185,7 +198,7 @@ async def test_who_leaves_is_dead_at_once(store: Store) -> None:
     await store.leases.attach(link("a"))
     await store.leases.leave("a")
     assert await store.leases.links() == []
-    assert await store.leases.take("s/1", "b", "r1") == Lease(2, "b")
+    assert await store.leases.take("s/1", "b", runner("r1")) == Lease(2, "b")
 
 
 async def test_what_was_given_back_is_nobodys_and_its_epochs_go_on(store: Store) -> None:
@@ -212,15 +225,15 @@ async def test_orphans_are_claimed_together_and_all_else_is_left(store: Store) -
     await store.leases.attach(link("c", runner_id="r3"))
     await store.leases.leave("a")
     claimed = await store.leases.claim(
-        [("s/1", "r1"), ("s/2", None), ("s/3", "r3"), ("s/4", None), ("s/5", None), ("s/6", None), ("s/7", None)], "b")
+        [("s/1", runner("r1")), ("s/2", None), ("s/3", runner("r3")), *((f"s/{at}", None) for at in range(4, 8))], "b")
     assert claimed == {"s/1": 2, "s/2": 2}, "not what its runner, a live owner or nobody has"
     assert not await store.writes("s/1", 1), "a paused owner is fenced by a claim as by a take"
     assert await store.writes("s/1", 2)
     assert await store.writes("s/4", 1), "what was given back is left as it is"
     assert await store.writes("s/5", 1), "a claim does not fence the claimer's own lanes"
     assert await store.leases.orphans(10) == ["s/3"]
-    assert await store.leases.claim([("s/3", "r3")], "c") == {"s/3": 2}
-    assert await store.leases.claim([("s/1", "r1"), ("s/3", "r3")], "b") == {}
+    assert await store.leases.claim([("s/3", runner("r3"))], "c") == {"s/3": 2}
+    assert await store.leases.claim([("s/1", runner("r1")), ("s/3", runner("r3"))], "b") == {}
     with pytest.raises(Gone):
         await store.leases.claim([("s/1", None)], "a")
 
@@ -255,16 +268,17 @@ async def test_lanes_that_are_taken_at_the_same_time_each_have_an_epoch_of_their
 
 
 async def test_a_runners_sessions_are_to_be_had_where_it_is_attached_and_only_there(store: Store) -> None:
-    await store.leases.take("s/1", "a", "r1")
+    await store.leases.take("s/1", "a", runner("r1"))
     await store.leases.attach(link("b"))
-    assert (await store.leases.take("s/1", "a", "r1")).instance_id == "b", "its owner does not take it anew"
+    assert (await store.leases.take("s/1", "a", runner("r1"))).instance_id == "b", "its owner does not take it anew"
     assert await store.leases.owner("s/1") == "a"
-    assert await store.leases.take("s/1", "b", "r1") == Lease(2, "b"), "fencing an owner that is alive"
+    assert await store.leases.take("s/1", "b", runner("r1")) == Lease(2, "b"), "fencing an owner that is alive"
     assert not await store.writes("s/1", 1)
-    assert (await store.leases.take("s/9", "a", "r1")).instance_id == "b", "a session that is yet to begin"
-    assert (await store.leases.take("s/8", "a", "r2")).instance_id == "a", "another runner's"
+    assert (await store.leases.take("s/9", "a", runner("r1"))).instance_id == "b", "a session that is yet to begin"
+    assert (await store.leases.take("s/8", "a", runner("r2"))).instance_id == "a", "another runner's"
+    assert (await store.leases.take("s/7", "a", runner("r1", "t2"))).instance_id == "a", "another tenant's"
     await store.leases.leave("b")
-    assert await store.leases.take("s/1", "a", "r1") == Lease(3, "a")
+    assert await store.leases.take("s/1", "a", runner("r1")) == Lease(3, "a")
 
 
 async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_no_one_else(store: Store) -> None:
@@ -281,9 +295,9 @@ async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_n
         assert await leases.take("S1", other) == Lease(1, owner)
     assert not await leases.begin("S2", "i_a", "r_b", "t"), "its runner is attached to the other one"
     assert not await leases.begin("S2", "i_never", "r", "t")
-    assert await leases.take("S2", "i_b", "r_b") == Lease(1, "i_b")
+    assert await leases.take("S2", "i_b", runner("r_b", "t")) == Lease(1, "i_b")
     assert not await leases.begin("S2", "i_b", "r_b", "t")
-    assert await leases.take("S2", "i_b", "r_b") == Lease(2, "i_b")
+    assert await leases.take("S2", "i_b", runner("r_b", "t")) == Lease(2, "i_b")
 
 
 async def test_the_newest_link_of_a_runner_counts(store: Store) -> None:
@@ -308,14 +322,14 @@ async def test_a_hello_that_is_heard_late_does_not_take_the_runner_back(store: S
             await store.leases.attach(link("a", "l1"), late)
         assert told.value.newest == 2
     assert await store.leases.links() == [link("b", "l2")]
-    assert (await store.leases.take("s/1", "a", "r1")).instance_id == "b"
+    assert (await store.leases.take("s/1", "a", runner("r1"))).instance_id == "b"
     assert await store.leases.detach("t1", "r1", "l2")
     assert not await store.leases.detach("t1", "r1", "l2")
     assert not await store.leases.update(link("b", "l2"))
     assert await store.leases.links() == []
     with pytest.raises(Overtaken):
         await store.leases.attach(link("a", "l1"), 1)
-    assert await store.leases.take("s/1", "a", "r1") == Lease(1, "a"), "it is attached nowhere"
+    assert await store.leases.take("s/1", "a", runner("r1")) == Lease(1, "a"), "it is attached nowhere"
     await store.leases.attach(link("a", "l3"), 3)
     assert await store.leases.links() == [link("a", "l3")]
     await store.leases.attach(link("a", "l1", "r2"), 1)
@@ -434,7 +448,7 @@ class LeaseTable(RuleBasedStateMachine):
     @rule(name=NAMES, lane=LANES)
     def take(self, name: str, lane: str) -> None:
         try:
-            lease = now(self.leases.take(lane, self.id(name), RUNNERS[lane]))
+            lease = now(self.leases.take(lane, self.id(name), runner(RUNNERS[lane])))
         except Gone:
             assert not self.alive(name)
             return

@@ -32,6 +32,7 @@ from interlock.engine.spend import settle
 from interlock.engine.tenant_place import refusal
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
+from interlock.ports.leases import TenantRunner
 from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError, LedgerWrite
 from interlock.ports.objects import Objects
 from interlock.ports.signals import Signal
@@ -189,11 +190,11 @@ class Lanes:
         """The runners that lanes in memory are of."""
         return list(self._of_runner)
 
-    async def meet(self, session_id: str, runner_id: str) -> None:
+    async def meet(self, session_id: str, runner: TenantRunner) -> None:
         """Make sure that the session is this gateway's, before anything is done for it elsewhere than in its lane.
         Raises Elsewhere."""
         if self.room.shared and session_id not in self.shells:
-            await self.room.take(session_id, runner_id)
+            await self.room.take(session_id, runner)
 
     async def lane(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None
                    ) -> LaneShell | None:
@@ -248,8 +249,9 @@ class Lanes:
         named_here = may_be_new and record is None
         if begun is None or not named_here:
             begun = None
-            epoch = (await self.room.begin(session_id, runner_id) if named_here
-                     else await self.room.take(session_id, runner_id or None))
+            runner = TenantRunner(tenant_id, runner_id)
+            epoch = (await self.room.begin(session_id, runner) if named_here
+                     else await self.room.take(session_id, runner if runner_id else None))
         else:
             epoch = begun  # No one ever had this lane, so no one has written the session.
         # Read only now that no one else can write under this epoch: another gateway may have, or this one with a
@@ -438,8 +440,9 @@ class Lanes:
 
     async def _taken(self, clocks: Sequence[SessionClock]) -> dict[str, int]:
         """Take lanes side by side; returns the epochs of those that are to be had."""
-        asked = await asyncio.gather(*(self.room.take(one.session_id, one.runner_id) for one in clocks),
-                                     return_exceptions=True)
+        asked = await asyncio.gather(*(
+            self.room.take(one.session_id, TenantRunner(one.tenant_id, one.runner_id)) for one in clocks),
+            return_exceptions=True)
         epochs: dict[str, int] = {}
         for clock, answer in zip(clocks, asked, strict=True):
             if isinstance(answer, int):

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
+from interlock.ports.leases import TenantRunner
 from interlock.ports.ledger import Ledger
 
 Hold = tuple[str, int]
@@ -32,12 +33,12 @@ class Room(Protocol):
     instance_id: str
     """Who this one is among them; "" where it is alone."""
 
-    async def take(self, lane: str, runner_id: str | None = None) -> int:
-        """Become the owner of a lane, a session of `runner_id`'s if that is named: returns its new epoch. Raises
+    async def take(self, lane: str, runner: TenantRunner | None = None) -> int:
+        """Become the owner of a lane, a session of `runner`'s if that is named: returns its new epoch. Raises
         Elsewhere, LedgerError."""
         ...
 
-    async def begin(self, lane: str, runner_id: str) -> int | None:
+    async def begin(self, lane: str, runner: TenantRunner) -> int | None:
         """Become the owner of a lane that no one ever had: returns its epoch, or None if there is no one else who
         could take it before its first commit: then that one begins it. Raises Elsewhere, LedgerError."""
         ...
@@ -87,10 +88,10 @@ class Alone(Room):
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    async def take(self, lane: str, runner_id: str | None = None) -> int:
+    async def take(self, lane: str, runner: TenantRunner | None = None) -> int:
         return await self._ledger.take(lane)
 
-    async def begin(self, lane: str, runner_id: str) -> int | None:
+    async def begin(self, lane: str, runner: TenantRunner) -> int | None:
         return None
 
     @property

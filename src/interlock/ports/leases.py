@@ -71,6 +71,13 @@ class Lease(NamedTuple):
     instance_id: str
 
 
+class TenantRunner(NamedTuple):
+    """A runner, and the tenant that its links are found by."""
+
+    tenant_id: str
+    runner_id: str
+
+
 class RunnerLocation(NamedTuple):
     """Where a runner is attached. `present` is what the gateway there knows of it, as JSON."""
 
@@ -133,9 +140,9 @@ class Leases(Protocol):
         """The live instances by their ids, with the lanes of each, and the store's version. One round trip."""
         ...
 
-    async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
+    async def take(self, lane: str, instance_id: str, runner: TenantRunner | None = None) -> Lease:
         """Own a lane, under a new epoch that fences every earlier one, if it may be had: no one alive has it, or the
-        asker itself, or it is a session of `runner_id`, which is attached to the asker. Where that runner is attached
+        asker itself, or it is a session of `runner`, which is attached to the asker. Where that runner is attached
         to another live instance, the lane is to be had there alone. Else nothing changes, and the lease names whose it
         is. Raises Gone."""
         ...
@@ -153,7 +160,7 @@ class Leases(Protocol):
         """Give back lanes that are still the asker's under these epochs."""
         ...
 
-    async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
+    async def claim(self, lanes: Sequence[tuple[str, TenantRunner | None]], instance_id: str) -> dict[str, int]:
         """Own many orphaned lanes at once, each by the rule of `take` with the runner beside it; returns the new epochs
         of those that were had. Lanes that have a live owner, the asker too, and lanes that another transaction holds at
         this moment are left out. Raises Gone."""

@@ -22,6 +22,8 @@ class Proxy:
         self.url = f"postgresql://interlock@/{{}}?host={directory}"
         self.on_commit: list[Break] = []
         self.down = False
+        self.keeps_ends = False
+        """What the server says is passed on, and not that it has closed the connection behind that."""
         self.late, self.arrived = asyncio.Event(), asyncio.Event()
         """Lets a late commit through; is set when the server has answered it."""
         self._path = directory / ".s.PGSQL.5432"
@@ -82,4 +84,5 @@ class Proxy:
         with suppress(OSError):
             while data := await reader.read(65_536):
                 writer.write(data)
-            writer.close()
+            if not self.keeps_ends:
+                writer.close()

@@ -14,7 +14,7 @@ from interlock.backends.postgres import entities
 from interlock.ports.entities import ENTITIES
 
 MODULES = ("entries", "leases", "lane_takeover", "lease_renewal", "queries", "statements", "transcripts")
-VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH n", "WITH g", "WITH R")
+VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
 
 def all_statements(further: tuple[str, ...] = ()) -> dict[str, str]:
@@ -23,7 +23,8 @@ def all_statements(further: tuple[str, ...] = ()) -> dict[str, str]:
     for module in (*MODULES, *further):
         names = vars(importlib.import_module(f"interlock.backends.postgres.{module}"))
         for name, value in names.items():
-            if name.isupper() and not name.startswith("_") and isinstance(value, str) and value.strip()[:6] in VERBS:
+            if name.isupper() and not name.startswith("_") and isinstance(value, str) and value.startswith(
+                    tuple(f"{before}{verb}" for verb in VERBS for before in ("", "\n"))):
                 found[f"{module}.{name}"] = value
     queries = importlib.import_module("interlock.backends.postgres.queries")
     found["queries.commands"] = queries.commands(("state", "agent_id", "session_id", "actor_id", "type"), paged=True)

@@ -289,6 +289,26 @@ def test_a_link_that_was_ended_before_anybody_noticed_counts_as_one_that_ended()
     assert not is_away(asyncpg.InterfaceError("cannot perform operation: another operation is in progress"))
 
 
+@pytest.mark.req("C-4", "D-1")
+async def test_a_connection_that_the_server_has_ended_and_that_is_not_closed_yet_is_replaced(
+    proxy: Proxy, postgres: PostgresSettings
+) -> None:
+    """The driver has the server's last word and no end of the link: it refuses each further statement ("cannot switch
+    to state 12"), and nothing of that may reach a caller or run twice."""
+    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    await ledger.commit(WriteBatch([append()]))
+    assert await ledger.head("s/1") == 1
+    proxy.keeps_ends = True
+    other = await asyncpg.connect(postgres.dsn)
+    ended = await other.fetch("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+                              "WHERE datname = current_database() AND pid <> pg_backend_pid()")
+    await other.close()
+    assert len(ended) >= 2
+    assert (await ledger.commit(WriteBatch([append()]))).numbers == [2]
+    assert await ledger.head("s/1") == 2
+    await ledger.close()
+
+
 @pytest.mark.req("C-4", "U-2")
 async def test_gateways_that_write_to_the_same_streams_and_logs_leave_no_gap_and_one_chain(
     ledger: PostgresLedger, other: PostgresLedger

@@ -20,6 +20,7 @@ from interlock.ports.leases import (
     RunnerLocation,
     Survey,
     TenantMove,
+    TenantRunner,
 )
 from interlock.ports.ledger import NameTaken
 
@@ -74,9 +75,11 @@ class MemoryLeases(Leases):
             ClusterMember(name, one.address, self._since[name], expires_ms - INSTANCE_LIFE_MS, lanes[name])
             for name, (one, expires_ms) in sorted(self._instances.items()) if self._alive(name)])
 
-    async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
+    async def take(self, lane: str, instance_id: str, runner: TenantRunner | None = None) -> Lease:
         self._check(instance_id)
-        link = self._links.get(runner_id) if runner_id is not None else None
+        link = self._links.get(runner.runner_id) if runner is not None else None
+        if link is not None and runner is not None and link.tenant_id != runner.tenant_id:
+            link = None
         linked = link.instance_id if link is not None and self._alive(link.instance_id) else None
         holder = linked or await self.owner(lane)
         if holder not in (None, instance_id):
@@ -90,9 +93,9 @@ class MemoryLeases(Leases):
             if self._owners.get(lane) == instance_id and self._epochs.get(lane) == epoch:
                 del self._owners[lane]
 
-    async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
+    async def claim(self, lanes: Sequence[tuple[str, TenantRunner | None]], instance_id: str) -> dict[str, int]:
         self._check(instance_id)
-        leases = {lane: await self.take(lane, instance_id, runner_id) for lane, runner_id in lanes
+        leases = {lane: await self.take(lane, instance_id, runner) for lane, runner in lanes
                   if lane in self._owners and await self.owner(lane) is None}
         return {lane: lease.epoch for lane, lease in leases.items() if lease.instance_id == instance_id}
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from interlock.backends.postgres.database import PostgresConnection, Row
 from interlock.backends.postgres.texts import given, held
 from interlock.backends.postgres.writer import PostgresWriter
-from interlock.ports.leases import Gone, Lease
+from interlock.ports.leases import Gone, Lease, TenantRunner
 from interlock.ports.ledger import TenantMoving
 
 TAKE_LIMIT = 256
@@ -34,26 +34,27 @@ TAKE = """
 WITH whose AS (
     SELECT given.name,
         (SELECT instance_id FROM runner_link JOIN instance USING (instance_id)
-         WHERE runner_id = given.runner_id AND expires_ms > interlock_now_ms()) AS linked,
+         WHERE tenant_id = given.tenant_id AND runner_id = given.runner_id
+           AND expires_ms > interlock_now_ms()) AS linked,
         (SELECT instance_id FROM instance WHERE instance_id = given.owner AND expires_ms > interlock_now_ms()) AS owner
-    FROM unnest($1::text[], $2::text[], $3::text[]) AS given (name, runner_id, owner)
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS given (name, tenant_id, runner_id, owner)
 ), taken AS (
-    UPDATE lane SET epoch = lane.epoch + 1, instance_id = $4 FROM whose
-    WHERE lane.name = whose.name AND coalesce(whose.linked, whose.owner, $4) = $4 AND NOT lane.frozen
-      AND (whose.owner IS NULL OR NOT $5::boolean)
+    UPDATE lane SET epoch = lane.epoch + 1, instance_id = $5 FROM whose
+    WHERE lane.name = whose.name AND coalesce(whose.linked, whose.owner, $5) = $5 AND NOT lane.frozen
+      AND (whose.owner IS NULL OR NOT $6::boolean)
     RETURNING lane.name, lane.epoch
 )
 SELECT whose.name, coalesce(whose.linked, whose.owner), taken.epoch FROM whose LEFT JOIN taken USING (name)
 """
 """For each lane that is held: the live instance that its runner is attached to, or else its owner if that is alive; and
-the new epoch if it was taken, since there is no such instance or it is the asker. With $5 not from a live owner. Of a
+the new epoch if it was taken, since there is no such instance or it is the asker. With $6 not from a live owner. Of a
 frozen lane, whose tenant is being moved, neither."""
 
 
 class _Asked(NamedTuple):
     lane: str
     instance_id: str
-    runner_id: str | None
+    runner: TenantRunner | None
     answer: asyncio.Future[Lease]
 
 
@@ -65,15 +66,15 @@ class Taking:
         self._asked: list[_Asked] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def take(self, lane: str, instance_id: str, runner_id: str | None) -> Lease:
+    async def take(self, lane: str, instance_id: str, runner: TenantRunner | None) -> Lease:
         """See `Leases.take`."""
         answer = asyncio.get_running_loop().create_future()
-        self._asked.append(_Asked(lane, instance_id, runner_id, answer))
+        self._asked.append(_Asked(lane, instance_id, runner, answer))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._take_all(), name="taking lanes")
         return await answer
 
-    async def claim(self, lanes: Mapping[str, str | None], instance_id: str) -> dict[str, int]:
+    async def claim(self, lanes: Mapping[str, TenantRunner | None], instance_id: str) -> dict[str, int]:
         """See `Leases.claim`."""
         leases = await self._writer.run(partial(_take, lanes=lanes, instance_id=instance_id, orphans=True))
         return {lane: lease.epoch for lane, lease in leases.items() if lease.instance_id == instance_id}
@@ -81,7 +82,7 @@ class Taking:
     async def _take_all(self) -> None:
         while self._asked:
             group = self._group()
-            lanes = {one.lane: one.runner_id for one in group}
+            lanes = {one.lane: one.runner for one in group}
             try:
                 leases = await self._writer.run(partial(_take, lanes=lanes, instance_id=group[0].instance_id))
             except Exception as error:  # noqa: BLE001 - it is the answer of those who wait
@@ -109,7 +110,7 @@ class Taking:
         return group
 
 
-async def _take(connection: PostgresConnection, lanes: Mapping[str, str | None], instance_id: str, *,
+async def _take(connection: PostgresConnection, lanes: Mapping[str, TenantRunner | None], instance_id: str, *,
                 orphans: bool = False
                 ) -> dict[str, Lease]:
     """Take those lanes that may be had: (lane → whose it is now). With `orphans`, only those whose owner is dead and
@@ -124,10 +125,11 @@ async def _take(connection: PostgresConnection, lanes: Mapping[str, str | None],
     rows = [row for row in rows if row[2] or not orphans]
     if not rows:
         return {}
-    runners = {held(lane): held(runner_id) if runner_id is not None else None for lane, runner_id in lanes.items()}
+    runners = {held(lane): tuple(map(held, runner)) if runner is not None else (None, None)
+               for lane, runner in lanes.items()}
     epochs = {name: epoch for name, epoch, _ in rows}
-    found = await connection.fetch(TAKE, list(epochs), [runners[name] for name in epochs], [row[2] for row in rows],
-                                   mine, orphans)
+    found = await connection.fetch(TAKE, list(epochs), [runners[name][0] for name in epochs],
+                                   [runners[name][1] for name in epochs], [row[2] for row in rows], mine, orphans)
     leases = dict[str, Lease]()
     for name, holder, epoch in found:
         if epoch is not None:

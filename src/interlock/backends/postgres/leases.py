@@ -33,6 +33,7 @@ from interlock.ports.leases import (
     RunnerLocation,
     Survey,
     TenantMove,
+    TenantRunner,
 )
 from interlock.ports.ledger import NameTaken
 
@@ -174,14 +175,14 @@ class PostgresLeases(Leases):
         return Survey(f"PostgreSQL {version}", [ClusterMember(*row[2:]) for row in rows if row[2] is not None],
                       standby_wait_ms, self._watch.trouble)
 
-    async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
-        return await self._taking.take(lane, instance_id, runner_id)
+    async def take(self, lane: str, instance_id: str, runner: TenantRunner | None = None) -> Lease:
+        return await self._taking.take(lane, instance_id, runner)
 
     async def begin(self, lane: str, instance_id: str, runner_id: str, tenant_id: str) -> bool:
         return await self._writer.change(BEGIN_LANE, held(lane), held(instance_id), held(runner_id),
                                          held(tenant_id))
 
-    async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
+    async def claim(self, lanes: Sequence[tuple[str, TenantRunner | None]], instance_id: str) -> dict[str, int]:
         return await self._taking.claim(dict(lanes), instance_id)
 
     async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:

@@ -23,7 +23,7 @@ from interlock.engine.membership import Elsewhere, Hold, Room
 from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.clock import Entropy
-from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLocation
+from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLocation, TenantRunner
 from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError
 from interlock.ports.outage_log import OutageLog
 from interlock.ports.signals import Signal
@@ -216,13 +216,13 @@ class Cluster(Room):
         self.read_again()
 
     # --- owning ---
-    async def take(self, lane: str, runner_id: str | None = None) -> int:
+    async def take(self, lane: str, runner: TenantRunner | None = None) -> int:
         if (epoch := self.takeover.epoch_of(lane)) is not None:
             return epoch
         while True:
             mine = self.instance_id
             try:
-                lease = await self._leases.take(lane, mine, runner_id)
+                lease = await self._leases.take(lane, mine, runner)
             except Gone:
                 await self.come_back(mine)
                 continue
@@ -230,8 +230,8 @@ class Cluster(Room):
                 raise Elsewhere(lease.instance_id)
             return lease.epoch
 
-    async def begin(self, lane: str, runner_id: str) -> int | None:
-        return await self.take(lane, runner_id)
+    async def begin(self, lane: str, runner: TenantRunner) -> int | None:
+        return await self.take(lane, runner)
 
     @property
     def begins(self) -> bool:

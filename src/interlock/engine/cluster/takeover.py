@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from interlock.ports.leases import Gone, Leases
+from interlock.ports.leases import Gone, Leases, TenantRunner
 from interlock.ports.ledger import LedgerError
 from interlock.ports.signals import Signal
 from interlock.ports.stored_lanes import SessionClock
@@ -44,9 +44,9 @@ class Clocked(NamedTuple):
     clock: SessionClock | None = None
 
     @property
-    def runner_id(self) -> str | None:
+    def runner(self) -> TenantRunner | None:
         """Whose session it is."""
-        return self.clock.runner_id if self.clock is not None else None
+        return TenantRunner(self.clock.tenant_id, self.clock.runner_id) if self.clock is not None else None
 
 
 class Heir(Protocol):
@@ -121,7 +121,7 @@ class Takeover:
         sessions = [lane for lane in lanes if not lane.startswith(NAMED_LANES)]
         async with asyncio.timeout(STEP_S):
             clocked = {one.session_id: one for one in await heir.clocked(sessions)} if sessions else {}
-        asked = [(lane, clocked[lane].runner_id if lane in clocked else None) for lane in lanes]
+        asked = [(lane, clocked[lane].runner if lane in clocked else None) for lane in lanes]
         try:
             async with asyncio.timeout(STEP_S):
                 epochs = await self._leases.claim(asked, mine)
